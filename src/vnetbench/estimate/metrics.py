@@ -1,0 +1,44 @@
+"""The metrics of a trial: their names, units and labels, and how each comes from samples and counters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. `unit` is the unit of the stored number, `better` says which way is good (or neither)."""
+
+    name: str
+    unit: str
+    label: str
+    better: str = "neither"
+    meaning: str = ""
+
+
+METRICS: dict[str, Metric] = {
+    m.name: m
+    for m in (
+        Metric("goodput_bps", "bit/s", "Goodput", "higher", "TCP payload that arrived at the sinks, all streams and pairs"),
+        Metric("sender_cpu_percent", "% of one CPU", "Sender CPU", "lower",
+               "CPU time of the sending endpoints' processes, 100 % = one CPU full"),
+        Metric("receiver_cpu_percent", "% of one CPU", "Receiver CPU", "lower",
+               "CPU time of the receiving endpoints' processes, 100 % = one CPU full"),
+        Metric("host_cpu_percent", "% of all CPUs", "Host CPU", "lower", "busy share of all the host's CPUs together"),
+        Metric("host_softirq_percent", "% of one CPU", "Host soft-interrupt CPU", "lower",
+               "time in soft interrupts, all CPUs added up, 100 % = one CPU full"),
+        Metric("cycles_per_byte", "cycles/B", "Cycles per byte", "lower",
+               "all of the host's CPU cycles over the bytes that arrived"),
+        Metric("packets_per_s", "1/s", "Packets", "neither", "packets the receiving interfaces took in"),
+        Metric("segments_per_s", "1/s", "TCP segments", "neither", "MSS-sized TCP segments that were sent"),
+        Metric("mean_segment_bytes", "B", "Mean segment", "neither",
+               "bytes of a packet as the sending interface was handed it (before segmentation by hardware)"),
+        Metric("interrupts_per_s", "1/s", "Interrupts", "lower", "hardware interrupts of the whole host"),
+        Metric("net_rx_softirqs_per_s", "1/s", "NET_RX soft interrupts", "neither", "NET_RX soft interrupts of the host"),
+        Metric("packets_per_interrupt", "1", "Packets per interrupt", "neither",
+               "packets received over NET_RX soft interrupts: virtual links have no hardware interrupt"),
+        Metric("context_switches_per_s", "1/s", "Context switches", "lower", "of both endpoints' processes"),
+        Metric("retransmits_per_s", "1/s", "Retransmits", "lower", "TCP segments sent again"),
+        Metric("rtt_us", "µs", "Round trip", "lower", "TCP's smoothed round-trip time, mean over the sending streams"),
+    )
+}

@@ -1,0 +1,78 @@
+"""The values that the estimates are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mode:
+    """One of two modes of a treatment's trials."""
+
+    value: float
+    share: float
+    """Share of the trials in this mode, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A treatment's value of one metric, with its confidence interval.
+
+    `value` is the median of the trials, `low`..`high` the interval of the median of the distribution that the
+    trials were drawn from. `low` and `high` are None when there are too few trials for the asked confidence.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    confidence: float
+    trials: int
+    modality: str = "cannot tell"
+    """`one`, `two` or `cannot tell` (fewer than 20 trials)."""
+    modes: tuple[Mode, ...] = ()
+    """Two modes when `modality` is `two`, ascending by value; else empty."""
+    outliers: tuple[int, ...] = ()
+    """Positions (in the order given) of trials marked as outliers; they are part of the estimate."""
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the interval's width as a share of the value; None without an interval."""
+        if self.low is None or self.high is None or self.value == 0:
+            return None
+        return (self.high - self.low) / 2 / abs(self.value)
+
+
+@dataclass(frozen=True)
+class Warmup:
+    """How many samples at the beginning of a trial are warm-up."""
+
+    cut: int
+    steady: bool
+    """False: no steady state was reached (the last segment is under half of the trial)."""
+    rule: str
+    """The rule that found it, for example `change-point` or `fixed`."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """after / before of one treatment, with its interval."""
+
+    value: float
+    low: float | None
+    high: float | None
+    confidence: float
+    p: float | None
+    """Two-sided p value of 'no difference'; adjusted over the matrix when `adjusted` is set."""
+    adjusted: bool = False
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What changing one factor from one level to another multiplies a metric by, other factors alike."""
+
+    factor: str
+    base: str | int | float
+    level: str | int | float
+    ratio: Ratio
+    pairs: int
+    """How many matched pairs of treatments it rests on."""

@@ -1,0 +1,74 @@
+"""A campaign as estimates: what `show`, `report` and `compare` read, and all that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vnetbench.estimate.model import Estimate
+from vnetbench.study.model import FactorLevels, Level, Precision, Timing
+
+
+@dataclass(frozen=True)
+class TrialPoint:
+    """One trial's values, steady part only."""
+
+    trial: int
+    block: int
+    started_at: float
+    """Seconds since the campaign began."""
+    duration_s: float
+    warmup_s: float
+    steady: bool
+    values: Mapping[str, float]
+    """Metric name to value."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TreatmentSummary:
+    """One treatment: what was asked, what was found, what was measured."""
+
+    index: int
+    factors: Mapping[str, Level]
+    effective: Mapping[str, object]
+    """What was read back: knob name to the value found, or to a mapping by endpoint where they differ."""
+    stopped_by: str
+    """`precision`, `most trials`, `time limit`, `interrupted`, `running`, `refused` or `failed`."""
+    metrics: Mapping[str, Estimate]
+    points: tuple[TrialPoint, ...]
+    failures: tuple[str, ...] = ()
+    """Why trials of it failed or why it was refused, in the words shown to the user."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def trials(self) -> int:
+        """Number of finished trials."""
+        return len(self.points)
+
+
+@dataclass(frozen=True)
+class CampaignSummary:
+    """A whole results file, estimated."""
+
+    path: str
+    title: str
+    question: str
+    workload: str
+    study_text: str
+    overrides: tuple[str, ...]
+    seed: int
+    status: str
+    """`running`, `finished`, `interrupted`."""
+    started: str
+    """ISO 8601, UTC."""
+    elapsed_s: float
+    precision: Precision
+    timing: Timing
+    factors: tuple[FactorLevels, ...]
+    treatments: tuple[TreatmentSummary, ...]
+    testbed: Mapping[str, object] = field(default_factory=dict)
+    """The testbed's description: endpoints, virtual switches, links."""
+    facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Where (`host`, an endpoint's name, `bench`) to fact name to value."""
+    warnings: tuple[str, ...] = ()

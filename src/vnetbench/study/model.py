@@ -1,0 +1,92 @@
+"""What a study is once it has been read: plain values, nothing running."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Level = str | int | float
+"""One canonical level of a factor: bytes, bits/s and counts as numbers, everything else as a word."""
+
+
+@dataclass(frozen=True)
+class FactorLevels:
+    """One factor of a study and its levels, in the order of the file."""
+
+    name: str
+    levels: tuple[Level, ...]
+
+
+@dataclass(frozen=True)
+class Precision:
+    """When a treatment has been repeated often enough."""
+
+    confidence: float = 0.95
+    half_width: float = 0.03
+    """Wanted half-width of the goodput interval, as a share of its value."""
+    fewest_trials: int = 6
+    most_trials: int = 30
+    time_limit_s: float | None = None
+    """Limit of the whole campaign, set-up included."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a trial is, what is cut from its beginning and how often it is sampled."""
+
+    duration_s: float | None = None
+    """None: chosen by the bench from a pilot."""
+    warmup_s: float | None = None
+    """None: found in each trial's own samples."""
+    interval_s: float = 0.05
+
+
+@dataclass(frozen=True)
+class TestbedAsked:
+    """The testbed that the study asks for, without the factors that vary it."""
+
+    __test__ = False  # pytest: not a test class
+
+    lab: str = "netns"
+    uplink: bool = False
+    """Two vSwitches joined by an uplink, the VMs of a pair on different ones; else one vSwitch for all."""
+    shaper: str = "tbf"
+    """The queueing discipline behind `link_rate`: tbf or htb."""
+    vswitch_mtu: int | None = None
+    """A fixed MTU of every port of the vSwitch; None: it follows the factor `mtu`."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is asked: factors, their levels, a workload, a precision."""
+
+    title: str
+    question: str
+    workload: str
+    testbed: TestbedAsked
+    factors: tuple[FactorLevels, ...]
+    exclude: tuple[Mapping[str, tuple[Level, ...]], ...]
+    """A treatment is left out when every named factor has one of the levels named for it."""
+    timing: Timing
+    precision: Precision
+    text: str
+    """The study file's own text, kept in the results file."""
+    path: str | None = None
+    overrides: tuple[str, ...] = ()
+    """The `--set` arguments that changed the file's levels, as given."""
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """One combination of levels."""
+
+    index: int
+    factors: Mapping[str, Level]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every treatment of a study, and the seed that orders the blocks."""
+
+    treatments: tuple[Treatment, ...]
+    seed: int
