@@ -1,0 +1,71 @@
+"""How long the next trials of a treatment should be, from those that it has had.
+
+Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time", ISMM: with c the seconds that a trial
+costs before its steady state, V the variance within trials of a second's mean and B the variance between
+trials, the least time for a given precision is spent by trials with sqrt(c · V / B) seconds of steady
+state.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vnetbench.estimate.model import Warmup
+from vnetbench.estimate.noise import long_run_variance
+
+SHORTEST_S = 1.0
+LONGEST_S = 10.0
+_LENGTHEN = 1.5
+
+
+@dataclass(frozen=True)
+class PastTrial:
+    """One trial as the choice of the next one's length sees it."""
+
+    samples: Sequence[float]
+    """The metric in each sampling interval, warm-up included."""
+    interval_s: float
+    warmup: Warmup
+
+
+def next_duration(
+    past: Sequence[PastTrial],
+    setup_s: float,
+    shortest_s: float = SHORTEST_S,
+    longest_s: float = LONGEST_S,
+) -> float:
+    """Seconds that the next trials should take, warm-up included.
+
+    `past` are the treatment's trials so far, three or more (a pilot); `setup_s` is what a trial costs
+    beside its own length. Where most of the past trials did not get steady the next are half as long again,
+    at least. Autocorrelation within a trial counts towards V. The length stays within
+    `shortest_s`..`longest_s`.
+
+    Raises ValueError for fewer than two trials, or bounds that are not ascending and above zero.
+    """
+    if len(past) < 2:
+        raise ValueError("a trial's length is chosen from two trials or more")
+    if not 0 < shortest_s <= longest_s:
+        raise ValueError("a trial's length needs bounds that are ascending and above zero")
+    steady = [np.asarray(each.samples, dtype=float)[each.warmup.cut :] for each in past]
+    means = [float(np.mean(samples)) for samples in steady]
+    warmup_s = statistics.median(each.warmup.cut * each.interval_s for each in past)
+    within = [long_run_variance(samples) for samples in steady]
+    per_second = statistics.median(
+        variance * each.interval_s for variance, each in zip(within, past, strict=True)
+    )
+    of_means = statistics.mean(
+        variance / len(samples) for variance, samples in zip(within, steady, strict=True)
+    )
+    between = max(statistics.variance(means) - of_means, statistics.variance(means) / 4)
+    chosen = math.sqrt((setup_s + warmup_s) * per_second / between) if between > 0 else shortest_s
+    chosen += warmup_s
+    longest_past = max(len(each.samples) * each.interval_s for each in past)
+    if sum(not each.warmup.steady for each in past) * 2 > len(past):
+        chosen = max(chosen, _LENGTHEN * longest_past)
+    return min(longest_s, max(shortest_s, chosen))

@@ -1,0 +1,86 @@
+"""How much of a trial's beginning is warm-up: told by where the level of its samples changes.
+
+The rule is that of Barrett, Bolz-Tereick, Killick, Mount & Tratt (2017), "Virtual machine warmup blows hot
+and cold", Proc. ACM Program. Lang. 1 (OOPSLA): change points split the trial into segments; the last
+segment is the steady state, and where it is too short there is none. The change points are those of least
+squares with a penalty, found exactly by `ruptures` (Killick, Fearnhead & Eckley 2012, JASA 107(500)).
+Penalty: Yao (1988), Statistics & Probability Letters 6(3), takes 2σ² log n for independent samples; for
+autocorrelated ones σ² has to be the long-run variance (Lavielle & Moulines 2000, Journal of Time Series
+Analysis 21(1)), or noise itself is cut to pieces.
+
+What a single trial's noise hides, the mean of all trials of a treatment shows: `find_warmups` looks at both
+(Welch 1983, "The statistical analysis of simulation results", in *The Computer Performance Modeling
+Handbook*).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import ruptures
+
+from vnetbench.estimate.model import Warmup
+from vnetbench.estimate.noise import long_run_variance
+
+_CUT_PENALTY = 2.0
+_STEADY_PENALTY = 3.0
+_SHORTEST_SEGMENT = 2
+_FEWEST_SAMPLES = 10
+_RULE = "change-point"
+_NO_NOISE = 1e-4
+
+
+def find_warmup(samples: Sequence[float]) -> Warmup:
+    """What of one trial is warm-up."""
+    data = np.asarray(samples, dtype=float)
+    if len(data) < _FEWEST_SAMPLES:
+        return Warmup(cut=0, steady=True, rule=_RULE)
+    noise = _noise(data)
+    changes = _changes(data, _CUT_PENALTY * noise)
+    cut = max((c for c in changes if c <= len(data) // 2), default=0)
+    steady = all(c <= len(data) / 2 for c in _changes(data, _STEADY_PENALTY * noise))
+    return Warmup(cut=cut, steady=steady, rule=_RULE)
+
+
+def find_warmups(trials: Sequence[Sequence[float]]) -> tuple[Warmup, ...]:
+    """What of each of a treatment's trials is warm-up, when they are looked at together."""
+    own = [find_warmup(samples) for samples in trials]
+    if len(trials) < 2:
+        return tuple(own)
+    shortest = min(len(samples) for samples in trials)
+    profile = np.zeros(shortest)
+    used = 0
+    for samples, each in zip(trials, own, strict=True):
+        data = np.asarray(samples, dtype=float)
+        level = float(np.mean(data[each.cut :])) if len(data) else 0.0
+        if level > 0:
+            profile += data[:shortest] / level
+            used += 1
+    shared = find_warmup(list(profile / used)).cut if used else 0
+    return tuple(Warmup(cut=max(each.cut, shared), steady=each.steady, rule=each.rule) for each in own)
+
+
+def _changes(data: npt.NDArray[np.float64], penalty: float) -> list[int]:
+    search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST_SEGMENT).fit(data.reshape(-1, 1))
+    return [int(change) for change in search.predict(pen=penalty)[:-1]]
+
+
+def _noise(data: npt.NDArray[np.float64]) -> float:
+    """The long-run variance times log n, never nothing."""
+    floor = (_NO_NOISE * float(np.max(np.abs(data)))) ** 2
+    return max(long_run_variance(data), floor, 1e-300) * math.log(len(data))
+
+
+def fixed_warmup(samples: Sequence[float], interval_s: float, warmup_s: float) -> Warmup:
+    """The samples that lie, wholly or in part, in the first `warmup_s` seconds, as the study file asked.
+
+    At least one sample is kept; `steady` is False where the warm-up left none. `interval_s` is the length
+    of a sample in seconds. Raises ValueError for an interval that is not above zero or a negative warm-up.
+    """
+    if interval_s <= 0 or warmup_s < 0:
+        raise ValueError("a fixed warm-up needs interval_s > 0 and warmup_s >= 0")
+    asked = math.ceil(warmup_s / interval_s - 1e-9)
+    return Warmup(cut=min(asked, max(0, len(samples) - 1)), steady=asked < len(samples), rule="fixed")
