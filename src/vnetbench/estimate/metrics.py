@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+
+from vnetbench.estimate.model import Warmup
+from vnetbench.estimate.warmup import find_warmup, fixed_warmup
+from vnetbench.results.records import Sample, SideRecord, TrialRecord
+from vnetbench.study.model import Timing
 
 
 @dataclass(frozen=True)
@@ -19,26 +25,188 @@ class Metric:
 METRICS: dict[str, Metric] = {
     m.name: m
     for m in (
-        Metric("goodput_bps", "bit/s", "Goodput", "higher", "TCP payload that arrived at the sinks, all streams and pairs"),
-        Metric("sender_cpu_percent", "% of one CPU", "Sender CPU", "lower",
-               "CPU time of the sending endpoints' processes, 100 % = one CPU full"),
-        Metric("receiver_cpu_percent", "% of one CPU", "Receiver CPU", "lower",
-               "CPU time of the receiving endpoints' processes, 100 % = one CPU full"),
-        Metric("host_cpu_percent", "% of all CPUs", "Host CPU", "lower", "busy share of all the host's CPUs together"),
-        Metric("host_softirq_percent", "% of one CPU", "Host soft-interrupt CPU", "lower",
-               "time in soft interrupts, all CPUs added up, 100 % = one CPU full"),
-        Metric("cycles_per_byte", "cycles/B", "Cycles per byte", "lower",
-               "all of the host's CPU cycles over the bytes that arrived"),
+        Metric(
+            "goodput_bps",
+            "bit/s",
+            "Goodput",
+            "higher",
+            "TCP payload that arrived at the sinks, all streams and pairs",
+        ),
+        Metric(
+            "sender_cpu_percent",
+            "% of one CPU",
+            "Sender CPU",
+            "lower",
+            "CPU time of the sending endpoints' processes, 100 % = one CPU full",
+        ),
+        Metric(
+            "receiver_cpu_percent",
+            "% of one CPU",
+            "Receiver CPU",
+            "lower",
+            "CPU time of the receiving endpoints' processes, 100 % = one CPU full",
+        ),
+        Metric(
+            "host_cpu_percent",
+            "% of all CPUs",
+            "Host CPU",
+            "lower",
+            "busy share of all the host's CPUs together",
+        ),
+        Metric(
+            "host_softirq_percent",
+            "% of one CPU",
+            "Host soft-interrupt CPU",
+            "lower",
+            "time in soft interrupts, all CPUs added up, 100 % = one CPU full",
+        ),
+        Metric(
+            "cycles_per_byte",
+            "cycles/B",
+            "Cycles per byte",
+            "lower",
+            "all of the host's CPU cycles over the bytes that arrived",
+        ),
         Metric("packets_per_s", "1/s", "Packets", "neither", "packets the receiving interfaces took in"),
         Metric("segments_per_s", "1/s", "TCP segments", "neither", "MSS-sized TCP segments that were sent"),
-        Metric("mean_segment_bytes", "B", "Mean segment", "neither",
-               "bytes of a packet as the sending interface was handed it (before segmentation by hardware)"),
+        Metric(
+            "mean_segment_bytes",
+            "B",
+            "Mean segment",
+            "neither",
+            "bytes of a packet as the sending interface was handed it (before segmentation by hardware)",
+        ),
         Metric("interrupts_per_s", "1/s", "Interrupts", "lower", "hardware interrupts of the whole host"),
-        Metric("net_rx_softirqs_per_s", "1/s", "NET_RX soft interrupts", "neither", "NET_RX soft interrupts of the host"),
-        Metric("packets_per_interrupt", "1", "Packets per interrupt", "neither",
-               "packets received over NET_RX soft interrupts: virtual links have no hardware interrupt"),
+        Metric(
+            "net_rx_softirqs_per_s",
+            "1/s",
+            "NET_RX soft interrupts",
+            "neither",
+            "NET_RX soft interrupts of the host",
+        ),
+        Metric(
+            "packets_per_interrupt",
+            "1",
+            "Packets per interrupt",
+            "neither",
+            "packets received over NET_RX soft interrupts: virtual links have no hardware interrupt",
+        ),
         Metric("context_switches_per_s", "1/s", "Context switches", "lower", "of both endpoints' processes"),
         Metric("retransmits_per_s", "1/s", "Retransmits", "lower", "TCP segments sent again"),
-        Metric("rtt_us", "µs", "Round trip", "lower", "TCP's smoothed round-trip time, mean over the sending streams"),
+        Metric(
+            "rtt_us",
+            "µs",
+            "Round trip",
+            "lower",
+            "TCP's smoothed round-trip time, mean over the sending streams",
+        ),
     )
 }
+
+
+@dataclass(frozen=True)
+class TrialValues:
+    """What one trial measured in its steady part."""
+
+    goodput: tuple[float, ...]
+    """Goodput of each interval, bit/s, warm-up included."""
+    warmup: Warmup
+    warmup_s: float
+    steady_s: float
+    values: Mapping[str, float]
+
+
+def trial_values(trial: TrialRecord, timing: Timing) -> TrialValues:
+    """All metrics of a trial, from its samples after the warm-up; raises ValueError for a trial without samples.
+
+    Counters are added up over the steady intervals only. A metric whose counters are missing is absent.
+    """
+    endpoints = [s for s in trial.sides if s.role != "observe"]
+    load = {
+        s.endpoint: [x for x in s.samples if x.t_s <= trial.duration_s + x.interval_s / 2] for s in endpoints
+    }
+    count = min((len(samples) for samples in load.values()), default=0)
+    if count == 0:
+        raise ValueError(f"trial {trial.id} has no samples")
+    lengths = [max(samples[i].interval_s for samples in load.values()) for i in range(count)]
+    goodput = [
+        8 * sum(samples[i].bytes_received for samples in load.values()) / lengths[i] for i in range(count)
+    ]
+    warmup = (
+        find_warmup(goodput)
+        if timing.warmup_s is None
+        else fixed_warmup(goodput, timing.interval_s, timing.warmup_s)
+    )
+    cut = min(warmup.cut, count - 1)
+    steady_s = sum(lengths[cut:])
+    sides = [(s, load[s.endpoint][cut:count]) for s in endpoints]
+    host = next((s for s in trial.sides if s.role == "observe"), None)
+    until_s = sum(lengths[:cut])
+    watched = (
+        [x for x in host.samples if until_s < x.t_s <= trial.duration_s + x.interval_s / 2] if host else []
+    )
+    values = dict(_of_endpoints(sides, steady_s)) | dict(_of_host(watched, sides, steady_s))
+    return TrialValues(tuple(goodput), warmup, until_s, steady_s, values)
+
+
+Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]
+
+
+def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+    received = sum(x.bytes_received for _, samples in sides for x in samples)
+    yield "goodput_bps", 8 * received / steady_s
+    senders = [(s, x) for s, x in sides if s.role in ("source", "both")]
+    # With direction both each endpoint does both; the endpoints of side a then stand as senders.
+    if all(s.role == "both" for s, _ in sides):
+        senders = [(s, x) for s, x in sides if s.endpoint.startswith("a")]
+    receivers = [(s, x) for s, x in sides if (s, x) not in senders]
+    for name, group in (("sender_cpu_percent", senders), ("receiver_cpu_percent", receivers)):
+        spent = _total(group, "process_cpu_user_s") + _total(group, "process_cpu_system_s")
+        yield name, 100 * spent / steady_s
+    taken = [(s, x) for s, x in sides if s.role in ("sink", "both")]
+    given = [(s, x) for s, x in sides if s.role in ("source", "both")]
+    yield "packets_per_s", _total(taken, "rx_packets") / steady_s
+    if packets := _total(given, "tx_packets"):
+        yield "mean_segment_bytes", _total(given, "tx_bytes") / packets
+    streams = [x for _, samples in given for s in samples for x in s.streams if x.role == "source"]
+    yield "segments_per_s", sum(_number(x.tcp_info.get("segments_out")) for x in streams) / steady_s
+    yield "retransmits_per_s", sum(x.retransmits or 0 for x in streams) / steady_s
+    if trips := [x.rtt_us for x in streams if x.rtt_us]:
+        yield "rtt_us", sum(trips) / len(trips)
+    switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
+    yield "context_switches_per_s", switches / steady_s
+
+
+def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+    if not watched:
+        return
+    watched_s = sum(x.interval_s for x in watched)
+    received = sum(x.bytes_received for _, samples in sides for x in samples)
+    times: dict[str, float] = {}
+    for x in watched:
+        for cpu in x.cpu:
+            for kind, spent in cpu.items():
+                times[kind] = times.get(kind, 0.0) + spent
+    times.pop("cpu", None)
+    if (total := sum(times.values())) > 0:
+        idle = times.get("idle_s", 0.0) + times.get("iowait_s", 0.0)
+        yield "host_cpu_percent", 100 * (total - idle) / total
+        yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / watched_s
+    host: Steady = [(SideRecord("host", "observe", {}, ()), watched)]
+    if received and (cycles := _total(host, "cycles")):
+        # Both per second, as the two windows may differ by a sample.
+        yield "cycles_per_byte", (cycles / watched_s) / (received / steady_s)
+    yield "interrupts_per_s", _total(host, "interrupts") / watched_s
+    softirqs = _total(host, "softirq_net_rx") / watched_s
+    yield "net_rx_softirqs_per_s", softirqs
+    packets = sum(_total([side], "rx_packets") for side in sides) / steady_s
+    if softirqs:
+        yield "packets_per_interrupt", packets / softirqs
+
+
+def _total(sides: Steady, counter: str) -> float:
+    return sum(x.counters.get(counter, 0.0) for _, samples in sides for x in samples)
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,276 @@
+"""One trial of tcp_stream on a running testbed: from asked levels to what every side counted."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.lab.bed import Bed
+from vnetbench.lab.description import Endpoint
+from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.results.file import stream_sample
+from vnetbench.results.records import Sample, SideRecord
+from vnetbench.study.model import Level
+
+DRAIN_S = 5.0
+"""As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
+GRACE_S = 5.0
+POLL_S = 0.2
+LATE_SHARE = 0.5
+"""A sampler later than this share of its interval is said: its samples are not what they claim."""
+
+
+class Abandoned(Exception):
+    """The trial was given up because the user asked for it."""
+
+
+@dataclass
+class _Side:
+    """What one agent has reported so far."""
+
+    agent: AgentClient
+    role: str
+    samples: list[Sample] = field(default_factory=list)
+    totals: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Load:
+    """The load of one trial, and how it is watched."""
+
+    factors: Mapping[str, Level]
+    duration_s: float
+    interval_s: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What came of it: a record for each side, what was read back from the streams, and remarks."""
+
+    sides: tuple[SideRecord, ...]
+    effective: Mapping[str, object]
+    notes: tuple[str, ...]
+
+
+def measure(
+    bed: Bed, observer: AgentClient, load: Load, is_given_up: Callable[[], bool] = lambda: False
+) -> Measured:
+    """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
+    trial = secrets.token_hex(4)
+    for agent in (*bed.agents.values(), observer):
+        agent.forget_events()
+    try:
+        streams = _connect(bed, observer, load, trial)
+        effective = _judge_streams(load.factors, streams)
+        sides = _run(bed, observer, load, trial, is_given_up)
+    except AgentError as error:
+        raise TrialFailed(str(error)) from error
+    finally:
+        for agent in (*bed.agents.values(), observer):
+            agent.send("trial.stop", trial=trial)
+    return Measured(
+        tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
+        effective,
+        tuple(_notes(load, sides)),
+    )
+
+
+def stream_roles(factors: Mapping[str, Level]) -> list[dict[str, object]]:
+    """The streams of one pair and their roles on side a; with direction both, as many each way."""
+    count = int(factors.get("streams", 1))
+    direction = factors.get("direction", "forward")
+    roles = {"forward": ["source"], "reverse": ["sink"], "both": ["source", "sink"]}[str(direction)]
+    return [{"id": i, "role": role} for i, role in enumerate(r for r in roles for _ in range(count))]
+
+
+def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[dict[str, Any]]:
+    """Connect all streams of all pairs; returns what the kernel gave each of them, both sides."""
+    here = stream_roles(load.factors)
+    there = [{"id": s["id"], "role": "sink" if s["role"] == "source" else "source"} for s in here]
+    pairs = list(zip(bed.testbed.side("a"), bed.testbed.side("b"), strict=True))
+    common = {"trial": trial, "interval_s": load.interval_s}
+    observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
+    workload = {
+        **common,
+        "workload": "tcp_stream",
+        "receive": "discard",
+        "threads": 0,
+        **_socket(load.factors),
+    }
+    # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
+    keys = [secrets.token_hex(16) for _ in pairs]
+    listeners = [
+        bed.agents[b.name].send(
+            "trial.prepare", **workload, streams=there, secret=key, listen={"address": b.address, "port": 0},
+            interface=b.interface,
+        )
+        for (_, b), key in zip(pairs, keys, strict=True)
+    ]  # fmt: skip
+    ports = [
+        _wait(bed.agents[b.name], f, "trial.prepare")["port"]
+        for (_, b), f in zip(pairs, listeners, strict=True)
+    ]
+    connectors = [
+        bed.agents[a.name].send(
+            "trial.prepare", **workload, streams=here, secret=key,
+            connect={"address": b.address, "port": port, "from": a.address}, interface=a.interface,
+        )
+        for (a, b), key, port in zip(pairs, keys, ports, strict=True)
+    ]  # fmt: skip
+    found: list[dict[str, Any]] = []
+    for (a, _), future in zip(pairs, connectors, strict=True):
+        found += _wait(bed.agents[a.name], future, "trial.prepare")["streams"]
+    ready = [(b, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
+    for b, future in ready:
+        found += _wait(bed.agents[b.name], future, "trial.ready")["streams"]
+    observer.wait(observing, "trial.prepare")
+    return found
+
+
+def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
+    """An agent's refusal of what the treatment asks is the treatment's; anything else the trial's."""
+    try:
+        return agent.wait(future, method)
+    except AgentError as error:
+        operation = str(error.data.get("operation", ""))
+        if "congestion" in operation.lower():
+            raise TreatmentRefused(
+                f"the congestion control was refused: {error.message}",
+                where=agent.endpoint,
+                fix="vnetbench doctor lists those of this kernel (modprobe tcp_NAME adds one)",
+            ) from error
+        raise
+
+
+def _socket(factors: Mapping[str, Level]) -> dict[str, object]:
+    buffer = factors.get("socket_buffer", "auto")
+    return {
+        "message_bytes": int(factors.get("message_size", 1 << 20)),
+        "socket_buffer_bytes": None if buffer == "auto" else int(buffer),
+        "congestion_control": factors.get("congestion_control"),
+    }
+
+
+def _judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    """What the sockets really have; raises TreatmentRefused where that is not what was asked."""
+    effective: dict[str, object] = {}
+    for name in ("congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss"):
+        values = sorted({s[name] for s in streams if s.get(name) is not None}, key=str)
+        effective[name] = values[0] if len(values) == 1 else values
+    asked = factors.get("congestion_control")
+    if asked is not None and effective["congestion_control"] != asked:
+        raise TreatmentRefused(
+            f"congestion_control = {asked} did not take effect: {effective['congestion_control']} was read back",
+            fix="vnetbench doctor lists those of this kernel",
+        )
+    buffer = factors.get("socket_buffer", "auto")
+    if buffer != "auto":
+        # The kernel doubles what is asked, for its own bookkeeping (socket(7), SO_RCVBUF), within its limits.
+        for name, limit in (("send_buffer_bytes", "wmem_max"), ("receive_buffer_bytes", "rmem_max")):
+            smallest = min(int(s[name]) for s in streams)
+            if smallest < 2 * int(buffer):
+                raise TreatmentRefused(
+                    f"socket_buffer = {buffer} bytes did not take effect: {smallest // 2} was read back",
+                    fix=f"raise its limit: sysctl -w net.core.{limit}={buffer}",
+                )
+    return effective
+
+
+def _run(
+    bed: Bed, observer: AgentClient, load: Load, trial: str, is_given_up: Callable[[], bool]
+) -> dict[str, _Side]:
+    here = {str(s["role"]) for s in stream_roles(load.factors)}
+    role_a = "both" if len(here) == 2 else here.pop()
+    role_b = {"source": "sink", "sink": "source", "both": "both"}[role_a]
+    sides = {
+        e.name: _Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.testbed.endpoints
+    }
+    sides["host"] = _Side(observer, "observe")
+    # The observer and the sinks watch before anything is sent.
+    order = sorted(sides.values(), key=lambda s: ["observe", "sink", "both", "source"].index(s.role))
+    started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.duration_s)) for s in order]
+    for side, future in started:
+        side.agent.wait(future, "trial.start")
+    deadline = time.monotonic() + load.duration_s + DRAIN_S + GRACE_S
+    try:
+        for side in order[::-1]:
+            _collect(side, trial, deadline, is_given_up)
+    except (TrialFailed, Abandoned):
+        for side in order:
+            side.agent.send("trial.stop", trial=trial)
+        raise
+    _judge_totals(bed.testbed.endpoints, sides)
+    return sides
+
+
+def _collect(side: _Side, trial: str, deadline: float, is_given_up: Callable[[], bool]) -> None:
+    """Take the events of one agent until its trial has ended."""
+    name = side.agent.endpoint
+    while side.totals is None:
+        if is_given_up():
+            raise Abandoned
+        try:
+            method, params = side.agent.events.get(timeout=POLL_S)
+        except queue.Empty:
+            if time.monotonic() > deadline:
+                raise TrialFailed(f"{name}: the agent did not end the trial in time") from None
+            continue
+        if method == "agent.gone":
+            raise TrialFailed(f"{name}: {params['reason']}")
+        if params.get("trial") != trial:
+            continue
+        if method == "trial.sample":
+            side.samples.append(_sample(params, keep_cpu=side.role == "observe"))
+        elif method == "trial.end":
+            if params.get("reason") != "done":
+                raise TrialFailed(f"{name}: {params.get('fault') or 'the trial was stopped'}")
+            side.totals = {k: v for k, v in params.items() if k != "trial"}
+
+
+def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
+    return Sample(
+        seq=int(params["seq"]),
+        t_s=float(params["t_s"]),
+        interval_s=float(params["interval_s"]),
+        bytes_sent=int(params["bytes_sent"]),
+        bytes_received=int(params["bytes_received"]),
+        counters=params["counters"],
+        # Namespaces share the host's kernel and CPUs: the observer's account of them is everyone's.
+        cpu=tuple(params["cpu"]) if keep_cpu else (),
+        streams=tuple(stream_sample(s) for s in params["streams"]),
+    )
+
+
+def _judge_totals(endpoints: Sequence[Endpoint], sides: Mapping[str, _Side]) -> None:
+    """Every byte that was sent must have arrived: TCP promises it, so a difference is the instrument's fault."""
+    totals = [sides[e.name].totals or {} for e in endpoints]
+    if not all(t.get("drained", False) for t in totals):
+        return
+    sent = sum(int(t["bytes_sent"]) for t in totals)
+    received = sum(int(t["bytes_received"]) for t in totals)
+    if sent != received:
+        raise TrialFailed(f"the instrument miscounted: {sent} bytes were sent and {received} arrived")
+
+
+def _notes(load: Load, sides: Mapping[str, _Side]) -> list[str]:
+    notes = []
+    for name, side in sides.items():
+        totals = side.totals or {}
+        instrument = totals.get("instrument", {})
+        late = float(instrument.get("sampler_late_max_s", 0.0))
+        if late > LATE_SHARE * load.interval_s:
+            notes.append(
+                f"{name}: a sample was {late * 1e3:.0f} ms late (interval {load.interval_s * 1e3:.0f} ms)"
+            )
+        if lost := int(instrument.get("events_lost", 0)):
+            notes.append(f"{name}: the bench read too slowly and {lost} samples were lost")
+        if not totals.get("drained", True):
+            notes.append(f"{name}: data was still on its way {DRAIN_S:g} s after the end")
+        if foreign := int(totals.get("foreign_connections", 0)):
+            notes.append(f"{name}: {foreign} foreign connections were turned away")
+    return notes

@@ -1,0 +1,81 @@
+"""A testbed that exists now, with its agents: it lives, and must be closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.client import PROTOCOL, AgentClient, AgentError
+from vnetbench.agents.transport import PipeTransport
+from vnetbench.errors import BenchError
+from vnetbench.lab import knobs, netns, path, registry
+from vnetbench.lab.description import Shape, Testbed, describe
+from vnetbench.study.model import Level, TestbedAsked
+
+
+class Bed:
+    """A running testbed of the lab `netns`. Made by `raise_bed`."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self.agents: dict[str, AgentClient] = {}
+
+    def apply(
+        self, factors: Mapping[str, Level], asked: TestbedAsked, online: frozenset[int]
+    ) -> dict[str, Any]:
+        """Set a treatment's knobs and prove the path; returns what was found. Raises TreatmentRefused."""
+        effective = knobs.apply(factors, asked, self.testbed, self.agents, online)
+        mtu = effective["mtu"]
+        smallest = min(mtu.values()) if isinstance(mtu, dict) else mtu
+        proved = path.prove(self.testbed, self.agents, int(smallest))
+        effective["path_mtu_proved"] = int(smallest)
+        effective["path_rtt_us"] = [answer.get("rtt_us") for answer in proved]
+        return effective
+
+    def close(self) -> None:
+        """End the agents and remove the testbed; leaves nothing behind, whatever state it is in."""
+        for agent in self.agents.values():
+            agent.close()
+        registry.remove(self.testbed.name)
+
+
+def raise_bed(name: str, shape: Shape, purpose: str) -> Bed:
+    """Build a testbed and start an agent on every endpoint; on any fault what was built is removed again."""
+    testbed = describe(name, shape)
+    registry.register(name, purpose, testbed.as_facts())
+    bed = Bed(testbed)
+    try:
+        netns.build(testbed)
+        for endpoint in testbed.endpoints:
+            command = ["ip", "netns", "exec", endpoint.namespace, str(agent_binary()), "stdio"]
+            bed.agents[endpoint.name] = AgentClient(endpoint.name, PipeTransport(command, name))
+        for agent in bed.agents.values():
+            greet(agent)
+    except BaseException:
+        bed.close()
+        raise
+    return bed
+
+
+def start_observer(label: str) -> AgentClient:
+    """An agent on the bench's own host, to keep the host's counters."""
+    agent = AgentClient("host", PipeTransport([str(agent_binary()), "stdio"], label))
+    greet(agent)
+    return agent
+
+
+def greet(agent: AgentClient) -> None:
+    """Check that the agent answers and speaks our protocol; raises BenchError."""
+    try:
+        answer = agent.call("agent.hello")
+    except AgentError as error:
+        raise BenchError(
+            f"the agent does not answer: {error.message}", where=agent.endpoint, fix="vnetbench doctor"
+        ) from error
+    if answer.get("protocol") != PROTOCOL:
+        raise BenchError(
+            f"the agent speaks protocol {answer.get('protocol')}, this bench speaks {PROTOCOL}",
+            where=agent.endpoint,
+            fix="make install builds the agent that fits",
+        )

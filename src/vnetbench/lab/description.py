@@ -1,0 +1,150 @@
+"""A testbed as data: endpoints, virtual switches and links, before and without anything that runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+
+from vnetbench.errors import BenchError
+
+NAME_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
+ADDRESS_FORM = "10.77.{side}.{pair}"  # sides 1 and 2, in one /16
+PREFIX_LENGTH = 16
+MOST_PAIRS = 64
+VM_INTERFACE = "eth0"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a treatment decides which testbed it needs; everything else is a knob of that testbed."""
+
+    vswitch: str = "bridge"
+    pairs: int = 1
+    uplink: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.vswitch} pairs={self.pairs}" + (" uplink" if self.uplink else "")
+
+
+@dataclass(frozen=True)
+class Device:
+    """One interface on a path, named as a person would name it."""
+
+    label: str
+    namespace: str
+    interface: str
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A VM of the testbed, here a namespace with one vNIC. Side `a` sends when the direction is forward."""
+
+    name: str
+    side: str
+    pair: int
+    namespace: str
+    interface: str
+    address: str
+
+    @property
+    def device(self) -> Device:
+        """Its vNIC."""
+        return Device(f"{self.name} {self.interface}", self.namespace, self.interface)
+
+
+@dataclass(frozen=True)
+class Testbed:
+    """Endpoints and what joins them."""
+
+    __test__ = False  # pytest: not a test class
+
+    name: str
+    shape: Shape
+    endpoints: tuple[Endpoint, ...]
+    switch_namespace: str
+    vswitches: tuple[str, ...]
+    uplinks: tuple[Device, ...]
+    """Both ends of the uplink, or nothing."""
+    ports: tuple[tuple[Device, ...], ...]
+    """For each pair: the interfaces between its two vNICs, from a to b."""
+
+    def side(self, side: str) -> tuple[Endpoint, ...]:
+        """The endpoints of one side, by pair."""
+        return tuple(e for e in self.endpoints if e.side == side)
+
+    def hops(self, pair: int) -> tuple[Device, ...]:
+        """Every interface that a packet of this pair (from 1) crosses, from a to b."""
+        a, b = (next(e for e in self.side(side) if e.pair == pair) for side in "ab")
+        return (a.device, *self.ports[pair - 1], b.device)
+
+    def namespaces(self) -> tuple[str, ...]:
+        """All namespaces, that of the virtual switches first."""
+        switch = () if self.shape.vswitch == "direct" else (self.switch_namespace,)
+        return (*switch, *(e.namespace for e in self.endpoints))
+
+    def as_facts(self) -> dict[str, object]:
+        """The description for the results file."""
+        return {
+            "name": self.name,
+            "shape": asdict(self.shape),
+            "endpoints": [asdict(e) for e in self.endpoints],
+            "vswitches": list(self.vswitches),
+            "hops": [[h.label for h in self.hops(p + 1)] for p in range(self.shape.pairs)],
+        }
+
+
+def describe(name: str, shape: Shape) -> Testbed:
+    """The testbed of this name and shape; raises BenchError for one that cannot be."""
+    if not NAME_FORM.fullmatch(name):
+        raise BenchError(
+            f"{name!r} cannot name a testbed",
+            fix="use up to 24 small letters, digits and hyphens, for example: vnetbench lab up my-bed",
+        )
+    if not 1 <= shape.pairs <= MOST_PAIRS:
+        raise BenchError(
+            f"a testbed has 1 to {MOST_PAIRS} pairs of VMs, not {shape.pairs}", fix="ask for fewer"
+        )
+    if shape.uplink and shape.vswitch == "direct":
+        raise BenchError(
+            "VMs joined by a direct link have no vSwitch, so no uplink", fix="use vswitch = bridge"
+        )
+    endpoints = tuple(
+        Endpoint(
+            f"{side}{pair}", side, pair, namespace(name, f"{side}{pair}"), VM_INTERFACE,
+            ADDRESS_FORM.format(side=1 + "ab".index(side), pair=pair),
+        )
+        for pair in range(1, shape.pairs + 1)
+        for side in "ab"
+    )  # fmt: skip
+    switch = namespace(name, "sw")
+    uplinks: tuple[Device, ...] = ()
+    if shape.uplink:
+        uplinks = tuple(Device(f"uplink of vSwitch sw{i}", switch, f"up{i}") for i in (0, 1))
+    vswitches = {"direct": 0, "bridge": 1, "macvlan": 1}[shape.vswitch] * (2 if shape.uplink else 1)
+    return Testbed(
+        name,
+        shape,
+        endpoints,
+        switch,
+        tuple(f"sw{i}" for i in range(vswitches)),
+        uplinks,
+        tuple(_ports(shape, switch, uplinks, pair) for pair in range(1, shape.pairs + 1)),
+    )
+
+
+def namespace(testbed: str, part: str) -> str:
+    """The name of the namespace of one part of a testbed; a dot parts what neither name may hold."""
+    return f"vnb.{testbed}.{part}"
+
+
+def _ports(shape: Shape, switch: str, uplinks: tuple[Device, ...], pair: int) -> tuple[Device, ...]:
+    if shape.vswitch == "direct":
+        return ()
+    if shape.vswitch == "macvlan":
+        return uplinks or (Device("parent of vSwitch sw0", switch, "low0"),)
+    last = "sw1" if uplinks else "sw0"
+    return (
+        Device(f"port a{pair} of vSwitch sw0", switch, f"a{pair}"),
+        *uplinks,
+        Device(f"port b{pair} of vSwitch {last}", switch, f"b{pair}"),
+    )

@@ -1,0 +1,127 @@
+"""The one place that talks to the kernel's netlink: interfaces, addresses, queueing disciplines."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pyroute2 import IPRoute, netns
+from pyroute2.netlink.exceptions import NetlinkError
+
+from vnetbench.errors import BenchError
+
+T = TypeVar("T")
+NETNS_DIR = Path("/run/netns")
+
+
+@contextmanager
+def in_namespace(name: str) -> Iterator[IPRoute]:
+    """A netlink socket in the namespace `name`; the kernel's refusals become BenchErrors."""
+    with explained(name), IPRoute(netns=name) as ipr:
+        yield ipr
+
+
+@contextmanager
+def explained(where: str) -> Iterator[None]:
+    """The kernel's refusals in words."""
+    try:
+        yield
+    except NetlinkError as error:
+        raise BenchError(
+            f"the kernel refused: {error.args[1] if len(error.args) > 1 else error}",
+            where=where,
+            fix=FIXES.get(error.code, "vnetbench doctor says what this machine allows"),
+        ) from error
+    except FileNotFoundError as error:
+        raise BenchError(f"the namespace {where} is gone", where=where, fix="vnetbench lab clean") from error
+
+
+FIXES = {
+    errno.EPERM: "run as root, or allow unprivileged user namespaces (vnetbench doctor says how)",
+    errno.EOPNOTSUPP: "this kernel lacks that feature; vnetbench doctor lists what is missing",
+    errno.ENOENT: "this kernel lacks that feature; vnetbench doctor lists what is missing",
+    errno.EEXIST: "another testbed has this name: vnetbench lab ls, vnetbench lab clean",
+}
+
+
+def make_namespace(name: str) -> None:
+    """A new, empty namespace."""
+    try:
+        netns.create(name)
+    except FileExistsError:
+        raise BenchError(
+            "this namespace exists already",
+            where=name,
+            fix="vnetbench lab clean removes what a dead bench left",
+        ) from None
+    except OSError as error:
+        raise BenchError(
+            f"no namespace can be made here ({error.strerror or error})", where=name, fix=FIXES[errno.EPERM]
+        ) from error
+
+
+def remove_namespace(name: str) -> None:
+    """Remove a namespace and with it every interface in it; one that is gone already is no fault."""
+    try:
+        netns.remove(name)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a name whose mount is gone: only the file is left
+            raise
+        (NETNS_DIR / name).unlink(missing_ok=True)
+
+
+def namespaces() -> list[str]:
+    """The names of all namespaces of this machine."""
+    return sorted(netns.listnetns())
+
+
+def do_inside(name: str, work: Callable[[], T]) -> T:
+    """Run `work` in a thread of its own that has entered the namespace; for files of /proc/sys/net."""
+    outcome: list[T] = []
+    faults: list[BaseException] = []
+
+    def enter() -> None:
+        try:
+            netns.setns(name)
+            outcome.append(work())
+        except BaseException as error:
+            faults.append(error)
+
+    thread = threading.Thread(target=enter, name=f"in {name}")
+    thread.start()
+    thread.join()
+    if faults:
+        raise faults[0]
+    return outcome[0]
+
+
+def index_of(ipr: IPRoute, interface: str) -> int:
+    """The interface's index; raises BenchError when it is not there."""
+    found = ipr.link_lookup(ifname=interface)
+    if not found:
+        raise BenchError(
+            "the interface is not there", where=interface, fix="vnetbench lab down, then up again"
+        )
+    return int(found[0])
+
+
+def mtu_of(namespace: str, interface: str) -> int:
+    """The interface's MTU in bytes."""
+    with in_namespace(namespace) as ipr:
+        (link,) = ipr.get_links(index_of(ipr, interface))
+        return int(link.get_attr("IFLA_MTU"))
+
+
+def attribute(message: Any, *path: str) -> Any:
+    """A nested netlink attribute, or None."""
+    for name in path:
+        if message is None:
+            return None
+        message = message.get_attr(name)
+    return message

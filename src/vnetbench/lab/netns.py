@@ -1,0 +1,143 @@
+"""The lab `netns`: namespaces as VMs, joined by a bridge, by macvlan or directly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyroute2 import IPRoute
+
+from vnetbench.lab import netlink
+from vnetbench.lab.description import PREFIX_LENGTH, Endpoint, Testbed
+
+SYSCTLS = {
+    # What TCP learned of a path in one trial must not start the next one: trials are independent.
+    "net/ipv4/tcp_no_metrics_save": "1",
+    # Neighbour discovery of IPv6 would be load of our own making; the trials use IPv4.
+    "net/ipv6/conf/all/disable_ipv6": "1",
+    "net/ipv6/conf/default/disable_ipv6": "1",
+}
+
+
+def build(testbed: Testbed) -> None:
+    """Make namespaces, links and virtual switches; raises BenchError when the kernel refuses."""
+    for name in testbed.namespaces():
+        netlink.make_namespace(name)
+        netlink.do_inside(name, _set_sysctls)
+    if testbed.shape.vswitch == "direct":
+        _join_directly(testbed)
+    else:
+        with netlink.in_namespace(testbed.switch_namespace) as switch:
+            _set_up(switch, "lo")
+            if testbed.shape.vswitch == "bridge":
+                _join_by_bridges(testbed, switch)
+            else:
+                _join_by_macvlan(testbed, switch)
+    for endpoint in testbed.endpoints:
+        with netlink.in_namespace(endpoint.namespace) as ipr:
+            _set_up(ipr, "lo")
+            index = netlink.index_of(ipr, endpoint.interface)
+            ipr.addr("add", index=index, address=endpoint.address, prefixlen=PREFIX_LENGTH)
+            _set_up(ipr, endpoint.interface)
+
+
+def tear_down(testbed: Testbed) -> None:
+    """Remove all that `build` made, whatever of it is still there."""
+    for name in testbed.namespaces():
+        netlink.remove_namespace(name)
+
+
+def set_network_mtu(testbed: Testbed, mtu: int, *, only_raise: bool = False) -> None:
+    """Set the MTU of all that is between the vNICs: ports, uplinks, parents.
+
+    With `only_raise` none is lowered.
+    """
+    if testbed.shape.vswitch == "direct":
+        return
+    with netlink.in_namespace(testbed.switch_namespace) as ipr:
+        for link in ipr.get_links():
+            name, found = link.get_attr("IFLA_IFNAME"), int(link.get_attr("IFLA_MTU"))
+            # A bridge takes the smallest MTU of its ports by itself, until it is set by hand.
+            if name == "lo" or name in testbed.vswitches or found == mtu or (only_raise and found > mtu):
+                continue
+            ipr.link("set", index=link["index"], mtu=mtu)
+
+
+def network_mtu(testbed: Testbed) -> int | None:
+    """The smallest MTU between the vNICs, None where there is nothing between them."""
+    if testbed.shape.vswitch == "direct":
+        return None
+    devices = {d for ports in testbed.ports for d in ports}
+    return min(netlink.mtu_of(d.namespace, d.interface) for d in devices)
+
+
+def _join_directly(testbed: Testbed) -> None:
+    for a, b in zip(testbed.side("a"), testbed.side("b"), strict=True):
+        with netlink.in_namespace(a.namespace) as ipr:
+            ipr.link(
+                "add",
+                ifname=a.interface,
+                kind="veth",
+                peer={"ifname": b.interface, "net_ns_fd": b.namespace},
+            )
+
+
+def _join_by_bridges(testbed: Testbed, switch: IPRoute) -> None:
+    bridges = {}
+    for name in testbed.vswitches:
+        switch.link(
+            "add", ifname=name, kind="bridge", br_forward_delay=0, br_stp_state=0, br_mcast_snooping=0
+        )
+        bridges[name] = _set_up(switch, name)
+    if testbed.uplinks:
+        first, second = (d.interface for d in testbed.uplinks)
+        switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
+        for interface, bridge in zip((first, second), bridges.values(), strict=True):
+            switch.link("set", index=netlink.index_of(switch, interface), master=bridge)
+            _set_up(switch, interface)
+    for endpoint in testbed.endpoints:
+        switch.link(
+            "add",
+            ifname=endpoint.name,
+            kind="veth",
+            peer={"ifname": endpoint.interface, "net_ns_fd": endpoint.namespace},
+        )
+        switch.link(
+            "set", index=netlink.index_of(switch, endpoint.name), master=bridges[_vswitch(testbed, endpoint)]
+        )
+        _set_up(switch, endpoint.name)
+
+
+def _join_by_macvlan(testbed: Testbed, switch: IPRoute) -> None:
+    if testbed.uplinks:
+        first, second = (d.interface for d in testbed.uplinks)
+        parents = {"sw0": first, "sw1": second}
+    else:
+        # A parent that leads nowhere: macvlan's bridge mode switches between its own children.
+        first, second = "low0", "low1"
+        parents = {"sw0": first}
+    switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
+    for interface in (first, second):
+        _set_up(switch, interface)
+    for endpoint in testbed.endpoints:
+        parent = netlink.index_of(switch, parents[_vswitch(testbed, endpoint)])
+        switch.link("add", ifname=endpoint.name, kind="macvlan", link=parent, macvlan_mode="bridge")
+        index = netlink.index_of(switch, endpoint.name)
+        switch.link("set", index=index, net_ns_fd=endpoint.namespace, ifname=endpoint.interface)
+
+
+def _vswitch(testbed: Testbed, endpoint: Endpoint) -> str:
+    return testbed.vswitches[-1] if endpoint.side == "b" else testbed.vswitches[0]
+
+
+def _set_up(ipr: IPRoute, interface: str) -> int:
+    index = netlink.index_of(ipr, interface)
+    ipr.link("set", index=index, state="up")
+    return index
+
+
+def _set_sysctls() -> bool:
+    for name, value in SYSCTLS.items():
+        path = Path("/proc/sys") / name
+        if path.exists():  # a kernel without IPv6 has no such file, and no such load
+            path.write_text(value)
+    return True

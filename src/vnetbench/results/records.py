@@ -1,0 +1,102 @@
+"""What one trial leaves: the values that go into the results file and come out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class StreamSample:
+    """One stream in one interval."""
+
+    stream: int
+    role: str
+    bytes: int
+    rtt_us: float | None
+    cwnd: int | None
+    retransmits: int | None
+    tcp_info: Json = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One interval of one side of a trial. `counters` are differences over the interval."""
+
+    seq: int
+    t_s: float
+    interval_s: float
+    bytes_sent: int
+    bytes_received: int
+    counters: Mapping[str, float]
+    cpu: tuple[Mapping[str, float], ...] = ()
+    streams: tuple[StreamSample, ...] = ()
+
+
+@dataclass(frozen=True)
+class SideRecord:
+    """One endpoint's share of a trial; `role` is source, sink, both or observe (the bench's host)."""
+
+    endpoint: str
+    role: str
+    totals: Json
+    samples: tuple[Sample, ...]
+
+    @property
+    def bytes_sent(self) -> int:
+        """Payload bytes handed to the kernel in the whole trial."""
+        return int(str(self.totals.get("bytes_sent", 0)))
+
+    @property
+    def bytes_received(self) -> int:
+        """Payload bytes taken from the kernel in the whole trial, the drain included."""
+        return int(str(self.totals.get("bytes_received", 0)))
+
+
+@dataclass(frozen=True)
+class TrialRecord:
+    """One execution of a treatment, finished or failed."""
+
+    treatment: int
+    block: int
+    shape: str | None
+    started_s: float
+    duration_s: float
+    setup_s: float
+    effective: Json
+    sides: tuple[SideRecord, ...]
+    failure: str = ""
+    notes: tuple[str, ...] = ()
+    id: int = 0
+
+    @property
+    def state(self) -> str:
+        """`done` or `failed`."""
+        return "failed" if self.failure else "done"
+
+
+@dataclass(frozen=True)
+class TreatmentRecord:
+    """A treatment as it stands. `state`: open, precision, most trials, time limit, refused, failed."""
+
+    index: int
+    factors: Mapping[str, str | int | float]
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CampaignRecord:
+    """The head of a results file."""
+
+    title: str
+    study_text: str
+    study_path: str | None
+    overrides: tuple[str, ...]
+    seed: int
+    started_at: str
+    status: str
+    elapsed_s: float
+    vnetbench: str

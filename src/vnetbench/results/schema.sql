@@ -1,0 +1,94 @@
+-- A campaign's results file, schema version 1. docs/results-file.md says what every column means.
+
+CREATE TABLE campaign (
+    id               INTEGER PRIMARY KEY CHECK (id = 1),
+    title            TEXT    NOT NULL,
+    study_text       TEXT    NOT NULL,
+    study_path       TEXT,
+    overrides        TEXT    NOT NULL,           -- JSON list
+    seed             INTEGER NOT NULL,
+    started_at       TEXT    NOT NULL,           -- ISO 8601, UTC
+    status           TEXT    NOT NULL CHECK (status IN ('running', 'finished', 'interrupted')),
+    writer           TEXT                        -- "pid:start" of the bench at work, NULL when none is
+) STRICT;
+
+CREATE TABLE session (
+    id               INTEGER PRIMARY KEY,
+    vnetbench        TEXT    NOT NULL,           -- version
+    started_at       TEXT    NOT NULL,
+    elapsed_s        REAL    NOT NULL DEFAULT 0  -- time at work, kept up with every trial
+) STRICT;
+
+CREATE TABLE fact (
+    session_id       INTEGER NOT NULL REFERENCES session (id),
+    place            TEXT    NOT NULL,           -- 'bench', 'host' or an endpoint's name
+    name             TEXT    NOT NULL,
+    value            TEXT    NOT NULL,           -- JSON
+    PRIMARY KEY (session_id, place, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE testbed (
+    shape            TEXT    PRIMARY KEY,        -- what tells testbeds apart, e.g. 'bridge pairs=1'
+    description      TEXT    NOT NULL            -- JSON: endpoints, virtual switches, links
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE treatment (
+    id               INTEGER PRIMARY KEY,        -- its place in the plan, from 0
+    factors          TEXT    NOT NULL,           -- JSON object: factor to level
+    state            TEXT    NOT NULL DEFAULT 'open',  -- open, precision, most trials, time limit, refused, failed
+    reason           TEXT    NOT NULL DEFAULT ''
+) STRICT;
+
+CREATE TABLE trial (
+    id               INTEGER PRIMARY KEY,
+    treatment_id     INTEGER NOT NULL REFERENCES treatment (id),
+    block            INTEGER NOT NULL,           -- randomised block, from 0
+    session_id       INTEGER NOT NULL REFERENCES session (id),
+    shape            TEXT,                       -- of its testbed
+    started_s        REAL    NOT NULL,           -- time at work of the campaign when it began
+    duration_s       REAL    NOT NULL,           -- of the load, as asked
+    setup_s          REAL    NOT NULL,           -- knobs, proof of the path, connections
+    state            TEXT    NOT NULL CHECK (state IN ('done', 'failed')),
+    failure          TEXT    NOT NULL DEFAULT '',
+    effective        TEXT    NOT NULL,           -- JSON: what was read back
+    notes            TEXT    NOT NULL DEFAULT '[]'     -- JSON list of sentences
+) STRICT;
+
+CREATE UNIQUE INDEX trial_once ON trial (treatment_id, block) WHERE state = 'done';
+
+CREATE TABLE side (
+    trial_id         INTEGER NOT NULL REFERENCES trial (id),
+    endpoint         TEXT    NOT NULL,           -- 'host' is the bench's host, which only observes
+    role             TEXT    NOT NULL,           -- source, sink, both, observe
+    bytes_sent       INTEGER NOT NULL,
+    bytes_received   INTEGER NOT NULL,
+    totals           TEXT    NOT NULL,           -- JSON: the agent's trial.end
+    PRIMARY KEY (trial_id, endpoint)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sample (
+    trial_id         INTEGER NOT NULL REFERENCES trial (id),
+    endpoint         TEXT    NOT NULL,
+    seq              INTEGER NOT NULL,
+    t_s              REAL    NOT NULL,           -- end of the interval, since the start of the load
+    interval_s       REAL    NOT NULL,
+    bytes_sent       INTEGER NOT NULL,
+    bytes_received   INTEGER NOT NULL,
+    counters         TEXT    NOT NULL,           -- JSON object: counter to difference over the interval
+    cpu              TEXT,                       -- JSON list, a CPU each; of the host only where kernels are shared
+    PRIMARY KEY (trial_id, endpoint, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stream_sample (
+    trial_id         INTEGER NOT NULL REFERENCES trial (id),
+    endpoint         TEXT    NOT NULL,
+    stream           INTEGER NOT NULL,
+    seq              INTEGER NOT NULL,
+    role             TEXT    NOT NULL,
+    bytes            INTEGER NOT NULL,
+    rtt_us           REAL,
+    cwnd             INTEGER,
+    retransmits      INTEGER,
+    tcp_info         TEXT    NOT NULL,           -- JSON: the rest of TCP_INFO
+    PRIMARY KEY (trial_id, endpoint, stream, seq)
+) STRICT, WITHOUT ROWID;
