@@ -26,7 +26,7 @@ _GROWTH = 1.5
 """Each look has about this many times the trials of the look before it (6, 9, 13, 20, 30)."""
 
 _LARGEST_FIRST_SHARE = 2 / 3
-"""The first of several looks may spend no more than this share of the error, or the later ones get no interval."""
+"""The first of several looks may spend this share of the error, or little is left to the later ones."""
 
 
 @dataclass(frozen=True)

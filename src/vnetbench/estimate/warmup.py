@@ -8,7 +8,7 @@ Penalty: Yao (1988), Statistics & Probability Letters 6(3), takes 2σ² log n fo
 autocorrelated ones σ² has to be the long-run variance (Lavielle & Moulines 2000, Journal of Time Series
 Analysis 21(1)), or noise itself is cut to pieces.
 
-What a single trial's noise hides, the mean of all trials of a treatment shows: `find_warmups` looks at both
+What a single trial's noise hides, the mean of all trials of a treatment shows: `shared_warmup` looks at both
 (Welch 1983, "The statistical analysis of simulation results", in *The Computer Performance Modeling
 Handbook*).
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +34,7 @@ _RULE = "change-point"
 _NO_NOISE = 1e-4
 
 
-def find_warmup(samples: Sequence[float]) -> Warmup:
+def find_warmup(samples: Sequence[float] | npt.NDArray[np.float64]) -> Warmup:
     """What of one trial is warm-up."""
     data = np.asarray(samples, dtype=float)
     if len(data) < _FEWEST_SAMPLES:
@@ -45,22 +46,23 @@ def find_warmup(samples: Sequence[float]) -> Warmup:
     return Warmup(cut=cut, steady=steady, rule=_RULE)
 
 
-def find_warmups(trials: Sequence[Sequence[float]]) -> tuple[Warmup, ...]:
-    """What of each of a treatment's trials is warm-up, when they are looked at together."""
-    own = [find_warmup(samples) for samples in trials]
-    if len(trials) < 2:
+def shared_warmup(trials: Sequence[Sequence[float]], own: Sequence[Warmup]) -> tuple[Warmup, ...]:
+    """Each trial's warm-up once more, when all of a treatment's trials are looked at together.
+
+    `trials` are the samples of each trial (same sampling interval), `own` what `find_warmup` said of each. The rule is
+    put to the trials' mean course as well, whose noise is smaller; what it cuts is cut from every trial at least.
+    """
+    together = [
+        (np.asarray(samples, dtype=float), each.cut) for samples, each in zip(trials, own, strict=True)
+    ]
+    levels = [float(np.mean(samples[cut:])) if len(samples) else 0.0 for samples, cut in together]
+    alive = [(samples, level) for (samples, _), level in zip(together, levels, strict=True) if level > 0]
+    if len(alive) < 2:
         return tuple(own)
-    shortest = min(len(samples) for samples in trials)
-    profile = np.zeros(shortest)
-    used = 0
-    for samples, each in zip(trials, own, strict=True):
-        data = np.asarray(samples, dtype=float)
-        level = float(np.mean(data[each.cut :])) if len(data) else 0.0
-        if level > 0:
-            profile += data[:shortest] / level
-            used += 1
-    shared = find_warmup(list(profile / used)).cut if used else 0
-    return tuple(Warmup(cut=max(each.cut, shared), steady=each.steady, rule=each.rule) for each in own)
+    shortest = min(len(samples) for samples, _ in alive)
+    course = np.mean([samples[:shortest] / level for samples, level in alive], axis=0)
+    shared = find_warmup(course).cut
+    return tuple(replace(each, cut=max(each.cut, shared)) for each in own)
 
 
 def _changes(data: npt.NDArray[np.float64], penalty: float) -> list[int]:

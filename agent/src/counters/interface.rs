@@ -1,0 +1,92 @@
+//! /proc/net/dev: packets, bytes, drops and errors of one interface in the agent's network namespace.
+
+use std::io;
+
+use super::proc_file::ProcFile;
+use super::{Amount, Reading, Source};
+use crate::error::{Error, Result};
+
+/// The columns of the file after the interface's name, and what they are called here; "" is not kept.
+const COLUMNS: [&str; 12] = [
+    "rx_bytes",
+    "rx_packets",
+    "rx_errors",
+    "rx_dropped",
+    "",
+    "",
+    "",
+    "",
+    "tx_bytes",
+    "tx_packets",
+    "tx_errors",
+    "tx_dropped",
+];
+
+pub struct Interface {
+    name: String,
+    file: ProcFile,
+    last: [u64; COLUMNS.len()],
+}
+
+impl Interface {
+    pub fn open(name: &str) -> Result<Self> {
+        let operation = || format!("read the counters of interface {name}");
+        let mut file = ProcFile::open("/proc/net/dev")
+            .ok_or_else(|| Error::system(operation(), io::Error::last_os_error()))?;
+        let last = row_of(file.text(), name)
+            .ok_or_else(|| Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV)))?;
+        Ok(Self {
+            name: name.into(),
+            file,
+            last,
+        })
+    }
+}
+
+impl Source for Interface {
+    fn read(&mut self, into: &mut Reading) {
+        match row_of(self.file.text(), &self.name) {
+            Some(row) => self.last = row,
+            // The last known values stand, so that the trial's totals are still those of its samples.
+            None => into.fault = Some(format!("interface {} vanished", self.name)),
+        }
+        for (name, count) in COLUMNS.iter().zip(self.last) {
+            if !name.is_empty() {
+                into.counters.push(name, Amount::Count(count));
+            }
+        }
+    }
+}
+
+fn row_of(text: &str, interface: &str) -> Option<[u64; COLUMNS.len()]> {
+    let counts = text.lines().find_map(|line| {
+        // The last colon: an alias has one in its name.
+        let (name, counts) = line.rsplit_once(':')?;
+        (name.trim() == interface).then_some(counts)
+    })?;
+    let mut row = [0; COLUMNS.len()];
+    for (value, word) in row.iter_mut().zip(counts.split_ascii_whitespace()) {
+        *value = word.parse().ok()?;
+    }
+    Some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEV: &str = "Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:    3193      29    0    0    0     0          0         0     3193      29    0    0    0     0       0          0
+  eth0: 350615043    7594    1    2    0     0          0         0   409794    4527    3    4    0     0       0          0
+";
+
+    #[test]
+    fn an_interface_is_found_by_its_whole_name() {
+        let row = row_of(DEV, "eth0").expect("it is there");
+        assert_eq!(row[..4], [350_615_043, 7594, 1, 2]);
+        assert_eq!(row[8..], [409_794, 4527, 3, 4]);
+        assert_eq!(row_of(DEV, "eth"), None);
+        assert_eq!(row_of(DEV, "th0"), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! The one way out: whole lines, written by one thread, so that a bench that reads slowly never holds up the data path.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::FromRawFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// Beyond this much unread output samples are dropped (and counted by who sent them).
+const MAX_EVENT_BYTES: usize = 32 << 20;
+/// Beyond this much unread output no further request is answered until some of it has been read.
+const MAX_ANSWER_BYTES: usize = 64 << 20;
+
+#[derive(Default)]
+struct Queue {
+    lines: VecDeque<String>,
+    bytes: usize,
+    writing: bool,
+}
+
+#[derive(Default)]
+pub struct Outbox {
+    queue: Mutex<Queue>,
+    filled: Condvar,
+    emptied: Condvar,
+}
+
+impl Outbox {
+    /// Starts the thread that writes to standard output. A broken output ends the process: nobody listens any more.
+    pub fn to_stdout() -> std::io::Result<Arc<Self>> {
+        // SAFETY: descriptor 1 is the process's own output; nothing else in the agent writes to it or closes it.
+        let output = unsafe { File::from_raw_fd(1) };
+        let outbox = Arc::new(Self::default());
+        let queue = Arc::clone(&outbox);
+        std::thread::Builder::new()
+            .name("writer".into())
+            .spawn(move || queue.write_all_to(output))?;
+        Ok(outbox)
+    }
+
+    /// Queues the answer to a request. Waits where the bench asks without reading, so that memory stays bounded.
+    pub fn answer(&self, line: String) {
+        let mut queue = self.lock();
+        while queue.bytes > MAX_ANSWER_BYTES {
+            queue = self
+                .emptied
+                .wait_timeout(queue, Duration::from_millis(100))
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            // The thread that waits here may be the one that would have noticed the end of the input.
+            if input_hung_up() {
+                std::process::exit(0);
+            }
+        }
+        self.push(queue, line);
+    }
+
+    /// Queues an event that may be lost; says whether it was queued.
+    #[must_use]
+    pub fn offer(&self, line: String) -> bool {
+        let queue = self.lock();
+        if queue.bytes > MAX_EVENT_BYTES {
+            return false;
+        }
+        self.push(queue, line);
+        true
+    }
+
+    /// Queues an event that must not be lost. There is one a trial, so these alone cannot fill the memory.
+    pub fn tell(&self, line: String) {
+        self.push(self.lock(), line);
+    }
+
+    /// Waits until everything has been written, or for `limit`.
+    pub fn drain(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let mut queue = self.lock();
+        while !queue.lines.is_empty() || queue.writing {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            queue = self
+                .emptied
+                .wait_timeout(queue, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, mut queue: MutexGuard<'_, Queue>, mut line: String) {
+        line.push('\n');
+        queue.bytes += line.len();
+        queue.lines.push_back(line);
+        self.filled.notify_one();
+    }
+
+    fn write_all_to(&self, mut output: File) {
+        loop {
+            let mut queue = self.lock();
+            while queue.lines.is_empty() {
+                queue = self
+                    .filled
+                    .wait(queue)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+            let Some(line) = queue.lines.pop_front() else {
+                continue;
+            };
+            queue.writing = true;
+            drop(queue);
+            if output.write_all(line.as_bytes()).is_err() {
+                std::process::exit(0);
+            }
+            let mut queue = self.lock();
+            queue.bytes -= line.len();
+            queue.writing = false;
+            drop(queue);
+            self.emptied.notify_all();
+        }
+    }
+}
+
+fn input_hung_up() -> bool {
+    let input = rustix::stdio::stdin();
+    let mut polled = [PollFd::new(&input, PollFlags::RDHUP)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    poll(&mut polled, Some(&at_once)).is_ok()
+        && polled[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR)
+}

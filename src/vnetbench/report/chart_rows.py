@@ -1,0 +1,138 @@
+"""The data behind the charts: one row a mark, numbers already in the unit of their axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.report.figures import figure, mode_texts, scale_of
+from vnetbench.report.labels import factor_label, level_text, stop_text
+from vnetbench.report.layout import Layout, positions, treatment_label
+from vnetbench.study.model import FactorLevels
+
+Row = dict[str, Any]
+
+_DODGE = 0.012
+"""Lines are set apart by this share of the x axis, so that one's intervals don't hide another's."""
+
+
+def metric_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row]:
+    """Rows of kind `estimate`, `mode`, `trial` and `missing` of one metric.
+
+    A treatment with two modes, or without any trial, has an `estimate` row without a value: it breaks the line.
+    """
+    scale = scale_of(summary, metric)
+    rows: list[Row] = []
+    for treatment in summary.treatments:
+        base = _base(layout, treatment)
+        estimate = treatment.metrics.get(metric)
+        if estimate is None:
+            rows.append({**base, "kind": "estimate", "value": None, "low": None, "high": None, "figure": ""})
+            reason = "; ".join(treatment.failures) or stop_text(treatment.stopped_by)
+            rows.append({**base, "kind": "missing", "value": 0.0, "figure": reason})
+            continue
+        base["figure"] = figure(estimate, metric, scale)
+        two = len(estimate.modes) == 2
+        rows.append(
+            {
+                **base,
+                "kind": "estimate",
+                "value": None if two else _short(estimate.value / scale.divisor),
+                "low": None if two or estimate.low is None else _short(estimate.low / scale.divisor),
+                "high": None if two or estimate.high is None else _short(estimate.high / scale.divisor),
+            }
+        )
+        for mode, text in zip(estimate.modes, mode_texts(estimate, metric, scale), strict=True):
+            share = f"{mode.share * 100:.0f} %"
+            rows.append(
+                {
+                    **base,
+                    "kind": "mode",
+                    "value": _short(mode.value / scale.divisor),
+                    "share": share,
+                    "figure": text,
+                }
+            )
+        for point in treatment.points:
+            if metric in point.values:
+                value = _short(point.values[metric] / scale.divisor)
+                rows.append({**base, "kind": "trial", "value": value, "trial": point.trial, "figure": ""})
+    return rows
+
+
+def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row]:
+    """Every trial in time order, as its deviation from its treatment's median (a share, 0.02 is 2 % above)."""
+    rows: list[Row] = []
+    for treatment in summary.treatments:
+        estimate = treatment.metrics.get(metric)
+        if estimate is None or estimate.value == 0:
+            continue
+        with_metric = [point for point in treatment.points if metric in point.values]
+        for place, point in enumerate(with_metric):
+            mark = "of two modes" if estimate.modes else "outlier" if place in estimate.outliers else "trial"
+            rows.append(
+                {
+                    "treatment": treatment_label(treatment.factors, layout.varying) or "the only treatment",
+                    "minutes": _short(point.started_at / 60),
+                    "deviation": _short(point.values[metric] / estimate.value - 1),
+                    "trial": point.trial,
+                    "block": point.block,
+                    "mark": mark,
+                }
+            )
+    return rows
+
+
+def series_texts(layout: Layout) -> list[str]:
+    """The lines' names, in order."""
+    factor = layout.colour
+    return [level_text(factor.name, level) for level in factor.levels] if factor else []
+
+
+def combination_texts(summary: CampaignSummary, layout: Layout) -> list[str]:
+    """The names of the panels or rows that treatments fall into, in the order of the levels."""
+    ranked = {}
+    for treatment in summary.treatments:
+        rank = tuple(factor.levels.index(treatment.factors[factor.name]) for factor in layout.others)
+        ranked[rank] = _combination(layout.others, treatment)
+    return [ranked[rank] for rank in sorted(ranked)]
+
+
+def _base(layout: Layout, treatment: TreatmentSummary) -> Row:
+    combination = _combination(layout.others, treatment)
+    colour = layout.colour
+    return {
+        "treatment": treatment_label(treatment.factors, layout.varying) or "the only treatment",
+        "x": _x_position(layout, treatment),
+        "xlevel": level_text(layout.x.name, treatment.factors[layout.x.name]) if layout.x else "",
+        "series": level_text(colour.name, treatment.factors[colour.name]) if colour else "",
+        "combination": combination,
+        "trials": treatment.trials,
+        "stopped": stop_text(treatment.stopped_by),
+    }
+
+
+def _x_position(layout: Layout, treatment: TreatmentSummary) -> float | None:
+    if layout.x is None:
+        return None
+    places = positions(layout.x)
+    here = places[treatment.factors[layout.x.name]]
+    if layout.colour is None:
+        return here
+    count = len(layout.colour.levels)
+    series = layout.colour.levels.index(treatment.factors[layout.colour.name])
+    width = max(places.values()) - min(places.values())
+    step = min(_DODGE, 3 * _DODGE / count)
+    return here + (series - (count - 1) / 2) * step * width
+
+
+def _combination(factors: tuple[FactorLevels, ...], treatment: TreatmentSummary) -> str:
+    return " · ".join(
+        f"{factor_label(factor.name)} {level_text(factor.name, treatment.factors[factor.name])}"
+        for factor in factors
+    )
+
+
+def _short(value: float) -> float:
+    """Five significant digits: what a chart can show, and a third of the bytes."""
+    return float(f"{value:.5g}")

@@ -1,0 +1,169 @@
+"""How the levels of a factor are written: one value, a list, a range "1..16", a progression "1, 2, 4 .. 64"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from vnetbench.errors import BenchError
+from vnetbench.study.kinds import Kind
+from vnetbench.study.model import Level
+from vnetbench.study.problems import WrongValue, shown
+
+MAX_LEVELS = 1000
+"""Levels of one factor; a factor with more is a slip of the pen ("1..65535")."""
+
+MAX_TEXT = 10_000
+"""Characters of one expression."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """Levels as read: the good ones, and what was wrong with the others.
+
+    The first entry of each pair is the position in the TOML list that it came from; None outside of a list.
+    """
+
+    levels: tuple[tuple[int | None, Level], ...]
+    problems: tuple[tuple[int | None, BenchError], ...]
+
+
+def read_levels(kind: Kind, raw: object) -> Read:
+    """The canonical levels of a raw TOML value, in order; problems are collected, not raised."""
+    levels: list[tuple[int | None, Level]] = []
+    problems: list[tuple[int | None, BenchError]] = []
+    if isinstance(raw, list):
+        items: list[tuple[int | None, object]] = list(enumerate(raw[: MAX_LEVELS + 1]))
+    else:
+        items = [(None, raw)]
+    for position, item in items:
+        try:
+            levels += [(position, level) for level in _item(kind, item)]
+        except BenchError as error:
+            problems.append((position, error))
+    if not levels and not problems:
+        problems.append((None, WrongValue("there is no level", fix=f"write {kind.expects}")))
+    if len(levels) > MAX_LEVELS:
+        problems.append((None, _too_many()))
+    return Read(tuple(levels[:MAX_LEVELS]), tuple(problems))
+
+
+def spell_levels(kind: Kind, levels: tuple[Level, ...]) -> str:
+    """Levels as an expression that reads back as the same levels (not for kinds whose values have commas)."""
+    return ", ".join(kind.spell(level) for level in levels)
+
+
+def _too_many() -> WrongValue:
+    return WrongValue(
+        f"more than {MAX_LEVELS} levels", fix="name fewer levels, such as doublings: 1, 2, 4 .. 64"
+    )
+
+
+def _item(kind: Kind, raw: object) -> list[Level]:
+    if not isinstance(raw, str) or len(raw) > MAX_TEXT:
+        if isinstance(raw, str):
+            raise WrongValue(f"{len(raw)} characters are too many", fix=f"write {kind.expects}")
+        return [kind.parse(raw)]
+    if kind.commas:
+        return [kind.parse(part) for part in _apart(raw)]
+    if not raw.strip():
+        raise WrongValue("there is no level", fix=f"write {kind.expects}")
+    terms: list[Level] = []
+    # A progression continues the terms written just before it, never those that an earlier one ended with.
+    begin = 0
+    for part in raw.split(","):
+        if not part.strip():
+            raise WrongValue(
+                f"{shown(raw)} has a comma with no level at one side", fix="take that comma away"
+            )
+        first, dots, last = part.partition("..")
+        if not dots:
+            terms.append(kind.parse(part))
+            continue
+        if ".." in last or last.startswith(".") or not first.strip() or not last.strip():
+            raise WrongValue(
+                f"{shown(part.strip())} is no range", fix='write both of its ends, such as "1..16"'
+            )
+        terms.append(kind.parse(first))
+        terms += _continued(kind, terms[begin:], kind.parse(last))
+        begin = len(terms)
+        if begin > MAX_LEVELS:
+            raise _too_many()
+    return terms
+
+
+def _apart(raw: str) -> list[str]:
+    """Levels of a kind with commas: "own, apart" are two; "0,2" is one; a mixture must be a TOML list."""
+    parts = raw.split(",")
+    words = [bool(re.search(r"[a-z]", part)) for part in parts]
+    if all(words):
+        return parts
+    if any(words):
+        raise WrongValue(
+            f"{shown(raw)} mixes words and CPU lists", fix='write a list of strings, such as ["own", "0,2"]'
+        )
+    return [raw]
+
+
+def _continued(kind: Kind, shown_terms: list[Level], end: Level) -> Iterator[Level]:
+    """The levels after the last of `shown_terms` up to and with `end`."""
+    if isinstance(end, str) or any(isinstance(term, str) for term in shown_terms[-3:]):
+        raise WrongValue(
+            "a range goes between numbers only", fix="write every level, with commas between them"
+        )
+    terms = [Fraction(str(term)) for term in shown_terms[-3:]]
+    last, stop = terms[-1], Fraction(str(end))
+    if stop <= last:
+        first, second = kind.spell(shown_terms[-1]), kind.spell(end)
+        raise WrongValue(
+            f'a range from "{first}" to "{second}" goes down', fix="write the smaller number first"
+        )
+    if len(terms) == 1:
+        if not kind.counts:
+            raise WrongValue(
+                "a range of quantities needs its steps shown",
+                fix=f'begin it with three terms, such as "{_example(kind, shown_terms[-1])}"',
+            )
+        add, times = Fraction(1), Fraction(1)
+    elif len(terms) == 2:
+        one, two = (kind.spell(term) for term in shown_terms[-2:])
+        raise WrongValue(
+            f'"{one}, {two} .." may go on in steps or in doublings',
+            fix='show three terms: "1, 2, 3 .. 8" goes on in steps, "1, 2, 4 .. 8" in doublings',
+        )
+    else:
+        add, times = _step(terms)
+    levels: list[Level] = []
+    while last < stop:
+        last = last * times + add
+        if len(levels) > MAX_LEVELS:
+            raise _too_many()
+        if last.denominator != 1 and isinstance(end, int):
+            break
+        levels.append(int(last) if last.denominator == 1 else float(last))
+    if not levels or last != stop:
+        before = kind.spell(levels[-2] if len(levels) > 1 else shown_terms[-1])
+        raise WrongValue(f'the range does not meet its end "{kind.spell(end)}"', fix=f'end it at "{before}"')
+    return iter(levels)
+
+
+def _step(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
+    """What is added and multiplied to get from each of three terms to the next."""
+    a, b, c = terms
+    if b - a == c - b and c > b:
+        return c - b, Fraction(1)
+    if a > 0 and b * b == a * c and c > b:
+        return Fraction(0), c / b
+    raise WrongValue(
+        "the three terms before .. show no progression",
+        fix='show equal steps or equal factors: "1, 2, 4 .. 64"',
+    )
+
+
+def _example(kind: Kind, start: Level) -> str:
+    if isinstance(start, str) or start <= 0:
+        return "1, 2, 4 .. 64"
+    terms = ", ".join(kind.spell(start * factor) for factor in (1, 2, 4))
+    return f"{terms} .. {kind.spell(start * 16)}"

@@ -1,0 +1,224 @@
+"""The kinds of value that a study has: how each is read, spelled, described and put into the JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vnetbench import quantity
+from vnetbench.errors import BenchError
+from vnetbench.study import cpus
+from vnetbench.study.model import Level
+from vnetbench.study.problems import WrongValue, shown, suggest
+
+Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of value."""
+
+    expects: str
+    """What is expected, in words that end the sentence "write …"."""
+    parse: Callable[[object], Level]
+    """The canonical value of a raw TOML value; raises a BenchError with `what` and `fix`."""
+    spell: Callable[[Level], str]
+    """The canonical value as a person writes it; `parse(spell(x)) == x`."""
+    pattern: str
+    """Regular expression (the dialect that JSON Schema and Python share) of its form as a string."""
+    other_forms: tuple[Json, ...] = ()
+    """JSON Schemas of its forms that are no string."""
+    words: tuple[str, ...] = ()
+    """Words that it takes beside or in place of quantities, for completion."""
+    counts: bool = False
+    """Whole numbers: "1..16" means every one of them."""
+    commas: bool = False
+    """A value may have commas in it (CPU lists)."""
+
+
+def counts(low: int, high: int, *, unit: str = "") -> Kind:
+    """A whole number from `low` to `high`, bare or in quotes; `unit` may stand behind it in quotes."""
+    expects = f"a whole number from {low} to {high}"
+
+    def parse(raw: object) -> int:
+        if isinstance(raw, str):
+            number = re.fullmatch(
+                rf"\s*([+-]?[0-9]{{1,18}})\s*(?:{unit})?\s*" if unit else r"\s*([+-]?[0-9]{1,18})\s*", raw
+            )
+            if number is None:
+                raise WrongValue(f"{shown(raw)} is not a whole number", fix=f"write {expects}")
+            raw = int(number[1])
+        if isinstance(raw, bool) or not isinstance(raw, int):
+            raise WrongValue(f"{shown(raw)} is not a whole number", fix=f"write {expects}")
+        if not low <= raw <= high:
+            raise WrongValue(f"{shown(raw)} is out of range", fix=f"write {expects}")
+        return raw
+
+    pattern = rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"
+    number: Json = {"type": "integer", "minimum": low, "maximum": high}
+    return Kind(expects, parse, str, pattern, (number,), counts=True)
+
+
+def _quantities(
+    noun: str,
+    read: Callable[[str], float | int],
+    spell: Callable[[float | int], str],
+    low: float,
+    high: float,
+    units: str,
+    words: tuple[str, ...],
+) -> Kind:
+    or_words = "".join(f' or "{word}"' for word in words)
+    expects = f'a {noun} from "{spell(low)}" to "{spell(high)}"{or_words}'
+
+    def parse(raw: object) -> Level:
+        if isinstance(raw, str):
+            text = raw.strip()
+            if text in words:
+                return text
+            if text[:1].isalpha() and words:
+                fix = suggest(text, words, otherwise=f"write {expects}")
+                raise WrongValue(f"{shown(raw)} is not a {noun}", fix=fix)
+            value = read(raw)
+            if not low <= value <= high:
+                raise WrongValue(f"{shown(raw)} is out of range", fix=f"write {expects}")
+            return value
+        if isinstance(raw, int | float) and not isinstance(raw, bool):
+            read(f"{shown(raw)}")  # A bare number has no unit: this raises the sentence that lists them.
+        raise WrongValue(f"{shown(raw)} is not a {noun}", fix=f"write {expects}, in quotes")
+
+    def spell_level(level: Level) -> str:
+        return level if isinstance(level, str) else spell(level)
+
+    number = r"[+]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+    term = rf"{number}\s*({units})"
+    pattern = "|".join((*words, rf"{term}(\s*{term})*"))
+    return Kind(expects, parse, spell_level, f"({pattern})", words=words)
+
+
+def durations(low_s: float, high_s: float, *words: str) -> Kind:
+    """A duration in seconds, or one of the words."""
+    units = "µs|μs|us|ms|s|min|h"
+    return _quantities(
+        "duration", quantity.parse_duration, quantity.spell_duration, low_s, high_s, units, words
+    )
+
+
+def sizes(low: int, high: int, *words: str) -> Kind:
+    """A size in whole bytes, or one of the words."""
+
+    def spell(size: float | int) -> str:
+        return quantity.spell_bytes(int(size))
+
+    return _quantities("size", quantity.parse_bytes, spell, low, high, "B|kB|KB|KiB|MB|MiB|GB|GiB", words)
+
+
+def rates(low_bps: int, high_bps: int, *words: str) -> Kind:
+    """A rate in whole bits/s, or one of the words."""
+    units = "bit/s|kbit/s|Mbit/s|Gbit/s|bps|kbps|Mbps|Gbps"
+    return _quantities("rate", quantity.parse_rate, quantity.spell_rate, low_bps, high_bps, units, words)
+
+
+def shares(low: float, high: float) -> Kind:
+    """A share of 1, written as a percentage."""
+    return _quantities("share", quantity.parse_share, quantity.spell_share, low, high, "%", ())
+
+
+def words(*known: str) -> Kind:
+    """One of a few words."""
+    listed = ", ".join(f'"{word}"' for word in known)
+    expects = f"one of {listed}" if len(known) > 1 else listed
+
+    def parse(raw: object) -> str:
+        if isinstance(raw, str) and raw.strip() in known:
+            return raw.strip()
+        near = raw.strip() if isinstance(raw, str) else ""
+        raise WrongValue(
+            f"{shown(raw)} is not known here", fix=suggest(near, known, otherwise=f"write {expects}")
+        )
+
+    return Kind(expects, parse, str, f"({'|'.join(known)})", words=known)
+
+
+def switches() -> Kind:
+    """ "on" or "off"; TOML's true and false mean the same."""
+    on_off = words("on", "off")
+
+    def parse(raw: object) -> Level:
+        if isinstance(raw, bool):
+            return "on" if raw else "off"
+        if isinstance(raw, str) and raw.strip().lower() in ("true", "yes", "false", "no"):
+            meant = "on" if raw.strip().lower() in ("true", "yes") else "off"
+            raise WrongValue(
+                f"{shown(raw)} is not known here", fix=f'did you mean "{meant}"? write "on" or "off"'
+            )
+        return on_off.parse(raw)
+
+    return Kind('"on" or "off"', parse, str, on_off.pattern, ({"type": "boolean"},), words=on_off.words)
+
+
+def truths() -> Kind:
+    """true or false, bare."""
+
+    def parse(raw: object) -> bool:
+        if not isinstance(raw, bool):
+            raise WrongValue(
+                f"{shown(raw)} is neither true nor false", fix="write true or false, without quotes"
+            )
+        return raw
+
+    def spell(level: Level) -> str:
+        return "true" if level else "false"
+
+    return Kind("true or false", parse, spell, "", ({"type": "boolean"},))
+
+
+def algorithms() -> Kind:
+    """The name of a congestion control of the kernel (TCP_CA_NAME_MAX: 15 characters and a NUL)."""
+    expects = 'the kernel\'s name of a congestion control, such as "cubic", "bbr" or "reno"'
+
+    def parse(raw: object) -> str:
+        if isinstance(raw, str) and re.fullmatch(r"[a-z][a-z0-9_-]{0,14}", raw.strip()):
+            return raw.strip()
+        raise WrongValue(f"{shown(raw)} names no congestion control", fix=f"write {expects}")
+
+    known = ("cubic", "reno", "bbr", "dctcp")
+    return Kind(expects, parse, str, "[a-z][a-z0-9_-]{0,14}", words=known)
+
+
+def _cpu_kind(known: tuple[str, ...], pattern: str, expects: str, canonical: Callable[[str], str]) -> Kind:
+    def parse(raw: object) -> str:
+        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= cpus.MAX_CPU:
+            return str(raw)
+        if not isinstance(raw, str):
+            raise WrongValue(f"{shown(raw)} names no CPUs", fix=f"write {expects}")
+        text = raw.strip()
+        if text in known:
+            return text
+        if len(text) > 1000 or not re.match(r"[0-9]", text):
+            fix = suggest(text, known, otherwise=f"write {expects}")
+            raise WrongValue(f"{shown(raw)} names no CPUs", fix=fix)
+        try:
+            return canonical(text)
+        except BenchError as error:
+            raise WrongValue(
+                error.what, fix=error.fix if "CPUs go" in str(error.fix) else f"write {expects}"
+            ) from error
+
+    bare: Json = {"type": "integer", "minimum": 0, "maximum": cpus.MAX_CPU}
+    return Kind(expects, parse, str, f"({'|'.join((*known, pattern))})", (bare,), words=known, commas=True)
+
+
+def placements() -> Kind:
+    """Which CPUs the VMs may use."""
+    expects = '"any", "1 each" (so many CPUs of its own for each VM), CPUs "0-1", or both VMs of a pair "0/1"'
+    pattern = rf"[0-9]+\s+each|{cpus.LIST_PATTERN}(\s*/\s*{cpus.LIST_PATTERN})?"
+    return _cpu_kind(("any",), pattern, expects, cpus.canonical_placement)
+
+
+def receive_cpus() -> Kind:
+    """Which CPUs do the receive processing."""
+    known = ("off", "own", "apart", "spread")
+    expects = '"off", "own", "apart", "spread" or CPUs such as "0-1"'
+    return _cpu_kind(known, cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
