@@ -163,9 +163,10 @@ def _judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, 
         values = sorted({s[name] for s in streams if s.get(name) is not None}, key=str)
         effective[name] = values[0] if len(values) == 1 else values
     asked = factors.get("congestion_control")
-    if asked is not None and effective["congestion_control"] != asked:
+    found = effective["congestion_control"]
+    if asked is not None and found != asked:
         raise TreatmentRefused(
-            f"congestion_control = {asked} did not take effect: {effective['congestion_control']} was read back",
+            f"congestion_control = {asked} did not take effect: {found} was read back",
             fix="vnetbench doctor lists those of this kernel",
         )
     buffer = factors.get("socket_buffer", "auto")
@@ -247,7 +248,7 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
 
 
 def _judge_totals(endpoints: Sequence[Endpoint], sides: Mapping[str, _Side]) -> None:
-    """Every byte that was sent must have arrived: TCP promises it, so a difference is the instrument's fault."""
+    """Every byte that was sent must have arrived, as TCP promises: a difference is the instrument's fault."""
     totals = [sides[e.name].totals or {} for e in endpoints]
     if not all(t.get("drained", False) for t in totals):
         return

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from vnetbench.estimate.model import Warmup
-from vnetbench.estimate.warmup import find_warmup, fixed_warmup
+from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
 from vnetbench.results.records import Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
 
@@ -105,48 +105,68 @@ METRICS: dict[str, Metric] = {
 
 
 @dataclass(frozen=True)
-class TrialValues:
-    """What one trial measured in its steady part."""
+class Course:
+    """How goodput went in one trial, sample by sample, warm-up included."""
 
-    goodput: tuple[float, ...]
-    """Goodput of each interval, bit/s, warm-up included."""
-    warmup: Warmup
-    warmup_s: float
-    steady_s: float
-    values: Mapping[str, float]
+    goodput_bps: tuple[float, ...]
+    lengths_s: tuple[float, ...]
+    """Seconds that each sample covers."""
+
+    def mean(self, cut: int) -> float:
+        """Goodput after the first `cut` samples, bit/s: the same figure as the metric `goodput_bps`."""
+        after = list(zip(self.goodput_bps, self.lengths_s, strict=True))[cut:]
+        return sum(rate * length for rate, length in after) / sum(length for _, length in after)
 
 
-def trial_values(trial: TrialRecord, timing: Timing) -> TrialValues:
-    """All metrics of a trial, from its samples after the warm-up; raises ValueError for a trial without samples.
+def course(trial: TrialRecord) -> Course:
+    """The goodput of a trial at its sinks, in time; raises ValueError for a trial without samples."""
+    load = _load_samples(trial)
+    lengths = tuple(max(x.interval_s for x in at_once) for at_once in zip(*load.values(), strict=True))
+    received = (sum(x.bytes_received for x in at_once) for at_once in zip(*load.values(), strict=True))
+    return Course(tuple(8 * b / s for b, s in zip(received, lengths, strict=True)), lengths)
 
-    Counters are added up over the steady intervals only. A metric whose counters are missing is absent.
+
+def warmups(courses: Sequence[Course], timing: Timing) -> tuple[Warmup, ...]:
+    """What of each trial of one treatment is warm-up; at least one sample of each is left."""
+    if timing.warmup_s is not None:
+        own = [fixed_warmup(c.goodput_bps, timing.interval_s, timing.warmup_s) for c in courses]
+        return tuple(own)
+    found = shared_warmup([c.goodput_bps for c in courses], [find_warmup(c.goodput_bps) for c in courses])
+    return tuple(
+        replace(w, cut=min(w.cut, len(c.goodput_bps) - 1)) for w, c in zip(found, courses, strict=True)
+    )
+
+
+def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
+    """All metrics of a trial, from its samples after the first `cut`.
+
+    Counters are added up over these samples only. A metric whose counters are missing is absent. Raises
+    ValueError for a trial without samples.
     """
-    endpoints = [s for s in trial.sides if s.role != "observe"]
+    load = _load_samples(trial)
+    lengths = course(trial).lengths_s
+    sides = [(s, load[s.endpoint][cut:]) for s in trial.sides if s.endpoint in load]
+    host = next((s for s in trial.sides if s.role == "observe"), None)
+    from_s, steady_s = sum(lengths[:cut]), sum(lengths[cut:])
+    watched = [x for x in host.samples if from_s < x.t_s <= _end(trial, x)] if host else []
+    return dict(_of_endpoints(sides, steady_s)) | dict(_of_host(watched, sides, steady_s))
+
+
+def _load_samples(trial: TrialRecord) -> dict[str, list[Sample]]:
+    """Endpoint to its samples during the load, as many of each endpoint; without the drain that follows."""
     load = {
-        s.endpoint: [x for x in s.samples if x.t_s <= trial.duration_s + x.interval_s / 2] for s in endpoints
+        s.endpoint: [x for x in s.samples if x.t_s <= _end(trial, x)]
+        for s in trial.sides
+        if s.role != "observe"
     }
     count = min((len(samples) for samples in load.values()), default=0)
     if count == 0:
         raise ValueError(f"trial {trial.id} has no samples")
-    lengths = [max(samples[i].interval_s for samples in load.values()) for i in range(count)]
-    goodput = [
-        8 * sum(samples[i].bytes_received for samples in load.values()) / lengths[i] for i in range(count)
-    ]
-    warmup = (
-        find_warmup(goodput)
-        if timing.warmup_s is None
-        else fixed_warmup(goodput, timing.interval_s, timing.warmup_s)
-    )
-    cut = min(warmup.cut, count - 1)
-    steady_s = sum(lengths[cut:])
-    sides = [(s, load[s.endpoint][cut:count]) for s in endpoints]
-    host = next((s for s in trial.sides if s.role == "observe"), None)
-    until_s = sum(lengths[:cut])
-    watched = (
-        [x for x in host.samples if until_s < x.t_s <= trial.duration_s + x.interval_s / 2] if host else []
-    )
-    values = dict(_of_endpoints(sides, steady_s)) | dict(_of_host(watched, sides, steady_s))
-    return TrialValues(tuple(goodput), warmup, until_s, steady_s, values)
+    return {endpoint: samples[:count] for endpoint, samples in load.items()}
+
+
+def _end(trial: TrialRecord, sample: Sample) -> float:
+    return trial.duration_s + sample.interval_s / 2
 
 
 Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]

@@ -22,6 +22,8 @@ class TrialPoint:
     steady: bool
     values: Mapping[str, float]
     """Metric name to value."""
+    course_bps: tuple[float, ...] = ()
+    """Goodput in each sampling interval, warm-up included: what shows the part that was cut off."""
     notes: tuple[str, ...] = ()
 
 

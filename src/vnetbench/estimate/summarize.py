@@ -1,0 +1,132 @@
+"""From a results file to a campaign as estimated: every figure that is shown comes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vnetbench.estimate.location import estimate
+from vnetbench.estimate.looks import looks
+from vnetbench.estimate.metrics import METRICS, Course, course, metric_values, warmups
+from vnetbench.estimate.model import Estimate, Warmup
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import TreatmentRecord, TrialRecord
+from vnetbench.study.load import parse_study
+from vnetbench.study.model import Precision, Study, Timing
+
+STATES_THAT_STAND = ("precision", "most trials", "time limit", "refused", "failed")
+
+
+def summarize(file: ResultsFile) -> CampaignSummary:
+    """Estimate every treatment of a results file; raises BenchError for a file that cannot be read."""
+    campaign = file.campaign()
+    study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
+    treatments = file.treatments()
+    cuts = _find_warmups(file, study.timing)
+    points: dict[int, list[TrialPoint]] = {t.index: [] for t in treatments}
+    effective: dict[int, dict[str, Any]] = {}
+    failures: dict[int, list[str]] = {t.index: [] for t in treatments}
+    for trial in file.trials():
+        if trial.failure:
+            failures[trial.treatment].append(trial.failure)
+            continue
+        effective[trial.treatment] = dict(trial.effective)
+        points[trial.treatment].append(_point(trial, *cuts[trial.id]))
+    return CampaignSummary(
+        path=str(file.path),
+        title=campaign.title,
+        question=study.question,
+        workload=study.workload,
+        study_text=campaign.study_text,
+        overrides=campaign.overrides,
+        seed=campaign.seed,
+        status=campaign.status,
+        started=campaign.started_at,
+        elapsed_s=campaign.elapsed_s,
+        precision=study.precision,
+        timing=study.timing,
+        factors=study.factors,
+        treatments=tuple(
+            _treatment(
+                t, points[t.index], effective.get(t.index, {}), failures[t.index], campaign.status, study
+            )
+            for t in treatments
+        ),
+        testbed=next(iter(file.testbeds().values()), {}),
+        facts=file.facts(),
+        warnings=tuple(_warnings(points.values())),
+    )
+
+
+def estimates_of(values: Sequence[Mapping[str, float]], precision: Precision) -> dict[str, Estimate]:
+    """Metric to estimate, from the metrics of each trial of a treatment; metrics that a trial lacks count
+    only the others."""
+    found = {}
+    for name in METRICS:
+        measured = [each[name] for each in values if name in each]
+        if measured:
+            found[name] = estimate(measured, precision.confidence, looks(precision))
+    return found
+
+
+def _find_warmups(file: ResultsFile, timing: Timing) -> dict[int, tuple[Warmup, Course]]:
+    """Trial id to its warm-up, found from all trials of its treatment together."""
+    courses: dict[int, dict[int, Course]] = {}
+    for trial in file.trials():
+        if not trial.failure:
+            courses.setdefault(trial.treatment, {})[trial.id] = course(trial)
+    return {
+        trial: (warmup, of_treatment[trial])
+        for of_treatment in courses.values()
+        for trial, warmup in zip(of_treatment, warmups(list(of_treatment.values()), timing), strict=True)
+    }
+
+
+def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course) -> TrialPoint:
+    return TrialPoint(
+        trial=trial.id,
+        block=trial.block,
+        started_at=trial.started_s,
+        duration_s=trial.duration_s,
+        warmup_s=sum(of_trial.lengths_s[: warmup.cut]),
+        steady=warmup.steady,
+        values=metric_values(trial, warmup.cut),
+        course_bps=of_trial.goodput_bps,
+        notes=trial.notes,
+    )
+
+
+def _treatment(
+    record: TreatmentRecord,
+    points: Sequence[TrialPoint],
+    effective: Mapping[str, Any],
+    failures: Sequence[str],
+    status: str,
+    study: Study,
+) -> TreatmentSummary:
+    reasons = (*failures, *((record.reason,) if record.reason else ()))
+    return TreatmentSummary(
+        index=record.index,
+        factors=record.factors,
+        effective=effective,
+        stopped_by=record.state if record.state in STATES_THAT_STAND else status,
+        metrics=estimates_of([p.values for p in points], study.precision),
+        points=tuple(points),
+        failures=tuple(dict.fromkeys(reasons)),
+        notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
+    )
+
+
+def _warnings(points: Iterable[Sequence[TrialPoint]]) -> list[str]:
+    trials = [p for of_treatment in points for p in of_treatment]
+    warnings = []
+    unsteady = sum(not p.steady for p in trials)
+    if unsteady:
+        warnings.append(
+            f"{unsteady} of {len(trials)} trials reached no steady state: goodput still moved in their second half"
+        )
+    noted = sum(bool(p.notes) for p in trials)
+    if noted:
+        warnings.append(f"{noted} of {len(trials)} trials carry a note of the instrument")
+    return warnings
