@@ -11,7 +11,7 @@ are spread alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -40,29 +40,6 @@ def ratio(before: Sequence[float], after: Sequence[float], confidence: float) ->
     differences = np.sort(_minus(after_logs[:, None], before_logs[None, :]).ravel())
     order = _order(_rank_sum_counts(len(before), len(after)), confidence)
     return _ratio(differences, order, confidence, _rank_sum_p(before_logs, after_logs))
-
-
-def paired_ratio(before: Mapping[int, float], after: Mapping[int, float], confidence: float) -> Ratio:
-    """after / before from the blocks that both have: what a block did to both cancels out.
-
-    `before` and `after` map a block to its trial's value. By Wilcoxon's signed ranks of the logarithms'
-    differences: the value is the middle of all means of two blocks' differences, the interval the exact one
-    made of them (0.95 needs six blocks; `low`, `high` None below). Assumes that the differences scatter
-    evenly about their middle.
-
-    Raises ValueError when no block is in both, a value is negative or not finite, or the confidence is
-    outside 0..1.
-    """
-    blocks = sorted(before.keys() & after.keys())
-    pairs = [before[block] for block in blocks], [after[block] for block in blocks]
-    _check(confidence, *pairs)
-    differences = _minus(_logs(pairs[1]), _logs(pairs[0]))
-    first, second = np.triu_indices(len(blocks))
-    with np.errstate(invalid="ignore"):
-        means = (differences[first] + differences[second]) / 2
-    means = np.sort(np.where(np.isnan(means), 0.0, means))
-    order = _order(_signed_rank_counts(len(blocks)), confidence)
-    return _ratio(means, order, confidence, _signed_rank_p(differences))
 
 
 def adjust(ratios: Sequence[Ratio]) -> list[Ratio]:
@@ -151,21 +128,6 @@ def _rank_sum_counts(before: int, after: int) -> npt.NDArray[np.float64]:
     return chances
 
 
-@lru_cache(maxsize=1024)
-def _signed_rank_counts(pairs: int) -> npt.NDArray[np.float64]:
-    """The chance of each value 0..pairs(pairs+1)/2 of Wilcoxon's signed-rank sum when sides are alike."""
-    most = pairs * (pairs + 1) // 2
-    if pairs > _EXACT_UP_TO:
-        return _normal_steps(most, math.sqrt(pairs * (pairs + 1) * (2 * pairs + 1) / 24))
-    chances = np.zeros(most + 1)
-    chances[0] = 1.0
-    for rank in range(1, pairs + 1):
-        grown = chances.copy()
-        grown[rank:] += chances[: most + 1 - rank]
-        chances = grown / 2
-    return chances
-
-
 def _normal_steps(most: int, sd: float) -> npt.NDArray[np.float64]:
     edges = (np.arange(most + 2) - 0.5 - most / 2) / sd
     steps: npt.NDArray[np.float64] = np.diff(stats.norm.cdf(edges))
@@ -183,16 +145,3 @@ def _rank_sum_p(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64])
         tail = min(u, len(before) * len(after) - u)
         return min(1.0, 2 * float(chances[: int(tail) + 1].sum()))
     return float(stats.mannwhitneyu(after, before, method="asymptotic").pvalue)
-
-
-def _signed_rank_p(differences: npt.NDArray[np.float64]) -> float:
-    moved = differences[differences != 0]
-    if not len(moved):
-        return 1.0
-    ranks = stats.rankdata(np.abs(moved))
-    total = len(moved) * (len(moved) + 1) / 2
-    up = float(ranks[moved > 0].sum())
-    tail = min(up, total - up)
-    # Equal ranks fall between the steps of the exact distribution; counting the step above errs on the safe
-    # side.
-    return min(1.0, 2 * float(_signed_rank_counts(len(moved))[: math.ceil(tail) + 1].sum()))

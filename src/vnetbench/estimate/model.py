@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -74,5 +75,25 @@ class Effect:
     base: str | int | float
     level: str | int | float
     ratio: Ratio
+    """Geometric mean over the matched pairs of treatments."""
     pairs: int
     """How many matched pairs of treatments it rests on."""
+    left_out: int
+    """How many more were matched but not used: refused, failed, dead at one level, or in too few blocks."""
+    least: float
+    """The smallest of the pairs' own ratios."""
+    most: float
+    """The largest of the pairs' own ratios: far from `least` where the other factors matter to this one."""
+
+
+@dataclass(frozen=True)
+class BestTreatment:
+    """The treatment with the best median of a metric, and how surely it is the best."""
+
+    index: int
+    metric: str
+    ratios: Mapping[int, Ratio]
+    """Each other measured treatment's index to its ratio to the best one; p adjusted over them. A treatment
+    that shares no live block with the best one is absent."""
+    level_with: tuple[int, ...]
+    """Indices of the treatments that can't be told from the best one, best median first."""

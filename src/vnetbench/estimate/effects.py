@@ -1,0 +1,110 @@
+"""What each factor does, and which treatment is best: the answers that a campaign's question asks for.
+
+Both compare matched treatments in matched blocks (`paired.py`), and both say many things at once, so their p
+values are adjusted together (`compare.adjust`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from vnetbench.estimate.compare import adjust
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.model import BestTreatment, Effect
+from vnetbench.estimate.paired import Pair, fewest_blocks, matched, together
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.study.model import FactorLevels, Level
+
+
+def effects(summary: CampaignSummary, metric: str = "goodput_bps") -> tuple[Effect, ...]:
+    """What changing each factor from its first level to another multiplies `metric` by, other factors alike.
+
+    In the study's order of factors and levels; an effect without any pair that has a ratio is absent.
+    The p values are adjusted over all effects returned; the intervals are each effect's own. Raises
+    ValueError for a metric with negative values.
+    """
+    found = [
+        effect
+        for factor in summary.factors
+        for level in factor.levels[1:]
+        if (effect := _effect(summary, factor, level, metric)) is not None
+    ]
+    adjusted = adjust([effect.ratio for effect in found])
+    return tuple(replace(effect, ratio=ratio) for effect, ratio in zip(found, adjusted, strict=True))
+
+
+def best(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment | None:
+    """The treatment with the highest median of `metric` (lowest, where less is better), and its equals.
+
+    Another treatment is told from it when the adjusted p value of their ratio is no more than the study's
+    confidence leaves, which needs as many shared blocks as `paired.fewest_blocks` says. None where no
+    treatment has the metric.
+    """
+    sign = -1 if metric in METRICS and METRICS[metric].better == "lower" else 1
+    measured = sorted(
+        (each for each in summary.treatments if metric in each.metrics),
+        key=lambda each: -sign * each.metrics[metric].value,
+    )
+    if not measured:
+        return None
+    first, *others = measured
+    pairs = {each.index: matched(_by_block(first, metric), _by_block(each, metric)) for each in others}
+    confidence = summary.precision.confidence
+    known = {index: together([pair], confidence) for index, pair in pairs.items() if pair is not None}
+    ratios = dict(zip(known, adjust(list(known.values())), strict=True))
+    told = {
+        index for index, ratio in ratios.items() if ratio.p is not None and ratio.p <= 1 - confidence + 1e-12
+    }
+    level_with = tuple(each.index for each in others if each.index not in told)
+    return BestTreatment(first.index, metric, ratios, level_with)
+
+
+def _effect(summary: CampaignSummary, factor: FactorLevels, level: Level, metric: str) -> Effect | None:
+    base = _by_other_factors(summary, factor, factor.levels[0])
+    changed = _by_other_factors(summary, factor, level)
+    both = [others for others in base if others in changed]
+    pairs = [
+        pair
+        for others in both
+        if (pair := matched(_by_block(base[others], metric), _by_block(changed[others], metric))) is not None
+    ]
+    confidence = summary.precision.confidence
+    used = _usable(pairs, fewest_blocks(confidence))
+    if not used:
+        return None
+    own = [together([pair], confidence).value for pair in used]
+    return Effect(
+        factor=factor.name,
+        base=factor.levels[0],
+        level=level,
+        ratio=together(used, confidence),
+        pairs=len(used),
+        left_out=len(both) - len(used),
+        least=min(own),
+        most=max(own),
+    )
+
+
+def _usable(pairs: list[Pair], fewest: int) -> list[Pair]:
+    """The pairs that have a ratio above zero, and blocks enough for an interval unless none has.
+
+    One dead pair would make the mean of all of them zero or infinite.
+    """
+    alive = [pair for pair in pairs if math.isfinite(pair.log)]
+    return [pair for pair in alive if pair.blocks >= fewest] or alive
+
+
+def _by_other_factors(
+    summary: CampaignSummary, factor: FactorLevels, level: Level
+) -> Mapping[frozenset[tuple[str, Level]], TreatmentSummary]:
+    return {
+        frozenset((name, value) for name, value in each.factors.items() if name != factor.name): each
+        for each in summary.treatments
+        if each.factors.get(factor.name) == level
+    }
+
+
+def _by_block(treatment: TreatmentSummary, metric: str) -> Mapping[int, float]:
+    return {point.block: point.values[metric] for point in treatment.points if metric in point.values}
