@@ -285,8 +285,8 @@ def format_interval(
     """Texts of a value and its interval with the digits that the interval justifies.
 
     `value`, `low` and `high` are in `unit` (as in `estimate.metrics`). The last digit shown is the first
-    digit of the interval's half-width, or its second where the first is 1 or 2. Without an interval: three digits.
-    A value that is no number is shown as a dash.
+    digit of the interval's half-width, or its second where the first is 1 or 2. Without an interval: three
+    digits. A value that is no number is shown as a dash.
     """
     scale = scale or scale_for(unit, value)
     if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""How the levels of a factor are written: one value, a list, a range "1..16", a progression "1, 2, 4 .. 64"."""
+"""How levels of a factor are written: one value, a list, a range "1..16", a progression "1, 2, 4 .. 64"."""
 
 from __future__ import annotations
 
@@ -43,6 +43,8 @@ def read_levels(kind: Kind, raw: object) -> Read:
             levels += [(position, level) for level in _item(kind, item)]
         except BenchError as error:
             problems.append((position, error))
+        if len(levels) > MAX_LEVELS:
+            break
     if not levels and not problems:
         problems.append((None, WrongValue("there is no level", fix=f"write {kind.expects}")))
     if len(levels) > MAX_LEVELS:
@@ -143,9 +145,12 @@ def _continued(kind: Kind, shown_terms: list[Level], end: Level) -> Iterator[Lev
         if last.denominator != 1 and isinstance(end, int):
             break
         levels.append(int(last) if last.denominator == 1 else float(last))
-    if not levels or last != stop:
-        before = kind.spell(levels[-2] if len(levels) > 1 else shown_terms[-1])
-        raise WrongValue(f'the range does not meet its end "{kind.spell(end)}"', fix=f'end it at "{before}"')
+    if last != stop:
+        below = [level for level in levels if Fraction(str(level)) < stop]
+        raise WrongValue(
+            f'the range does not meet its end "{kind.spell(end)}"',
+            fix=f'end it at "{kind.spell(below[-1])}"' if below else "write every level instead",
+        )
     return iter(levels)
 
 

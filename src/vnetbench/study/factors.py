@@ -1,4 +1,4 @@
-"""The factors that a study may vary: what each means, how its levels are written, what holds when it is not named."""
+"""The factors that a study may vary: what each means, how its levels are written, what holds without it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _ALL = (
         "mtu",
         kinds.counts(576, 65535, unit="B"),
         "B",
-        None,
+        1500,
         "MTU in bytes of every interface on the path. The ports of the vSwitch follow it unless "
         "`testbed.vswitch_mtu` is set. It is proved both ways before load is sent.",
         ("[1500, 9000]", "9000"),
@@ -71,8 +71,8 @@ _ALL = (
         kinds.sizes(1024, 2**30, "auto"),
         "B",
         "auto",
-        "SO_SNDBUF and SO_RCVBUF of every connection; `auto` leaves the kernel's auto-tuning on. The kernel may "
-        "grant less (`net.core.wmem_max`, `rmem_max`): what it granted is recorded.",
+        "SO_SNDBUF and SO_RCVBUF of every connection; `auto` leaves the kernel's auto-tuning on. The kernel "
+        "may grant less (`net.core.wmem_max`, `rmem_max`): what it granted is recorded.",
         ('["8 KiB", "64 KiB", "auto"]', '"auto"'),
     ),
     Factor(
@@ -131,9 +131,9 @@ _ALL = (
         kinds.placements(),
         "",
         None,
-        "CPUs that a VM's processes may use. `any`: all of them. `N each`: every VM in turn gets N CPUs, from the "
-        "first on, starting over when all are given. `0-1`: both VMs of every pair use these. `0/1`: the first VM "
-        "of a pair uses those before the stroke, the second those after it.",
+        "CPUs that a VM's processes may use. `any`: all of them. `N each`: every VM in turn gets N CPUs, "
+        "from the first on, starting over when all are given. `0-1`: both VMs of every pair use these. `0/1`: the "
+        "first VM of a pair uses those before the stroke, the second those after it.",
         ('["any", "1 each"]', '"0-1"', '"0/1"'),
     ),
     Factor(
@@ -141,9 +141,10 @@ _ALL = (
         kinds.receive_cpus(),
         "",
         None,
-        "CPUs that do the receive processing of the VMs' interfaces (receive packet steering, RPS). `off`: RPS is "
-        "off, the sender's CPU goes on. `own`: the VM's own CPUs. `apart`: the CPUs that are not the VM's. "
-        "`spread`: all CPUs. Or a CPU list. `own` and `apart` need CPUs given by `cpus`.",
+        "CPUs that do the receive processing of the VMs' interfaces (receive packet steering, RPS). `off`: "
+        "RPS is off, the sender's CPU goes on. `own`: the VM's own CPUs. `apart`: the CPUs that are not the "
+        "VM's. `spread`: all CPUs. Or a CPU list. `apart` needs CPUs given by `cpus`; without them `own` is all "
+        "CPUs.",
         ('["off", "own", "apart", "spread"]', '"0-1"'),
     ),
     Factor(
@@ -156,7 +157,8 @@ _ALL = (
     ),
     Factor(
         "link_rate",
-        kinds.rates(1000, 10**12, "none"),
+        # What tc's 32-bit field of bytes per second holds is a little more.
+        kinds.rates(1000, 34 * 10**9, "none"),
         "bit/s",
         None,
         "Rate to which the uplink (`testbed.uplink = true`) or else every VM's interface is shaped, by "
@@ -168,8 +170,8 @@ _ALL = (
         kinds.words("bridge", "direct", "macvlan"),
         "",
         "bridge",
-        "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no switch; "
-        "`macvlan` interfaces of one parent.",
+        "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no "
+        "switch; `macvlan` interfaces of one parent.",
         ('["bridge", "macvlan"]', '"direct"'),
     ),
 )
@@ -195,7 +197,7 @@ def parse_level(name: str, raw: object) -> Level:
 
 
 def format_level(name: str, level: Level) -> str:
-    """A canonical level as a person writes it: "64 KiB", "10 Gbit/s", "9000"; raises WrongValue for no factor."""
+    """A canonical level as a person writes it: "64 KiB", "10 Gbit/s", "9000"; WrongValue for no factor."""
     return factor_named(name).kind.spell(level)
 
 

@@ -141,6 +141,28 @@ def words(*known: str) -> Kind:
     return Kind(expects, parse, str, f"({'|'.join(known)})", words=known)
 
 
+def texts(longest: int) -> Kind:
+    """A text for people, at most `longest` characters; line breaks and runs of spaces become one space."""
+    expects = f"a text of 1 to {longest} characters"
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str):
+            raise WrongValue(f"{shown(raw)} is not a text", fix=f"write {expects}, in quotes")
+        text = " ".join(raw.split())
+        if not text or not text.isprintable() or len(text) > longest:
+            what = (
+                f"{len(text)} characters are too many"
+                if len(text) > longest
+                else f"{shown(raw)} has characters that cannot be printed"
+                if text
+                else "the text is empty"
+            )
+            raise WrongValue(what, fix=f"write {expects}")
+        return text
+
+    return Kind(expects, parse, str, r"[\s\S]*\S[\s\S]*")
+
+
 def switches() -> Kind:
     """ "on" or "off"; TOML's true and false mean the same."""
     on_off = words("on", "off")

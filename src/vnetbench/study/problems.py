@@ -32,6 +32,18 @@ class Problem:
         return f"{self.where}: {self.what}\n  fix: {self.fix}"
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where something in a study stands: a line of its file, or a `--set` argument (no line)."""
+
+    where: str
+    line: int | None = None
+
+    def problem(self, error: BenchError) -> Problem:
+        """What `error` says, as a problem of this place."""
+        return Problem(error.what, self.where, error.fix or "", self.line)
+
+
 class StudyError(BenchError):
     """Everything that is wrong with a study, in the order of its lines; `problems` is never empty."""
 
@@ -65,13 +77,18 @@ def suggest(word: str, choices: Iterable[str], *, otherwise: str) -> str:
     return f'did you mean "{near}"? {otherwise}' if near else otherwise
 
 
+def printable(text: str) -> str:
+    """A text of a study as it may be written to a terminal: without control characters."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
 def shown(raw: object) -> str:
     """A raw TOML value as a person would recognise it, short and without control characters."""
     match raw:
         case bool():
             return "true" if raw else "false"
         case str():
-            text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in raw[:61])
+            text = printable(raw[:61])
             return f'"{text[:60]}…"' if len(raw) > 60 else f'"{text}"'
         case int():
             # Beyond 4300 digits Python refuses to write an integer in decimal.

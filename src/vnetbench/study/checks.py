@@ -1,0 +1,120 @@
+"""What is wrong with a study as a whole though each line can be read: parts that contradict each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from vnetbench.quantity import spell_duration
+from vnetbench.study.factors import complete, format_level
+from vnetbench.study.model import Level, Study
+from vnetbench.study.plan import combinations
+from vnetbench.study.problems import Place, Problem, WrongValue, suggest
+
+MAX_TREATMENTS = 10_000
+"""Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
+
+_PlaceOf = Callable[..., Place]
+_Levels = Mapping[str, tuple[Level, ...]]
+
+
+def check(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    """The problems of a study whose every value is sound by itself; `place` tells where a key stands."""
+    yield from _timing(study, place)
+    yield from _precision(study, place)
+    count = math.prod(len(factor.levels) for factor in study.factors)
+    if count > MAX_TREATMENTS:
+        wrong = WrongValue(
+            f"{count} combinations of levels are too many",
+            fix=f"name fewer levels or factors: {MAX_TREATMENTS} combinations at most",
+        )
+        yield place("factors").problem(wrong)
+        return
+    treatments = list(combinations(study))
+    if not treatments:
+        wrong = WrongValue("the exclusions leave no treatment", fix="take one of them away")
+        yield place("exclude").problem(wrong)
+    yield from _impossible(study, treatments, place)
+
+
+def check_exclusion(
+    exclusion: _Levels, number: int, factors: Iterable[_Levels], place: _PlaceOf
+) -> Iterator[Problem]:
+    """The levels of an exclusion that no treatment can have.
+
+    `factors` are the file's own levels and those of the `--set` arguments: an exclusion may speak of either,
+    since the same file serves other levels.
+    """
+    for name, levels in exclusion.items():
+        known = dict.fromkeys(level for each in factors for level in each.get(name, ()))
+        if not known:
+            wrong = WrongValue(
+                f"{name} is excluded, but is no factor of this study",
+                fix="name it under [factors], or take it out of this [[exclude]]",
+            )
+            yield place("exclude", number, name).problem(wrong)
+            continue
+        spelled = [format_level(name, level) for level in known]
+        for level in levels:
+            if level not in known:
+                word = format_level(name, level)
+                wrong = WrongValue(
+                    f'{name} has no level "{word}" here',
+                    fix=suggest(word, spelled, otherwise=f"its levels are {', '.join(spelled)}"),
+                )
+                yield place("exclude", number, name).problem(wrong)
+
+
+def _timing(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    timing = study.timing
+    if timing.duration_s is None:
+        return
+    rest_s = timing.duration_s - (timing.warmup_s or 0)
+    duration = spell_duration(timing.duration_s)
+    if rest_s <= 0:
+        wrong = WrongValue(
+            f"a warm-up of {spell_duration(timing.warmup_s or 0)} leaves nothing of a trial of {duration}",
+            fix="make the warm-up shorter or the duration longer",
+        )
+        yield place("timing", "warmup").problem(wrong)
+    elif timing.interval_s > rest_s:
+        wrong = WrongValue(
+            f"a trial of {duration} has no whole sample of {spell_duration(timing.interval_s)}",
+            fix="make the interval shorter or the duration longer",
+        )
+        yield place("timing", "interval").problem(wrong)
+
+
+def _precision(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    fewest, most = study.precision.fewest_trials, study.precision.most_trials
+    if fewest > most:
+        wrong = WrongValue(
+            f"at least {fewest} and at most {most} trials cannot both be",
+            fix=f"raise most_trials to {fewest}, or lower fewest_trials to {most}",
+        )
+        yield place("precision", "most_trials").problem(wrong)
+
+
+def _impossible(
+    study: Study, treatments: Iterable[Mapping[str, Level]], place: _PlaceOf
+) -> Iterator[Problem]:
+    """Combinations that no machine can set: each kind of them once."""
+    found: dict[str, tuple[str, str]] = {}
+    for treatment in map(complete, treatments):
+        if study.testbed.uplink and treatment["vswitch"] == "direct":
+            found["vswitch"] = (
+                "VMs joined by a direct link have no vSwitch, so no uplink",
+                'take the level "direct" away, or testbed.uplink',
+            )
+        if treatment.get("tso") == "on" and treatment.get("checksum_offload") == "off":
+            found["tso"] = (
+                "tso = on with checksum_offload = off: the kernel has TSO off without checksum offload",
+                'leave these out: [[exclude]] tso = "on", checksum_offload = "off" (a line each)',
+            )
+        if treatment.get("irq_cpus") == "apart" and treatment.get("cpus", "any") == "any":
+            found["irq_cpus"] = (
+                "irq_cpus = apart with cpus = any: a VM that may use every CPU leaves none apart from it",
+                'give the VMs CPUs of their own (cpus = "1 each"), or leave these out with [[exclude]]',
+            )
+    for name, (what, fix) in found.items():
+        yield place("factors", name).problem(WrongValue(what, fix=fix))

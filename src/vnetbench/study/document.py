@@ -1,0 +1,207 @@
+"""A study file's text as TOML: its values, the line that each stands in, and what in it is no TOML."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import tree_sitter_toml
+from tree_sitter import Language, Node, Parser
+
+from vnetbench.study.problems import Place, Problem, WrongValue, printable
+
+MAX_CHARACTERS = 65_536
+"""Of a study file. With MAX_LINE it bounds what nested keys can cost (tomllib: cubic in their depth)."""
+
+MAX_LINE = 2000
+
+_MOST_SYNTAX_PROBLEMS = 20
+_DEEPEST = 6
+"""Places deeper than this are not looked for: a study has none."""
+
+_Path = tuple[str | int, ...]
+
+_KEY = r"""(?:[A-Za-z0-9_.-]+|"[^"]*"|'[^']*')"""
+_STATEMENT = re.compile(rf"\s*({_KEY})\s*=(.*)")
+_WITH_COLON = re.compile(rf"\s*({_KEY})\s*:\s*(.*)")
+_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+
+
+@dataclass(frozen=True)
+class Document:
+    """A study file as read; where `problems` is not empty, `values` lacks the lines at fault."""
+
+    values: Mapping[str, object]
+    problems: tuple[Problem, ...]
+    text: str
+    """What `values` was read from."""
+    name: str
+    """What stands before a line number in front of a person."""
+
+    def place(self, *path: str | int) -> Place:
+        """Where a key, a table or an item of a list stands, or else what it is in."""
+        while path and path not in self._lines:
+            path = path[:-1]
+        return _place(self.name, self._lines.get(path, 1))
+
+    @cached_property
+    def _lines(self) -> dict[_Path, int]:
+        tree = _syntax_tree(self.text)
+        lines: dict[_Path, int] = {}
+        tables: dict[_Path, int] = {}
+        for node in tree.children:
+            if node.type == "pair":
+                _add_pair(lines, (), node)
+            elif node.type in ("table", "table_array_element"):
+                path = _key_path(node)
+                lines.setdefault(path, _line(node))
+                if node.type == "table_array_element":
+                    tables[path] = tables.get(path, -1) + 1
+                    path = (*path, tables[path])
+                    lines[path] = _line(node)
+                for child in node.children:
+                    if child.type == "pair":
+                        _add_pair(lines, path, child)
+        return lines
+
+
+def read_document(text: str, path: str | None) -> Document:
+    """The document of a text; what is no TOML is in its `problems`, nothing is raised."""
+    name = "study" if path is None else printable(path)
+    if refused := _refused(text):
+        return Document({}, (_place(name, refused[0]).problem(refused[1]),), "", name)
+    lines = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").split("\n")
+    problems: list[Problem] = []
+    while len(problems) < _MOST_SYNTAX_PROBLEMS:
+        left = "\n".join(lines)
+        try:
+            return Document(tomllib.loads(left), tuple(problems), left, name)
+        except RecursionError:
+            deep = WrongValue("this nests too deeply", fix="a study has sections, keys and lists, no more")
+            problems.append(_place(name, 1).problem(deep))
+            break
+        except ValueError as error:
+            number = _line_at_fault(str(error), left)
+            line = lines[number - 1]
+            problems.append(_place(name, number).problem(_explained(str(error), line)))
+            # Only a line that is a whole statement can be left out without making others wrong.
+            if not (_STATEMENT.match(line) or _WITH_COLON.match(line)):
+                break
+            lines[number - 1] = ""
+    return Document({}, tuple(problems), "", name)
+
+
+def _refused(text: str) -> tuple[int, WrongValue] | None:
+    """Line and reason of what is not even tried."""
+    if len(text) > MAX_CHARACTERS:
+        return 1, WrongValue(
+            f"the file has {len(text)} characters, more than any study",
+            fix=f"a study file has {MAX_CHARACTERS} at most",
+        )
+    for number, line in enumerate(text.split("\n"), 1):
+        if len(line) > MAX_LINE:
+            return number, WrongValue(
+                f"a line of {len(line)} characters",
+                fix=f"break it up: a line has {MAX_LINE} at most (a list may go over several lines)",
+            )
+        if not line.isascii() and any("\ud800" <= c <= "\udfff" for c in line):
+            return number, WrongValue("this line is not UTF-8", fix="save the file as UTF-8")
+    return None
+
+
+def _line_at_fault(message: str, text: str) -> int:
+    """The line of tomllib's message, or of the syntax tree's first error where that names none."""
+    position = _POSITION.search(message)
+    if position and position[1]:
+        return int(position[1])
+    if position is None:  # Python's own: an integer of more digits than it reads.
+        number = next((m for m in re.finditer(r"[0-9_]{4300,}", text)), None)
+        return text.count("\n", 0, number.start()) + 1 if number else 1
+    last = len(text.rstrip().split("\n"))
+    error = next(_errors(_syntax_tree(text)), None)
+    return last if error is None else min(last, _line(error))
+
+
+def _explained(message: str, line: str) -> WrongValue:
+    statement = _STATEMENT.match(line)
+    if "Cannot overwrite" in message and statement:
+        return WrongValue(f"{printable(statement[1])} is set twice", fix="take one of the two lines away")
+    if "Cannot declare" in message or "Cannot mutate" in message:
+        return WrongValue(
+            f"{printable(line.strip())[:60]} stands twice", fix="put all of its keys under one heading"
+        )
+    if with_colon := _WITH_COLON.match(line):
+        key = printable(with_colon[1])
+        return WrongValue(f"{key} is followed by a colon", fix=f"write {key} = and its value")
+    if statement:
+        key, value = printable(statement[1]), printable(statement[2].split("#")[0].strip())
+        if not value:
+            return WrongValue(f"{key} has no value", fix=f"write it after the {key} =")
+        if value[0] not in "\"'[{" and '"' not in value:
+            return WrongValue(f"{value[:60]} needs quotes", fix=f'write {key} = "{value[:60]}"')
+        if value[0] == '"' and value.count('"') == 1:
+            return WrongValue("the quotes are not closed", fix=f'write {key} = {value[:60]}"')
+    what = printable(_POSITION.sub("", message))
+    return WrongValue(
+        f"this is not TOML: {what[:1].lower()}{what[1:]}",
+        fix='write key = value, [section] or # remark, with "quotes" around everything but numbers',
+    )
+
+
+def _place(name: str, line: int) -> Place:
+    return Place(f"{name}:{line}", line)
+
+
+def _syntax_tree(text: str) -> Node:
+    return Parser(Language(tree_sitter_toml.language())).parse(text.encode()).root_node
+
+
+def _errors(node: Node) -> Iterator[Node]:
+    """Faulty nodes of a syntax tree in the order of the text; without recursion: it may nest deeply."""
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        if at.type == "ERROR" or at.is_missing:
+            yield at
+        elif at.has_error:
+            waiting += reversed(at.children)
+
+
+def _line(node: Node) -> int:
+    return int(node.start_point[0]) + 1
+
+
+def _key_path(node: Node) -> _Path:
+    """The path that the key of a pair or a heading names."""
+    key = next(child for child in node.children if child.type.endswith("_key"))
+    # tomllib itself undoes quotes, escapes and dots, so that both readings always agree.
+    inner: object = tomllib.loads(f"{(key.text or b'').decode()} = 0")
+    path: list[str | int] = []
+    while isinstance(inner, dict):
+        name, inner = next(iter(inner.items()))
+        path.append(name)
+    return tuple(path)
+
+
+def _add_pair(lines: dict[_Path, int], above: _Path, node: Node) -> None:
+    path = (*above, *_key_path(node))
+    for length in range(len(above) + 1, min(len(path), _DEEPEST) + 1):
+        lines.setdefault(path[:length], _line(node))
+    _add_inner(lines, path, node.children[-1])
+
+
+def _add_inner(lines: dict[_Path, int], path: _Path, value: Node) -> None:
+    if len(path) >= _DEEPEST:
+        return
+    if value.type == "inline_table":
+        for child in value.children:
+            if child.type == "pair":
+                _add_pair(lines, path, child)
+    elif value.type == "array":
+        items = [child for child in value.children if child.is_named and child.type != "comment"]
+        for position, item in enumerate(items):
+            lines[(*path, position)] = _line(item)
+            _add_inner(lines, (*path, position), item)

@@ -1,0 +1,273 @@
+"""From a study file to a Study, or to everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vnetbench.errors import BenchError
+from vnetbench.study.checks import check, check_exclusion
+from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
+from vnetbench.study.expression import read_levels
+from vnetbench.study.factors import FACTORS, factor_named
+from vnetbench.study.model import FactorLevels, Level, Precision, Study, TestbedAsked, Timing
+from vnetbench.study.problems import (
+    Place,
+    Problem,
+    StudyError,
+    WrongValue,
+    nearest,
+    printable,
+    shown,
+    suggest,
+)
+from vnetbench.study.sections import SECTIONS, TOP, Key, place_of_keys, home_of
+
+MAX_EXCLUSIONS = 200
+
+_HEADINGS = [name for name in SECTIONS if name != TOP]
+
+
+def load_study(path: Path, overrides: Sequence[str] = ()) -> Study:
+    """The study in a file, changed by `--set` arguments; raises StudyError with every problem of both."""
+    try:
+        with path.open("rb") as file:
+            # A character has four bytes at most: enough to see that there are too many.
+            raw = file.read(4 * MAX_CHARACTERS + 1)
+    except (OSError, ValueError) as error:
+        raise StudyError([_unreadable(path, error)]) from error
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        wrong = WrongValue("this line is not UTF-8", fix="save the file as UTF-8")
+        raise StudyError([Place(f"{printable(str(path))}:{line}", line).problem(wrong)]) from error
+    return parse_study(text, str(path), overrides)
+
+
+def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> Study:
+    """The study in a text, changed by `--set` arguments; raises StudyError with every problem of both.
+
+    `path` is where the text came from, for the places of problems; it is not read.
+    """
+    document = read_document(text, path)
+    file = _read_file(document)
+    changes = _read_overrides(overrides)
+    problems = [*document.problems, *file.problems, *changes.problems]
+    factors = {**file.factors, **changes.factors}
+    if not factors and not problems:
+        wrong = WrongValue(
+            "the study has no factor", fix='write [factors] and below it, say, streams = "1..4"'
+        )
+        problems.append(document.place("factors").problem(wrong))
+    if problems:
+        raise StudyError(problems)
+    values = {name: {**file.values[name], **changes.values[name]} for name in SECTIONS}
+    study = Study(
+        **_fields(TOP, values),
+        testbed=TestbedAsked(**_fields("testbed", values)),
+        factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
+        exclude=tuple(file.exclude),
+        timing=Timing(**_fields("timing", values)),
+        precision=Precision(**_fields("precision", values)),
+        text=text,
+        path=path,
+        overrides=tuple(overrides),
+    )
+
+    def place(*keys: str | int) -> Place:
+        return changes.places.get(keys) or document.place(*keys)
+
+    problems += [
+        problem
+        for number, exclusion in enumerate(file.exclude)
+        for problem in check_exclusion(exclusion, number, (file.factors, changes.factors), place)
+    ]
+    problems += check(study, place)
+    if problems:
+        raise StudyError(problems)
+    return study
+
+
+@dataclass
+class _Read:
+    """What a file, or the `--set` arguments together, say, and what is wrong with it."""
+
+    values: dict[str, dict[str, object]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
+    factors: dict[str, tuple[Level, ...]] = field(default_factory=dict)
+    exclude: list[Mapping[str, tuple[Level, ...]]] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    places: dict[tuple[str | int, ...], Place] = field(default_factory=dict)
+    """Of the `--set` arguments."""
+
+
+_PlaceOf = Callable[..., Place]
+
+
+def _fields(section: str, values: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    """The section's fields of `study.model`, with their defaults."""
+    return {
+        key.attribute: values[section].get(name, key.default) for name, key in SECTIONS[section].keys.items()
+    }
+
+
+def _read_file(document: Document) -> _Read:
+    read = _Read()
+    top = {name: raw for name, raw in document.values.items() if name in SECTIONS[TOP].keys}
+    _read_keys(read, TOP, top, document.place)
+    for name, raw in document.values.items():
+        place = document.place(name)
+        if name in _HEADINGS or name == "factors":
+            if not isinstance(raw, dict):
+                wrong = WrongValue(
+                    f"{name} is a section, not {shown(raw)}", fix=f"write [{name}] and its keys below it"
+                )
+                read.problems.append(place.problem(wrong))
+            elif name == "factors":
+                read.factors = _read_factors(read, raw, document.place, "factors")
+            else:
+                _read_keys(read, name, raw, document.place)
+        elif name == "exclude":
+            _read_exclusions(read, raw, document.place)
+        elif name not in top:
+            read.problems.append(place.problem(_unknown(name, TOP)))
+    # A line that is no TOML was left out: what it held is not known to be missing.
+    if not document.problems:
+        for key in SECTIONS[TOP].keys.values():
+            if key.required and key.name not in top:
+                wrong = WrongValue(f"the study has no {key.name}", fix=f"write {key.name} = {key.example}")
+                read.problems.append(document.place().problem(wrong))
+    return read
+
+
+def _read_keys(read: _Read, section: str, raw: Mapping[str, object], place: _PlaceOf) -> None:
+    known = SECTIONS[section].keys
+    above = () if section == TOP else (section,)
+    for name, value in raw.items():
+        try:
+            if name not in known:
+                raise _unknown(name, section)
+            read.values[section][name] = _value(known[name], value)
+        except BenchError as error:
+            about = f"{name}: " if name in known else ""
+            problem = WrongValue(about + error.what, fix=error.fix)
+            read.problems.append(place(*above, name).problem(problem))
+
+
+def _value(key: Key, raw: object) -> object:
+    value = key.kind.parse(raw)
+    return None if key.absent and value == key.absent else value
+
+
+def _unknown(name: str, section: str) -> WrongValue:
+    what = f"{shown(name)} is not a key {place_of_keys(section)}"
+    if home := home_of(name):
+        return WrongValue(what, fix=home)
+    choices = [*SECTIONS[section].keys, *([*_HEADINGS, "factors", "exclude"] if section == TOP else ())]
+    if not nearest(name, choices):
+        everywhere = [*FACTORS, *(key for each in SECTIONS.values() for key in each.keys)]
+        if elsewhere := nearest(name, everywhere):
+            return WrongValue(what, fix=f'did you mean "{elsewhere}"? {home_of(elsewhere)}')
+    return WrongValue(what, fix=suggest(name, choices, otherwise=f"keys: {', '.join(choices)}"))
+
+
+def _read_factors(
+    read: _Read, raw: Mapping[str, object], place: _PlaceOf, *above: str | int
+) -> dict[str, tuple[Level, ...]]:
+    """The levels of each factor of a table; problems go to `read`."""
+    found: dict[str, tuple[Level, ...]] = {}
+    for name, value in raw.items():
+        try:
+            kind = factor_named(name).kind
+        except BenchError as error:
+            known = WrongValue(error.what, fix=home_of(name) or error.fix)
+            read.problems.append(place(*above, name).problem(known))
+            continue
+        levels = read_levels(kind, value)
+        wrongs: list[tuple[int | None, BenchError]] = list(levels.problems)
+        first: dict[Level, None] = {}
+        for position, level in levels.levels:
+            if level in first:
+                twice = f"the level {shown(kind.spell(level))} is named twice"
+                wrongs.append((position, WrongValue(twice, fix="take one of them away")))
+            first[level] = None
+        for position, wrong in wrongs:
+            at = place(*above, name) if position is None else place(*above, name, position)
+            read.problems.append(at.problem(WrongValue(f"{name}: {wrong.what}", fix=wrong.fix)))
+        found[name] = tuple(first)
+    return found
+
+
+def _read_exclusions(read: _Read, raw: object, place: _PlaceOf) -> None:
+    tables = raw if isinstance(raw, list) else [raw]
+    if len(tables) > MAX_EXCLUSIONS:
+        wrong = WrongValue(
+            f"{len(tables)} exclusions are too many",
+            fix=f"write {MAX_EXCLUSIONS} at most; one may name several levels of a factor",
+        )
+        read.problems.append(place("exclude").problem(wrong))
+        return
+    for number, table in enumerate(tables):
+        at = place("exclude", number)
+        if not isinstance(raw, list) or not isinstance(table, dict):
+            wrong = WrongValue(
+                "exclude is a list of tables", fix="write [[exclude]] and below it factor = levels"
+            )
+            read.problems.append(at.problem(wrong))
+        elif not table:
+            wrong = WrongValue(
+                "this exclusion names no factor, so it would leave everything out",
+                fix="write factor = levels below it, or take it away",
+            )
+            read.problems.append(at.problem(wrong))
+        else:
+            read.exclude.append(_read_factors(read, table, place, "exclude", number))
+
+
+def _read_overrides(overrides: Iterable[str]) -> _Read:
+    read = _Read()
+    for override in overrides:
+        place = Place(f"--set {printable(override[:80])}")
+        try:
+            _read_override(read, override, place)
+        except WrongValue as error:
+            read.problems.append(place.problem(error))
+    return read
+
+
+def _read_override(read: _Read, override: str, place: Place) -> None:
+    name, equals, text = (part.strip() for part in override.partition("="))
+    section, dot, key = name.partition(".")
+    path = (section, key) if dot else ("factors", name)
+    homes = [each for each in _HEADINGS if name in SECTIONS[each].keys]
+    if equals and homes:
+        raise WrongValue(f"{name} is not a factor", fix=f"write --set {homes[0]}.{name}={printable(text)}")
+    if not equals or not name:
+        raise WrongValue(
+            "a factor and its levels are expected",
+            fix="write --set streams=1,4 or --set precision.half_width=5%",
+        )
+    if path in read.places:
+        raise WrongValue(f"{shown(name)} is set twice", fix="write all of its levels in one --set")
+    read.places[path] = place
+    # In a file true and false stand without quotes; here nothing has any.
+    value: object = {"true": True, "false": False}.get(text, text)
+    if not dot:
+        read.factors |= _read_factors(read, {name: value}, lambda *_: place)
+    elif section in _HEADINGS:
+        _read_keys(read, section, {key: value}, lambda *_: place)
+    else:
+        choices = [f"{s}.{k}" for s in _HEADINGS for k in SECTIONS[s].keys]
+        fix = suggest(name, [*choices, *FACTORS], otherwise=f"sections: {', '.join(_HEADINGS)}")
+        raise WrongValue(f"{shown(name)} cannot be set", fix=fix)
+
+
+def _unreadable(path: Path, error: OSError | ValueError) -> Problem:
+    reason = error.strerror if isinstance(error, OSError) else None
+    fix = "name a study file, such as studies/jumbo-frames.toml"
+    if isinstance(error, FileNotFoundError) and path.parent.is_dir():
+        fix = suggest(path.name, (near.name for near in path.parent.glob("*.toml")), otherwise=fix)
+    wrong = WrongValue(f"the study file cannot be read: {reason or error}", fix=fix)
+    return Place(printable(str(path))).problem(wrong)

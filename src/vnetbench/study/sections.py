@@ -1,0 +1,220 @@
+"""The sections of a study file and their keys: what each means, how it is written, what holds without it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vnetbench.study import kinds
+from vnetbench.study.factors import FACTORS
+from vnetbench.study.kinds import Kind
+from vnetbench.study.model import Precision, TestbedAsked, Timing
+
+TOP = ""
+"""The name of the section without a place_of_keys, at the head of the file."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a section."""
+
+    name: str
+    kind: Kind
+    default: object
+    """What the field of `study.model` is without the key; for a required key nothing."""
+    description: str
+    example: str
+    """A value as it stands in a study file (TOML)."""
+    field: str = ""
+    """Its field in `study.model` where that has another name (it carries the unit)."""
+    absent: str = ""
+    """The word that stands for None."""
+    required: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """Its field in `study.model`."""
+        return self.field or self.name
+
+    @property
+    def spelled_default(self) -> str:
+        """The default as one would write it; empty where nothing says the same as leaving the key out."""
+        if self.default is None or self.required:
+            return self.absent
+        return self.kind.spell(self.default)  # type: ignore[arg-type]  # a level, since it is not None
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading of a study file and what may stand below it."""
+
+    name: str
+    description: str
+    keys: Mapping[str, Key]
+
+
+def _section(name: str, description: str, *keys: Key) -> Section:
+    return Section(name, description, {key.name: key for key in keys})
+
+
+_TIMING, _PRECISION, _TESTBED = Timing(), Precision(), TestbedAsked()
+
+_ALL = (
+    _section(
+        TOP,
+        "At the head of the file, before the first heading.",
+        Key(
+            "title",
+            kinds.texts(120),
+            "",
+            "What the study is called, in a line.",
+            '"Jumbo frames"',
+            required=True,
+        ),
+        Key(
+            "question",
+            kinds.texts(2000),
+            "",
+            "What it asks, in words. The report answers below it.",
+            '"Do jumbo frames make TCP faster?"',
+        ),
+        Key("workload", kinds.words("tcp_stream"), "tcp_stream", "The load.", '"tcp_stream"'),
+    ),
+    _section(
+        "testbed",
+        "The testbed, without the factors that vary it.",
+        Key(
+            "lab",
+            kinds.words("netns"),
+            _TESTBED.lab,
+            "What makes it. `netns`: network namespaces stand for VMs.",
+            '"netns"',
+        ),
+        Key(
+            "uplink",
+            kinds.truths(),
+            _TESTBED.uplink,
+            "`true`: two vSwitches joined by an uplink, the VMs of each pair on different ones. "
+            "`false`: one vSwitch for all.",
+            "true",
+        ),
+        Key(
+            "shaper",
+            kinds.words("tbf", "htb"),
+            _TESTBED.shaper,
+            "The queueing discipline behind `link_rate`.",
+            '"htb"',
+        ),
+        Key(
+            "vswitch_mtu",
+            kinds.counts(576, 65535, unit="B"),
+            _TESTBED.vswitch_mtu,
+            "A fixed MTU in bytes of every port of the vSwitch. Without it they follow the factor `mtu`.",
+            "9000",
+        ),
+    ),
+    _section(
+        "timing",
+        "How long a trial is.",
+        Key(
+            "duration",
+            kinds.durations(0.1, 86400, "auto"),
+            _TIMING.duration_s,
+            "The length of a trial, warm-up included. `auto`: chosen for each treatment from its first "
+            "trials.",
+            '"10 s"',
+            field="duration_s",
+            absent="auto",
+        ),
+        Key(
+            "warmup",
+            kinds.durations(0, 86400, "auto"),
+            _TIMING.warmup_s,
+            "What is cut from the beginning of every trial. `auto`: found in its samples.",
+            '"5 s"',
+            field="warmup_s",
+            absent="auto",
+        ),
+        Key(
+            "interval",
+            kinds.durations(0.01, 60),
+            _TIMING.interval_s,
+            "How often a trial is sampled.",
+            '"100 ms"',
+            field="interval_s",
+        ),
+    ),
+    _section(
+        "precision",
+        "When a treatment has been repeated often enough: as soon as its goodput's interval is as narrow as "
+        "asked, else after the most trials or when the time is up. The result says which.",
+        Key(
+            "confidence",
+            kinds.shares(0.5, 0.9999),
+            _PRECISION.confidence,
+            "Of every interval shown.",
+            '"99 %"',
+        ),
+        Key(
+            "half_width",
+            kinds.shares(0.0001, 10),
+            _PRECISION.half_width,
+            "Half of the wanted width of the interval, as a share of the value.",
+            '"5 %"',
+        ),
+        Key(
+            "fewest_trials",
+            kinds.counts(1, 10_000),
+            _PRECISION.fewest_trials,
+            "Trials of every treatment before it is judged. A median has an interval of 95 % from six "
+            "trials on.",
+            "9",
+        ),
+        Key(
+            "most_trials",
+            kinds.counts(1, 10_000),
+            _PRECISION.most_trials,
+            "Trials after which a treatment is given up, precise or not.",
+            "30",
+        ),
+        Key(
+            "time_limit",
+            kinds.durations(1, 10_000_000, "none"),
+            _PRECISION.time_limit_s,
+            "Of the whole campaign, set-up included.",
+            '"30 min"',
+            field="time_limit_s",
+            absent="none",
+        ),
+    ),
+)
+
+SECTIONS: Mapping[str, Section] = {section.name: section for section in _ALL}
+
+FACTORS_DESCRIPTION = (
+    "What is varied, and its levels. The treatments are all combinations of the levels, without those that "
+    "an `[[exclude]]` leaves out."
+)
+EXCLUDE_DESCRIPTION = (
+    "Treatments to leave out: those in which every factor named here has one of the levels named for it. "
+    "May stand several times."
+)
+
+
+def place_of_keys(section: str) -> str:
+    """Where the keys of a section stand, in words."""
+    return "at the head of the file" if section == TOP else f"under [{section}]"
+
+
+def home_of(word: str) -> str | None:
+    """Where a key, a factor or a section of this name belongs, as a fix says it; None for no such name."""
+    if word in FACTORS:
+        return f"{word} is a factor: it stands under [factors]"
+    if word in SECTIONS or word == "factors":
+        return f"write it as a heading: [{word}]"
+    if word == "exclude":
+        return "write it as a heading: [[exclude]]"
+    for section in SECTIONS.values():
+        if word in section.keys:
+            return f"{word} belongs {place_of_keys(section.name)}"
+    return None
