@@ -84,7 +84,7 @@ def treatment(
     second_mode: float | None = None,
     order: int = 20,
 ) -> TreatmentSummary:
-    """A treatment with `trials` points; a third of them at `second_mode` times the goodput when that is given."""
+    """A treatment with `trials` points; a third of them at `second_mode` times the goodput, where given."""
     levels = np.full(trials, goodput_bps)
     if second_mode is not None:
         levels[rng.permutation(trials)[: trials // 3]] *= second_mode

@@ -21,7 +21,7 @@ def metric_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[R
 
     A treatment with two modes, or without any trial, has an `estimate` row without a value: it breaks the line.
     """
-    scale = scale_of(summary, metric)
+    scale = scale_of(summary.treatments, metric)
     rows: list[Row] = []
     for treatment in summary.treatments:
         base = _base(layout, treatment)

@@ -58,7 +58,7 @@ def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
     cells = base.mark_rect().encode(
         color=alt.Color(
             "value:Q",
-            title=heading(metric, scale_of(summary, metric)) + (", logarithmic" if wide else ""),
+            title=heading(metric, scale_of(summary.treatments, metric)) + (", logarithmic" if wide else ""),
             scale=alt.Scale(type="log" if wide else "linear", zero=False, nice=False),
             legend=alt.Legend(gradientLength=240, gradientThickness=10, tickCount=4),
         ),
@@ -125,17 +125,22 @@ def write_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     layout = lay_out(summary)
     charts: list[tuple[str, str, Spec, list[Row]]] = []
-    for name in measured_metrics(summary):
+    for name in measured_metrics(summary.treatments):
         if name in _PNG_METRICS:
             rows = metric_rows(summary, layout, name)
             charts.append(
-                (name, heading(name, scale_of(summary, name)), metric_chart(summary, layout, name), rows)
+                (
+                    name,
+                    heading(name, scale_of(summary.treatments, name)),
+                    metric_chart(summary, layout, name),
+                    rows,
+                )
             )
             if name == MAIN_METRIC and layout.heat:
                 charts.append(
                     (
                         f"{name}-heat",
-                        heading(name, scale_of(summary, name)),
+                        heading(name, scale_of(summary.treatments, name)),
                         heat_chart(summary, layout, name),
                         rows,
                     )
@@ -213,7 +218,7 @@ def _lines(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLeve
 def _dots(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevelMixin:
     names = combination_texts(summary, layout)
     count = max(1, len(series_texts(layout)))
-    x = alt.X("value:Q", title=heading(metric, scale_of(summary, metric)), scale=alt.Scale(zero=True),
+    x = alt.X("value:Q", title=heading(metric, scale_of(summary.treatments, metric)), scale=alt.Scale(zero=True),
               axis=alt.Axis(grid=True, domain=False, ticks=False, tickCount=6))  # fmt: skip
     y = alt.Y("combination:N", sort=names, title=None, scale=alt.Scale(paddingInner=0.25, paddingOuter=0.15),
               axis=alt.Axis(labelLimit=320, grid=False, labels=any(names)))  # fmt: skip

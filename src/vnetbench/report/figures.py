@@ -1,11 +1,21 @@
-"""How an estimate is written: its value and interval in one unit a column, two modes as two, or why there is none."""
+"""How an estimate is written: its value and interval in one unit a column, two modes as two."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
 from vnetbench.estimate.metrics import METRICS, Metric
 from vnetbench.estimate.model import Estimate
-from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.quantity import Scale, format_interval, scale_for
+from vnetbench.quantity import IntervalText, Scale, format_interval, scale_for
+from vnetbench.report.labels import counted
+
+
+class Measured(Protocol):
+    """Whatever has estimates: a treatment at its end, or one that still runs."""
+
+    @property
+    def metrics(self) -> Mapping[str, Estimate]: ...
 
 
 def metric_of(name: str) -> Metric:
@@ -13,15 +23,15 @@ def metric_of(name: str) -> Metric:
     return METRICS.get(name) or Metric(name, "", name.replace("_", " ").capitalize())
 
 
-def measured_metrics(summary: CampaignSummary) -> list[str]:
+def measured_metrics(treatments: Iterable[Measured]) -> list[str]:
     """Metrics that at least one treatment has: the known ones in their order, then any other."""
-    seen = {name for treatment in summary.treatments for name in treatment.metrics}
+    seen = {name for treatment in treatments for name in treatment.metrics}
     return [name for name in METRICS if name in seen] + sorted(seen - METRICS.keys())
 
 
-def scale_of(summary: CampaignSummary, name: str) -> Scale:
+def scale_of(treatments: Iterable[Measured], name: str) -> Scale:
     """One unit for a metric in the whole report, so that its figures can be compared by eye."""
-    values = [treatment.metrics[name].value for treatment in summary.treatments if name in treatment.metrics]
+    values = [treatment.metrics[name].value for treatment in treatments if name in treatment.metrics]
     return scale_for(metric_of(name).unit, max(map(abs, values), default=0.0))
 
 
@@ -31,28 +41,20 @@ def heading(name: str, scale: Scale) -> str:
     return f"{label} ({scale.unit})" if scale.unit else label
 
 
-def value_text(estimate: Estimate, name: str, scale: Scale) -> str:
-    """The value alone, in the unit of its column and with the digits that its interval justifies."""
-    return format_interval(
-        estimate.value, estimate.low, estimate.high, metric_of(name).unit, scale=scale
-    ).value
-
-
-def interval_text(estimate: Estimate, name: str, scale: Scale) -> str:
-    """`[26.9, 27.8]`, or why there is no interval."""
-    if len(estimate.modes) == 2:
-        return "two modes: no interval of one value"
-    text = format_interval(
-        estimate.value, estimate.low, estimate.high, metric_of(name).unit, scale=scale
-    ).interval
-    return text or f"no interval: {trials_text(estimate.trials)}"
-
-
 def figure(estimate: Estimate, name: str, scale: Scale) -> str:
-    """The value with its interval, or both modes with their shares; never one without the other."""
-    if len(estimate.modes) == 2:
-        return "two modes " + " | ".join(mode_texts(estimate, name, scale))
-    return f"{value_text(estimate, name, scale)} {interval_text(estimate, name, scale)}"
+    """`27.3 [26.9, 27.8]` in the unit of its column, or both modes with their shares."""
+    if estimate.modes:
+        return "two modes: " + ", ".join(mode_texts(estimate, name, scale))
+    text = _texts(estimate, name, scale)
+    return f"{text.value} {text.interval or 'no interval: ' + counted(estimate.trials, 'trial')}"
+
+
+def short_figure(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:
+    """Lines for a narrow column: `27.3 ± 0.4` (the wider side), `27.3 ± ?` without one; or a line a mode."""
+    if estimate.modes:
+        return tuple(mode_texts(estimate, name, scale))
+    text = _texts(estimate, name, scale)
+    return (f"{text.value} {text.plus_minus or '± ?'}",)
 
 
 def mode_texts(estimate: Estimate, name: str, scale: Scale) -> list[str]:
@@ -62,6 +64,5 @@ def mode_texts(estimate: Estimate, name: str, scale: Scale) -> list[str]:
     return [f"{value} ({mode.share * 100:.0f} %)" for value, mode in zip(values, estimate.modes, strict=True)]
 
 
-def trials_text(trials: int) -> str:
-    """`1 trial`, `4 trials`."""
-    return f"{trials} trial{'' if trials == 1 else 's'}"
+def _texts(estimate: Estimate, name: str, scale: Scale) -> IntervalText:
+    return format_interval(estimate.value, estimate.low, estimate.high, metric_of(name).unit, scale=scale)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from vnetbench.study.model import Level
+from collections.abc import Mapping, Sequence
 
-_FACTORS = {
+from vnetbench.study.factors import FACTORS
+from vnetbench.study.model import FactorLevels, Level
+
+_LABELS = {
     "mtu": "MTU",
     "tso": "TSO",
     "gso": "GSO",
@@ -14,18 +17,18 @@ _FACTORS = {
     "vswitch": "vSwitch",
     "pairs": "Pairs of VMs",
 }
-
-
-def factor_label(name: str) -> str:
-    """A factor's name as a title: `mtu` is `MTU`, `message_size` is `Message size`."""
-    return _FACTORS.get(name) or name.replace("_", " ").capitalize()
-
-
-def level_text(name: str, level: Level) -> str:
-    """One level as it is read: `8192` of `socket_buffer` is `8 KiB`."""
-    return str(level)
-
-
+_COUNTED = {"streams": "stream", "pairs": "pair", "queues": "queue"}
+_PHRASES = {
+    "direction": "{}",
+    "mtu": "MTU {}",
+    "message_size": "{} messages",
+    "socket_buffer": "{} socket buffer",
+    "congestion_control": "{}",
+    "link_rate": "link rate {}",
+    "cpus": "CPUs {}",
+    "irq_cpus": "receive processing {}",
+    "vswitch": "{}",
+}
 _STOPPED = {
     "precision": "precise enough",
     "most trials": "most trials reached, not precise enough",
@@ -37,6 +40,39 @@ _STOPPED = {
 }
 
 
+def factor_label(name: str) -> str:
+    """A factor's name as a title: `mtu` is `MTU`, `message_size` is `Message size`."""
+    return _LABELS.get(name) or name.replace("_", " ").capitalize()
+
+
+def level_text(name: str, level: Level) -> str:
+    """One level as it is read: `8192` of `socket_buffer` is `8 KiB`; of an unknown factor as it stands."""
+    return FACTORS[name].kind.spell(level) if name in FACTORS else str(level)
+
+
+def level_phrase(name: str, level: Level) -> str:
+    """One level so that it can be read without a heading: `4 streams`, `MTU 9000`, `TSO off`."""
+    if name in _COUNTED:
+        return f"{level} {_COUNTED[name]}{'' if level == 1 else 's'}"
+    return _PHRASES.get(name, f"{factor_label(name)} {{}}").format(level_text(name, level))
+
+
+def treatment_phrase(factors: Mapping[str, Level], names: Sequence[str]) -> str:
+    """A treatment by its levels of the named factors: `4 streams, forward, MTU 9000`."""
+    phrases = [level_phrase(name, factors[name]) for name in names if name in factors]
+    return ", ".join(phrases) or "the only treatment"
+
+
+def names_of(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
+    """The factors' names, in their order."""
+    return tuple(factor.name for factor in factors)
+
+
 def stop_text(stopped_by: str) -> str:
     """Why the bench stopped repeating a treatment, as a phrase."""
     return _STOPPED.get(stopped_by, stopped_by)
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 trial`, `4 trials`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,105 @@
+"""The columns of a table of estimates, the same in a terminal, in Markdown and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.report.figures import Measured, measured_metrics, metric_of, scale_of, short_figure
+from vnetbench.report.labels import factor_label, level_text
+from vnetbench.study.factors import FACTORS
+from vnetbench.study.model import FactorLevels, Level
+
+MAIN_METRIC = "goodput_bps"
+UNMEASURED = ("refused", "failed")
+_BY_IMPORTANCE = (
+    MAIN_METRIC, "receiver_cpu_percent", "cycles_per_byte", "sender_cpu_percent", "packets_per_s",
+    "mean_segment_bytes", "retransmits_per_s", "rtt_us", "interrupts_per_s", "host_cpu_percent",
+)  # fmt: skip
+_SHORT_LABELS = {
+    "receiver_cpu_percent": "Recv. CPU",
+    "sender_cpu_percent": "Send. CPU",
+    "cycles_per_byte": "Cycles",
+    "host_softirq_percent": "Soft-int. CPU",
+    "net_rx_softirqs_per_s": "NET_RX",
+    "packets_per_interrupt": "Pkts/interr.",
+    "context_switches_per_s": "Switches",
+}
+_SHORT_UNITS = {"% of one CPU": "% of 1", "% of all CPUs": "% of all", "cycles/B": "/byte"}
+
+
+class Row(Measured, Protocol):
+    """What one line of the table needs of a treatment, at its end or while it runs."""
+
+    @property
+    def factors(self) -> Mapping[str, Level]: ...
+    @property
+    def trials(self) -> int: ...
+    @property
+    def stopped_by(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. A cell has a line for each mode; every line is complete, none may be cut."""
+
+    key: str
+    title: str
+    unit: str
+    cells: tuple[tuple[str, ...], ...]
+    is_number: bool
+
+
+def varying_factors(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> tuple[FactorLevels, ...]:
+    """The factors that tell the rows apart, in the study's order; all others are the same everywhere."""
+    return tuple(
+        f for f in factors if len({row.factors[f.name] for row in rows if f.name in row.factors}) > 1
+    )
+
+
+def factor_columns(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> list[Column]:
+    """A column for each factor that varies."""
+    return [
+        Column(
+            f.name,
+            factor_label(f.name),
+            "",
+            tuple(
+                (level_text(f.name, row.factors[f.name]),) if f.name in row.factors else ("",) for row in rows
+            ),
+            f.name in FACTORS and FACTORS[f.name].numeric,
+        )
+        for f in varying_factors(rows, factors)
+    ]
+
+
+def metric_columns(rows: Sequence[Row]) -> list[Column]:
+    """A column for each metric that any row has, the most important first; goodput always."""
+    seen = measured_metrics(rows)
+    ranked = [name for name in _BY_IMPORTANCE if name in seen or name == MAIN_METRIC]
+    return [_metric_column(rows, name) for name in (*ranked, *(name for name in seen if name not in ranked))]
+
+
+def trials_column(rows: Sequence[Row]) -> Column:
+    """How many trials each estimate rests on."""
+    return Column("trials", "Trials", "", tuple((str(row.trials),) for row in rows), True)
+
+
+def stopped_column(rows: Sequence[Row]) -> Column:
+    """Why the bench stopped repeating, in the words of the results file."""
+    return Column("stopped_by", "Stopped by", "", tuple((row.stopped_by,) for row in rows), False)
+
+
+def _metric_column(rows: Sequence[Row], name: str) -> Column:
+    scale = scale_of(rows, name)
+    cells = tuple(
+        short_figure(row.metrics[name], name, scale)
+        if name in row.metrics
+        else ((row.stopped_by,) if name == MAIN_METRIC and row.stopped_by in UNMEASURED else ("–",))
+        for row in rows
+    )
+    unit = METRICS[name].unit if name in METRICS else ""
+    shown = _SHORT_UNITS.get(unit, scale.unit)
+    return Column(name, _SHORT_LABELS.get(name, metric_of(name).label), shown, cells, True)

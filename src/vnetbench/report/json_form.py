@@ -1,0 +1,163 @@
+"""A campaign's estimates for programs and for pasting: the documented JSON form, CSV and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.model import Estimate
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.report.columns import factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.figures import measured_metrics
+from vnetbench.report.notes import legend, notes
+from vnetbench.study.factors import FACTORS
+
+VERSION = 1
+"""Version of the JSON form (docs/show-json.md). It rises when a key is removed or changes its meaning."""
+_MARKDOWN_METRICS = 6
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")
+
+
+def as_json(summary: CampaignSummary) -> str:
+    """The whole summary in the form of docs/show-json.md; numbers in base units (bytes, bit/s, seconds)."""
+    form = {
+        "version": VERSION,
+        "title": summary.title,
+        "question": summary.question,
+        "workload": summary.workload,
+        "status": summary.status,
+        "started": summary.started,
+        "elapsed_s": summary.elapsed_s,
+        "seed": summary.seed,
+        "overrides": list(summary.overrides),
+        "precision": {
+            "confidence": summary.precision.confidence,
+            "half_width": summary.precision.half_width,
+            "fewest_trials": summary.precision.fewest_trials,
+            "most_trials": summary.precision.most_trials,
+            "time_limit_s": summary.precision.time_limit_s,
+        },
+        "timing": {
+            "duration_s": summary.timing.duration_s,
+            "warmup_s": summary.timing.warmup_s,
+            "interval_s": summary.timing.interval_s,
+        },
+        "factors": [
+            {"name": factor.name, "unit": _factor_unit(factor.name), "levels": list(factor.levels)}
+            for factor in summary.factors
+        ],
+        "treatments": [_treatment(treatment) for treatment in summary.treatments],
+        "testbed": summary.testbed,
+        "facts": summary.facts,
+        "warnings": list(summary.warnings),
+        "study": summary.study_text,
+    }
+    return json.dumps(form, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
+
+
+def as_csv(summary: CampaignSummary) -> str:
+    """One row a treatment; for each metric its value, low, high and modes (`value*share` joined by blanks).
+
+    Numbers are in base units, an empty cell says that there is none. Lines end as RFC 4180 has it.
+    """
+    names = [factor.name for factor in summary.factors]
+    metrics = measured_metrics(summary.treatments)
+    out = io.StringIO()
+    writer = csv.writer(out)
+    groups = [f"{metric}{part}" for metric in metrics for part in ("", "_low", "_high", "_modes")]
+    writer.writerow(["treatment", *names, "trials", "stopped_by", *groups, "failures"])
+    for treatment in summary.treatments:
+        cells: list[object] = [treatment.index, *(treatment.factors.get(name, "") for name in names)]
+        cells += [treatment.trials, treatment.stopped_by]
+        for metric in metrics:
+            cells += _csv_group(treatment.metrics.get(metric))
+        writer.writerow([*cells, "; ".join(treatment.failures)])
+    return out.getvalue()
+
+
+def as_markdown(summary: CampaignSummary) -> str:
+    """Title, question, the table of the terminal with its most important metrics, and the notes."""
+    rows = summary.treatments
+    columns = [
+        *factor_columns(rows, summary.factors),
+        *metric_columns(rows)[:_MARKDOWN_METRICS],
+        trials_column(rows),
+        stopped_column(rows),
+    ]
+    heads = [f"{column.title} ({column.unit})" if column.unit else column.title for column in columns]
+    lines = [f"# {_escaped(summary.title)}", ""]
+    if summary.question:
+        lines += [_escaped(summary.question), ""]
+    lines.append(f"| {' | '.join(map(_escaped, heads))} |")
+    lines.append(f"|{'|'.join('---:' if column.is_number else ':---' for column in columns)}|")
+    for i in range(len(rows)):
+        cells = ("<br>".join(map(_escaped, column.cells[i])) for column in columns)
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", legend(summary), *(f"\n- {_escaped(note)}" for note in notes(summary)), ""]
+    return "\n".join(lines)
+
+
+def _treatment(treatment: TreatmentSummary) -> dict[str, object]:
+    return {
+        "index": treatment.index,
+        "factors": treatment.factors,
+        "effective": treatment.effective,
+        "trials": treatment.trials,
+        "stopped_by": treatment.stopped_by,
+        "metrics": {
+            name: _estimate(name, estimate, treatment) for name, estimate in treatment.metrics.items()
+        },
+        "failures": list(treatment.failures),
+        "notes": list(treatment.notes),
+        "each_trial": [_point(point) for point in treatment.points],
+    }
+
+
+def _estimate(name: str, estimate: Estimate, treatment: TreatmentSummary) -> dict[str, object]:
+    with_metric = [point.trial for point in treatment.points if name in point.values]
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "unit": METRICS[name].unit if name in METRICS else "",
+        "confidence": estimate.confidence,
+        "modality": estimate.modality,
+        "modes": [{"value": mode.value, "share": mode.share} for mode in estimate.modes],
+        "outliers": [with_metric[place] for place in estimate.outliers],
+    }
+
+
+def _point(point: TrialPoint) -> dict[str, object]:
+    return {
+        "trial": point.trial,
+        "block": point.block,
+        "started_at_s": point.started_at,
+        "duration_s": point.duration_s,
+        "warmup_s": point.warmup_s,
+        "steady": point.steady,
+        "values": point.values,
+        "notes": list(point.notes),
+    }
+
+
+def _factor_unit(name: str) -> str:
+    return FACTORS[name].unit if name in FACTORS else ""
+
+
+def _csv_group(estimate: Estimate | None) -> list[object]:
+    if estimate is None:
+        return [""] * 4
+    modes = " ".join(f"{mode.value}*{mode.share}" for mode in estimate.modes)
+    return [estimate.value, _or_empty(estimate.low), _or_empty(estimate.high), modes]
+
+
+def _or_empty(number: float | None) -> float | str:
+    return "" if number is None else number
+
+
+def _escaped(text: str) -> str:
+    """Text that Markdown shows as it stands, on one line."""
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", " ".join(text.split()))
