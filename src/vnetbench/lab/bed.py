@@ -20,6 +20,8 @@ class Bed:
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self.agents: dict[str, AgentClient] = {}
+        self.was_used = False
+        """Whether a treatment has been accepted on it."""
 
     def apply(
         self, factors: Mapping[str, Level], asked: TestbedAsked, online: frozenset[int]
@@ -31,7 +33,14 @@ class Bed:
         proved = path.prove(self.testbed, self.agents, int(smallest))
         effective["path_mtu_proved"] = int(smallest)
         effective["path_rtt_us"] = [answer.get("rtt_us") for answer in proved]
+        self.was_used = True
         return effective
+
+    def leave(self) -> None:
+        """End the agents, and let the testbed stand until `lab down`."""
+        for agent in self.agents.values():
+            agent.close()
+        registry.keep(self.testbed.name)
 
     def close(self) -> None:
         """End the agents and remove the testbed; leaves nothing behind, whatever state it is in."""

@@ -34,7 +34,7 @@ FIXES = {
     "gro": "leave this treatment out with [[exclude]]",
     "tx_checksum": "this adapter's driver fixes it; leave checksum_offload out",
     "rx_checksum": "this adapter's driver fixes it; leave checksum_offload out",
-    "queues": "ask for as many queues as the adapter has: for veth and on this machine, one for each CPU at most",
+    "queues": "ask for no more queues than the adapter has (veth: one for each CPU)",
     "rps_cpus": "receive processing is placed by root only: run as root (sudo), or leave irq_cpus out",
     "cpus": "name CPUs that this machine lets you use",
 }

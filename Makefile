@@ -1,0 +1,65 @@
+# make demo, make test and make install each set up what they need; make help lists all.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+AGENT := src/vnetbench/agents/bin/vnetbench-agent
+DEMO := out/jumbo-frames-$(shell date +%Y%m%d-%H%M%S)
+
+.PHONY: help install demo test test-agent test-bench lint bench bench-estimates docs clean
+
+help:
+	@echo "make install          .venv/bin/vnetbench, with the agent in it"
+	@echo "make demo             measure studies/jumbo-frames.toml on this machine (three minutes)"
+	@echo "make test             linters, type checks and all tests"
+	@echo "make bench            the instrument beside iperf3, interleaved"
+	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
+	@echo "make docs             the generated pages: study reference and its JSON Schema"
+
+install: $(BIN)/vnetbench $(AGENT)
+
+# The venv is made anew when its list of packages changes.
+$(BIN)/vnetbench: pyproject.toml constraints.txt
+	tools/prepare
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+$(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml $(shell find agent/src -name '*.rs')
+	tools/prepare
+	cargo build --release --locked --quiet
+	@mkdir -p $(@D)
+	cp target/release/vnetbench-agent $@
+
+demo: install
+	@mkdir -p out
+	$(BIN)/vnetbench run studies/jumbo-frames.toml -o $(DEMO).vnb
+	$(BIN)/vnetbench report $(DEMO).vnb -o $(DEMO).html --png $(DEMO)
+
+test: install lint test-agent test-bench
+
+lint: install
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	cargo fmt --all --check
+	cargo clippy --locked --quiet --all-targets -- -D warnings
+
+test-agent: install
+	cargo test --locked --quiet
+
+test-bench: install
+	$(BIN)/pytest
+
+bench: install
+	tools/prepare iperf3
+	$(BIN)/python bench/goodput.py
+
+bench-estimates: install
+	$(BIN)/python bench/estimates.py
+
+docs: install
+	$(BIN)/python -m vnetbench.study.reference docs
+
+clean:
+	rm -rf $(VENV) target out src/vnetbench/agents/bin

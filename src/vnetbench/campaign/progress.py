@@ -1,0 +1,121 @@
+"""How a campaign stands: what each treatment has had, which one is at work, how much is still to come."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from vnetbench.campaign import schedule
+from vnetbench.estimate.length import PastTrial
+from vnetbench.estimate.location import estimate
+from vnetbench.estimate.looks import looks
+from vnetbench.estimate.metrics import Course, warmups
+from vnetbench.estimate.model import Estimate
+from vnetbench.study.model import Plan, Study, Treatment
+
+OPEN = "open"
+
+
+@dataclass
+class TreatmentProgress:
+    """One treatment while its campaign runs."""
+
+    treatment: Treatment
+    courses: dict[int, Course] = field(default_factory=dict)
+    """Block to the course of its finished trial."""
+    setups_s: list[float] = field(default_factory=list)
+    state: str = OPEN
+    """`open`, or why it is repeated no more."""
+    reason: str = ""
+    goodput: Estimate | None = None
+    last_trial: int = 0
+    """Number of its latest trial in the campaign; 0: none yet."""
+
+    @property
+    def trials(self) -> int:
+        """Number of finished trials."""
+        return len(self.courses)
+
+    def values(self, study: Study) -> list[float]:
+        """Goodput of each finished trial without its warm-up, bit/s, in the order of blocks."""
+        courses = [self.courses[block] for block in sorted(self.courses)]
+        return [c.mean(w.cut) for c, w in zip(courses, warmups(courses, study.timing), strict=True)]
+
+    def past(self, study: Study) -> list[PastTrial]:
+        """Its trials as the choice of the next one's length sees them."""
+        courses = [self.courses[block] for block in sorted(self.courses)]
+        cut = warmups(courses, study.timing)
+        return [
+            PastTrial(c.goodput_bps, study.timing.interval_s, w) for c, w in zip(courses, cut, strict=True)
+        ]
+
+
+@dataclass
+class Progress:
+    """A campaign at work. The campaign writes it, displays read it."""
+
+    study: Study
+    plan: Plan
+    treatments: list[TreatmentProgress] = field(default_factory=list)
+    earlier_s: float = 0.0
+    """Time at work in earlier sessions."""
+    running: int | None = None
+    """Index of the treatment whose trial runs now."""
+    running_since: float = 0.0
+    """When (monotonic) that trial began."""
+    phase: str = "starting"
+    began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.treatments = [TreatmentProgress(t) for t in self.plan.treatments]
+
+    @property
+    def elapsed_s(self) -> float:
+        """Time at work, all sessions together."""
+        return self.earlier_s + time.monotonic() - self.began
+
+    @property
+    def trials(self) -> int:
+        """Number of finished trials."""
+        return sum(t.trials for t in self.treatments)
+
+    def still_open(self) -> list[int]:
+        """Indexes of the treatments that are still repeated."""
+        return [t.treatment.index for t in self.treatments if t.state == OPEN]
+
+    def finished(self, index: int, block: int, course: Course, setup_s: float) -> None:
+        """Take in a finished trial."""
+        treatment = self.treatments[index]
+        treatment.courses[block] = course
+        treatment.setups_s.append(setup_s)
+        treatment.last_trial = self.trials
+        precision = self.study.precision
+        treatment.goodput = estimate(treatment.values(self.study), precision.confidence, looks(precision))
+
+    def left(self) -> tuple[int, float]:
+        """Trials still to come, and the seconds that they will take: predictions, within the time limit."""
+        trials, seconds = 0, 0.0
+        for index in self.still_open():
+            treatment = self.treatments[index]
+            more = schedule.trials_left(treatment.trials, treatment.goodput, self.study.precision)
+            trials += more
+            seconds += more * (self.next_duration(index) + self.setup_s())
+        limit = self.study.precision.time_limit_s
+        if limit is not None and seconds > (room := max(0.0, limit - self.elapsed_s)):
+            trials, seconds = round(trials * room / seconds), room
+        if self.running is not None:
+            seconds -= time.monotonic() - self.running_since
+        return trials, max(0.0, seconds)
+
+    def next_duration(self, index: int) -> float:
+        """Seconds of load of this treatment's next trial."""
+        treatment, study = self.treatments[index], self.study
+        if study.timing.duration_s is not None:
+            return study.timing.duration_s
+        return schedule.trial_duration(
+            treatment.past(study), self.setup_s(), study.precision, len(self.treatments)
+        )
+
+    def setup_s(self) -> float:
+        """Seconds that a trial costs beside its load: the median so far."""
+        return schedule.setup_cost([cost for t in self.treatments for cost in t.setups_s])

@@ -1,0 +1,194 @@
+"""Running a campaign: randomised blocks of trials, repeated until every treatment is sure, and resumed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+
+from vnetbench.agents.client import AgentError
+from vnetbench.campaign import schedule
+from vnetbench.campaign.beds import Beds
+from vnetbench.campaign.facts import bench_facts, endpoint_facts
+from vnetbench.campaign.interrupt import Interrupts, LeaveNow
+from vnetbench.campaign.progress import OPEN, Progress
+from vnetbench.campaign.trial import Abandoned, Load, Measured, measure
+from vnetbench.estimate.metrics import course
+from vnetbench.estimate.stopping import decide
+from vnetbench.lab.description import Shape
+from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import TrialRecord
+from vnetbench.study.factors import complete
+from vnetbench.study.model import Level, Plan, Study
+from vnetbench.study.plan import block_order
+
+ATTEMPTS = 3
+"""A trial that fails is tried this often, each time on a new testbed, before its treatment is given up."""
+
+Say = Callable[[str, int | None], None]
+"""Takes a sentence for the user, and the index of the treatment that it is about."""
+Tick = Callable[[], None]
+
+
+class Campaign:
+    """One session of a campaign: it owns the testbeds, and writes the results file that it is given."""
+
+    def __init__(self, file: ResultsFile, study: Study, plan: Plan, say: Say, tick: Tick) -> None:
+        """`tick` is called whenever a trial or a treatment has ended."""
+        self.progress = Progress(study, plan, earlier_s=file.campaign().elapsed_s)
+        self._file = file
+        self._study = study
+        self._plan = plan
+        self._say = say
+        self._tick = tick
+        self._beds = Beds(study.title)
+        self._online = frozenset(os.sched_getaffinity(0))
+        self._known: set[str] = set()
+        self._replay()
+
+    def run(self, interrupts: Interrupts) -> str:
+        """Measure until nothing is open; returns `finished` or `interrupted`.
+
+        What was measured is in the file whatever happens; the testbeds are gone when this returns or
+        raises. Raises BenchError when the file cannot be written or no testbed can be built.
+        """
+        self._warn_of_time()
+        block = 0
+        try:
+            self._file.add_facts("bench", bench_facts())
+            while self.progress.still_open():
+                if not self._run_block(block, interrupts):
+                    return "interrupted" if interrupts.asked else "finished"
+                self._judge(block)
+                block += 1
+            return "finished"
+        except LeaveNow:
+            return "interrupted"
+        finally:
+            self.progress.phase = "cleaning up"
+            self.progress.running = None
+            self._beds.close()
+
+    def _replay(self) -> None:
+        """Take in what earlier sessions measured. What was refused or failed then is tried anew."""
+        for record in self._file.treatments():
+            if record.state in ("refused", "failed"):
+                self._file.set_treatment(record.index, OPEN)
+        for trial in self._file.trials():
+            if not trial.failure:
+                self.progress.finished(trial.treatment, trial.block, course(trial), trial.setup_s)
+
+    def _run_block(self, block: int, interrupts: Interrupts) -> bool:
+        """One trial of every open treatment that has none in this block yet; False when it was cut short."""
+        for index in block_order(self._plan, block, self.progress.still_open()):
+            if block in self.progress.treatments[index].courses:
+                continue
+            if interrupts.asked:
+                return False
+            if self._out_of_time(index):
+                return False
+            self._run_trial(index, block, interrupts)
+            self._tick()
+        return True
+
+    def _out_of_time(self, index: int) -> bool:
+        progress = self.progress
+        expected = progress.next_duration(index) + progress.setup_s()
+        limit = self._study.precision.time_limit_s
+        if not schedule.is_last_moment(progress.elapsed_s, expected, limit):
+            return False
+        for left in progress.still_open():
+            self._close_treatment(left, "time limit")
+        return True
+
+    def _judge(self, block: int) -> None:
+        """Decide at a block's end which treatments have been repeated enough.
+
+        Only from what was measured up to this block: a resumed campaign then decides as the first one did.
+        """
+        for index in self.progress.still_open():
+            treatment = self.progress.treatments[index]
+            if any(later > block for later in treatment.courses):
+                continue
+            decision = decide(treatment.values(self._study), self._study.precision)
+            if decision.stop:
+                self._close_treatment(index, decision.reason)
+
+    def _close_treatment(self, index: int, state: str, reason: str = "") -> None:
+        self._file.set_treatment(index, state, reason)
+        self.progress.treatments[index].state = state
+        self.progress.treatments[index].reason = reason
+
+    def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
+        factors = self._plan.treatments[index].factors
+        levels = complete(factors)
+        shape = Shape(str(levels["vswitch"]), int(levels["pairs"]), self._study.testbed.uplink)
+        load = Load(levels, self.progress.next_duration(index), self._study.timing.interval_s)
+        failure = ""
+        for _ in range(ATTEMPTS):
+            if interrupts.asked and failure:
+                return
+            began_s = self.progress.elapsed_s
+            self.progress.running, self.progress.running_since = index, time.monotonic()
+            try:
+                with interrupts.interruptible():
+                    measured, setup_s = self._measure(shape, levels, load, interrupts)
+            except TreatmentRefused as refusal:
+                if self._beds.was_used(shape):
+                    # Something may have happened to the testbed since: only a new one's refusal counts.
+                    self._beds.discard(shape)
+                    continue
+                self._close_treatment(index, "refused", str(refusal))
+                self._say(f"refused: {refusal}", index)
+                return
+            except Abandoned:
+                raise LeaveNow from None
+            except (TrialFailed, AgentError) as error:
+                failure = str(error)
+                self._keep_failure(index, block, shape, began_s, load, failure)
+                self._beds.discard(shape)
+                continue
+            finally:
+                self.progress.running = None
+            record = TrialRecord(
+                index, block, str(shape), began_s, load.duration_s, setup_s, measured.effective,
+                measured.sides, notes=measured.notes,
+            )  # fmt: skip
+            self._file.add_trial(record, self.progress.elapsed_s)
+            self.progress.finished(index, block, course(record), setup_s)
+            return
+        self._close_treatment(index, "failed", f"{ATTEMPTS} trials in a row failed; the last one: {failure}")
+        self._say(f"given up: {ATTEMPTS} trials in a row failed; the last one: {failure}", index)
+
+    def _measure(
+        self, shape: Shape, levels: Mapping[str, Level], load: Load, interrupts: Interrupts
+    ) -> tuple[Measured, float]:
+        """One trial, and the seconds that it cost beside its load."""
+        began = time.monotonic()
+        self.progress.phase = "building"
+        bed, observer = self._beds.get(shape), self._beds.observer()
+        if str(shape) not in self._known:
+            self._file.add_testbed(str(shape), bed.testbed.as_facts())
+            for place, facts in endpoint_facts(bed, observer).items():
+                self._file.add_facts(place, facts)
+            self._known.add(str(shape))
+        self.progress.phase = "measuring"
+        effective = bed.apply(levels, self._study.testbed, self._online)
+        measured = measure(bed, observer, load, lambda: interrupts.now)
+        found = Measured(measured.sides, {**effective, **measured.effective}, measured.notes)
+        return found, max(0.0, time.monotonic() - began - load.duration_s)
+
+    def _warn_of_time(self) -> None:
+        precision, treatments = self._study.precision, len(self._plan.treatments)
+        if not schedule.enough_time(precision, treatments, self._study.timing.duration_s):
+            asked = f"{treatments} treatments of {precision.fewest_trials} trials each"
+            limit = f"precision.time_limit = {precision.time_limit_s:g} s"
+            self._say(f"{limit} is too short for {asked}: some will have no interval", None)
+
+    def _keep_failure(
+        self, index: int, block: int, shape: Shape, began_s: float, load: Load, failure: str
+    ) -> None:
+        record = TrialRecord(index, block, str(shape), began_s, load.duration_s, 0.0, {}, (), failure=failure)
+        self._file.add_trial(record, self.progress.elapsed_s)
+        self._say(f"a trial failed: {failure}", index)

@@ -1,0 +1,66 @@
+"""How long a trial should be, and how many are still to come."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from vnetbench.estimate.length import LONGEST_S, SHORTEST_S, PastTrial, next_duration
+from vnetbench.estimate.looks import looks
+from vnetbench.estimate.model import Estimate
+from vnetbench.study.model import Precision
+
+PILOT_TRIALS = 3
+SHORTEST_IN_A_HURRY_S = 0.5
+"""Shorter trials hold too few samples to tell a warm-up."""
+FIRST_SETUP_S = 0.15
+"""Taken for the cost of a trial's set-up until one has been measured."""
+SHARE_FOR_FEWEST = 0.9
+"""Share of the time limit that the fewest trials may take: the rest goes to treatments that need more."""
+
+
+def trial_duration(past: Sequence[PastTrial], setup_s: float, precision: Precision, treatments: int) -> float:
+    """Seconds of load of a treatment's next trial, warm-up included.
+
+    From its pilot on as `estimate.length` says; shorter where the time limit would else not give every one
+    of the `treatments` the fewest trials.
+    """
+    longest = LONGEST_S
+    if precision.time_limit_s is not None:
+        share = SHARE_FOR_FEWEST * precision.time_limit_s / (treatments * precision.fewest_trials)
+        longest = min(LONGEST_S, max(SHORTEST_IN_A_HURRY_S, share - setup_s))
+    shortest = min(SHORTEST_S, longest)
+    if len(past) < PILOT_TRIALS:
+        return shortest
+    return next_duration(past, setup_s, shortest, longest)
+
+
+def trials_left(trials: int, goodput: Estimate | None, precision: Precision) -> int:
+    """How many more trials a treatment is likely to need: its interval shrinks with their number's root."""
+    judged_at = looks(precision) or (precision.most_trials,)
+    wanted = float(max(precision.fewest_trials, judged_at[0]))
+    if goodput is not None and goodput.half_width is not None:
+        wanted = trials * (goodput.half_width / precision.half_width) ** 2
+    later = [look for look in judged_at if look > trials]
+    if not later:
+        return 0
+    return next((look for look in later if look >= wanted), later[-1]) - trials
+
+
+def setup_cost(measured: Sequence[float]) -> float:
+    """Seconds that a trial costs beside its load."""
+    return statistics.median(measured) if measured else FIRST_SETUP_S
+
+
+def enough_time(precision: Precision, treatments: int, duration_s: float | None) -> bool:
+    """Whether the time limit lets every treatment have the fewest trials."""
+    if precision.time_limit_s is None:
+        return True
+    shortest = duration_s or SHORTEST_IN_A_HURRY_S
+    return treatments * precision.fewest_trials * (shortest + FIRST_SETUP_S) <= precision.time_limit_s
+
+
+def is_last_moment(elapsed_s: float, next_trial_s: float, limit_s: float | None) -> bool:
+    """Whether a trial of this length would end beyond the time limit."""
+    return elapsed_s + next_trial_s > (math.inf if limit_s is None else limit_s)

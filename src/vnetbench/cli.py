@@ -1,0 +1,189 @@
+"""The commands: what each takes and prints. The work is done by the stages that they call."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import click
+from rich.console import Console
+
+from vnetbench import __version__
+from vnetbench.commands.campaign import INTERRUPTED, begin, go_on
+from vnetbench.commands.lab import lab
+from vnetbench.errors import BenchError
+from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.quantity import parse_share
+from vnetbench.report.table import estimates_table
+from vnetbench.results.file import ResultsFile
+
+EXIT_BAD_INPUT = 2
+EXIT_WORSE = 3
+EXIT_INTERRUPTED = 130
+
+RESULTS = click.Path(path_type=Path, dir_okay=False)
+
+
+def main() -> NoReturn:
+    """Run the command line; every error that a person can mend ends here, in words."""
+    try:
+        code = cli.main(standalone_mode=False, prog_name="vnetbench")
+    except BenchError as error:
+        _complain(str(error))
+        code = EXIT_BAD_INPUT
+    except click.ClickException as error:
+        error.show()
+        code = EXIT_BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        code = EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # Who read our output has left (`| head`): nothing to say, and nobody to say it to.
+        sys.stderr.close()
+        code = 0
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="vnetbench")
+def cli() -> None:
+    """The test bench for virtual networks."""
+
+
+@cli.command()
+@click.argument("study", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=RESULTS, help="Results file to make.  [default: the study's name, .vnb]")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=LEVELS",
+    help="Other levels for a factor (streams=1,4), or another setting (precision.time_limit=60s).",
+)
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Order the blocks as a former campaign did.")
+def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | None) -> int:  # fmt: skip
+    """Measure what STUDY asks, and leave one results file.
+
+    Ctrl-C finishes the trial at work and leaves; a second Ctrl-C leaves at once. `resume` goes on.
+    """
+    path = output or Path(f"{study.stem}.vnb")
+    return _conclude(path, begin(study, path, overrides, seed, _console()))
+
+
+@cli.command()
+@click.argument("results", type=RESULTS)
+def resume(results: Path) -> int:
+    """Go on with a campaign that was interrupted: by Ctrl-C, a kill, a reboot, a full disk."""
+    return _conclude(results, go_on(results, _console()))
+
+
+@cli.command()
+@click.argument("results", type=RESULTS)
+@click.option("--json", "form", flag_value="json", help="For a program; documented in docs/show-json.md.")
+@click.option("--csv", "form", flag_value="csv", help="A line for each treatment.")
+@click.option("--markdown", "form", flag_value="markdown", help="A table to paste.")
+def show(results: Path, form: str | None) -> None:
+    """Show the estimates of a results file."""
+    summary = _summary(results)
+    if form is None:
+        _console().print(estimates_table(summary))
+        return
+    from vnetbench.report import json_form
+
+    text = {
+        "json": json_form.as_json, "csv": json_form.as_csv, "markdown": json_form.as_markdown,
+    }[form](summary)  # fmt: skip
+    click.echo(text, nl=not text.endswith("\n"))
+
+
+@cli.command()
+@click.argument("results", type=RESULTS)
+@click.option(
+    "-o", "--output", type=RESULTS, help="Page to write.  [default: the results file's name, .html]"
+)
+@click.option("--png", type=click.Path(path_type=Path, file_okay=False), help="Write the charts alone here.")
+def report(results: Path, output: Path | None, png: Path | None) -> None:
+    """Write one page that answers the study's question: self-contained, for any browser, offline."""
+    summary = _summary(results)
+    if png is not None:
+        from vnetbench.report.charts import write_pngs
+
+        for path in write_pngs(summary, png):
+            click.echo(path)
+    if output is not None or png is None:
+        from vnetbench.report.html import write_html
+
+        page = output or results.with_suffix(".html")
+        write_html([summary], page)
+        click.echo(page)
+
+
+@cli.command()
+@click.argument("before", type=RESULTS)
+@click.argument("after", type=RESULTS)
+@click.option(
+    "--fail-if-worse",
+    metavar="SHARE",
+    help="Exit with 3 when goodput surely fell by more than this, e.g. 5%.",
+)
+def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
+    """What changed between two campaigns: ratios with intervals, and what differs between the machines."""
+    share = None if fail_if_worse is None else parse_share(fail_if_worse)
+    from vnetbench.report.comparison import compare as compare_campaigns
+    from vnetbench.report.comparison import comparison_table, worse_than
+
+    found = compare_campaigns(_summary(before), _summary(after))
+    _console().print(comparison_table(found))
+    if share is None:
+        return 0
+    worse = worse_than(found, share)
+    verdict = (
+        f"worse by more than {fail_if_worse}: {len(worse)} treatments"
+        if worse
+        else f"none is worse by {fail_if_worse}"
+    )
+    click.echo(verdict)
+    return EXIT_WORSE if worse else 0
+
+
+@cli.command()
+def doctor() -> int:
+    """What can be measured on this machine, what is missing, and how to get it."""
+    from vnetbench.commands.doctor import examine
+
+    return examine(_console())
+
+
+cli.add_command(lab)
+
+
+def _summary(path: Path) -> CampaignSummary:
+    file = ResultsFile.open_to_read(path)
+    try:
+        return summarize(file)
+    finally:
+        file.close()
+
+
+def _conclude(path: Path, status: str) -> int:
+    """Show what a session measured, and what to do next."""
+    console = _console()
+    summary = _summary(path)
+    console.print(estimates_table(summary))
+    if status == INTERRUPTED:
+        click.echo(
+            f"\ninterrupted; everything measured so far is in {path}\n  go on:  vnetbench resume {path}"
+        )
+        return EXIT_INTERRUPTED
+    click.echo(f"\nresults: {path}\n  the page:  vnetbench report {path}")
+    return 0 if any(t.trials for t in summary.treatments) else 1
+
+
+def _console() -> Console:
+    return Console(highlight=False)
+
+
+def _complain(text: str) -> None:
+    Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"vnetbench: {text}")

@@ -1,0 +1,95 @@
+"""The commands `run` and `resume`: a session of a campaign, and how it is watched and left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.run import Campaign
+from vnetbench.errors import BenchError
+from vnetbench.lab import privilege
+from vnetbench.report.live import display
+from vnetbench.results.file import ResultsFile
+from vnetbench.study.difference import difference
+from vnetbench.study.load import load_study, parse_study
+from vnetbench.study.model import Plan, Study, Treatment
+from vnetbench.study.plan import make_plan
+
+FINISHED = "finished"
+INTERRUPTED = "interrupted"
+
+
+def begin(
+    study_path: Path, output: Path, overrides: Sequence[str], seed: int | None, console: Console
+) -> str:
+    """Run a new campaign; returns `finished` or `interrupted`. Raises BenchError."""
+    study = load_study(study_path, overrides)
+    plan = make_plan(study, seed)
+    privilege.enter_for_run()
+    return _run(ResultsFile.create(output, study, plan), study, plan, console)
+
+
+def go_on(results: Path, console: Console) -> str:
+    """Go on with the campaign of a results file; returns `finished` or `interrupted`. Raises BenchError."""
+    file = ResultsFile.open_to_read(results)
+    try:
+        campaign = file.campaign()
+        treatments = tuple(Treatment(t.index, t.factors) for t in file.treatments())
+    finally:
+        file.close()
+    study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
+    _refuse_edited(study, console)
+    privilege.enter_for_run()
+    return _run(ResultsFile.open_to_write(results), study, Plan(treatments, campaign.seed), console)
+
+
+def _refuse_edited(study: Study, console: Console) -> None:
+    """Results of two different questions don't go into one file."""
+    if study.path is None:
+        return
+    path = Path(study.path)
+    try:
+        found = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        console.print(
+            f"{path} cannot be read; going on with the study as the results file has it", markup=False
+        )
+        return
+    if changes := difference(study.text, found, str(path)):
+        raise BenchError(
+            f"the study has been edited since the campaign began\n{changes}",
+            where=str(path),
+            fix="undo the edit and resume, or begin a new campaign with it (vnetbench run, another -o)",
+        )
+
+
+def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
+    if privilege.is_inside():
+        console.print(privilege.COST, markup=False)
+    status = INTERRUPTED
+    try:
+        with (
+            display(console) as shown,
+            Interrupts(
+                lambda: shown.say("finishing the trial at work, then leaving; Ctrl-C again leaves at once")
+            ) as interrupts,
+        ):
+            campaign = Campaign(file, study, plan, shown.say, shown.tick)
+            shown.watch(campaign.progress)
+            status = campaign.run(interrupts)
+    except BaseException:
+        _close_quietly(file)
+        raise
+    file.close(status)
+    return status
+
+
+def _close_quietly(file: ResultsFile) -> None:
+    """Close after an error: that one is worth hearing, not that a full disk refuses the closing note too."""
+    try:
+        file.close(INTERRUPTED)
+    except BenchError:
+        return

@@ -1,0 +1,143 @@
+"""The command `doctor`: what can be measured on this machine, tried out; what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.client import AgentError
+from vnetbench.campaign.beds import Beds
+from vnetbench.campaign.trial import Load, measure
+from vnetbench.errors import BenchError
+from vnetbench.lab import privilege
+from vnetbench.lab.description import Shape
+from vnetbench.lab.refusal import TrialFailed
+from vnetbench.quantity import format_bytes, format_rate
+from vnetbench.study.factors import complete
+from vnetbench.study.model import Level, TestbedAsked
+
+GOOD, LIMITED, MISSING = "ok", "limited", "missing"
+STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
+TRIAL_S = 0.3
+WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
+
+# What is tried: a name for people, the levels that a treatment would ask for, and the shaper.
+TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
+    ("vswitch bridge", {}, "tbf"),
+    ("vswitch direct", {"vswitch": "direct"}, "tbf"),
+    ("vswitch macvlan", {"vswitch": "macvlan"}, "tbf"),
+    ("mtu 9000", {"mtu": 9000}, "tbf"),
+    ("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}, "tbf"),
+    ("checksum_offload off", {"checksum_offload": "off", "tso": "off"}, "tbf"),
+    ("link_rate by tbf", {"link_rate": 10**9}, "tbf"),
+    ("link_rate by htb", {"link_rate": 10**9}, "htb"),
+    ("irq_cpus (RPS)", {"irq_cpus": "spread"}, "tbf"),
+    ("queues", {"queues": 1}, "tbf"),
+    ("pairs 8", {"pairs": 8}, "tbf"),
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    state: str
+    found: str
+    fix: str = ""
+
+
+def examine(console: Console) -> int:
+    """Try everything and print a line for each; returns 0 when a campaign can run here, else 1."""
+    try:
+        agent_binary()
+        privilege.enter_for_run()
+    except BenchError as error:
+        _print(console, Check("a campaign", MISSING, error.what, error.fix or ""))
+        return 1
+    able = True
+    beds = Beds("doctor")
+    try:
+        for check in _checks(beds):
+            _print(console, check)
+            able = able and not (check.name == "vswitch bridge" and check.state == MISSING)
+    finally:
+        beds.close()
+    return 0 if able else 1
+
+
+def _checks(beds: Beds) -> Iterator[Check]:
+    if privilege.is_inside():
+        yield Check("privilege", LIMITED, privilege.COST, "run with sudo")
+    else:
+        yield Check("privilege", GOOD, "root")
+    try:
+        facts = beds.observer().call("agent.facts")
+    except (AgentError, BenchError) as error:
+        yield Check("agent", MISSING, str(error), "make install")
+        return
+    yield from _of_facts(facts)
+    for name, levels, shaper in TRIED:
+        yield _tried(beds, name, levels, shaper)
+
+
+def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
+    cpu = facts.get("cpu") or {}
+    yield Check(
+        "kernel", GOOD, f"Linux {facts['kernel']['release']} on {cpu.get('model') or 'an unknown CPU'}"
+    )
+    count = int(cpu.get("count") or 0)
+    yield Check(
+        "CPUs", GOOD if count >= 2 else LIMITED, str(count),
+        "" if count >= 2 else "with one CPU both ends of a stream share it; add CPUs to this machine",
+    )  # fmt: skip
+    perf = facts.get("perf") or {}
+    hardware = perf.get("system_cycles") == "hardware"
+    yield Check(
+        "cycles per byte", GOOD if hardware else LIMITED,
+        "from hardware counters" if hardware
+        else f"estimated from CPU time and clock ({perf.get('reason') or 'no hardware counters'})",
+        "" if hardware else "run as root, or sysctl -w kernel.perf_event_paranoid=0; some hypervisors hide the counters",
+    )  # fmt: skip
+    available = set((facts.get("tcp") or {}).get("available_congestion_control") or ())
+    lacking = [name for name in WANTED_CONGESTION_CONTROLS if name not in available]
+    yield Check(
+        "congestion_control", GOOD if not lacking else LIMITED, " ".join(sorted(available)) or "unknown",
+        "; ".join(f"modprobe tcp_{name}" for name in lacking),
+    )  # fmt: skip
+    yield Check("memory", GOOD, format_bytes(int(facts.get("memory_bytes") or 0)))
+
+
+def _tried(beds: Beds, name: str, levels: Mapping[str, Level], shaper: str) -> Check:
+    """Put a treatment on a testbed and load it for a moment."""
+    asked = complete(levels)
+    shape = Shape(str(asked["vswitch"]), int(asked["pairs"]))
+    try:
+        bed = beds.get(shape)
+        bed.apply(asked, TestbedAsked(shaper=shaper), frozenset(os.sched_getaffinity(0)))
+        found = measure(bed, beds.observer(), Load(asked, TRIAL_S, TRIAL_S / 2))
+    except BenchError as error:
+        beds.discard(shape)
+        return Check(name, MISSING, error.what, error.fix or "")
+    except (TrialFailed, AgentError) as error:
+        beds.discard(shape)
+        return Check(name, MISSING, str(error))
+    # A new testbed for what comes next: what was set here is not undone.
+    beds.discard(shape)
+    received = sum(side.bytes_received for side in found.sides)
+    return Check(name, GOOD, f"carried {format_rate(8 * received / TRIAL_S)} for a moment")
+
+
+def _print(console: Console, check: Check) -> None:
+    line = Text(f"{check.name:<22} ")
+    line.append(f"{check.state:<8}", style=STYLES[check.state])
+    line.append(check.found)
+    console.print(line, soft_wrap=True)
+    if check.fix:
+        console.print(Text(f"{'':<31}{check.fix}"), soft_wrap=True)

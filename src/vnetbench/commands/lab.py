@@ -1,0 +1,182 @@
+"""The command `lab`: testbeds to play in, and the removal of what a killed bench left."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from vnetbench.errors import BenchError
+from vnetbench.lab import netlink, privilege, registry
+from vnetbench.lab.bed import raise_bed
+from vnetbench.lab.description import Shape, namespace
+from vnetbench.study.factors import FACTORS, complete, parse_level
+from vnetbench.study.model import Level, TestbedAsked
+
+BED_FACTORS = (
+    "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "gro", "checksum_offload", "queues", "cpus",
+    "irq_cpus",
+)  # fmt: skip
+"""The factors that are settings of a testbed; the others belong to a trial."""
+
+
+@click.group()
+def lab() -> None:
+    """A testbed to play in: namespaces as VMs on a virtual switch."""
+
+
+@lab.command()
+@click.argument("name")
+@click.option(
+    "--set", "settings", multiple=True, metavar="FACTOR=LEVEL", help=f"Any of {', '.join(BED_FACTORS)}."
+)
+@click.option(
+    "--uplink", is_flag=True, help="Two virtual switches joined by an uplink, a VM of each pair on each."
+)
+@click.option("--shaper", type=click.Choice(["tbf", "htb"]), default="tbf", help="What shapes link_rate.")
+def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:  # fmt: skip
+    """Build the testbed NAME; it stays until `lab down`."""
+    levels = complete(dict(_level(setting) for setting in settings))
+    privilege.enter_for_lab(begin=True)
+    shape = Shape(str(levels["vswitch"]), int(levels["pairs"]), uplink)
+    bed = raise_bed(name, shape, "lab up")
+    try:
+        found = bed.apply(
+            levels, TestbedAsked(uplink=uplink, shaper=shaper), frozenset(os.sched_getaffinity(0))
+        )
+    except BaseException:
+        bed.close()
+        raise
+    bed.leave()
+    _console().print(_endpoints_table(bed.testbed.as_facts()))
+    first, second = bed.testbed.endpoints[0], bed.testbed.endpoints[1]
+    click.echo(f"\nMTU {found['path_mtu_proved']} proved both ways. Try:")
+    click.echo(f"  vnetbench lab exec {name} {first.name} -- ip -br address")
+    click.echo(f"  vnetbench lab exec {name} {first.name} -- ping -c 3 {second.address}")
+    click.echo(f"  vnetbench lab down {name}")
+
+
+@lab.command("ls")
+def list_testbeds() -> None:
+    """List the testbeds of this machine."""
+    entries = registry.entries() if privilege.enter_for_lab(begin=False) else []
+    if not entries:
+        click.echo("there is no testbed")
+        return
+    table = _table("Testbed", "Made by", "In use", "Endpoints")
+    for entry in entries:
+        used = "a campaign" if entry.in_use else "no" if entry.owner else "until lab down"
+        table.add_row(
+            entry.name, entry.purpose, used, ", ".join(e["name"] for e in _endpoints(entry.description))
+        )
+    _console().print(table)
+
+
+@lab.command("exec", context_settings={"ignore_unknown_options": True})
+@click.argument("name")
+@click.argument("endpoint")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
+    """Run COMMAND on an ENDPOINT (a1, b1, …; sw: the virtual switch) of the testbed NAME."""
+    privilege.enter_for_lab(begin=False)
+    registry.entry(name)
+    prefix = namespace(name, "")
+    parts = sorted(n.removeprefix(prefix) for n in netlink.namespaces() if n.startswith(prefix))
+    if endpoint not in parts:
+        raise BenchError(
+            f"{name} has no endpoint {endpoint} (it has: {', '.join(parts)})",
+            where=name,
+            fix=f"vnetbench lab exec {name} {min(parts, default='a1')} -- COMMAND",
+        )
+    # What it starts carries the testbed's name, so that `lab down` ends it too.
+    os.environ[registry.PROCESS_LABEL] = name
+    os.execvp("ip", ["ip", "netns", "exec", namespace(name, endpoint), *command])
+
+
+@lab.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Every testbed that no campaign uses.")
+def down(names: Sequence[str], everything: bool) -> None:
+    """Remove testbeds, and what runs in them."""
+    if not names and not everything:
+        raise BenchError(
+            "which testbed?", fix="vnetbench lab down NAME, or --all; vnetbench lab ls lists them"
+        )
+    if everything:
+        _remove_unused()
+        return
+    privilege.enter_for_lab(begin=False)
+    for name in names:
+        entry = registry.entry(name)
+        if entry.in_use:
+            raise BenchError(
+                f"a campaign is at work on it (process {entry.owner.split(':')[0]})", where=name,
+                fix="stop that with Ctrl-C where it runs",
+            )  # fmt: skip
+        registry.remove(name)
+        click.echo(f"{name} removed")
+    _end_empty_holder()
+
+
+@lab.command()
+def clean() -> None:
+    """Remove every testbed that no campaign at work uses, also what a killed bench left."""
+    _remove_unused()
+
+
+def _remove_unused() -> None:
+    entries = registry.entries() if privilege.enter_for_lab(begin=False) else []
+    removed = [entry.name for entry in entries if not entry.in_use]
+    for name in removed:
+        registry.remove(name)
+    click.echo(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
+    for entry in entries:
+        if entry.in_use:
+            click.echo(f"left alone: {entry.name}, in use by process {entry.owner.split(':')[0]}")
+    _end_empty_holder()
+
+
+def _end_empty_holder() -> None:
+    if privilege.is_inside() and not registry.entries():
+        privilege.end_holder()
+
+
+def _level(setting: str) -> tuple[str, Level]:
+    name, sign, text = setting.partition("=")
+    name = name.strip()
+    if not sign or name not in BED_FACTORS:
+        known = (
+            f"{name} is set trial by trial, not in a testbed"
+            if name in FACTORS
+            else f"{setting!r} is not FACTOR=LEVEL"
+        )
+        raise BenchError(
+            known, where="--set", fix=f"one of {', '.join(BED_FACTORS)}, for example --set mtu=9000"
+        )
+    return name, parse_level(name, text.strip())
+
+
+def _endpoints(description: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(description.get("endpoints", []))
+
+
+def _endpoints_table(description: dict[str, Any]) -> Table:
+    table = _table("Endpoint", "Interface", "Address", "Namespace")
+    for e in _endpoints(description):
+        table.add_row(e["name"], e["interface"], e["address"], e["namespace"])
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _console() -> Console:
+    return Console(highlight=False)

@@ -1,0 +1,177 @@
+"""A campaign in a terminal while it runs: live table and progress bar; in a pipe or a log, plain lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
+from vnetbench.quantity import format_duration, format_value
+from vnetbench.report.labels import names_of, treatment_phrase
+from vnetbench.report.table import LiveRow, live_table
+
+REFRESHES_PER_S = 4
+LINE_EVERY_S = 10.0
+"""In a log a line of progress comes at most this often."""
+
+
+class Display(Protocol):
+    """What a campaign is watched through."""
+
+    def __enter__(self) -> Display: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def watch(self, progress: Progress) -> None:
+        """Begin to show a campaign."""
+
+    def say(self, sentence: str, treatment: int | None = None) -> None:
+        """Show a sentence that stays; `treatment` is the index of the one that it is about."""
+
+    def tick(self) -> None:
+        """Something has come to an end: a trial or a block."""
+
+
+def display(console: Console) -> Display:
+    """The display that fits where the output goes."""
+    return TerminalDisplay(console) if console.is_terminal else LogDisplay(console)
+
+
+class TerminalDisplay:
+    """A table that is drawn again in place."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+        self._live = Live(
+            console=console, get_renderable=self._draw, refresh_per_second=REFRESHES_PER_S, transient=True,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+
+    def __enter__(self) -> TerminalDisplay:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def watch(self, progress: Progress) -> None:
+        """See Display."""
+        self._progress = progress
+
+    def say(self, sentence: str, treatment: int | None = None) -> None:
+        """See Display."""
+        self._console.print(Text(_about(self._progress, treatment) + sentence, style="yellow"))
+
+    def tick(self) -> None:
+        """See Display: it is drawn again by itself."""
+
+    def _draw(self) -> RenderableType:
+        progress = self._progress
+        if progress is None:
+            return Text("")
+        rows = [_row(t, progress) for t in progress.treatments]
+        return Group(live_table(rows, progress.study.factors), Text(""), _bar(progress))
+
+
+class LogDisplay:
+    """Plain lines: one for each treatment that has come to its end, and now and then how far it is."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress: Progress | None = None
+        self._told: set[int] = set()
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> LogDisplay:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.tick()
+
+    def watch(self, progress: Progress) -> None:
+        """See Display."""
+        self._progress = progress
+
+    def say(self, sentence: str, treatment: int | None = None) -> None:
+        """See Display."""
+        self._print(_about(self._progress, treatment) + sentence)
+
+    def tick(self) -> None:
+        """See Display."""
+        if self._progress is None:
+            return
+        for treatment in self._progress.treatments:
+            index = treatment.treatment.index
+            if treatment.state != OPEN and index not in self._told:
+                self._told.add(index)
+                self._print(_about(self._progress, index) + _ended(treatment))
+        if time.monotonic() - self._last_line >= LINE_EVERY_S:
+            self._print(status_line(self._progress))
+
+    def _print(self, line: str) -> None:
+        self._last_line = time.monotonic()
+        self._console.print(Text(line), soft_wrap=True)
+        sys.stdout.flush()
+
+
+def status_line(progress: Progress) -> str:
+    """How far a campaign is, in a line."""
+    trials, seconds = progress.left()
+    done = f"{progress.trials} trials in {format_duration(progress.elapsed_s)}"
+    if progress.phase == "cleaning up":
+        return f"{done}; removing the testbeds"
+    return f"{done}; about {trials} more, {format_duration(max(1, round(seconds)))} left"
+
+
+def _bar(progress: Progress) -> RenderableType:
+    _, left_s = progress.left()
+    elapsed_s = progress.elapsed_s
+    line = Table.grid(padding=(0, 2))
+    line.add_row(
+        ProgressBar(total=max(elapsed_s + left_s, 1e-6), completed=elapsed_s, width=30),
+        Text(status_line(progress), no_wrap=True, overflow="ellipsis"),
+    )
+    return line
+
+
+def _row(treatment: TreatmentProgress, progress: Progress) -> LiveRow:
+    return LiveRow(
+        factors=treatment.treatment.factors,
+        trials=treatment.trials,
+        stopped_by="running" if treatment.state == OPEN else treatment.state,
+        metrics={"goodput_bps": treatment.goodput} if treatment.goodput else {},
+        active=progress.running == treatment.treatment.index,
+        last_trial=treatment.last_trial,
+    )
+
+
+def _ended(treatment: TreatmentProgress) -> str:
+    found = treatment.goodput
+    if found is None:
+        figure = "not measured"
+    elif found.low is None or found.high is None:
+        figure = f"{format_value(found.value, 'bit/s')} (no interval yet)"
+    else:
+        low, high = format_value(found.low, "bit/s"), format_value(found.high, "bit/s")
+        figure = f"{format_value(found.value, 'bit/s')} ({low} to {high})"
+    return f"{figure}, {treatment.trials} trials, {treatment.state}"
+
+
+def _about(progress: Progress | None, treatment: int | None) -> str:
+    if progress is None or treatment is None:
+        return ""
+    factors = progress.plan.treatments[treatment].factors
+    return f"{treatment_phrase(factors, names_of(progress.study.factors))}: "
