@@ -1,7 +1,8 @@
-"""How noisy the samples of one trial are, told from samples whose level may shift.
+"""How noisy samples are, of one trial or of several alike, told from samples whose level may shift.
 
 Everything here is made of differences between neighbours, which a shift of level spoils only where it
-happens, and of their medians, which a few spoiled ones don't move.
+happens, and of their medians, which a few spoiled ones don't move. Samples of several trials are the rows of
+one array; their differences count together.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ def autocorrelation(samples: npt.NDArray[np.float64]) -> float:
     Chakar, Lebarbier, Lévy-Leduc & Robin (2017), "A robust approach for estimating change-points in the
     mean of an AR(1) process", Bernoulli 23(2): the squared differences two apart over those one apart are 1
     + φ. They take medians; here the largest fifth of the differences is cut back instead, which is as safe
-    against a few shifts and less noisy for some forty samples. 0 for fewer than five samples.
+    against a few shifts and less noisy for some forty samples. 0 for fewer than five samples a trial.
     """
-    if len(samples) < 5:
+    if samples.shape[-1] < 5:
         return 0.0
-    near = _winsorised_square(samples[1:] - samples[:-1])
+    near = _winsorised_square(samples[..., 1:] - samples[..., :-1])
     if near == 0:
         return 0.0
-    return min(_STRONGEST, max(0.0, _winsorised_square(samples[2:] - samples[:-2]) / near - 1))
+    return min(_STRONGEST, max(0.0, _winsorised_square(samples[..., 2:] - samples[..., :-2]) / near - 1))
 
 
 def long_run_variance(samples: npt.NDArray[np.float64]) -> float:
@@ -35,14 +36,14 @@ def long_run_variance(samples: npt.NDArray[np.float64]) -> float:
 
     For independent samples it is their variance; autocorrelation φ multiplies that by (1 + φ) / (1 - φ).
     """
-    if len(samples) < 3:
+    if samples.shape[-1] < 3:
         return 0.0
     phi = autocorrelation(samples)
-    step = 1.4826 * float(np.median(np.abs(samples[1:] - samples[:-1])))
+    step = 1.4826 * float(np.median(np.abs(samples[..., 1:] - samples[..., :-1])))
     return step * step * (1 + phi) / (2 * (1 - phi) ** 2)
 
 
 def _winsorised_square(differences: npt.NDArray[np.float64]) -> float:
-    sizes = np.sort(np.abs(differences))
+    sizes = np.sort(np.abs(differences), axis=None)
     limit = sizes[int(_WINSORISED * (len(sizes) - 1))]
     return float(np.mean(np.minimum(sizes, limit) ** 2))

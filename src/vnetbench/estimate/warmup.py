@@ -26,6 +26,8 @@ import ruptures
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.noise import long_run_variance
 
+Samples = npt.NDArray[np.float64]
+
 _CUT_PENALTY = 2.0
 _STEADY_PENALTY = 3.0
 _SHORTEST_SEGMENT = 2
@@ -34,46 +36,45 @@ _RULE = "change-point"
 _NO_NOISE = 1e-4
 
 
-def find_warmup(samples: Sequence[float] | npt.NDArray[np.float64]) -> Warmup:
+def find_warmup(samples: Sequence[float] | Samples) -> Warmup:
     """What of one trial is warm-up."""
     data = np.asarray(samples, dtype=float)
     if len(data) < _FEWEST_SAMPLES:
         return Warmup(cut=0, steady=True, rule=_RULE)
-    noise = _noise(data)
-    changes = _changes(data, _CUT_PENALTY * noise)
-    cut = max((c for c in changes if c <= len(data) // 2), default=0)
-    steady = all(c <= len(data) / 2 for c in _changes(data, _STEADY_PENALTY * noise))
-    return Warmup(cut=cut, steady=steady, rule=_RULE)
+    noise = long_run_variance(data)
+    steady = all(change <= len(data) / 2 for change in _changes(data, noise, _STEADY_PENALTY))
+    return Warmup(cut=_last_early_change(data, noise), steady=steady, rule=_RULE)
 
 
-def shared_warmup(trials: Sequence[Sequence[float]], own: Sequence[Warmup]) -> tuple[Warmup, ...]:
+def shared_warmup(trials: Sequence[Sequence[float] | Samples], own: Sequence[Warmup]) -> tuple[Warmup, ...]:
     """Each trial's warm-up once more, when all of a treatment's trials are looked at together.
 
-    `trials` are the samples of each trial (same sampling interval), `own` what `find_warmup` said of each. The rule is
-    put to the trials' mean course as well, whose noise is smaller; what it cuts is cut from every trial at least.
+    `trials` are the samples of each trial (same sampling interval), `own` what `find_warmup` said of each.
+    The rule is put to the mean course of the longer half of the trials, whose noise is smaller, and is told
+    from how the trials differ: a warm-up that they share is no part of that. What it finds is cut from every
+    trial at least, and as much again: a rise that flattens out goes on after its last visible step. A
+    quarter of a trial is kept in any case.
     """
-    together = [
-        (np.asarray(samples, dtype=float), each.cut) for samples, each in zip(trials, own, strict=True)
+    data = [np.asarray(samples, dtype=float) for samples in trials]
+    levels = [
+        float(np.mean(samples[each.cut :])) if len(samples) else 0.0
+        for samples, each in zip(data, own, strict=True)
     ]
-    levels = [float(np.mean(samples[cut:])) if len(samples) else 0.0 for samples, cut in together]
-    alive = [(samples, level) for (samples, _), level in zip(together, levels, strict=True) if level > 0]
+    alive = [samples / level for samples, level in zip(data, levels, strict=True) if level > 0]
     if len(alive) < 2:
         return tuple(own)
-    shortest = min(len(samples) for samples, _ in alive)
-    course = np.mean([samples[:shortest] / level for samples, level in alive], axis=0)
-    shared = find_warmup(course).cut
-    return tuple(replace(each, cut=max(each.cut, shared)) for each in own)
-
-
-def _changes(data: npt.NDArray[np.float64], penalty: float) -> list[int]:
-    search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST_SEGMENT).fit(data.reshape(-1, 1))
-    return [int(change) for change in search.predict(pen=penalty)[:-1]]
-
-
-def _noise(data: npt.NDArray[np.float64]) -> float:
-    """The long-run variance times log n, never nothing."""
-    floor = (_NO_NOISE * float(np.max(np.abs(data)))) ** 2
-    return max(long_run_variance(data), floor, 1e-300) * math.log(len(data))
+    reach = sorted(len(samples) for samples in alive)[(len(alive) - 1) // 2]
+    if reach < _FEWEST_SAMPLES:
+        return tuple(own)
+    together = np.array([samples[:reach] for samples in alive if len(samples) >= reach])
+    course = np.mean(together, axis=0)
+    # Differences from a mean that they are part of are too small: n - 1 instead of n makes up for it.
+    noise = long_run_variance(together - course) / (len(together) - 1)
+    shared = 2 * _last_early_change(course, noise)
+    return tuple(
+        replace(each, cut=max(each.cut, min(shared, len(samples) * 3 // 4)))
+        for samples, each in zip(data, own, strict=True)
+    )
 
 
 def fixed_warmup(samples: Sequence[float], interval_s: float, warmup_s: float) -> Warmup:
@@ -86,3 +87,15 @@ def fixed_warmup(samples: Sequence[float], interval_s: float, warmup_s: float) -
         raise ValueError("a fixed warm-up needs interval_s > 0 and warmup_s >= 0")
     asked = math.ceil(warmup_s / interval_s - 1e-9)
     return Warmup(cut=min(asked, max(0, len(samples) - 1)), steady=asked < len(samples), rule="fixed")
+
+
+def _last_early_change(data: Samples, noise: float) -> int:
+    """The last change of level in the first half; 0 where there is none. `noise`: long-run variance."""
+    return max((c for c in _changes(data, noise, _CUT_PENALTY) if c <= len(data) // 2), default=0)
+
+
+def _changes(data: Samples, noise: float, strictness: float) -> list[int]:
+    floor = (_NO_NOISE * float(np.max(np.abs(data)))) ** 2
+    penalty = strictness * max(noise, floor, 1e-300) * math.log(len(data))
+    search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST_SEGMENT).fit(data.reshape(-1, 1))
+    return [int(change) for change in search.predict(pen=penalty)[:-1]]
