@@ -71,8 +71,8 @@ _ALL = (
         kinds.sizes(1024, 2**30, "auto"),
         "B",
         "auto",
-        "SO_SNDBUF and SO_RCVBUF of every connection; `auto` leaves the kernel's auto-tuning on. The kernel "
-        "may grant less (`net.core.wmem_max`, `rmem_max`): what it granted is recorded.",
+        "SO_SNDBUF and SO_RCVBUF of every connection; `auto` leaves the kernel's auto-tuning on. Where the "
+        "kernel grants less (`net.core.wmem_max`, `rmem_max`) the treatment is refused.",
         ('["8 KiB", "64 KiB", "auto"]', '"auto"'),
     ),
     Factor(
@@ -132,8 +132,8 @@ _ALL = (
         "",
         None,
         "CPUs that a VM's processes may use. `any`: all of them. `N each`: every VM in turn gets N CPUs, "
-        "from the first on, starting over when all are given. `0-1`: both VMs of every pair use these. `0/1`: the "
-        "first VM of a pair uses those before the stroke, the second those after it.",
+        "from the first on, starting over when all are given. `0-1`: both VMs of every pair use these. "
+        "`0/1`: the first VM of a pair uses those before the stroke, the second those after it.",
         ('["any", "1 each"]', '"0-1"', '"0/1"'),
     ),
     Factor(
@@ -143,8 +143,8 @@ _ALL = (
         None,
         "CPUs that do the receive processing of the VMs' interfaces (receive packet steering, RPS). `off`: "
         "RPS is off, the sender's CPU goes on. `own`: the VM's own CPUs. `apart`: the CPUs that are not the "
-        "VM's. `spread`: all CPUs. Or a CPU list. `apart` needs CPUs given by `cpus`; without them `own` is all "
-        "CPUs.",
+        "VM's. `spread`: all CPUs. Or a CPU list. `apart` needs CPUs given by `cpus`; without them `own` "
+        "is all CPUs.",
         ('["off", "own", "apart", "spread"]', '"0-1"'),
     ),
     Factor(

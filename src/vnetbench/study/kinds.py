@@ -160,7 +160,7 @@ def texts(longest: int) -> Kind:
             raise WrongValue(what, fix=f"write {expects}")
         return text
 
-    return Kind(expects, parse, str, r"[\s\S]*\S[\s\S]*")
+    return Kind(expects, parse, str, r"\S[\s\S]*")
 
 
 def switches() -> Kind:

@@ -23,7 +23,7 @@ from vnetbench.study.problems import (
     shown,
     suggest,
 )
-from vnetbench.study.sections import SECTIONS, TOP, Key, place_of_keys, home_of
+from vnetbench.study.sections import SECTIONS, TOP, Key, home_of, place_of_keys
 
 MAX_EXCLUSIONS = 200
 

@@ -11,7 +11,7 @@ from vnetbench.study.kinds import Kind
 from vnetbench.study.model import Precision, TestbedAsked, Timing
 
 TOP = ""
-"""The name of the section without a place_of_keys, at the head of the file."""
+"""The name of the section without a heading, at the head of the file."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ _ALL = (
         ),
         Key(
             "time_limit",
-            kinds.durations(1, 10_000_000, "none"),
+            kinds.durations(1, 36_000_000, "none"),
             _PRECISION.time_limit_s,
             "Of the whole campaign, set-up included.",
             '"30 min"',

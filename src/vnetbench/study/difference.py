@@ -1,0 +1,18 @@
+"""What differs between the study that a campaign was started with and the file as it is now."""
+
+from __future__ import annotations
+
+import difflib
+
+
+def difference(recorded: str, found: str, path: str) -> str:
+    """A unified diff from the recorded text to the one found at `path`; empty where they are the same."""
+    return "\n".join(
+        difflib.unified_diff(
+            recorded.splitlines(),
+            found.splitlines(),
+            "recorded with the campaign",
+            path,
+            lineterm="",
+        )
+    )
