@@ -1,4 +1,4 @@
-"""The command `doctor`: what can be measured on this machine, tried out; what is missing, and how to get it."""
+"""The command `doctor`: what can be measured on this machine, tried out; what is missing; how to get it."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
         "cycles per byte", GOOD if hardware else LIMITED,
         "from hardware counters" if hardware
         else f"estimated from CPU time and clock ({perf.get('reason') or 'no hardware counters'})",
-        "" if hardware else "run as root, or sysctl -w kernel.perf_event_paranoid=0; some hypervisors hide the counters",
+        "" if hardware else "run as root, or sysctl -w kernel.perf_event_paranoid=0; some hypervisors have none",
     )  # fmt: skip
     available = set((facts.get("tcp") or {}).get("available_congestion_control") or ())
     lacking = [name for name in WANTED_CONGESTION_CONTROLS if name not in available]

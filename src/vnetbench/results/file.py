@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -71,6 +72,7 @@ class ResultsFile:
     def open_to_read(cls, path: Path) -> ResultsFile:
         """Open for estimates; a campaign that still runs may be read too."""
         with _explained(path):
+            _undo_half_a_trial(path)
             return cls(path, _checked(path, "ro"), None)
 
     @classmethod
@@ -296,6 +298,17 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
+def _undo_half_a_trial(path: Path) -> None:
+    """Let SQLite roll back what a killed writer began: a connection that only reads may not."""
+    journal = path.with_name(path.name + "-journal")
+    if journal.exists() and path.exists() and os.access(path, os.W_OK):
+        db = _connect(path, "rw")
+        try:
+            db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        finally:
+            db.close()
+
+
 def _checked(path: Path, mode: str) -> sqlite3.Connection:
     """A connection to a file that is whole, ours, and of a version that we read."""
     if not path.exists():
@@ -319,7 +332,8 @@ def _checked(path: Path, mode: str) -> sqlite3.Connection:
             )
         problems = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
         if problems != ["ok"]:
-            raise sqlite3.DatabaseError(problems[0])
+            raise sqlite3.DatabaseError(f"malformed: {problems[0]}")
+        _check_length(path, db)
         if db.execute("SELECT count(*) FROM campaign").fetchone() != (1,):
             raise BenchError(
                 "the campaign in this file was never begun", where=str(path), fix="remove it and run again"
@@ -328,6 +342,21 @@ def _checked(path: Path, mode: str) -> sqlite3.Connection:
         db.close()
         raise
     return db
+
+
+def _check_length(path: Path, db: sqlite3.Connection) -> None:
+    """SQLite reads a missing last page as an empty one, and its quick check lets that pass.
+
+    The header keeps how many pages there are (https://www.sqlite.org/fileformat2.html, 1.3.7).
+    """
+    with db:
+        db.execute("BEGIN")
+        db.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from here on nobody else writes
+        (page_size,) = db.execute("PRAGMA page_size").fetchone()
+        with path.open("rb") as file:
+            pages = int.from_bytes(file.read(32)[28:], "big")
+        if path.stat().st_size < pages * page_size:
+            raise sqlite3.DatabaseError(f"malformed: {path.stat().st_size} bytes of {pages * page_size}")
 
 
 @contextmanager

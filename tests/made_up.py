@@ -1,0 +1,101 @@
+"""Studies and trials that were never run, for tests that need a results file but no network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import Sample, SideRecord, StreamSample, TrialRecord
+from vnetbench.study.load import parse_study
+from vnetbench.study.model import Plan, Study
+from vnetbench.study.plan import make_plan
+
+STUDY = """\
+title = "Made up"
+question = "Does it work?"
+workload = "tcp_stream"
+
+[factors]
+streams = [1, 4]
+mtu = [1500, 9000]
+
+[precision]
+most_trials = 20
+"""
+
+
+def study(text: str = STUDY, path: str | None = None) -> Study:
+    return parse_study(text, path)
+
+
+def file_at(path: Path, asked: Study | None = None) -> tuple[ResultsFile, Plan]:
+    """A new results file of a study."""
+    asked = asked or study()
+    plan = make_plan(asked, 1)
+    return ResultsFile.create(path, asked, plan), plan
+
+
+def trial(
+    treatment: int = 0, block: int = 0, *, rates: list[float] | None = None, failure: str = "", seed: int = 0
+) -> TrialRecord:
+    """A trial of one pair; `rates` are the goodput of each 50 ms, bit/s."""
+    noise = np.random.default_rng([seed, treatment, block])
+    rates = rates or list(1e10 * (1 + 0.02 * noise.standard_normal(20)))
+    if failure:
+        return TrialRecord(treatment, block, "bridge pairs=1", 1.0, 1.0, 0.0, {}, (), failure=failure)
+    samples = [int(rate * 0.05 / 8) for rate in rates]
+    return TrialRecord(
+        treatment=treatment,
+        block=block,
+        shape="bridge pairs=1",
+        started_s=1.0,
+        duration_s=0.05 * len(rates),
+        setup_s=0.1,
+        effective={"mtu": 1500},
+        sides=(
+            side("a1", "source", samples),
+            side("b1", "sink", samples),
+            side("host", "observe", samples),
+        ),
+    )
+
+
+def side(endpoint: str, role: str, sizes: list[int]) -> SideRecord:
+    sent = sizes if role == "source" else [0] * len(sizes)
+    received = sizes if role == "sink" else [0] * len(sizes)
+    samples = tuple(
+        Sample(
+            seq=i,
+            t_s=0.05 * (i + 1),
+            interval_s=0.05,
+            bytes_sent=sent[i],
+            bytes_received=received[i],
+            counters=_counters(sizes[i], observing=role == "observe"),
+            cpu=({"cpu": 0, "user_s": 0.01, "system_s": 0.02, "softirq_s": 0.01, "idle_s": 0.01},)
+            if role == "observe"
+            else (),
+            streams=()
+            if role == "observe"
+            else (StreamSample(0, role, sizes[i], 40.0, 10, 1, {"segments_out": sizes[i] // 1448}),),
+        )
+        for i in range(len(sizes))
+    )
+    totals = {"bytes_sent": sum(sent), "bytes_received": sum(received), "drained": True}
+    return SideRecord(endpoint, role, totals, samples)
+
+
+def _counters(size: int, *, observing: bool) -> dict[str, float]:
+    if observing:
+        return {"cycles": 0.5 * size, "interrupts": 100.0, "softirq_net_rx": 50.0}
+    return {
+        "process_cpu_user_s": 0.005,
+        "process_cpu_system_s": 0.02,
+        "voluntary_switches": 10,
+        "involuntary_switches": 1,
+        "rx_packets": size / 9000,
+        "tx_packets": size / 9000,
+        "rx_bytes": size,
+        "tx_bytes": size,
+    }

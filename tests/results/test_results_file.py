@@ -1,0 +1,188 @@
+"""The results file: nothing lost, nothing doubled, and clear words about a file that can't be used."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests import made_up
+from vnetbench.errors import BenchError
+from vnetbench.results.file import SCHEMA_VERSION, ResultsFile
+
+
+def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    file, _ = made_up.file_at(tmp_path / "r.vnb")
+    written = made_up.trial(2, 0)
+    file.add_trial(written, 3.5)
+    file.close("interrupted")
+    read = ResultsFile.open_to_read(tmp_path / "r.vnb")
+    (found,) = read.trials()
+    assert found.sides == written.sides
+    assert (found.treatment, found.block, found.effective) == (2, 0, {"mtu": 1500})
+    assert read.campaign().elapsed_s == 3.5
+    assert read.campaign().status == "interrupted"
+
+
+def test_a_slot_of_a_block_takes_one_finished_trial_only(tmp_path: Path) -> None:
+    file, _ = made_up.file_at(tmp_path / "r.vnb")
+    file.add_trial(made_up.trial(0, 0, failure="the agent died"), 1)
+    file.add_trial(made_up.trial(0, 0), 2)
+    with pytest.raises(BenchError):
+        file.add_trial(made_up.trial(0, 0), 3)
+    assert [t.state for t in file.trials()] == ["failed", "done"]
+
+
+def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    path.write_text("precious")
+    with pytest.raises(BenchError, match="exists already") as refused:
+        made_up.file_at(path)
+    assert f"vnetbench resume {path}" in str(refused.value)
+    assert path.read_text() == "precious"
+
+
+def test_a_missing_folder_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="mkdir -p"):
+        made_up.file_at(tmp_path / "no" / "r.vnb")
+
+
+def test_only_one_bench_writes_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    file.close("interrupted")
+    other = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, time; from pathlib import Path; from vnetbench.results.file import ResultsFile;"
+            f"f = ResultsFile.open_to_write(Path({str(path)!r})); print('open', flush=True); time.sleep(60)",
+        ],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(BenchError, match=f"process {other.pid}"):
+            ResultsFile.open_to_write(path)
+        ResultsFile.open_to_read(path).close()
+    finally:
+        other.kill()
+        other.wait()
+    # The dead writer's mark does not keep the file closed.
+    ResultsFile.open_to_write(path).close("interrupted")
+
+
+def test_a_file_cut_short_is_refused_with_words(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    for block in range(5):
+        file.add_trial(made_up.trial(0, block), block)
+    file.close("interrupted")
+    whole = path.read_bytes()
+    seen = set()
+    for share in (0.0, 0.01, 0.2, 0.5, 0.9, 0.999):
+        path.write_bytes(whole[: int(len(whole) * share)])
+        with pytest.raises(BenchError) as refused:
+            for _ in ResultsFile.open_to_read(path).trials():
+                pass
+        assert refused.value.fix
+        seen.add(refused.value.what.split("(")[0])
+    assert "the file is damaged or was cut short " in seen
+
+
+def test_a_file_with_damaged_pages_is_refused_with_words(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    for block in range(5):
+        file.add_trial(made_up.trial(0, block), block)
+    file.close("interrupted")
+    content = bytearray(path.read_bytes())
+    content[4096 * 2 : 4096 * 9] = b"\xa5" * (4096 * 7)
+    path.write_bytes(content)
+    with pytest.raises(BenchError, match="damaged"):
+        ResultsFile.open_to_read(path)
+
+
+def test_a_file_from_a_newer_version_is_refused_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    file.close("interrupted")
+    with sqlite3.connect(path) as db:
+        db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(BenchError, match="newer vnetbench"):
+        ResultsFile.open_to_read(path)
+
+
+def test_other_files_are_told_apart(tmp_path: Path) -> None:
+    text = tmp_path / "notes.txt"
+    text.write_text("hello " * 500)
+    other = tmp_path / "other.sqlite"
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE t (x)")
+    for path in (text, other, tmp_path / "missing.vnb", tmp_path):
+        with pytest.raises(BenchError) as refused:
+            ResultsFile.open_to_read(path)
+        assert refused.value.fix, path
+
+
+def test_a_writer_killed_at_any_moment_leaves_whole_trials_only(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    file.close("interrupted")
+    program = (
+        "from pathlib import Path; from tests import made_up\n"
+        "from vnetbench.results.file import ResultsFile\n"
+        f"f = ResultsFile.open_to_write(Path({str(path)!r}))\n"
+        "b = 1 + max((t.block for t in f.trials()), default=-1)\n"
+        "while True:\n"
+        "    f.add_trial(made_up.trial(0, b), b); print(b, flush=True); b += 1\n"
+    )
+    announced = -1
+    for attempt in range(6):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2]
+        )
+        assert writer.stdout is not None
+        for _ in range(attempt + 1):
+            announced = int(writer.stdout.readline())
+        time.sleep(0.003 * attempt)
+        writer.send_signal(signal.SIGKILL)
+        announced = max([announced, *(int(line) for line in writer.stdout.read().split())])
+        writer.wait()
+        blocks = [t.block for t in ResultsFile.open_to_read(path).trials()]
+        assert blocks == list(range(len(blocks)))
+        assert len(blocks) >= announced + 1
+        assert all(len(t.sides[0].samples) == 20 for t in ResultsFile.open_to_read(path).trials())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small filesystem needs root")
+def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], check=True)
+    try:
+        path = small / "r.vnb"
+        file, _ = made_up.file_at(path)
+        written = 0
+        with pytest.raises(BenchError, match="disk is full") as full:
+            for block in range(1000):
+                file.add_trial(made_up.trial(0, block), block)
+                written += 1
+        assert f"vnetbench resume {path}" in str(full.value)
+        assert written > 0
+        subprocess.run(["mount", "-o", "remount,size=2m", str(small)], check=True)
+        file.close("interrupted")
+        again = ResultsFile.open_to_write(path)
+        again.add_trial(made_up.trial(0, written), written)
+        assert [t.block for t in again.trials()] == list(range(written + 1))
+        again.close("interrupted")
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
