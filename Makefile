@@ -49,7 +49,7 @@ test-agent: install
 	cargo test --locked --quiet
 
 test-bench: install
-	$(BIN)/pytest
+	tools/in-lab $(BIN)/pytest
 
 bench: install
 	tools/prepare iperf3

@@ -1,0 +1,170 @@
+"""Testbeds of namespaces: built as described, side by side, removed without a trace."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from vnetbench.errors import BenchError
+from vnetbench.lab import netlink, netns, registry
+from vnetbench.lab.description import Shape, Testbed, describe, namespace
+from vnetbench.lab.shaping import shape
+
+pytestmark = pytest.mark.lab
+
+Build = Callable[[str, Shape], Testbed]
+
+
+@pytest.fixture
+def build() -> Iterator[Build]:
+    built: list[Testbed] = []
+
+    def one(name: str, asked: Shape) -> Testbed:
+        testbed = describe(name, asked)
+        built.append(testbed)
+        netns.build(testbed)
+        return testbed
+
+    yield one
+    for testbed in built:
+        netns.tear_down(testbed)
+
+
+def reaches(testbed: Testbed, pair: int = 1, size: int = 0) -> bool:
+    """Whether a UDP datagram of `size` bytes with headers passes from a to b and from b to a, unfragmented."""
+    a, b = (next(e for e in testbed.side(side) if e.pair == pair) for side in "ab")
+    return _passes(a.namespace, b.namespace, b.address, size) and _passes(
+        b.namespace, a.namespace, a.address, size
+    )
+
+
+def _passes(source: str, target: str, address: str, size: int) -> bool:
+    receiver = subprocess.Popen(
+        ["ip", "netns", "exec", target, sys.executable, "-c",
+         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('0.0.0.0', 7777));"
+         "s.settimeout(2); print('bound', flush=True); print(len(s.recv(70000)) >= 0, flush=True)"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert receiver.stdout is not None
+    assert receiver.stdout.readline() == "bound\n"
+    sender = subprocess.run(
+        ["ip", "netns", "exec", source, sys.executable, "-c",
+         # IP_MTU_DISCOVER = 10, IP_PMTUDISC_PROBE = 3: never fragmented, whatever the path is thought to be.
+         "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(0, 10, 3);"
+         f"s.sendto(bytes({max(0, size - 28)}), ('{address}', 7777))"],
+        stderr=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+    if sender.returncode != 0:
+        receiver.kill()
+    return receiver.communicate()[0].strip() == "True"
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Shape("bridge", 2),
+        Shape("bridge", 1, uplink=True),
+        Shape("direct", 2),
+        Shape("macvlan", 2),
+        Shape("macvlan", 1, uplink=True),
+    ],
+    ids=str,
+)
+def test_vms_of_a_pair_reach_each_other(build: Build, asked: Shape) -> None:
+    testbed = build("t-reach", asked)
+    assert all(reaches(testbed, pair) for pair in range(1, asked.pairs + 1))
+
+
+@pytest.mark.parametrize("vswitch", ["bridge", "macvlan"])
+def test_the_network_takes_jumbo_frames_once_its_mtu_is_set(build: Build, vswitch: str) -> None:
+    testbed = build("t-mtu", Shape(vswitch, 1, uplink=True))
+    assert not reaches(testbed, size=9000)
+    netns.set_network_mtu(testbed, 9000)
+    for endpoint in testbed.endpoints:
+        with netlink.in_namespace(endpoint.namespace) as ipr:
+            ipr.link("set", index=netlink.index_of(ipr, endpoint.interface), mtu=9000)
+    assert netns.network_mtu(testbed) == 9000
+    assert reaches(testbed, size=9000)
+
+
+def test_two_testbeds_live_side_by_side_and_apart(build: Build) -> None:
+    first, second = build("t-one", Shape()), build("t-two", Shape())
+    assert reaches(first)
+    assert reaches(second)
+    netns.tear_down(first)
+    assert reaches(second)
+
+
+@pytest.mark.parametrize("shaper", ["tbf", "htb"])
+def test_a_shaped_link_reads_back_its_rate_and_loses_it_again(build: Build, shaper: str) -> None:
+    device = build("t-shape", Shape()).endpoints[0].device
+    assert shape(device, 1e9, shaper) == 1e9
+    assert shape(device, 1e10, shaper) == 1e10
+    assert shape(device, None, shaper) is None
+
+
+def test_a_rate_that_the_kernel_cannot_hold_is_refused(build: Build) -> None:
+    device = build("t-fast", Shape()).endpoints[0].device
+    with pytest.raises(BenchError, match="cannot be shaped"):
+        shape(device, 1e12, "tbf")
+
+
+def test_a_name_is_taken_once() -> None:
+    registry.register("t-name", "a test", {})
+    try:
+        with pytest.raises(BenchError, match="lab down t-name"):
+            registry.register("t-name", "a test", {})
+    finally:
+        registry.remove("t-name")
+
+
+def test_what_a_killed_builder_left_is_found_and_removed() -> None:
+    program = (
+        "from vnetbench.lab import netns, registry; from vnetbench.lab.description import *\n"
+        "import subprocess, os, time\n"
+        "t = describe('t-killed', Shape(pairs=2)); registry.register('t-killed', 'a test', t.as_facts())\n"
+        "netns.build(t)\n"
+        "subprocess.Popen(['sleep', '300'], env={**os.environ, 'VNETBENCH_TESTBED': 't-killed'},"
+        " start_new_session=True)\n"
+        "print('built', flush=True); time.sleep(300)\n"
+    )
+    builder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert builder.stdout is not None
+    assert builder.stdout.readline() == "built\n"
+    assert registry.entry("t-killed").in_use
+    builder.kill()
+    builder.wait()
+    assert not registry.entry("t-killed").in_use
+    assert namespace("t-killed", "a1") in netlink.namespaces()
+    registry.remove("t-killed")
+    assert not [n for n in netlink.namespaces() if n.startswith(namespace("t-killed", ""))]
+    assert _labelled("t-killed") == []
+
+
+def test_an_entry_cut_short_still_names_what_to_remove() -> None:
+    registry.DIRECTORY.mkdir(parents=True, exist_ok=True)
+    (registry.DIRECTORY / "t-cut.json").write_text('{"purpose": "a te')
+    assert registry.entry("t-cut").purpose == "cut short while it was made"
+    registry.remove("t-cut")
+    assert "t-cut" not in [e.name for e in registry.entries()]
+
+
+@pytest.mark.parametrize("name", ["", "UPPER", "a" * 25, "a.b", "-a", "a b", "../a", "a/b"])
+def test_a_name_that_could_not_be_told_apart_is_refused(name: str) -> None:
+    with pytest.raises(BenchError, match="cannot name a testbed"):
+        describe(name, Shape())
+
+
+def _labelled(name: str) -> list[str]:
+    """Ids of the processes that carry a testbed's label in their environment."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"VNETBENCH_TESTBED={name}".encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+    return found
