@@ -12,8 +12,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.noise import long_run_variance
@@ -27,10 +29,30 @@ _LENGTHEN = 1.5
 class PastTrial:
     """One trial as the choice of the next one's length sees it."""
 
-    samples: Sequence[float]
+    samples: Sequence[float] | npt.NDArray[np.float64]
     """The metric in each sampling interval, warm-up included."""
     interval_s: float
     warmup: Warmup
+
+    @cached_property
+    def steady(self) -> npt.NDArray[np.float64]:
+        """The samples after the warm-up."""
+        return np.asarray(self.samples, dtype=float)[self.warmup.cut :]
+
+    @cached_property
+    def mean(self) -> float:
+        """The metric's mean after the warm-up."""
+        return float(np.mean(self.steady))
+
+    @cached_property
+    def within(self) -> float:
+        """The variance that a mean over many of its samples has, times their number."""
+        return long_run_variance(self.steady)
+
+    @property
+    def steady_s(self) -> float:
+        """Seconds after the warm-up."""
+        return len(self.steady) * self.interval_s
 
 
 def next_duration(
@@ -52,17 +74,11 @@ def next_duration(
         raise ValueError("a trial's length is chosen from two trials or more")
     if not 0 < shortest_s <= longest_s:
         raise ValueError("a trial's length needs bounds that are ascending and above zero")
-    steady = [np.asarray(each.samples, dtype=float)[each.warmup.cut :] for each in past]
-    means = [float(np.mean(samples)) for samples in steady]
     warmup_s = statistics.median(each.warmup.cut * each.interval_s for each in past)
-    within = [long_run_variance(samples) for samples in steady]
-    per_second = statistics.median(
-        variance * each.interval_s for variance, each in zip(within, past, strict=True)
-    )
-    of_means = statistics.mean(
-        variance / len(samples) for variance, samples in zip(within, steady, strict=True)
-    )
-    between = max(statistics.variance(means) - of_means, statistics.variance(means) / 4)
+    per_second = statistics.median(each.within * each.interval_s for each in past)
+    of_means = statistics.fmean(each.within / len(each.steady) for each in past)
+    of_trials = float(np.var([each.mean for each in past], ddof=1))
+    between = max(of_trials - of_means, of_trials / 4)
     chosen = math.sqrt((setup_s + warmup_s) * per_second / between) if between > 0 else shortest_s
     chosen += warmup_s
     longest_past = max(len(each.samples) * each.interval_s for each in past)

@@ -1,22 +1,23 @@
-"""Simulated campaigns whose truth is known: what the estimates are proved on, and the whole procedure on top of them.
+"""Simulated campaigns whose truth is known: what the estimates are proved on, and the whole way to them.
 
-Goodput is in units of its steady level, 1. A trial's level is off by 3 % from run to run, a second's mean inside a
-trial by 5 %, and samples are 50 ms long; the kinds differ in what else is wrong. Trials are told apart by their number,
-which is also when they ran: one treatment's trials are spread evenly over an interleaved campaign.
+Goodput is in units of its steady level, 1. A trial's level is off by 3 % from trial to trial, a second's
+mean inside a trial by 5 %, and samples are 50 ms long; the kinds differ in what else is wrong. One campaign
+is one treatment's trials, one a block; when in its block a trial ran is drawn, as a randomised order does.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import signal, stats
 from scipy.special import ndtr
 
-from vnetbench.estimate.length import PastTrial, next_duration
+from vnetbench.campaign.schedule import trial_duration
+from vnetbench.estimate.length import LONGEST_S, PastTrial
 from vnetbench.estimate.location import interval
 from vnetbench.estimate.looks import looks
 from vnetbench.estimate.model import Warmup
@@ -26,9 +27,11 @@ from vnetbench.study.model import Precision
 
 INTERVAL_S = 0.05
 SETUP_S = 0.5
-"""What a trial costs beside its own length in the simulated campaigns, whichever scheme runs it."""
-PILOT_TRIALS = 3
-PILOT_S = 2.0
+"""What a trial costs beside its load in the simulated campaigns, whichever scheme runs it."""
+LONG_TRIALS, LONG_WARMUP_S, LONG_STEADY_S = 3, 5.0, 20.0
+"""What is usually done, and the adaptive rule is held against."""
+_MOMENTS = 8
+"""Moments of a block at which a trial may run."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,9 +48,11 @@ class Kind:
     second: float = 0.05
     """Standard deviation of a second's mean inside a trial."""
     between: float = 0.03
-    """Standard deviation of a trial's level from trial to trial."""
+    """Standard deviation of a trial's level from trial to trial; its scale where `tails` is set."""
+    tails: float = math.inf
+    """Degrees of freedom of a trial's level, Student's t."""
     drift: float = 0.0
-    """The level's trend over thirty trials has this standard deviation; a random walk and a slow wave come on top."""
+    """Standard deviation of the level's trend over thirty blocks; a slow wave and a random walk add to it."""
     warmup: bool = False
     """Half rate for the first 0.2 to 0.6 s, or half rate rising exponentially with 0.1 to 0.2 s."""
     slow_share: float = 0.0
@@ -63,16 +68,16 @@ _MEDIAN = "median of the trials' distribution"
 KINDS: Mapping[str, Kind] = {
     kind.name: kind
     for kind in (
+        # 1 s means with an autocorrelation of 0.5 are 50 ms samples with 0.944 (Ornstein-Uhlenbeck process).
+        Kind("default", _MEDIAN, autocorrelation=0.944),
         Kind("independent", _MEDIAN),
         Kind("autocorrelated", _MEDIAN, autocorrelation=0.8),
-        Kind("drifting", "median of the trials' distribution over the campaign's own period", drift=0.05),
+        Kind("drifting", "median of the trials' distribution over the campaign's own time", drift=0.05),
         Kind("warm-up", "median of the steady level's distribution", autocorrelation=0.5, warmup=True),
         Kind("bimodal", "median of both modes' distribution together", slow_share=0.3),
         Kind("outliers", "median of the trials' distribution, hit ones included", hit_share=0.08),
-        # 1 s means with an autocorrelation of 0.5 are 50 ms samples with 0.944 (an Ornstein-Uhlenbeck process).
-        Kind("default noise", _MEDIAN, autocorrelation=0.944),
-        Kind("fast noise", _MEDIAN, autocorrelation=0.7),
-        Kind("trials that remember", "median over ever so long a time", remembered=0.5),
+        Kind("heavy tails", _MEDIAN, autocorrelation=0.9, between=0.02, tails=2),
+        Kind("dependent", "median of the trials' distribution over any time", remembered=0.5),
     )
 }
 
@@ -80,57 +85,43 @@ KINDS: Mapping[str, Kind] = {
 class SimulatedCampaign:
     """One treatment's trials of one kind, drawn from one seed; every call gives the same trial again."""
 
-    def __init__(self, kind: Kind, seed: int, trials: int = 30, longest_s: float = 10.0) -> None:
+    def __init__(self, kind: Kind, seed: int, trials: int = 30, longest_s: float = LONGEST_S) -> None:
         random = np.random.default_rng([seed, *kind.name.encode()])
         self.kind = kind
         samples = round(longest_s / INTERVAL_S)
-        steps = np.arange(trials) / 30
-        self._course = 1 + kind.drift * (
-            random.standard_normal() * steps
-            + 0.3 * np.sin(2 * np.pi * (random.uniform(0.5, 2) * steps + random.uniform()))
-            + 0.1 * np.cumsum(random.standard_normal(trials))
-        )
+        self._course = _course(random, kind.drift, trials)
+        now = self._course[np.arange(trials), random.integers(_MOMENTS, size=trials)]
         slow = random.uniform(size=trials) < kind.slow_share
         hit = random.uniform(size=trials) < kind.hit_share
-        self._level = (
-            self._course * np.where(slow, 0.7, 1.0) * np.where(hit, random.uniform(0.5, 0.7, trials), 1.0)
-            + kind.between * _autoregression(random.standard_normal((1, trials)), kind.remembered)[0]
-        )
-        self._noise = _sample_sd(kind) * _autoregression(
-            random.standard_normal((trials, samples)), kind.autocorrelation
-        )
-        self._shape = self._warmup_shape(random, trials, samples) if kind.warmup else None
-
-    @staticmethod
-    def _warmup_shape(random: np.random.Generator, trials: int, samples: int) -> Floats:
-        times = (np.arange(samples) + 0.5) * INTERVAL_S
-        jitter = random.uniform(0.8, 1.2, size=(trials, 1))
-        if random.uniform() < 0.5:
-            return np.where(times < jitter * random.uniform(0.2, 0.6), 0.5, 1.0)
-        return np.asarray(1 - 0.5 * np.exp(-times / (jitter * random.uniform(0.1, 0.2))))
+        factor = np.where(slow, 0.7, 1.0) * np.where(hit, random.uniform(0.5, 0.7, trials), 1.0)
+        off = _autoregression(random.standard_normal((1, trials)), kind.remembered)[0]
+        if math.isfinite(kind.tails):
+            off = random.standard_t(kind.tails, trials)
+        self._level: Floats = now * factor + kind.between * off
+        noise = _autoregression(random.standard_normal((trials, samples)), kind.autocorrelation)
+        self._noise = _sample_sd(kind) * noise
+        self._shape = _rise(random, trials, samples) if kind.warmup else np.ones((trials, samples))
 
     def samples(self, trial: int, duration_s: float) -> Floats:
-        """The samples of the trial with this number, from its first on, each the mean of 50 ms."""
+        """The samples of the trial of this block, from its first on, each the mean of 50 ms."""
         count = round(duration_s / INTERVAL_S)
-        course = self._level[trial] + self._noise[trial, :count]
-        if self._shape is not None:
-            course = course * self._shape[trial, :count]
-        return np.maximum(course, 0.0)
+        steady = self._level[trial] + self._noise[trial, :count]
+        return np.asarray(np.maximum(steady * self._shape[trial, :count], 0.0))
 
     def truth(self, steady_s: Sequence[float]) -> float:
-        """The median of the distribution from which trials with these steady lengths were drawn, in their order."""
+        """The median of the distribution that trials of these steady lengths, one a block, are drawn from."""
         kind = self.kind
         counts = np.maximum(1, np.round(np.asarray(steady_s) / INTERVAL_S))
-        spread = np.sqrt(kind.between**2 + _sample_sd(kind) ** 2 * _mean_variance(counts, kind.autocorrelation))
-        parts = [(1 - kind.slow_share - kind.hit_share, 1.0), (kind.slow_share, 0.7)]
-        parts += [(kind.hit_share / 10, factor) for factor in np.linspace(0.51, 0.69, 10)]
-        weights = np.array([weight for weight, _ in parts if weight > 0])
-        factors = np.array([factor for weight, factor in parts if weight > 0])
-        centres = self._course[: len(counts), None] * factors
+        within = _sample_sd(kind) ** 2 * _mean_variance(counts, kind.autocorrelation)
+        spread = np.sqrt(kind.between**2 + within)[:, None, None]
+        hit = np.linspace(0.51, 0.69, 10)
+        factors = np.array([1.0, 0.7, *hit])
+        shares = [1 - kind.slow_share - kind.hit_share, kind.slow_share, *[kind.hit_share / 10] * 10]
+        centres = self._course[: len(counts), :, None] * factors
         low, high = 0.0, 2.0
-        for _ in range(40):
+        for _ in range(24):
             middle = (low + high) / 2
-            below = float(np.mean(ndtr((middle - centres) / spread[:, None]) @ weights))
+            below = float(np.mean(ndtr((middle - centres) / spread) @ np.array(shares)))
             low, high = (middle, high) if below < 0.5 else (low, middle)
         return (low + high) / 2
 
@@ -160,52 +151,76 @@ class Outcome:
 
 
 def adaptive(campaign: SimulatedCampaign, precision: Precision, setup_s: float = SETUP_S) -> Outcome:
-    """The whole procedure: samples, warm-up, length, looks, interval; as a campaign runs it.
+    """The whole way as a campaign goes it: samples, warm-up, next length, decision, estimate.
 
     Raises ValueError where the precision allows no interval at all.
     """
-    judged_at = looks(precision)
     past: list[PastTrial] = []
-    duration_s = PILOT_S
+    own: list[Warmup] = []
     seconds = 0.0
     while True:
-        if len(past) == PILOT_TRIALS:
-            duration_s = next_duration(past, setup_s)
-        samples = campaign.samples(len(past), duration_s)
-        past.append(PastTrial(samples, INTERVAL_S, find_warmup(samples)))
+        samples = campaign.samples(len(past), trial_duration(past, setup_s, precision, treatments=1))
         seconds += setup_s + len(samples) * INTERVAL_S
-        if len(past) not in judged_at:
-            continue
-        warmups = shared_warmup([each.samples for each in past], [each.warmup for each in past])
-        values = [float(np.mean(each.samples[warmup.cut :])) for each, warmup in zip(past, warmups, strict=True)]
-        decision = decide(values, precision)
-        if not decision.stop:
-            continue
-        bounds = interval(values, precision.confidence, judged_at)
-        if bounds is None:
-            raise ValueError("the precision asked for leaves too few trials for an interval")
-        lengths = [
-            (len(each.samples) - warmup.cut) * INTERVAL_S for each, warmup in zip(past, warmups, strict=True)
+        own.append(find_warmup(samples))
+        past.append(PastTrial(samples, INTERVAL_S, own[-1]))
+        warmups = shared_warmup([each.samples for each in past], own)
+        past = [
+            each if each.warmup == warmup else replace(each, warmup=warmup)
+            for each, warmup in zip(past, warmups, strict=True)
         ]
-        return Outcome(
-            *bounds, float(np.median(values)), campaign.truth(lengths), len(past), seconds, decision.reason
-        )
+        decision = decide([each.mean for each in past], precision)
+        if decision.stop:
+            return _outcome(campaign, past, precision, seconds, decision.reason)
 
 
 def three_long_trials(campaign: SimulatedCampaign, confidence: float, setup_s: float = SETUP_S) -> Outcome:
-    """What is usually done: three trials of 20 s after 5 s of warm-up, and Student's t interval of their means."""
+    """What is usually done: three trials of 20 s after 5 s of warm-up, and Student's t interval."""
     values = []
-    for trial in range(3):
-        samples = campaign.samples(trial, 25.0)
-        cut = fixed_warmup(samples, INTERVAL_S, 5.0).cut
-        values.append(float(np.mean(samples[cut:])))
+    for trial in range(LONG_TRIALS):
+        samples = campaign.samples(trial, LONG_WARMUP_S + LONG_STEADY_S)
+        values.append(float(np.mean(samples[fixed_warmup(samples, INTERVAL_S, LONG_WARMUP_S).cut :])))
     mean = float(np.mean(values))
-    reach = float(stats.t.ppf((1 + confidence) / 2, 2)) * float(np.std(values, ddof=1)) / math.sqrt(3)
-    return Outcome(mean - reach, mean + reach, mean, campaign.truth([20.0] * 3), 3, 3 * (25 + setup_s), "fixed")
+    reach = float(stats.t.ppf((1 + confidence) / 2, LONG_TRIALS - 1) * stats.sem(values))
+    seconds = LONG_TRIALS * (LONG_WARMUP_S + LONG_STEADY_S + setup_s)
+    truth = campaign.truth([LONG_STEADY_S] * LONG_TRIALS)
+    return Outcome(mean - reach, mean + reach, mean, truth, LONG_TRIALS, seconds, "fixed")
+
+
+def _outcome(
+    campaign: SimulatedCampaign,
+    past: Sequence[PastTrial],
+    precision: Precision,
+    seconds: float,
+    stopped_by: str,
+) -> Outcome:
+    values = [each.mean for each in past]
+    bounds = interval(values, precision.confidence, looks(precision))
+    if bounds is None:
+        raise ValueError("the precision asked for leaves too few trials for an interval")
+    truth = campaign.truth([each.steady_s for each in past])
+    return Outcome(*bounds, float(np.median(values)), truth, len(past), seconds, stopped_by)
+
+
+def _course(random: np.random.Generator, drift: float, trials: int) -> Floats:
+    """The level's slow course without its noise, at each moment of each block."""
+    blocks = np.arange(trials * _MOMENTS) / _MOMENTS
+    trend = random.standard_normal() * blocks / 30
+    wave = 0.3 * np.sin(2 * np.pi * (random.uniform(0.5, 2) * blocks / 30 + random.uniform()))
+    walk = 0.1 * np.cumsum(random.standard_normal(len(blocks))) / math.sqrt(_MOMENTS)
+    return np.asarray(1 + drift * (trend + wave + walk)).reshape(trials, _MOMENTS)
+
+
+def _rise(random: np.random.Generator, trials: int, samples: int) -> Floats:
+    """The share of its steady level that each sample of each trial has, as warm-up allows."""
+    times = (np.arange(samples) + 0.5) * INTERVAL_S
+    jitter = random.uniform(0.8, 1.2, size=(trials, 1))
+    if random.uniform() < 0.5:
+        return np.where(times < jitter * random.uniform(0.2, 0.6), 0.5, 1.0)
+    return np.asarray(1 - 0.5 * np.exp(-times / (jitter * random.uniform(0.1, 0.2))))
 
 
 def _autoregression(shocks: Floats, correlation: float) -> Floats:
-    """Rows of a stationary first-order autoregression of variance 1, from rows of independent normal shocks."""
+    """Rows of a stationary first-order autoregression of variance 1, from rows of normal shocks."""
     if correlation == 0:
         return shocks
     shocks = shocks * math.sqrt(1 - correlation**2)

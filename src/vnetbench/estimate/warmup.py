@@ -77,7 +77,7 @@ def shared_warmup(trials: Sequence[Sequence[float] | Samples], own: Sequence[War
     )
 
 
-def fixed_warmup(samples: Sequence[float], interval_s: float, warmup_s: float) -> Warmup:
+def fixed_warmup(samples: Sequence[float] | Samples, interval_s: float, warmup_s: float) -> Warmup:
     """The samples that lie, wholly or in part, in the first `warmup_s` seconds, as the study file asked.
 
     At least one sample is kept; `steady` is False where the warm-up left none. `interval_s` is the length
