@@ -52,9 +52,6 @@ def _of_trials(summary: CampaignSummary) -> Iterator[str]:
     outliers = [t.points[place].trial for t in measured for place in t.metrics[MAIN_METRIC].outliers]
     if outliers:
         yield f"{counted(len(outliers), 'outlier')} in goodput, kept in the estimates: {_trials(outliers)}"
-    restless = [point.trial for treatment in measured for point in treatment.points if not point.steady]
-    if restless:
-        yield f"No steady state in {counted(len(restless), 'trial')}: {_trials(restless)}"
 
 
 def _trials(numbers: list[int]) -> str:

@@ -1,0 +1,218 @@
+"""The answer to a study's question in words: what is best, what each factor does and where, how surely."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vnetbench.estimate.compare import adjust
+from vnetbench.estimate.effects import best, effects
+from vnetbench.estimate.model import Effect, Ratio
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.quantity import format_interval, format_share, spell_share
+from vnetbench.report.columns import MAIN_METRIC, UNMEASURED
+from vnetbench.report.figures import figure, scale_of
+from vnetbench.report.labels import counted, factor_label, level_phrase, level_text
+from vnetbench.report.layout import lay_out
+from vnetbench.report.notes import name_of
+from vnetbench.study.model import FactorLevels
+
+_COST = "cycles_per_byte"
+_MOST_NAMED = 4
+"""So many treatments are named in a sentence; of more the number is given."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The question and what the campaign says to it, one sentence or two a string."""
+
+    question: str
+    best: tuple[str, ...]
+    effects: tuple[str, ...]
+    doubts: tuple[str, ...]
+    """How sure it is, and what is not known."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it in reading order."""
+        return (*self.best, *self.effects, *self.doubts)
+
+
+def answer(summary: CampaignSummary) -> Answer:
+    """What the estimates say; where they say nothing, that."""
+    return Answer(
+        question=summary.question or summary.title,
+        best=tuple(_best(summary)),
+        effects=(*_effects(summary), *_where(summary)),
+        doubts=tuple(_doubts(summary)),
+    )
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """`1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
+    text = format_interval(ratio.value, ratio.low, ratio.high, "1")
+    return f"{text.value} {text.interval or '(no interval: too few trials)'}"
+
+
+def is_shown(ratio: Ratio) -> bool:
+    """Whether a difference is shown: its p value leaves no more doubt than the confidence allows."""
+    return ratio.p is not None and ratio.p <= 1 - ratio.confidence + 1e-12
+
+
+def _best(summary: CampaignSummary) -> Iterator[str]:
+    found = best(summary, MAIN_METRIC)
+    if found is None:
+        yield "No treatment was measured, so there is no answer."
+        return
+    by_index = {treatment.index: treatment for treatment in summary.treatments}
+    first = by_index[found.index]
+    measured = [treatment for treatment in summary.treatments if MAIN_METRIC in treatment.metrics]
+    if len(measured) == 1:
+        yield f"Only one treatment was measured: goodput is {_figure(summary, first, MAIN_METRIC)}."
+        return
+    yield f"Goodput is highest with {name_of(summary, first)}: {_figure(summary, first, MAIN_METRIC)}."
+    level_with = [index for index in found.level_with if _p(found.ratios.get(index)) is not None]
+    unknown = [index for index in found.level_with if index not in level_with]
+    if level_with:
+        yield f"It can't be told from {_named(summary, [by_index[index] for index in level_with])}."
+    if unknown:
+        named = _named(summary, [by_index[index] for index in unknown])
+        yield f"Too few trials in common to compare it with {named}."
+    if not found.level_with:
+        yield "Every other treatment that was measured is lower, beyond chance."
+    cheapest = best(summary, _COST)
+    if cheapest is not None:
+        treatment = by_index[cheapest.index]
+        equals = (
+            "" if not cheapest.level_with else f" ({len(cheapest.level_with)} more can't be told from it)"
+        )
+        yield (
+            f"A byte costs the host least with {name_of(summary, treatment)}: "
+            f"{_figure(summary, treatment, _COST)}{equals}."
+        )
+
+
+def _effects(summary: CampaignSummary) -> Iterator[str]:
+    found = effects(summary, MAIN_METRIC)
+    for factor in summary.factors:
+        if of_factor := [effect for effect in found if effect.factor == factor.name]:
+            yield _effect_sentence(of_factor)
+
+
+def _p(ratio: Ratio | None) -> float | None:
+    return None if ratio is None else ratio.p
+
+
+def _effect_sentence(found: Sequence[Effect]) -> str:
+    name, pairs = found[0].factor, max(effect.pairs for effect in found)
+    alike = f", in {pairs} pairs of treatments that are otherwise alike" if pairs > 1 else ""
+    base = level_phrase(name, found[0].base)
+    if len(found) == 1:
+        (effect,) = found
+        instead = f"{level_phrase(name, effect.level)} instead of {base}"
+        each = f" (one by one: {_range(effect.least, effect.most)})" if pairs > 1 else ""
+        if _is_doubtful(effect.ratio):
+            return (
+                f"{instead} makes no difference that is shown: {ratio_text(effect.ratio)} times{alike}{each}."
+            )
+        return f"{instead} multiplies goodput by {ratio_text(effect.ratio)}{alike}{each}."
+    levels = "; ".join(
+        f"{ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
+        + (" (no difference shown)" if _is_doubtful(effect.ratio) else "")
+        for effect in found
+    )
+    return f"{factor_label(name)}: compared with {base}, goodput is multiplied by {levels}{alike}."
+
+
+def _is_doubtful(ratio: Ratio) -> bool:
+    """Judged, and found to be no more than chance; without enough trials nothing is judged."""
+    return ratio.p is not None and not is_shown(ratio)
+
+
+def _where(summary: CampaignSummary) -> Iterator[str]:
+    """Where the factor that makes the lines of the chart matters: its effect at each level of the others."""
+    layout = lay_out(summary)
+    factor = layout.colour
+    if factor is None or layout.heat is not None or len(factor.levels) != 2:
+        return
+    for other in (layout.x, *layout.others):
+        if other is not None and (sliced := _sliced(summary, factor, other)):
+            yield _where_sentence(factor, other, sliced)
+
+
+def _sliced(summary: CampaignSummary, factor: FactorLevels, other: FactorLevels) -> list[tuple[str, Ratio]]:
+    """The effect of a factor of two levels at each level of another one, adjusted for being many."""
+    found = []
+    for level in other.levels:
+        treatments = tuple(t for t in summary.treatments if t.factors.get(other.name) == level)
+        part = replace(summary, factors=(factor,), treatments=treatments)
+        found += [(level_phrase(other.name, level), effect.ratio) for effect in effects(part, MAIN_METRIC)]
+    ratios = adjust([ratio for _, ratio in found])
+    return [(phrase, ratio) for (phrase, _), ratio in zip(found, ratios, strict=True)]
+
+
+def _where_sentence(factor: FactorLevels, other: FactorLevels, sliced: Sequence[tuple[str, Ratio]]) -> str:
+    base, level = (level_phrase(factor.name, level) for level in factor.levels)
+    verdicts: dict[str, list[str]] = {}
+    for phrase, ratio in sliced:
+        verdict = "no difference shown" if not is_shown(ratio) else "higher" if ratio.value > 1 else "lower"
+        verdicts.setdefault(verdict, []).append(f"{phrase} {ratio_text(ratio)}")
+    said = "; ".join(f"{verdict} with {', '.join(listed)}" for verdict, listed in verdicts.items())
+    return f"{level} instead of {base}, by {factor_label(other.name).lower()}: {said}."
+
+
+def _doubts(summary: CampaignSummary) -> Iterator[str]:
+    if summary.status != "finished":
+        yield f"The campaign is {summary.status}: this is the answer so far."
+    measured = [treatment for treatment in summary.treatments if MAIN_METRIC in treatment.metrics]
+    if measured:
+        yield from _precision(summary, measured)
+    for treatment in measured:
+        if treatment.metrics[MAIN_METRIC].modes:
+            yield (
+                f"Two modes with {name_of(summary, treatment)}, "
+                f"{_figure(summary, treatment, MAIN_METRIC).removeprefix('two modes: ')}: "
+                "something that the study does not set switches between them."
+            )
+    for reason in UNMEASURED:
+        if without := [t for t in summary.treatments if t.stopped_by == reason]:
+            yield f"Nothing is known of {_named(summary, without)}: {reason}."
+
+
+def _precision(summary: CampaignSummary, measured: Sequence[TreatmentSummary]) -> Iterator[str]:
+    yield (
+        f"Brackets hold {spell_share(summary.precision.confidence)} intervals. Whether a difference is shown "
+        "is judged after adjusting for the number of comparisons."
+    )
+    loose = [treatment for treatment in measured if treatment.stopped_by != "precision"]
+    wanted = spell_share(summary.precision.half_width)
+    precise = f"{len(measured) - len(loose)} of {counted(len(summary.treatments), 'treatment')}"
+    rest = f"; not so: {_widths(loose)}" if loose else ""
+    yield f"As precise as asked (± {wanted}): {precise}{rest}."
+    if bare := [treatment for treatment in measured if treatment.metrics[MAIN_METRIC].low is None]:
+        yield f"Too few trials for an interval: {_named(summary, bare)}."
+
+
+def _widths(loose: Sequence[TreatmentSummary]) -> str:
+    reasons = Counter(treatment.stopped_by for treatment in loose)
+    listed = ", ".join(f"{count} ({reason})" for reason, count in reasons.items())
+    widths = [half for each in loose if (half := each.metrics[MAIN_METRIC].half_width) is not None]
+    return f"{listed}, at most ± {format_share(max(widths))}" if widths else listed
+
+
+def _figure(summary: CampaignSummary, treatment: TreatmentSummary, metric: str) -> str:
+    scale = scale_of(summary.treatments, metric)
+    text = figure(treatment.metrics[metric], metric, scale)
+    return f"{text} {scale.unit}"
+
+
+def _range(least: float, most: float) -> str:
+    low, high = (format_interval(each, None, None, "1").text for each in (least, most))
+    return low if low == high else f"{low} to {high}"
+
+
+def _named(summary: CampaignSummary, treatments: Sequence[TreatmentSummary]) -> str:
+    names = [name_of(summary, treatment) for treatment in treatments[:_MOST_NAMED]]
+    more = len(treatments) - len(names)
+    return "; ".join(names) + (f"; and {more} more" if more else "")

@@ -1,0 +1,241 @@
+"""Two campaigns side by side: what differs in their environments, and the ratio of each treatment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from vnetbench.estimate.compare import adjust, ratio
+from vnetbench.estimate.model import Estimate, Ratio
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.quantity import format_interval, spell_share
+from vnetbench.report.columns import MAIN_METRIC, Column, factor_columns, varying_factors
+from vnetbench.report.environment import Difference, differences
+from vnetbench.report.figures import metric_of, scale_of, short_figure
+from vnetbench.report.grid import GAP, drawn, folded, listed, printable, total_width
+from vnetbench.report.labels import counted, names_of, treatment_phrase
+from vnetbench.study.factors import complete
+from vnetbench.study.model import FactorLevels, Level
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of one treatment in both campaigns."""
+
+    factors: Mapping[str, Level]
+    metric: str
+    before: Estimate
+    after: Estimate
+    ratio: Ratio
+    """after / before; its p value is adjusted over all changes of the comparison."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it is beyond chance: the interval leaves 1 out, and the adjusted p value agrees."""
+        own = self.ratio
+        if own.p is None or own.low is None or own.high is None:
+            return False
+        return not own.low <= 1 <= own.high and own.p <= 1 - own.confidence + 1e-12
+
+    @property
+    def worsening(self) -> float:
+        """The share by which it got worse, 0.1 for a goodput of 0.9 times; negative where it got better."""
+        if metric_of(self.metric).better == "higher":
+            return 1 - self.ratio.value
+        return self.ratio.value - 1 if metric_of(self.metric).better == "lower" else 0.0
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What became of each treatment that two campaigns share, and what they don't share."""
+
+    before: str
+    after: str
+    """The results files' paths."""
+    factors: tuple[FactorLevels, ...]
+    environment: tuple[Difference, ...]
+    changes: tuple[Change, ...]
+    only_before: tuple[Mapping[str, Level], ...]
+    only_after: tuple[Mapping[str, Level], ...]
+    unmeasured: tuple[tuple[Mapping[str, Level], str], ...]
+    """Treatments that both have but one or both did not measure, and why."""
+
+
+def compare(
+    before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = (MAIN_METRIC,)
+) -> Comparison:
+    """Match treatments by their factors and compare their trials, for each metric that both have.
+
+    A factor that one study does not name counts as named with its default. The confidence is the lower of the
+    two campaigns'. Ratios and their adjustment: `estimate.compare`.
+    """
+    first, second = ({_key(t): t for t in summary.treatments} for summary in (before, after))
+    shared = [(treatment, second[key]) for key, treatment in first.items() if key in second]
+    confidence = min(before.precision.confidence, after.precision.confidence)
+    changes = [
+        change
+        for metric in metrics
+        for one, other in shared
+        if (change := _change(one, other, metric, confidence)) is not None
+    ]
+    adjusted = adjust([change.ratio for change in changes])
+    return Comparison(
+        before=before.path,
+        after=after.path,
+        factors=_factors(before, after),
+        environment=differences(before, after),
+        changes=tuple(
+            Change(each.factors, each.metric, each.before, each.after, own)
+            for each, own in zip(changes, adjusted, strict=True)
+        ),
+        only_before=tuple(t.factors for key, t in first.items() if key not in second),
+        only_after=tuple(t.factors for key, t in second.items() if key not in first),
+        unmeasured=tuple(_unmeasured(shared)),
+    )
+
+
+def worse_than(comparison: Comparison, share: float) -> list[Change]:
+    """The changes for the worse by more than `share` (0.05 is 5 %) that are beyond chance."""
+    return [change for change in comparison.changes if change.is_shown and change.worsening > share]
+
+
+def comparison_table(comparison: Comparison) -> ComparisonTable:
+    """What differs in the environments, then each treatment before and after with the ratio of the two."""
+    return ComparisonTable(comparison)
+
+
+@dataclass(frozen=True)
+class ComparisonTable:
+    """A rich renderable; where it is narrow the factors fold into one column."""
+
+    comparison: Comparison
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        found = self.comparison
+        yield Text(printable(f"before: {found.before}\nafter:  {found.after}\n"))
+        yield _environment_table(found.environment)
+        for metric in dict.fromkeys(change.metric for change in found.changes):
+            changes = [change for change in found.changes if change.metric == metric]
+            yield Text("")
+            styles = [_style(change) for change in changes]
+            yield drawn(_columns(changes, found.factors, options.max_width), styles, range(len(changes)))
+        yield Text("")
+        yield Text(_verdict(found.changes))
+        yield listed(_left_out(found))
+
+
+def _change(
+    before: TreatmentSummary, after: TreatmentSummary, metric: str, confidence: float
+) -> Change | None:
+    if metric not in before.metrics or metric not in after.metrics:
+        return None
+    sides = [[p.values[metric] for p in t.points if metric in p.values] for t in (before, after)]
+    own = ratio(sides[0], sides[1], confidence)
+    return Change(before.factors, metric, before.metrics[metric], after.metrics[metric], own)
+
+
+def _key(treatment: TreatmentSummary) -> frozenset[tuple[str, Level]]:
+    return frozenset(complete(treatment.factors).items())
+
+
+def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLevels, ...]:
+    known = names_of(before.factors)
+    return (*before.factors, *(factor for factor in after.factors if factor.name not in known))
+
+
+def _unmeasured(
+    shared: Sequence[tuple[TreatmentSummary, TreatmentSummary]],
+) -> Iterator[tuple[Mapping[str, Level], str]]:
+    for before, after in shared:
+        missing = [(side, t) for side, t in (("before", before), ("after", after)) if not t.metrics]
+        if missing:
+            yield before.factors, ", ".join(f"{side}: {t.stopped_by}" for side, t in missing)
+
+
+def _environment_table(found: Sequence[Difference]) -> Table | Text:
+    if not found:
+        return Text("The environments do not differ in any fact that is recorded.")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_row("differs", "before", "after", style="bold")
+    for each in found:
+        name = f"{', '.join(each.places)}: {each.name}"
+        table.add_row(*(Text(printable(text or "–")) for text in (name, each.before, each.after)))
+    return table
+
+
+@dataclass(frozen=True)
+class _Side:
+    """A change seen as a row of the table: its factors and one side's estimate."""
+
+    factors: Mapping[str, Level]
+    metrics: Mapping[str, Estimate]
+    trials: int
+    stopped_by: str = ""
+
+
+def _columns(changes: Sequence[Change], factors: Sequence[FactorLevels], width: int) -> list[Column]:
+    metric = changes[0].metric
+    before = [_Side(c.factors, {metric: c.before}, c.before.trials) for c in changes]
+    after = [_Side(c.factors, {metric: c.after}, c.after.trials) for c in changes]
+    scale = scale_of([*before, *after], metric)
+    columns = [
+        Column(
+            side,
+            f"{metric_of(metric).label} {side}",
+            scale.unit,
+            tuple(short_figure(row.metrics[metric], metric, scale) for row in rows),
+            True,
+        )
+        for side, rows in (("before", before), ("after", after))
+    ]
+    texts = [format_interval(c.ratio.value, c.ratio.low, c.ratio.high, "1") for c in changes]
+    columns.append(
+        Column("ratio", "Ratio", "", tuple((f"{t.value} {t.interval or '[?]'}",) for t in texts), True)
+    )
+    columns.append(Column("sign", "", "", tuple((_sign(change),) for change in changes), False))
+    head = factor_columns(before, factors)
+    if not head or total_width([*head, *columns]) > width:
+        head = [folded(before, factors, width - total_width(columns) - GAP)]
+    return [*head, *columns]
+
+
+def _sign(change: Change) -> str:
+    if change.is_shown:
+        return "↑" if change.ratio.value > 1 else "↓"
+    return "=" if change.ratio.low is not None else "?"
+
+
+def _style(change: Change) -> str:
+    if not change.is_shown or change.worsening == 0:
+        return ""
+    return "red" if change.worsening > 0 else "green"
+
+
+def _verdict(changes: Sequence[Change]) -> str:
+    if not changes:
+        return "No treatment was measured in both."
+    shown = sum(change.is_shown for change in changes)
+    share = spell_share(changes[0].ratio.confidence)
+    return (
+        f"{shown} of {counted(len(changes), 'ratio')} differ from 1 beyond chance (↑ ↓), adjusted for "
+        f"their number by Benjamini and Hochberg. Brackets hold {share} intervals. "
+        "=: no difference shown. ?: too few trials for an interval."
+    )
+
+
+def _left_out(found: Comparison) -> Iterator[str]:
+    rows = [change.factors for change in found.changes]
+    rows += [*found.only_before, *found.only_after, *(factors for factors, _ in found.unmeasured)]
+    names = names_of(varying_factors([_Side(factors, {}, 0) for factors in rows], found.factors))
+    for factors in found.only_before:
+        yield f"only before: {treatment_phrase(factors, names)}"
+    for factors in found.only_after:
+        yield f"only after: {treatment_phrase(factors, names)}"
+    for factors, why in found.unmeasured:
+        yield f"not compared: {treatment_phrase(factors, names)} ({why})"
+    if any(change.before.modes or change.after.modes for change in found.changes):
+        yield "A treatment with two modes: its ratio mixes both; look at the modes' own values."

@@ -1,0 +1,80 @@
+"""The answer in words: it says what the trials show, names what they don't, and never more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tests.report.campaigns import GBIT, campaign, treatment
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.answer import answer
+from vnetbench.study.model import FactorLevels
+
+
+def two_by_two(gain: dict[int, float], trials: int = 9, spread: float = 0.01) -> CampaignSummary:
+    """Streams 1 and 4 × MTU 1500 and 9000; `gain` is what 9000 multiplies goodput by, for each."""
+    rng = np.random.default_rng(7)
+    treatments = [
+        treatment(
+            rng,
+            index,
+            {"streams": streams, "mtu": mtu},
+            20 * GBIT * streams**0.5 * (gain[streams] if mtu == 9000 else 1.0),
+            trials=trials,
+            spread=spread,
+        )
+        for index, (streams, mtu) in enumerate((s, m) for s in gain for m in (1500, 9000))
+    ]
+    factors = [FactorLevels("streams", tuple(gain)), FactorLevels("mtu", (1500, 9000))]
+    return campaign("Jumbo", "Do jumbo frames help?", factors, treatments)
+
+
+def test_the_best_treatment_is_named_with_its_interval(jumbo: CampaignSummary) -> None:
+    first = answer(jumbo).best[0]
+    assert first.startswith("Goodput is highest with 8 streams, forward, MTU 9000: ")
+    assert "[" in first and first.endswith("] Gbit/s.")
+
+
+def test_treatments_that_cannot_be_told_from_the_best_are_named() -> None:
+    best = answer(two_by_two({1: 1.0, 4: 1.0})).best
+    assert any(text.startswith("It can't be told from 4 streams, MTU") for text in best)
+    assert not any("1 stream" in text for text in best[:2])
+
+
+def test_a_factor_that_matters_only_at_some_levels_of_another_is_said_to() -> None:
+    effects = answer(two_by_two({1: 1.4, 4: 1.0, 16: 1.0})).effects
+    where = next(text for text in effects if "by streams" in text)
+    higher, rest = where.split("; no difference shown with ")
+    assert "higher with 1 stream 1." in higher
+    assert "4 streams" in rest and "16 streams" in rest
+
+
+def test_a_factor_that_does_nothing_is_not_said_to_do_something() -> None:
+    mtu = next(text for text in answer(two_by_two({1: 1.0, 4: 1.0})).effects if text.startswith("MTU"))
+    assert "makes no difference that is shown" in mtu
+
+
+def test_without_enough_trials_nothing_is_called_sure() -> None:
+    said = answer(two_by_two({1: 1.4, 4: 1.4}, trials=3))
+    assert any(text.startswith("Too few trials in common") for text in said.best)
+    assert not any("beyond chance" in text for text in said.sentences)
+    assert any(text.startswith("Too few trials for an interval") for text in said.doubts)
+    assert any("no interval: too few trials" in text for text in said.effects)
+
+
+def test_what_was_refused_failed_or_has_two_modes_is_said(jumbo: CampaignSummary) -> None:
+    doubts = " ".join(answer(jumbo).doubts)
+    assert "Nothing is known of 2 streams, reverse, MTU 9000: refused." in doubts
+    assert "Nothing is known of 16 streams, reverse, MTU 1500: failed." in doubts
+    assert "Two modes with 8 streams, reverse, MTU 9000" in doubts
+
+
+def test_nothing_measured_is_no_answer(empty: CampaignSummary) -> None:
+    said = answer(empty)
+    assert said.best == ("No treatment was measured, so there is no answer.",)
+    assert said.effects == ()
+    assert said.question == "Stopped at once"
+
+
+def test_one_treatment_alone_is_compared_with_nothing(single: CampaignSummary) -> None:
+    said = answer(single)
+    assert len(said.best) == 1 and said.effects == ()
