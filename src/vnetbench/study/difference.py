@@ -6,7 +6,10 @@ import difflib
 
 
 def difference(recorded: str, found: str, path: str) -> str:
-    """A unified diff from the recorded text to the one found at `path`; empty where they are the same."""
+    """A unified diff from the recorded text to the one found at `path`; empty where they are the same.
+
+    How lines end does not count: another editor's line ends ask nothing else.
+    """
     return "\n".join(
         difflib.unified_diff(
             recorded.splitlines(),

@@ -87,8 +87,7 @@ def read_document(text: str, path: str | None) -> Document:
             number = _line_at_fault(str(error), left)
             line = lines[number - 1]
             problems.append(_place(name, number).problem(_explained(str(error), line)))
-            # Only a line that is a whole statement can be left out without making others wrong.
-            if not (_STATEMENT.match(line) or _WITH_COLON.match(line)):
+            if not _stands_alone(line):
                 break
             lines[number - 1] = ""
     return Document({}, tuple(problems), "", name)
@@ -123,6 +122,13 @@ def _line_at_fault(message: str, text: str) -> int:
     last = len(text.rstrip().split("\n"))
     error = next(_errors(_syntax_tree(text)), None)
     return last if error is None else min(last, _line(error))
+
+
+def _stands_alone(line: str) -> bool:
+    """Whether a line is a whole statement: only then can it be left out without making others wrong."""
+    statement = _STATEMENT.match(line) or _WITH_COLON.match(line)
+    brackets = all(line.count(opening) == line.count(closing) for opening, closing in ("[]", "{}"))
+    return statement is not None and brackets and '"""' not in line and "'''" not in line
 
 
 def _explained(message: str, line: str) -> WrongValue:

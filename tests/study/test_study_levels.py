@@ -1,0 +1,176 @@
+"""Levels: what an expression means, and that what is spelled reads back as the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vnetbench.errors import BenchError
+from vnetbench.study.cpus import cpu_list, spell_cpu_list
+from vnetbench.study.expression import MAX_LEVELS, read_levels, spell_levels
+from vnetbench.study.factors import DEFAULTS, FACTORS, complete, format_level, parse_level
+from vnetbench.study.model import Level
+
+
+def levels(name: str, raw: object) -> tuple[Level, ...]:
+    read = read_levels(FACTORS[name].kind, raw)
+    assert not read.problems
+    return tuple(level for _, level in read.levels)
+
+
+def problem(name: str, raw: object) -> BenchError:
+    read = read_levels(FACTORS[name].kind, raw)
+    ((_, error),) = read.problems
+    return error
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "expected"),
+    [
+        ("streams", 4, (4,)),
+        ("streams", "4", (4,)),
+        ("streams", [1, "4"], (1, 4)),
+        ("streams", "1, 4", (1, 4)),
+        ("streams", "1..4", (1, 2, 3, 4)),
+        ("streams", " 1 .. 4 , 8", (1, 2, 3, 4, 8)),
+        ("streams", "1, 2, 4 .. 64", (1, 2, 4, 8, 16, 32, 64)),
+        ("streams", "1, 3, 5 .. 9", (1, 3, 5, 7, 9)),
+        ("streams", "1..3, 10..12", (1, 2, 3, 10, 11, 12)),
+        ("streams", ["1..3", 8], (1, 2, 3, 8)),
+        ("mtu", ["1500 B", 9000], (1500, 9000)),
+        ("message_size", "64 B, 256 B, 1 KiB .. 64 KiB", (64, 256, 1024, 4096, 16384, 65536)),
+        ("socket_buffer", "8 KiB, auto", (8192, "auto")),
+        ("link_rate", "100 Mbit/s, 1 Gbit/s, 10 Gbit/s .. 10 Gbit/s, none", None),
+        ("link_rate", "none, 10 Gbps", ("none", 10**10)),
+        ("tso", [True, "off"], ("on", "off")),
+        ("cpus", "any, 1 each", ("any", "1 each")),
+        ("cpus", ["0,2", "0-1/2-3"], ("0,2", "0-1/2-3")),
+        ("cpus", "3,1,0,2/4", ("0-3/4",)),
+        ("irq_cpus", ["off", 2, "0, 1"], ("off", "2", "0-1")),
+        ("congestion_control", "cubic, bbr", ("cubic", "bbr")),
+    ],
+)
+def test_levels_mean_what_they_say(name: str, raw: object, expected: tuple[Level, ...] | None) -> None:
+    if expected is None:
+        assert "goes down" in problem(name, raw).what
+    else:
+        assert levels(name, raw) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "what", "fix"),
+    [
+        ("streams", "1, 2 .. 8", "may go on in steps or in doublings", "show three terms"),
+        ("streams", "1, 2, 4 .. 65", "does not meet its end", 'end it at "64"'),
+        ("streams", "8, 12, 18 .. 100", "does not meet its end", 'end it at "27"'),
+        ("streams", "4, 6, 9 .. 100", "does not meet its end", "write every level instead"),
+        ("streams", "1, 5, 6 .. 9", "show no progression", "equal steps"),
+        ("streams", "16..1", "goes down", "smaller number first"),
+        ("streams", "1..", "is no range", "both of its ends"),
+        ("streams", "1,,2", "a comma with no level", "take that comma away"),
+        ("streams", "", "there is no level", "write a whole number"),
+        ("streams", "1..99999999999", "out of range", "from 1 to 1024"),
+        ("streams", "0x10", "is not a whole number", "write a whole number"),
+        ("mtu", "576..65535", "more than 1000 levels", "name fewer"),
+        ("message_size", "1 KiB .. 64 KiB", "needs its steps shown", "begin it with three terms"),
+        ("message_size", "64 KB", "", ""),
+        ("message_size", "64 Kb", "is not a unit", "did you mean"),
+        ("socket_buffer", "8 KiB .. auto", "between numbers only", "write every level"),
+        ("socket_buffer", "atuo", "is not a size", 'did you mean "auto"?'),
+        ("direction", "backward", "is not known here", "write one of"),
+        ("tso", "yes", "is not known here", 'did you mean "on"?'),
+        ("cpus", "each", "names no CPUs", ""),
+        ("cpus", "0-99999", "CPU 99999 does not exist", ""),
+        ("cpus", "own, 0", "mixes words and CPU lists", "write a list of strings"),
+        ("link_rate", "10 Gbit", "is not a unit", 'did you mean "Gbit/s"?'),
+    ],
+)
+def test_what_is_no_level_is_answered_with_what_is(name: str, raw: object, what: str, fix: str) -> None:
+    if not what:
+        assert levels(name, raw)
+        return
+    error = problem(name, raw)
+    assert what in error.what
+    assert fix in str(error.fix)
+
+
+def test_a_list_of_long_ranges_ends_at_the_limit() -> None:
+    read = read_levels(FACTORS["streams"].kind, ["1..1000"] * 1000)
+    assert len(read.levels) == MAX_LEVELS
+    assert [str(error.what) for _, error in read.problems] == [f"more than {MAX_LEVELS} levels"]
+
+
+def level_of(name: str) -> st.SearchStrategy[Level]:
+    """Levels of a factor as a study has them."""
+    strategies: dict[str, st.SearchStrategy[Level]] = {
+        "streams": st.integers(1, 1024),
+        "direction": st.sampled_from(["forward", "reverse", "both"]),
+        "mtu": st.integers(576, 65535),
+        "message_size": st.integers(1, 64 * 2**20),
+        "socket_buffer": st.one_of(st.just("auto"), st.integers(1024, 2**30)),
+        "congestion_control": st.text("abz09_-", max_size=14).map("x".__add__),
+        "pairs": st.integers(1, 64),
+        "queues": st.integers(1, 64),
+        "cpus": st.one_of(
+            st.just("any"),
+            st.integers(1, 256).map("{} each".format),
+            cpus(),
+            st.tuples(cpus(), cpus()).map("/".join),
+        ),
+        "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpus()),
+        "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
+        "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
+    }
+    return strategies.get(name, st.sampled_from(["on", "off"]))
+
+
+def cpus() -> st.SearchStrategy[str]:
+    return st.sets(st.integers(0, 4095), min_size=1, max_size=20).map(lambda c: spell_cpu_list(tuple(c)))
+
+
+@given(st.sampled_from(sorted(FACTORS)).flatmap(lambda n: st.tuples(st.just(n), level_of(n))))
+def test_every_level_reads_back_from_its_spelling(case: tuple[str, Level]) -> None:
+    name, level = case
+    assert parse_level(name, format_level(name, level)) == level
+
+
+@given(
+    st.sampled_from([n for n, f in FACTORS.items() if not f.kind.commas]).flatmap(
+        lambda n: st.tuples(st.just(n), st.lists(level_of(n), min_size=1, max_size=9))
+    )
+)
+def test_a_spelled_list_reads_back_as_the_same_levels(case: tuple[str, list[Level]]) -> None:
+    name, given_levels = case
+    spelled = spell_levels(FACTORS[name].kind, tuple(given_levels))
+    assert levels(name, spelled) == tuple(given_levels)
+
+
+@given(st.sets(st.integers(0, 4095), min_size=1, max_size=50))
+def test_a_cpu_list_reads_back_from_its_spelling(chosen: set[int]) -> None:
+    assert cpu_list(spell_cpu_list(tuple(chosen))) == tuple(sorted(chosen))
+
+
+def test_defaults_complete_a_treatment_without_changing_it() -> None:
+    assert complete({"mtu": 9000, "tso": "off"}) == {
+        "streams": 1,
+        "direction": "forward",
+        "mtu": 9000,
+        "message_size": 2**20,
+        "socket_buffer": "auto",
+        "congestion_control": "cubic",
+        "pairs": 1,
+        "vswitch": "bridge",
+        "tso": "off",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(DEFAULTS))
+def test_every_default_is_a_level_of_its_factor(name: str) -> None:
+    assert parse_level(name, format_level(name, DEFAULTS[name])) == DEFAULTS[name]
+
+
+def test_a_word_that_is_no_factor_is_answered_with_the_nearest() -> None:
+    with pytest.raises(BenchError) as caught:
+        format_level("mut", 1500)
+    assert str(caught.value.fix).startswith('did you mean "mtu"?')

@@ -1,0 +1,363 @@
+"""Reading study files: what is taken, and every problem with its line, what was expected and the fix."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from vnetbench.study.load import load_study, parse_study
+from vnetbench.study.model import FactorLevels, Precision, Study, TestbedAsked, Timing
+from vnetbench.study.problems import Problem, StudyError
+
+SMALL = 'title = "Small"\n[factors]\nstreams = [1, 4]\nmtu = [1500, 9000]\n'
+
+
+def problems(text: str, *overrides: str) -> tuple[Problem, ...]:
+    with pytest.raises(StudyError) as caught:
+        parse_study(text, "s.toml", overrides)
+    return caught.value.problems
+
+
+def the_problem(text: str, *overrides: str) -> Problem:
+    (only,) = problems(text, *overrides)
+    return only
+
+
+def levels(study: Study) -> dict[str, tuple[object, ...]]:
+    return {factor.name: factor.levels for factor in study.factors}
+
+
+def test_a_whole_study_is_read_into_canonical_values() -> None:
+    study = parse_study(
+        """\
+title = "All of it"
+question = '''Does it
+   help?'''
+workload = "tcp_stream"
+[testbed]
+lab = "netns"
+uplink = true
+shaper = "htb"
+vswitch_mtu = 9000
+[factors]
+message_size = ["64 B", "64 KiB"]
+link_rate = ["none", "2.5 Gbit/s"]
+tso = [true, "off"]
+socket_buffer = "auto"
+[[exclude]]
+tso = "off"
+message_size = "65536 B"
+[timing]
+duration = "2 min 30 s"
+warmup = "5 s"
+interval = "100 ms"
+[precision]
+confidence = "99 %"
+half_width = "2.5 %"
+fewest_trials = 9
+most_trials = 20
+time_limit = "1 h"
+""",
+        None,
+    )
+    assert study.question == "Does it help?"
+    assert study.testbed == TestbedAsked("netns", uplink=True, shaper="htb", vswitch_mtu=9000)
+    assert study.factors == (
+        FactorLevels("message_size", (64, 65536)),
+        FactorLevels("link_rate", ("none", 2_500_000_000)),
+        FactorLevels("tso", ("on", "off")),
+        FactorLevels("socket_buffer", ("auto",)),
+    )
+    assert study.exclude == ({"tso": ("off",), "message_size": (65536,)},)
+    assert study.timing == Timing(150.0, 5.0, 0.1)
+    assert study.precision == Precision(0.99, 0.025, 9, 20, 3600.0)
+
+
+def test_what_is_not_named_has_the_documented_default() -> None:
+    study = parse_study(SMALL, None)
+    assert study.workload == "tcp_stream"
+    assert (study.testbed, study.timing, study.precision) == (TestbedAsked(), Timing(), Precision())
+    assert study.question == ""
+    assert study.text == SMALL
+
+
+def test_auto_and_none_say_the_same_as_leaving_a_key_out() -> None:
+    study = parse_study(
+        SMALL + '[timing]\nduration = "auto"\nwarmup = "auto"\n[precision]\ntime_limit = "none"\n', None
+    )
+    assert (study.timing, study.precision) == (Timing(), Precision())
+
+
+def test_all_problems_of_a_file_are_named_at_once_with_their_lines() -> None:
+    found = problems(
+        """\
+titel = "x"
+[testbed]
+uplnk = true
+[factors]
+steams = "1..4"
+mtu = [1500,
+  90000]
+message_size = "64"
+direction = "forwards"
+[[exclude]]
+mtuu = 9000
+[precison]
+confidence = "95 %"
+"""
+    )
+    assert [(p.line, p.where) for p in found] == [
+        (line, f"s.toml:{line}") for line in (1, 1, 3, 5, 7, 8, 9, 11, 12)
+    ]
+    fixes = {p.what: p.fix for p in found}
+    assert fixes['"titel" is not a key at the head of the file'].startswith('did you mean "title"?')
+    assert fixes["the study has no title"] == 'write title = "Jumbo frames"'
+    assert fixes['"uplnk" is not a key under [testbed]'].startswith('did you mean "uplink"?')
+    assert fixes['"steams" is not a factor'].startswith('did you mean "streams"?')
+    assert fixes["mtu: 90000 is out of range"] == "write a whole number from 576 to 65535"
+    assert '"64 KiB"' in fixes["message_size: the unit is missing"]
+    assert fixes['direction: "forwards" is not known here'].startswith('did you mean "forward"?')
+    assert fixes['"mtuu" is not a factor'].startswith('did you mean "mtu"?')
+    assert fixes['"precison" is not a key at the head of the file'].startswith('did you mean "precision"?')
+
+
+def test_the_error_text_lists_every_problem_with_place_and_fix() -> None:
+    with pytest.raises(StudyError) as caught:
+        parse_study('title = "x"\n[factors]\nstreams = 0\nmtu = "big"\n', "dir/s.toml")
+    assert str(caught.value) == (
+        "2 things in the study must change:\n"
+        "dir/s.toml:3: streams: 0 is out of range\n"
+        "  fix: write a whole number from 1 to 1024\n"
+        'dir/s.toml:4: mtu: "big" is not a whole number\n'
+        "  fix: write a whole number from 576 to 65535"
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "fix"),
+    [
+        ("half_width = 3 %", "3 % needs quotes", 'write half_width = "3 %"'),
+        ("pairs = 1..16", "1..16 needs quotes", 'write pairs = "1..16"'),
+        ("direction = forward # or reverse", "forward needs quotes", 'write direction = "forward"'),
+        ("streams: 4", "streams is followed by a colon", "write streams = and its value"),
+        ("streams =", "streams has no value", "write it after the streams ="),
+        ('mtu = "1500', "the quotes are not closed", 'write mtu = "1500"'),
+        ("mtu = 1500", "mtu is set twice", "take one of the two lines away"),
+        ("[factors]", "[factors] stands twice", "put all of its keys under one heading"),
+    ],
+)
+def test_a_line_that_is_no_toml_says_how_to_write_it(line: str, what: str, fix: str) -> None:
+    problem = the_problem(SMALL + line + "\n")
+    assert (problem.line, problem.what, problem.fix) == (5, what, fix)
+
+
+def test_after_a_line_that_is_no_toml_the_rest_is_still_read() -> None:
+    found = problems("title = Jumbo\n[factors]\nstreams = 1..4\nmtu = 70000\n")
+    assert [p.line for p in found] == [1, 3, 4]
+
+
+def test_a_list_that_is_not_closed_is_named_by_a_line() -> None:
+    assert the_problem('title = "x"\n[factors]\nmtu = [1500,\n9000\n').line in (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        (SMALL + 'title = "again"\n', "title belongs at the head of the file"),
+        ("mtu = 9000\n" + SMALL, "mtu is a factor: it stands under [factors]"),
+        ('half_width = "3 %"\n' + SMALL, "half_width belongs under [precision]"),
+        (SMALL + "[timing]\nshaper = 'tbf'\n", "shaper belongs under [testbed]"),
+        (
+            SMALL + "[timing]\nhalf_widht = '3 %'\n",
+            'did you mean "half_width"? half_width belongs under [precision]',
+        ),
+    ],
+)
+def test_a_key_in_the_wrong_section_is_told_where_it_belongs(text: str, fix: str) -> None:
+    assert the_problem(text).fix == fix
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("[factors]\nmtu = 1500\n", "the study has no title"),
+        ('title = "x"\n', "the study has no factor"),
+        ('title = "x"\n[factors]\n', "the study has no factor"),
+        ('title = " "\n[factors]\nmtu = 1500\n', "title: the text is empty"),
+        ('title = "a\\u001b[31m"\n[factors]\nmtu = 1500\n', "title: .* cannot be printed"),
+        ('title = "x"\nfactors = 3\n', "factors is a section, not 3"),
+        ('title = "x"\n[factors]\nmtu = []\n', "mtu: there is no level"),
+        ('title = "x"\n[factors]\nmtu = {a = 1}\n', "mtu: a table is not a whole number"),
+        ('title = "x"\n[factors]\nmtu = 1500.5\n', "mtu: 1500.5 is not a whole number"),
+        ('title = "x"\n[factors]\nmtu = 1979-05-27\n', "mtu: 1979-05-27 is not a whole number"),
+        ('title = "x"\n[factors]\nlink_rate = "40 Gbit/s"\n', 'link_rate: "40 Gbit/s" is out of range'),
+    ],
+)
+def test_what_is_missing_or_of_another_type_is_said(text: str, what: str) -> None:
+    assert re.fullmatch(what, the_problem(text).what)
+
+
+def test_a_level_named_twice_is_a_problem_of_its_second_line() -> None:
+    problem = the_problem('title = "x"\n[factors]\nmessage_size = [\n"64 KiB",\n"65536 B"]\n')
+    assert (problem.line, problem.what) == (5, 'message_size: the level "64 KiB" is named twice')
+
+
+def test_an_exclusion_must_speak_of_levels_that_the_study_has() -> None:
+    found = problems(SMALL + '[[exclude]]\nmtu = 900\ntso = "on"\n[[exclude]]\nstreams = [1, 5]\n')
+    assert [(p.line, p.what) for p in found] == [
+        (6, 'mtu has no level "900" here'),
+        (7, "tso is excluded, but is no factor of this study"),
+        (9, 'streams has no level "5" here'),
+    ]
+    assert found[0].fix.startswith('did you mean "9000"?')
+
+
+def test_exclusions_that_leave_nothing_are_a_problem() -> None:
+    problem = the_problem(SMALL + "[[exclude]]\nmtu = [1500, 9000]\n")
+    assert (problem.line, problem.what) == (5, "the exclusions leave no treatment")
+
+
+def test_an_exclusion_without_a_factor_is_a_problem() -> None:
+    assert the_problem(SMALL + "[[exclude]]\n").line == 5
+    assert the_problem(SMALL + "[exclude]\nmtu = 1500\n").fix.startswith("write [[exclude]]")
+
+
+def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
+    text = 'title = "x"\n[factors]\nstreams = "1..200"\npairs = "1..64"\n'
+    problem = the_problem(text)
+    assert problem.what == "12800 combinations of levels are too many"
+    assert "10000" in problem.fix
+
+
+@pytest.mark.parametrize(
+    ("rest", "line", "what"),
+    [
+        ('vswitch = ["bridge", "direct"]\n[testbed]\nuplink = true\n', 5, "have no vSwitch, so no uplink"),
+        (
+            "tso = [true, false]\nchecksum_offload = [true, false]\n",
+            5,
+            "has TSO off without checksum offload",
+        ),
+        ('irq_cpus = "apart"\n', 5, "a VM that may use every CPU"),
+        ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),
+        ('[timing]\nduration = "1 s"\ninterval = "2 s"\n', 7, "has no whole sample"),
+        ("[precision]\nmost_trials = 5\n", 6, "at least 6 and at most 5 trials"),
+    ],
+)
+def test_parts_that_contradict_each_other_are_named(rest: str, line: int, what: str) -> None:
+    problem = the_problem(SMALL + rest)
+    assert problem.line == line
+    assert what in problem.what
+
+
+def test_what_contradicts_may_be_excluded() -> None:
+    text = SMALL + 'tso = [true, false]\nchecksum_offload = [true, false]\n[[exclude]]\ntso = "on"\n'
+    assert parse_study(text + 'checksum_offload = "off"\n', None).exclude
+
+
+def test_an_override_replaces_levels_and_may_add_a_factor() -> None:
+    given = ("streams=1, 2, 4 .. 8", "direction=forward,reverse", "tso=true")
+    study = parse_study(SMALL, None, given)
+    assert levels(study) == {
+        "streams": (1, 2, 4, 8),
+        "mtu": (1500, 9000),
+        "direction": ("forward", "reverse"),
+        "tso": ("on",),
+    }
+    assert study.text == SMALL
+    assert study.overrides == given
+
+
+def test_an_override_may_set_a_key_of_a_section() -> None:
+    study = parse_study(
+        SMALL,
+        None,
+        (
+            "precision.half_width=5%",
+            "precision.time_limit=60 s",
+            "timing.duration=2 s",
+            "testbed.uplink=true",
+            "precision.fewest_trials=8",
+        ),
+    )
+    assert study.precision == Precision(half_width=0.05, fewest_trials=8, time_limit_s=60.0)
+    assert study.timing.duration_s == 2.0
+    assert study.testbed.uplink is True
+
+
+@pytest.mark.parametrize(
+    ("override", "what", "fix"),
+    [
+        ("streams=1,x", 'streams: "x" is not a whole number', "write a whole number from 1 to 1024"),
+        ("steams=1", '"steams" is not a factor', 'did you mean "streams"?'),
+        ("streams", "a factor and its levels are expected", "write --set streams=1,4"),
+        ("streams=", "streams: there is no level", "write a whole number from 1 to 1024"),
+        ("half_width=5%", "half_width is not a factor", "write --set precision.half_width=5%"),
+        ("timing.durtion=3 s", '"durtion" is not a key under [timing]', 'did you mean "duration"?'),
+        ("timming.duration=3 s", '"timming.duration" cannot be set', 'did you mean "timing.duration"?'),
+        ("title=x", '"title" is not a factor', "title belongs at the head of the file"),
+        ("precision.half_width=5", "half_width: the unit is missing", 'say which is meant: "5 %"'),
+    ],
+)
+def test_a_problem_of_an_override_names_it(override: str, what: str, fix: str) -> None:
+    problem = the_problem(SMALL, override)
+    assert (problem.where, problem.line) == (f"--set {override}", None)
+    assert problem.what == what
+    assert problem.fix.startswith(fix)
+
+
+def test_an_override_given_twice_is_a_problem() -> None:
+    assert the_problem(SMALL, "mtu=1500", "mtu=9000").what == '"mtu" is set twice'
+
+
+def test_an_exclusion_still_holds_for_the_files_levels_when_these_are_overridden() -> None:
+    text = SMALL + "[[exclude]]\nmtu = 9000\nstreams = 4\n"
+    assert levels(parse_study(text, None, ("streams=1,2",)))["streams"] == (1, 2)
+
+
+def test_a_contradiction_that_an_override_makes_names_the_override() -> None:
+    problem = the_problem(SMALL + "[testbed]\nuplink = true\n", "vswitch=direct")
+    assert (problem.where, problem.line) == ("--set vswitch=direct", None)
+
+
+def test_problems_of_file_and_overrides_come_together() -> None:
+    found = problems('title = "x"\n[factors]\nmtu = 1\n', "streams=0", "mtu=9000")
+    assert [p.where for p in found] == ["s.toml:3", "--set streams=0"]
+
+
+def test_a_file_keeps_its_path_and_text(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_bytes(SMALL.replace("\n", "\r\n").encode())
+    study = load_study(path)
+    assert study.path == str(path)
+    assert levels(study)["mtu"] == (1500, 9000)
+
+
+def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + SMALL.encode())
+    assert load_study(path).title == "Small"
+
+
+def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
+    (tmp_path / "jumbo-frames.toml").write_text(SMALL)
+    with pytest.raises(StudyError) as caught:
+        load_study(tmp_path / "jumbo-frame.toml")
+    assert caught.value.where == str(tmp_path / "jumbo-frame.toml")
+    assert "No such file" in caught.value.what
+    assert 'did you mean "jumbo-frames.toml"?' in str(caught.value.fix)
+
+
+def test_a_folder_is_no_study_file(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="cannot be read: Is a directory"):
+        load_study(tmp_path)
+
+
+def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_bytes(b'title = "x"\n# \xe4\n')
+    with pytest.raises(StudyError) as caught:
+        load_study(path)
+    assert (caught.value.problems[0].line, caught.value.what) == (2, "this line is not UTF-8")

@@ -1,0 +1,117 @@
+"""10,000 mutated study files: each is a study or a list of problems, and never anything else."""
+
+from __future__ import annotations
+
+import random
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import jsonschema
+
+from vnetbench.study.load import load_study
+from vnetbench.study.model import Study
+from vnetbench.study.plan import make_plan
+from vnetbench.study.problems import StudyError
+from vnetbench.study.schema import json_schema
+
+ROOT = Path(__file__).parents[2]
+FILES = 10_000
+TOKEN = re.compile(rb"\w+|[^\w\s]|\s+")
+
+HOSTILE = [
+    rb'streams = "1..99999999999"',
+    rb'streams = "1, 2, 4 .. 1e400"',
+    rb'message_size = "1 B, 2 B, 3 B .. 64 MiB"',
+    rb'message_size = "1e-400 B"',
+    b"streams = " + b"[" * 1500 + b"]" * 1500,
+    b"mtu = " + b"9" * 5000,
+    b"mtu = 0x" + b"f" * 1500,
+    b"mtu = [" + b"1500," * 300 + b"]",
+    b".".join([b"a"] * 900) + b" = 1",
+    b"[" + b".".join([b"a"] * 900) + b"]",
+    b'title = "\\u001b[2J\\u0000"',
+    b'title = "\\ud800"',
+    b"mtu = nan\nstreams = inf",
+    b"streams = 1979-05-27T07:32:00Z",
+    b'cpus = "' + b"0," * 900 + b'"',
+    b'half_width = "' + b"1" * 100 + b' %"',
+    b"[[exclude]]\n" * 250,
+    b"[[factors]]",
+    b'"" = ""',
+    b"\xff\xfe\x00",
+    b"exclude = [[], {}, 3]",
+]
+
+Mutation = Callable[[random.Random, bytes], bytes]
+
+
+def change_bytes(draw: random.Random, text: bytes) -> bytes:
+    changed = bytearray(text)
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(changed))
+        changed[at : at + draw.randint(0, 2)] = bytes(draw.randrange(256) for _ in range(draw.randint(0, 2)))
+    return bytes(changed)
+
+
+def change_tokens(draw: random.Random, text: bytes) -> bytes:
+    tokens = TOKEN.findall(text)
+    for _ in range(draw.randint(1, 3)):
+        at = draw.randrange(len(tokens))
+        tokens[at : at + draw.randint(0, 1)] = draw.choice(
+            ([], [draw.choice(tokens)], [tokens[at], tokens[at]], [str(draw.getrandbits(70)).encode()])
+        )
+    return b"".join(tokens)
+
+
+def change_lines(draw: random.Random, text: bytes) -> bytes:
+    lines = text.split(b"\n")
+    for _ in range(draw.randint(1, 3)):
+        at = draw.randrange(len(lines))
+        lines[at : at + draw.randint(0, 1)] = draw.choice(
+            ([], [draw.choice(lines)], [lines[at], lines[at]], [draw.choice(HOSTILE)])
+        )
+    return b"\n".join(lines)
+
+
+def cut_short(draw: random.Random, text: bytes) -> bytes:
+    return text[: draw.randrange(len(text))]
+
+
+MUTATIONS: tuple[Mutation, ...] = (change_bytes, change_tokens, change_lines, cut_short)
+
+
+def test_a_mutated_file_is_a_study_or_a_list_of_problems(tmp_path: Path) -> None:
+    originals = [path.read_bytes() for path in sorted((ROOT / "studies").glob("*.toml"))]
+    validator = jsonschema.Draft202012Validator(json_schema())
+    draw = random.Random(20250)
+    path = tmp_path / "mutated.toml"
+    studies = refused = 0
+    for _ in range(FILES):
+        path.write_bytes(draw.choice(MUTATIONS)(draw, draw.choice(originals)))
+        try:
+            study = load_study(path)
+        except StudyError as error:
+            refused += 1
+            check_problems(error, path)
+        else:
+            studies += 1
+            check_study(study, validator)
+    # Neither side would be tested if nearly all mutants fell on the other.
+    assert min(studies, refused) > FILES / 20
+
+
+def check_problems(error: StudyError, path: Path) -> None:
+    lines = path.read_bytes().count(b"\n") + 1
+    for problem in error.problems:
+        assert problem.what
+        assert problem.fix
+        assert problem.line is None or 1 <= problem.line <= lines
+        assert problem.where.startswith(str(path))
+    assert str(error).replace("\n", "").isprintable()
+
+
+def check_study(study: Study, validator: jsonschema.Draft202012Validator) -> None:
+    assert make_plan(study, 1).treatments
+    validator.validate(tomllib.loads(study.text))

@@ -1,0 +1,120 @@
+"""The ready studies, their pages, the reference and the JSON Schema agree with what the bench reads."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from vnetbench.study.factors import FACTORS
+from vnetbench.study.load import load_study, parse_study
+from vnetbench.study.plan import make_plan
+from vnetbench.study.reference import PAGE, SCHEMA, reference_page, schema_text
+from vnetbench.study.schema import json_schema
+from vnetbench.study.sections import SECTIONS, TOP
+
+ROOT = Path(__file__).parents[2]
+STUDIES = sorted((ROOT / "studies").glob("*.toml"))
+PAGES = sorted((ROOT / "docs/studies").glob("*.md"))
+VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+COMMAND = re.compile(r"^ +(?:sudo )?vnetbench run (studies/\S+ (?:.*\\\n)*.*)$", re.MULTILINE)
+
+
+def test_the_reference_and_the_schema_in_docs_are_current() -> None:
+    why = "run: python -m vnetbench.study.reference docs"
+    assert (ROOT / "docs" / PAGE).read_text() == reference_page(), why
+    assert (ROOT / "docs" / SCHEMA).read_text() == schema_text(), why
+
+
+def test_the_schema_is_a_json_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(json.loads(schema_text()))
+
+
+def test_the_reference_names_every_key_and_every_factor() -> None:
+    page = reference_page()
+    names = [*FACTORS, *(key for section in SECTIONS.values() for key in section.keys)]
+    assert all(f"`{name}`" in page for name in names)
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
+def test_a_ready_study_loads_and_is_valid_by_the_schema(path: Path) -> None:
+    study = load_study(path)
+    assert make_plan(study, 1).treatments
+    VALIDATOR.validate(tomllib.loads(study.text))
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
+def test_a_ready_study_has_a_page(path: Path) -> None:
+    assert (ROOT / "docs/studies" / f"{path.stem}.md").is_file()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
+def test_every_command_of_a_page_is_one_that_the_study_takes(path: Path) -> None:
+    commands = COMMAND.findall(path.read_text())
+    assert commands
+    for command in commands:
+        words = shlex.split(command.replace("\\\n", " "))
+        overrides = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+        assert make_plan(load_study(ROOT / words[0], overrides), 1).treatments
+
+
+def test_the_demo_has_room_for_six_trials_of_every_treatment() -> None:
+    study = load_study(ROOT / "studies/jumbo-frames.toml")
+    treatments = make_plan(study, 1).treatments
+    assert len(treatments) == 20
+    assert study.precision.time_limit_s == 150
+    assert study.timing.duration_s is not None
+    load_s = len(treatments) * study.precision.fewest_trials * study.timing.duration_s
+    assert load_s <= 0.6 * study.precision.time_limit_s
+
+
+@pytest.mark.parametrize("name", sorted(FACTORS))
+def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
+    for example in FACTORS[name].examples:
+        text = f'title = "x"\n[factors]\n{name} = {example}\n'
+        if name == "irq_cpus":
+            text += 'cpus = "1 each"\n'
+        parse_study(text, None)
+        VALIDATOR.validate(tomllib.loads(text))
+
+
+@pytest.mark.parametrize(
+    ("section", "key"), [(s.name, key) for s in SECTIONS.values() for key in s.keys], ids=str
+)
+def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -> None:
+    line = f"{key} = {SECTIONS[section].keys[key].example}\n"
+    head = "" if key == "title" else 'title = "x"\n'
+    factors = "[factors]\nmtu = 1500\n"
+    text = line + head + factors if section == TOP else f"{head}{factors}[{section}]\n{line}"
+    parse_study(text, None)
+    VALIDATOR.validate(tomllib.loads(text))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "mtu = 70000",
+        'mtu = "big"',
+        'message_size = "64"',
+        "message_size = 64",
+        'socket_buffer = "atuo"',
+        'direction = ["forward", "backward"]',
+        'streams = "1, 2, 4 .. "',
+        "streams = []",
+        'cpus = "0-"',
+        "steams = 1",
+        'tso = "maybe"',
+        'mtu = 1500\n[precision]\nhalf_width = "3"',
+        "mtu = 1500\n[timing]\nduration = 10",
+        "mtu = 1500\n[testbed]\nuplink = 1",
+        "mtu = 1500\n[[exclude]]\nmtuu = 1500",
+        "mtu = 1500\n[unknown]",
+    ],
+)
+def test_the_schema_turns_down_what_the_bench_turns_down(wrong: str) -> None:
+    assert not VALIDATOR.is_valid(tomllib.loads(f'title = "x"\n[factors]\n{wrong}\n'))

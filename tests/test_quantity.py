@@ -1,0 +1,200 @@
+"""Quantities: read as people write them, spelled without loss, shown with as many digits as are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vnetbench.quantity import (
+    QuantityError,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_interval,
+    format_rate,
+    format_share,
+    format_value,
+    parse_bytes,
+    parse_duration,
+    parse_rate,
+    parse_share,
+    scale_for,
+    spell_bytes,
+    spell_duration,
+    spell_rate,
+    spell_share,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("10 s", 10.0),
+        ("10s", 10.0),
+        (" 50 ms ", 0.05),
+        ("2 min 30 s", 150.0),
+        ("1 h 1 min", 3660.0),
+        ("1.5 h", 5400.0),
+        ("5 us", 5e-6),
+        ("5 µs", 5e-6),
+        ("5 μs", 5e-6),
+        ("1e3 ms", 1.0),
+        ("0 s", 0.0),
+    ],
+)
+def test_a_duration_is_read_as_seconds(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("64 B", 64),
+        ("64 KiB", 65536),
+        ("64 kB", 64000),
+        ("64 KB", 64000),
+        ("1.5 MiB", 1572864),
+        ("1 GB", 10**9),
+    ],
+)
+def test_a_size_is_read_as_bytes(text: str, size: int) -> None:
+    assert parse_bytes(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"), [("10 Gbit/s", 10**10), ("2.5 Gbps", 25 * 10**8), ("100 Mbit/s", 10**8), ("8 bit/s", 8)]
+)
+def test_a_rate_is_read_as_bits_per_second(text: str, rate: int) -> None:
+    assert parse_rate(text) == rate
+
+
+def test_a_share_is_read_as_a_part_of_one() -> None:
+    assert parse_share("3 %") == 0.03
+    assert parse_share("5%") == 0.05
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "what", "fix"),
+    [
+        (parse_duration, "10", "the unit is missing", '"10 s"'),
+        (parse_duration, "10 sec", '"sec" is not a unit of a duration', 'did you mean "s"?'),
+        (parse_duration, "10 S", '"S" is not a unit of a duration', 'did you mean "s"?'),
+        (parse_duration, "30 s 2 min", "units must go from large to small", "larger unit first"),
+        (parse_duration, "-5 s", "is negative", "zero or more"),
+        (parse_duration, "1e40 s", "is too large", ""),
+        (parse_duration, "", "is not a duration", "write a number and its unit"),
+        (parse_duration, "1 s" * 40, "characters are too many", ""),
+        (parse_bytes, "1.5 B", "is not a whole number of bytes", ""),
+        (parse_bytes, "64 Kib", '"Kib" is not a unit of a size', 'did you mean "KiB"?'),
+        (parse_bytes, "64 k", '"k" is not a unit of a size', 'did you mean "KiB"?'),
+        (parse_bytes, "1 KiB 5 B", "is not a size", ""),
+        (parse_rate, "10 Gbit", '"Gbit" is not a unit of a rate', 'did you mean "Gbit/s"?'),
+        (parse_rate, "1 GB", '"GB" is not a unit of a rate', ""),
+        (parse_share, "3 percent", '"percent" is not a unit of a share', 'did you mean "%"?'),
+        (parse_share, "\x1b[2J", "is not a share", ""),
+    ],
+)
+def test_what_is_no_quantity_says_which_units_are_meant(
+    parse: Callable[[str], float], text: str, what: str, fix: str
+) -> None:
+    with pytest.raises(QuantityError) as caught:
+        parse(text)
+    assert what in caught.value.what
+    assert fix in str(caught.value.fix)
+    assert str(caught.value).replace("\n", "").isprintable()
+
+
+@given(st.integers(0, 2**60))
+def test_a_size_reads_back_from_its_spelling(size: int) -> None:
+    assert parse_bytes(spell_bytes(size)) == size
+
+
+@given(st.integers(0, 10**15))
+def test_a_rate_reads_back_from_its_spelling(rate: int) -> None:
+    assert parse_rate(spell_rate(rate)) == rate
+
+
+@given(st.floats(1e-9, 1e9))
+def test_a_duration_reads_back_from_its_spelling(seconds: float) -> None:
+    assert parse_duration(spell_duration(seconds)) == seconds
+
+
+@given(st.floats(1e-9, 100.0))
+def test_a_share_reads_back_from_its_spelling(share: float) -> None:
+    assert parse_share(spell_share(share)) == share
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
+    for parse in (parse_duration, parse_bytes, parse_rate, parse_share):
+        try:
+            assert parse(text) >= 0
+        except QuantityError as error:
+            assert error.fix
+
+
+@pytest.mark.parametrize(
+    ("spelled", "expected"),
+    [
+        (spell_bytes(65536), "64 KiB"),
+        (spell_bytes(64000), "64 kB"),
+        (spell_bytes(9000), "9000 B"),
+        (spell_bytes(0), "0 B"),
+        (spell_rate(2.5e9), "2.5 Gbit/s"),
+        (spell_rate(0), "0 Gbit/s"),
+        (spell_duration(0.05), "50 ms"),
+        (spell_duration(150), "150 s"),
+        (spell_duration(120), "2 min"),
+        (spell_share(0.03), "3 %"),
+        (spell_share(0.025), "2.5 %"),
+    ],
+)
+def test_a_spelling_is_the_shortest_exact_one(spelled: str, expected: str) -> None:
+    assert spelled == expected
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        (format_rate(27.3e9), "27.3 Gbit/s"),
+        (format_rate(999.96e6), "1.00 Gbit/s"),
+        (format_bytes(1448), "1448 B"),
+        (format_bytes(25_300), "25.3 kB"),
+        (format_duration(41e-6), "41.0 µs"),
+        (format_duration(150), "2 min 30 s"),
+        (format_duration(3 * 3600 + 300), "3 h 5 min"),
+        (format_share(0.9687), "96.9 %"),
+        (format_count(57600), "57,600"),
+        (format_value(float("nan"), "bit/s"), "–"),
+    ],
+)
+def test_a_figure_for_people_has_three_digits(shown: str, expected: str) -> None:
+    assert shown == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (27.31e9, 26.9e9, 27.6e9, "27.3 [26.9, 27.6] Gbit/s"),
+        (27.31e9, 22e9, 32e9, "27 [22, 32] Gbit/s"),
+        (27.31e9, 27.30e9, 27.33e9, "27.310 [27.300, 27.330] Gbit/s"),
+        (27.31e9, None, None, "27.3 Gbit/s"),
+        (0.0, 0.0, 0.0, "0 [0, 0] bit/s"),
+    ],
+)
+def test_an_interval_decides_how_many_digits_are_shown(
+    value: float, low: float | None, high: float | None, expected: str
+) -> None:
+    assert format_interval(value, low, high, "bit/s").text == expected
+
+
+def test_plus_minus_is_the_wider_side() -> None:
+    assert format_interval(27.3e9, 26.9e9, 27.5e9, "bit/s").plus_minus == "± 0.4"
+
+
+def test_a_column_keeps_one_scale() -> None:
+    scale = scale_for("bit/s", 27e9)
+    assert format_interval(0.5e9, None, None, "bit/s", scale=scale).text == "0.500 Gbit/s"
