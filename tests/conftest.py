@@ -27,7 +27,7 @@ def real_root() -> None:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After a test of the lab no namespace, entry or process of a testbed is there that was not there before."""
+    """After a test of the lab there is no namespace and no entry that was not there before."""
     if request.node.get_closest_marker("lab") is None:
         yield
         return

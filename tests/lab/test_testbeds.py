@@ -36,7 +36,7 @@ def build() -> Iterator[Build]:
 
 
 def reaches(testbed: Testbed, pair: int = 1, size: int = 0) -> bool:
-    """Whether a UDP datagram of `size` bytes with headers passes from a to b and from b to a, unfragmented."""
+    """Whether a packet of `size` bytes passes from a to b and from b to a, unfragmented."""
     a, b = (next(e for e in testbed.side(side) if e.pair == pair) for side in "ab")
     return _passes(a.namespace, b.namespace, b.address, size) and _passes(
         b.namespace, a.namespace, a.address, size

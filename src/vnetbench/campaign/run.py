@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from vnetbench.agents.client import AgentError
 from vnetbench.campaign import schedule
-from vnetbench.campaign.beds import Beds
-from vnetbench.campaign.facts import bench_facts, endpoint_facts
+from vnetbench.campaign.instrument import Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
-from vnetbench.campaign.trial import Abandoned, Load, Measured, measure
+from vnetbench.campaign.trial import Abandoned, Load
 from vnetbench.estimate.metrics import course
 from vnetbench.estimate.stopping import decide
-from vnetbench.lab.description import Shape
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
-from vnetbench.study.model import Level, Plan, Study
+from vnetbench.study.model import Plan, Study
 from vnetbench.study.plan import block_order
 
 ATTEMPTS = 3
@@ -32,9 +28,11 @@ Tick = Callable[[], None]
 
 
 class Campaign:
-    """One session of a campaign: it owns the testbeds, and writes the results file that it is given."""
+    """One session of a campaign: it measures with the instrument and writes to the file that it is given."""
 
-    def __init__(self, file: ResultsFile, study: Study, plan: Plan, say: Say, tick: Tick) -> None:
+    def __init__(
+        self, file: ResultsFile, study: Study, plan: Plan, instrument: Instrument, say: Say, tick: Tick
+    ) -> None:
         """`tick` is called whenever a trial or a treatment has ended."""
         self.progress = Progress(study, plan, earlier_s=file.campaign().elapsed_s)
         self._file = file
@@ -42,21 +40,18 @@ class Campaign:
         self._plan = plan
         self._say = say
         self._tick = tick
-        self._beds = Beds(study.title)
-        self._online = frozenset(os.sched_getaffinity(0))
-        self._known: set[str] = set()
+        self._instrument = instrument
         self._replay()
 
     def run(self, interrupts: Interrupts) -> str:
         """Measure until nothing is open; returns `finished` or `interrupted`.
 
-        What was measured is in the file whatever happens; the testbeds are gone when this returns or
-        raises. Raises BenchError when the file cannot be written or no testbed can be built.
+        What was measured is in the file whatever happens, and the instrument is closed. Raises BenchError
+        when the file cannot be written or no testbed can be built.
         """
         self._warn_of_time()
         block = 0
         try:
-            self._file.add_facts("bench", bench_facts())
             while self.progress.still_open():
                 if not self._run_block(block, interrupts):
                     return "interrupted" if interrupts.asked else "finished"
@@ -68,7 +63,7 @@ class Campaign:
         finally:
             self.progress.phase = "cleaning up"
             self.progress.running = None
-            self._beds.close()
+            self._instrument.close()
 
     def _replay(self) -> None:
         """Take in what earlier sessions measured. What was refused or failed then is tried anew."""
@@ -121,9 +116,8 @@ class Campaign:
         self.progress.treatments[index].reason = reason
 
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
-        factors = self._plan.treatments[index].factors
-        levels = complete(factors)
-        shape = Shape(str(levels["vswitch"]), int(levels["pairs"]), self._study.testbed.uplink)
+        """One trial on disk, or why there is none: refused, given up, or left because the user asked."""
+        levels = complete(self._plan.treatments[index].factors)
         load = Load(levels, self.progress.next_duration(index), self._study.timing.interval_s)
         failure = ""
         for _ in range(ATTEMPTS):
@@ -133,51 +127,40 @@ class Campaign:
             self.progress.running, self.progress.running_since = index, time.monotonic()
             try:
                 with interrupts.interruptible():
-                    measured, setup_s = self._measure(shape, levels, load, interrupts)
+                    done = self._instrument.measure(load, lambda: interrupts.now)
             except TreatmentRefused as refusal:
-                if self._beds.was_used(shape):
-                    # Something may have happened to the testbed since: only a new one's refusal counts.
-                    self._beds.discard(shape)
-                    continue
                 self._close_treatment(index, "refused", str(refusal))
                 self._say(f"refused: {refusal}", index)
                 return
             except Abandoned:
                 raise LeaveNow from None
-            except (TrialFailed, AgentError) as error:
+            except TrialFailed as error:
                 failure = str(error)
-                self._keep_failure(index, block, shape, began_s, load, failure)
-                self._beds.discard(shape)
+                self._keep(TrialRecord(index, block, None, began_s, load.duration_s, 0.0, {}, (), failure))
+                self._say(f"a trial failed: {failure}", index)
                 continue
             finally:
                 self.progress.running = None
-            record = TrialRecord(
-                index, block, str(shape), began_s, load.duration_s, setup_s, measured.effective,
-                measured.sides, notes=measured.notes,
+            self._keep(
+                TrialRecord(
+                    index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
+                    done.measured.sides, notes=done.measured.notes,
+                )
             )  # fmt: skip
-            self._file.add_trial(record, self.progress.elapsed_s)
-            self.progress.finished(index, block, course(record), setup_s)
             return
         self._close_treatment(index, "failed", f"{ATTEMPTS} trials in a row failed; the last one: {failure}")
         self._say(f"given up: {ATTEMPTS} trials in a row failed; the last one: {failure}", index)
 
-    def _measure(
-        self, shape: Shape, levels: Mapping[str, Level], load: Load, interrupts: Interrupts
-    ) -> tuple[Measured, float]:
-        """One trial, and the seconds that it cost beside its load."""
-        began = time.monotonic()
-        self.progress.phase = "building"
-        bed, observer = self._beds.get(shape), self._beds.observer()
-        if str(shape) not in self._known:
-            self._file.add_testbed(str(shape), bed.testbed.as_facts())
-            for place, facts in endpoint_facts(bed, observer).items():
-                self._file.add_facts(place, facts)
-            self._known.add(str(shape))
-        self.progress.phase = "measuring"
-        effective = bed.apply(levels, self._study.testbed, self._online)
-        measured = measure(bed, observer, load, lambda: interrupts.now)
-        found = Measured(measured.sides, {**effective, **measured.effective}, measured.notes)
-        return found, max(0.0, time.monotonic() - began - load.duration_s)
+    def _keep(self, trial: TrialRecord) -> None:
+        """Put a trial on disk, and only then count it."""
+        news = self._instrument.learned()
+        for shape, description in news.testbeds.items():
+            self._file.add_testbed(shape, description)
+        for place, facts in news.facts.items():
+            self._file.add_facts(place, facts)
+        self._file.add_trial(trial, self.progress.elapsed_s)
+        if not trial.failure:
+            self.progress.finished(trial.treatment, trial.block, course(trial), trial.setup_s)
 
     def _warn_of_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
@@ -185,10 +168,3 @@ class Campaign:
             asked = f"{treatments} treatments of {precision.fewest_trials} trials each"
             limit = f"precision.time_limit = {precision.time_limit_s:g} s"
             self._say(f"{limit} is too short for {asked}: some will have no interval", None)
-
-    def _keep_failure(
-        self, index: int, block: int, shape: Shape, began_s: float, load: Load, failure: str
-    ) -> None:
-        record = TrialRecord(index, block, str(shape), began_s, load.duration_s, 0.0, {}, (), failure=failure)
-        self._file.add_trial(record, self.progress.elapsed_s)
-        self._say(f"a trial failed: {failure}", index)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vnetbench.campaign.facts import bench_facts
+from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.errors import BenchError
@@ -77,7 +79,9 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
                 lambda: shown.say("finishing the trial at work, then leaving; Ctrl-C again leaves at once")
             ) as interrupts,
         ):
-            campaign = Campaign(file, study, plan, shown.say, shown.tick)
+            file.add_facts("bench", bench_facts())
+            instrument = LabInstrument(study.testbed, study.title)
+            campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
             shown.watch(campaign.progress)
             status = campaign.run(interrupts)
     except BaseException:

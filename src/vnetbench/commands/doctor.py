@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,11 @@ from rich.text import Text
 
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.beds import Beds
-from vnetbench.campaign.trial import Load, measure
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
-from vnetbench.lab.description import Shape
+from vnetbench.lab.bed import start_observer
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate
 from vnetbench.study.factors import complete
@@ -25,11 +24,13 @@ from vnetbench.study.model import Level, TestbedAsked
 GOOD, LIMITED, MISSING = "ok", "limited", "missing"
 STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
 TRIAL_S = 0.3
+NEEDED = ("agent", "vswitch bridge")
+"""Without these no campaign can run."""
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
 # What is tried: a name for people, the levels that a treatment would ask for, and the shaper.
 TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
-    ("vswitch bridge", {}, "tbf"),
+    (NEEDED[1], {}, "tbf"),
     ("vswitch direct", {"vswitch": "direct"}, "tbf"),
     ("vswitch macvlan", {"vswitch": "macvlan"}, "tbf"),
     ("mtu 9000", {"mtu": 9000}, "tbf"),
@@ -62,29 +63,27 @@ def examine(console: Console) -> int:
         _print(console, Check("a campaign", MISSING, error.what, error.fix or ""))
         return 1
     able = True
-    beds = Beds("doctor")
-    try:
-        for check in _checks(beds):
-            _print(console, check)
-            able = able and not (check.name == "vswitch bridge" and check.state == MISSING)
-    finally:
-        beds.close()
+    for check in _checks():
+        _print(console, check)
+        able = able and not (check.name in NEEDED and check.state == MISSING)
     return 0 if able else 1
 
 
-def _checks(beds: Beds) -> Iterator[Check]:
+def _checks() -> Iterator[Check]:
     if privilege.is_inside():
         yield Check("privilege", LIMITED, privilege.COST, "run with sudo")
     else:
         yield Check("privilege", GOOD, "root")
     try:
-        facts = beds.observer().call("agent.facts")
+        observer = start_observer("doctor")
+        facts = observer.call("agent.facts")
+        observer.close()
     except (AgentError, BenchError) as error:
         yield Check("agent", MISSING, str(error), "make install")
         return
     yield from _of_facts(facts)
     for name, levels, shaper in TRIED:
-        yield _tried(beds, name, levels, shaper)
+        yield _tried(name, levels, shaper)
 
 
 def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
@@ -103,7 +102,7 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
         "cycles per byte", GOOD if hardware else LIMITED,
         "from hardware counters" if hardware
         else f"estimated from CPU time and clock ({perf.get('reason') or 'no hardware counters'})",
-        "" if hardware else "run as root, or sysctl -w kernel.perf_event_paranoid=0; some hypervisors have none",
+        "" if hardware else "run as root, or sysctl -w kernel.perf_event_paranoid=0; some guests have none",
     )  # fmt: skip
     available = set((facts.get("tcp") or {}).get("available_congestion_control") or ())
     lacking = [name for name in WANTED_CONGESTION_CONTROLS if name not in available]
@@ -114,23 +113,19 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     yield Check("memory", GOOD, format_bytes(int(facts.get("memory_bytes") or 0)))
 
 
-def _tried(beds: Beds, name: str, levels: Mapping[str, Level], shaper: str) -> Check:
+def _tried(name: str, levels: Mapping[str, Level], shaper: str) -> Check:
     """Put a treatment on a testbed and load it for a moment."""
-    asked = complete(levels)
-    shape = Shape(str(asked["vswitch"]), int(asked["pairs"]))
+    load = Load(complete(levels), TRIAL_S, TRIAL_S / 2)
+    instrument = LabInstrument(TestbedAsked(shaper=shaper), "doctor")
     try:
-        bed = beds.get(shape)
-        bed.apply(asked, TestbedAsked(shaper=shaper), frozenset(os.sched_getaffinity(0)))
-        found = measure(bed, beds.observer(), Load(asked, TRIAL_S, TRIAL_S / 2))
+        done = instrument.measure(load, lambda: False)
     except BenchError as error:
-        beds.discard(shape)
         return Check(name, MISSING, error.what, error.fix or "")
-    except (TrialFailed, AgentError) as error:
-        beds.discard(shape)
+    except TrialFailed as error:
         return Check(name, MISSING, str(error))
-    # A new testbed for what comes next: what was set here is not undone.
-    beds.discard(shape)
-    received = sum(side.bytes_received for side in found.sides)
+    finally:
+        instrument.close()
+    received = sum(side.bytes_received for side in done.measured.sides)
     return Check(name, GOOD, f"carried {format_rate(8 * received / TRIAL_S)} for a moment")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vnetbench.agents.binary import agent_binary
-from vnetbench.agents.client import PROTOCOL, AgentClient, AgentError
+from vnetbench.agents.client import PROTOCOL, AgentClient
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netns, path, registry
@@ -75,13 +75,8 @@ def start_observer(label: str) -> AgentClient:
 
 
 def greet(agent: AgentClient) -> None:
-    """Check that the agent answers and speaks our protocol; raises BenchError."""
-    try:
-        answer = agent.call("agent.hello")
-    except AgentError as error:
-        raise BenchError(
-            f"the agent does not answer: {error.message}", where=agent.endpoint, fix="vnetbench doctor"
-        ) from error
+    """Check that the agent speaks our protocol; raises BenchError, or AgentError when it does not answer."""
+    answer = agent.call("agent.hello")
     if answer.get("protocol") != PROTOCOL:
         raise BenchError(
             f"the agent speaks protocol {answer.get('protocol')}, this bench speaks {PROTOCOL}",

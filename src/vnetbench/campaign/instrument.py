@@ -1,0 +1,150 @@
+"""What a campaign measures with: trials on testbeds of the lab, raised as treatments need them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.campaign.facts import endpoint_facts
+from vnetbench.campaign.trial import Load, Measured, measure
+from vnetbench.lab import registry
+from vnetbench.lab.bed import Bed, raise_bed, start_observer
+from vnetbench.lab.description import Shape
+from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.study.model import TestbedAsked
+
+MOST_KEPT = 4
+"""More testbeds than this stand side by side only at the cost of memory that trials might want."""
+
+
+@dataclass
+class Learned:
+    """What became known on the way, to be kept once: testbeds by their shape, facts by their place."""
+
+    testbeds: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Done:
+    """One trial as measured, the testbed that it ran on, and the seconds that it cost beside its load."""
+
+    measured: Measured
+    shape: str
+    setup_s: float
+
+
+class Instrument(Protocol):
+    """What runs a trial. It lives, and must be closed."""
+
+    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+        """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so.
+
+        Raises BenchError when no testbed can be built at all.
+        """
+
+    def learned(self) -> Learned:
+        """What became known since this was asked last."""
+
+    def close(self) -> None:
+        """End and remove all that was made."""
+
+
+class LabInstrument:
+    """Trials on the lab `netns`. Testbeds are kept for the next treatment of their shape."""
+
+    def __init__(self, asked: TestbedAsked, purpose: str) -> None:
+        """`purpose` says in `vnetbench lab ls` what the testbeds are for."""
+        self._asked = asked
+        self._purpose = purpose
+        self._label = f"run-{secrets.token_hex(3)}"
+        self._raised = 0
+        self._beds: OrderedDict[Shape, Bed] = OrderedDict()
+        self._observer: AgentClient | None = None
+        self._online = frozenset(os.sched_getaffinity(0))
+        self._learned = Learned()
+        self._known: set[Shape] = set()
+
+    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+        """See Instrument."""
+        began = time.monotonic()
+        shape = self._shape(load)
+        try:
+            measured, effective = self._on_testbed(shape, load, is_given_up)
+        except AgentError as error:
+            self._discard(shape)
+            raise TrialFailed(str(error)) from error
+        except BaseException:
+            self._discard(shape)
+            raise
+        found = Measured(measured.sides, {**effective, **measured.effective}, measured.notes)
+        return Done(found, str(shape), max(0.0, time.monotonic() - began - load.duration_s))
+
+    def _on_testbed(
+        self, shape: Shape, load: Load, is_given_up: Callable[[], bool]
+    ) -> tuple[Measured, Mapping[str, Any]]:
+        while True:
+            bed = self._bed(shape)
+            try:
+                effective = bed.apply(load.factors, self._asked, self._online)
+                return measure(bed, self._watcher(), load, is_given_up), effective
+            except TreatmentRefused:
+                if not bed.was_used:
+                    raise
+                # Something may have happened to it since it was raised: only a new one's refusal counts.
+                self._discard(shape)
+
+    def learned(self) -> Learned:
+        """See Instrument."""
+        news, self._learned = self._learned, Learned()
+        return news
+
+    def close(self) -> None:
+        """See Instrument; also removes what was broken off while it was raised."""
+        while self._beds:
+            self._beds.popitem()[1].close()
+        for left in registry.entries():
+            if left.name.startswith(f"{self._label}-"):
+                registry.remove(left.name)
+        self._close_watcher()
+
+    def _shape(self, load: Load) -> Shape:
+        levels = load.factors
+        return Shape(str(levels["vswitch"]), int(levels["pairs"]), self._asked.uplink)
+
+    def _bed(self, shape: Shape) -> Bed:
+        if shape not in self._beds:
+            while len(self._beds) >= MOST_KEPT:
+                self._beds.popitem(last=False)[1].close()
+            self._raised += 1
+            bed = raise_bed(f"{self._label}-{self._raised}", shape, self._purpose)
+            self._beds[shape] = bed
+            if shape not in self._known:
+                self._learned.testbeds[str(shape)] = bed.testbed.as_facts()
+                self._learned.facts.update(endpoint_facts(bed, self._watcher()))
+                self._known.add(shape)
+        self._beds.move_to_end(shape)
+        return self._beds[shape]
+
+    def _watcher(self) -> AgentClient:
+        """The agent on the bench's own host."""
+        if self._observer is None:
+            self._observer = start_observer(self._label)
+        return self._observer
+
+    def _discard(self, shape: Shape) -> None:
+        """Close the testbed of this shape, and the observer: the next trial gets new ones."""
+        if bed := self._beds.pop(shape, None):
+            bed.close()
+        self._close_watcher()
+
+    def _close_watcher(self) -> None:
+        if self._observer is not None:
+            observer, self._observer = self._observer, None
+            observer.close()
