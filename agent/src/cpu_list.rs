@@ -41,7 +41,11 @@ impl CpuList {
         let mut cpus = BTreeSet::new();
         for (index, word) in mask.trim().rsplit(',').enumerate() {
             let bits = u32::from_str_radix(word, 16).ok()?;
-            cpus.extend((0..32).filter(|b| bits & (1 << b) != 0).map(|b| index * 32 + b));
+            cpus.extend(
+                (0..32)
+                    .filter(|b| bits & (1 << b) != 0)
+                    .map(|b| index * 32 + b),
+            );
         }
         Some(Self(cpus))
     }
@@ -91,7 +95,13 @@ impl std::fmt::Display for CpuList {
         }
         let text: Vec<String> = ranges
             .iter()
-            .map(|(a, b)| if a == b { a.to_string() } else { format!("{a}-{b}") })
+            .map(|(a, b)| {
+                if a == b {
+                    a.to_string()
+                } else {
+                    format!("{a}-{b}")
+                }
+            })
             .collect();
         out.write_str(&text.join(","))
     }
@@ -122,6 +132,9 @@ mod tests {
         assert_eq!(list.to_mask(), "00000002,0000000b");
         assert_eq!(CpuList::from_mask("00000002,0000000b\n"), Some(list));
         assert_eq!(CpuList::default().to_mask(), "00000000");
-        assert_eq!(CpuList::from_mask("f").map(|l| l.to_string()), Some("0-3".into()));
+        assert_eq!(
+            CpuList::from_mask("f").map(|l| l.to_string()),
+            Some("0-3".into())
+        );
     }
 }

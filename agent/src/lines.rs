@@ -34,7 +34,10 @@ impl<R: Read> Lines<R> {
 
     pub fn next_line(&mut self) -> io::Result<Line> {
         loop {
-            if let Some(at) = self.buffer[self.searched..].iter().position(|b| *b == b'\n') {
+            if let Some(at) = self.buffer[self.searched..]
+                .iter()
+                .position(|b| *b == b'\n')
+            {
                 let rest = self.buffer.split_off(self.searched + at + 1);
                 let mut line = std::mem::replace(&mut self.buffer, rest);
                 self.searched = 0;

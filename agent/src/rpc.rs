@@ -1,7 +1,7 @@
 //! JSON-RPC 2.0: what a request, an answer and an event look like on the wire.
 
-use serde::de::DeserializeOwned;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
@@ -25,7 +25,10 @@ pub fn parse(line: &[u8]) -> std::result::Result<Request, (Value, Error)> {
         _ => return Err((Value::Null, invalid("it is not an object"))),
     };
     let id = message.remove("id");
-    if matches!(id, Some(Value::Object(_) | Value::Array(_) | Value::Bool(_))) {
+    if matches!(
+        id,
+        Some(Value::Object(_) | Value::Array(_) | Value::Bool(_))
+    ) {
         return Err((
             Value::Null,
             invalid("\"id\" is neither text, number nor null"),

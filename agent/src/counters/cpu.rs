@@ -79,12 +79,22 @@ fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
         let mut words = line.split_ascii_whitespace();
         let name = words.next().unwrap_or("");
         if name == "intr" || name == "ctxt" {
-            let counter = if name == "intr" { "interrupts" } else { "context_switches_system" };
+            let counter = if name == "intr" {
+                "interrupts"
+            } else {
+                "context_switches_system"
+            };
             if let Some(count) = words.next().and_then(|w| w.parse().ok()) {
                 into.counters.push(counter, Amount::Count(count));
             }
         } else if let Some(cpu) = name.strip_prefix("cpu").and_then(|n| n.parse().ok()) {
-            let mut next = || words.next().and_then(|w| w.parse::<f64>().ok()).unwrap_or(0.0) / ticks_per_s;
+            let mut next = || {
+                words
+                    .next()
+                    .and_then(|w| w.parse::<f64>().ok())
+                    .unwrap_or(0.0)
+                    / ticks_per_s
+            };
             // The order of the file, which is not the order of the protocol.
             let (user_s, nice_s, system_s, idle_s) = (next(), next(), next(), next());
             let (iowait_s, irq_s, softirq_s, steal_s) = (next(), next(), next(), next());
@@ -150,7 +160,10 @@ softirq 17777 0 33
         );
         assert_eq!(reading.cpu[1].cpu, 3);
         let text = serde_json::to_string(&reading.counters).expect("serializes");
-        assert_eq!(text, r#"{"interrupts":5681915,"context_switches_system":5542414}"#);
+        assert_eq!(
+            text,
+            r#"{"interrupts":5681915,"context_switches_system":5542414}"#
+        );
     }
 
     #[test]

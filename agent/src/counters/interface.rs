@@ -33,8 +33,9 @@ impl Interface {
         let operation = || format!("read the counters of interface {name}");
         let mut file = ProcFile::open("/proc/net/dev")
             .ok_or_else(|| Error::system(operation(), io::Error::last_os_error()))?;
-        let last = row_of(file.text(), name)
-            .ok_or_else(|| Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV)))?;
+        let last = row_of(file.text(), name).ok_or_else(|| {
+            Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
+        })?;
         Ok(Self {
             name: name.into(),
             file,

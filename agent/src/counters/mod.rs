@@ -14,7 +14,7 @@ mod wrap;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 pub use cpu::{CpuTimes, mean_clock_hz};
-pub use perf::{Availability, ProcessCycles, availability};
+pub use perf::{ProcessCycles, availability};
 
 use crate::error::Result;
 

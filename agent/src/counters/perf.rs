@@ -148,7 +148,10 @@ impl ProcessCycles {
 }
 
 fn open_all(scope: Scope) -> io::Result<Vec<Event>> {
-    KINDS.iter().map(|(_, config)| Event::open(*config, scope)).collect()
+    KINDS
+        .iter()
+        .map(|(_, config)| Event::open(*config, scope))
+        .collect()
 }
 
 fn refusal(error: &io::Error) -> String {
@@ -176,8 +179,11 @@ impl Source for ProcessCyclesSource {
             self.estimate.read(cpu_nanos(), into);
             return;
         }
-        for (((name, _), event), scaled) in KINDS.iter().zip(self.events.iter()).zip(&mut self.scaled) {
-            into.counters.push(name, Amount::Count(scaled.update(event.read())));
+        for (((name, _), event), scaled) in
+            KINDS.iter().zip(self.events.iter()).zip(&mut self.scaled)
+        {
+            into.counters
+                .push(name, Amount::Count(scaled.update(event.read())));
         }
     }
 }

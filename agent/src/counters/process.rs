@@ -11,7 +11,10 @@ impl Source for Process {
         counters.push("process_cpu_user_s", Amount::Nanos(nanos(usage.ru_utime)));
         counters.push("process_cpu_system_s", Amount::Nanos(nanos(usage.ru_stime)));
         counters.push("voluntary_switches", Amount::Count(usage.ru_nvcsw as u64));
-        counters.push("involuntary_switches", Amount::Count(usage.ru_nivcsw as u64));
+        counters.push(
+            "involuntary_switches",
+            Amount::Count(usage.ru_nivcsw as u64),
+        );
     }
 }
 

@@ -33,7 +33,11 @@ fn parse(text: &str, seen: &mut Vec<[Unwrapped; COLUMNS.len()]>, into: &mut Read
         if seen.len() <= row {
             seen.push(Default::default());
         }
-        for (column, word) in line.split_ascii_whitespace().take(COLUMNS.len()).enumerate() {
+        for (column, word) in line
+            .split_ascii_whitespace()
+            .take(COLUMNS.len())
+            .enumerate()
+        {
             let count = u32::from_str_radix(word, 16).unwrap_or(0);
             totals[column] += seen[row][column].update(count);
         }

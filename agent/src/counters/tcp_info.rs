@@ -4,17 +4,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::wrap::Unwrapped;
 
-/// `TCP_CLOSE` of include/net/tcp_states.h: the connection is over.
-const CLOSED: u8 = 7;
-
 /// `struct tcp_info` up to the field that is used last. A kernel that knows fewer fields leaves the rest zero; one that
 /// knows more cuts its answer.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
-    state: u8,
-    /// ca_state, retransmits, probes, backoff, options, and two bytes of bit fields.
-    small: [u8; 7],
+    /// state, ca_state, retransmits, probes, backoff, options, and two bytes of bit fields
+    small: [u8; 8],
     rto: u32,
     ato: u32,
     snd_mss: u32,
@@ -48,7 +44,6 @@ struct RawTcpInfo {
 /// One connection at one moment. Totals count from the meter's first reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TcpReading {
-    pub closed: bool,
     pub rtt_us: u32,
     pub rttvar_us: u32,
     /// `None` before the first measurement.
@@ -81,7 +76,6 @@ impl Meter {
     pub fn read(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
         let raw = raw_tcp_info(socket).unwrap_or_default();
         TcpReading {
-            closed: raw.state == CLOSED,
             rtt_us: raw.rtt,
             rttvar_us: raw.rttvar,
             min_rtt_us: (raw.min_rtt != u32::MAX).then_some(raw.min_rtt),

@@ -1,0 +1,203 @@
+//! The agent at work: takes requests one line at a time, has each carried out, and sees that each is answered once.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::{Value, json};
+
+use crate::counters::ProcessCycles;
+use crate::error::{Error, Result};
+use crate::lines::{Line, Lines, MAX_LINE_BYTES};
+use crate::outbox::Outbox;
+use crate::path::Paths;
+use crate::rpc::{self, Request};
+use crate::trial::Trials;
+use crate::{facts, knobs, path};
+
+const PROTOCOL: u32 = 1;
+const WORKLOADS: [&str; 2] = ["tcp_stream", "observe"];
+
+/// Requests that may wait (for streams, for a path) at one time.
+const MAX_WAITING: usize = 256;
+/// How long the end is put off for answers that are still to be written.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Serves standard input and output until the input closes.
+pub fn serve() -> ExitCode {
+    // Before any other thread starts: only threads that start later are counted with this one.
+    let cycles = ProcessCycles::open();
+    allow_all_descriptors();
+    let outbox = match Outbox::to_stdout() {
+        Ok(outbox) => outbox,
+        Err(error) => {
+            eprintln!("vnetbench-agent: cannot start a thread: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let agent = Agent {
+        trials: Trials::new(Arc::clone(&outbox), cycles.clone()),
+        paths: Paths::default(),
+        waiting: Arc::default(),
+        outbox,
+        cycles,
+    };
+    let mut lines = Lines::new(std::io::stdin());
+    while let Ok(line) = lines.next_line() {
+        match line {
+            Line::Text(text) => agent.take(text.trim_ascii()),
+            Line::TooLong => {
+                let error =
+                    Error::InvalidRequest(format!("the line is over {MAX_LINE_BYTES} bytes long"));
+                agent.outbox.answer(rpc::answer(&Value::Null, Err(error)));
+            }
+            Line::End => break,
+        }
+    }
+    agent.outbox.drain(LAST_WORDS);
+    // Ends every thread, and with the sockets (which linger for nothing) every stream.
+    std::process::exit(0)
+}
+
+/// A stream is a descriptor, and the usual soft limit of 1024 is soon reached.
+fn allow_all_descriptors() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    // Where this is refused the lower limit stays, and the call that meets it says so.
+    let _ = setrlimit(Resource::Nofile, raised);
+}
+
+struct Agent {
+    outbox: Arc<Outbox>,
+    cycles: ProcessCycles,
+    trials: Arc<Trials>,
+    paths: Paths,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Agent {
+    fn take(&self, line: &[u8]) {
+        if line.is_empty() {
+            return;
+        }
+        match rpc::parse(line) {
+            Ok(request) => {
+                let reply = Reply {
+                    id: request.id.clone(),
+                    outbox: Arc::clone(&self.outbox),
+                };
+                // A fault of ours in one request must not cost the trials that run: unwinding drops the reply, which
+                // answers by itself.
+                let _ = catch_unwind(AssertUnwindSafe(|| self.carry_out(request, reply)));
+            }
+            Err((id, error)) => self.outbox.answer(rpc::answer(&id, Err(error))),
+        }
+    }
+
+    fn carry_out(&self, request: Request, reply: Reply) {
+        let Request { method, params, .. } = request;
+        match method.as_str() {
+            "agent.hello" => reply.send(Ok(hello())),
+            "agent.facts" => reply.send(Ok(facts::facts(&self.cycles))),
+            "knob.get" => reply.send(rpc::params(params).and_then(knobs::get)),
+            "knob.set" => reply.send(rpc::params(params).and_then(knobs::set)),
+            "path.listen" => reply.send(rpc::params(params).and_then(|p| self.paths.listen(p))),
+            "path.close" => reply.send(rpc::params(params).and_then(|p| self.paths.close(p))),
+            "path.probe" => match rpc::params(params) {
+                Ok(params) => self.apart(reply, || path::probe(params)),
+                Err(error) => reply.send(Err(error)),
+            },
+            "trial.prepare" => match rpc::params(params).and_then(|p| self.trials.prepare(p)) {
+                Ok((trial, None)) => self.apart(reply, move || trial.wait_until_connected()),
+                Ok((_, Some(answer))) => reply.send(Ok(answer)),
+                Err(error) => reply.send(Err(error)),
+            },
+            "trial.ready" => match rpc::params(params).and_then(|p| self.trials.find(p)) {
+                Ok(trial) => self.apart(reply, move || trial.wait_until_ready()),
+                Err(error) => reply.send(Err(error)),
+            },
+            "trial.start" => reply.send(rpc::params(params).and_then(|p| self.trials.start(p))),
+            "trial.stop" => reply.send(rpc::params(params).and_then(|p| self.trials.stop(p))),
+            _ => reply.send(Err(Error::UnknownMethod(method))),
+        }
+    }
+
+    /// Carries out what may take its time, while further requests are taken.
+    fn apart(&self, reply: Reply, work: impl FnOnce() -> Result<Value> + Send + 'static) {
+        let place = Place::take(&self.waiting);
+        if place.number > MAX_WAITING {
+            return reply.send(Err(Error::System {
+                operation: "take another request that waits".into(),
+                errno: libc::EAGAIN,
+                reason: format!("{MAX_WAITING} are waiting already"),
+            }));
+        }
+        // Where no thread can be started the closure is dropped, and with it the reply, which answers by itself.
+        let _ = std::thread::Builder::new()
+            .name("request".into())
+            .spawn(move || {
+                reply.send(work());
+                drop(place);
+            });
+    }
+}
+
+fn hello() -> Value {
+    json!({
+        "agent": "vnetbench-agent",
+        "version": env!("CARGO_PKG_VERSION"),
+        "protocol": PROTOCOL,
+        "pid": std::process::id(),
+        "workloads": WORKLOADS,
+    })
+}
+
+/// The one answer that a request gets. Dropped unused (a fault of the agent's own) it says that.
+struct Reply {
+    id: Option<Value>,
+    outbox: Arc<Outbox>,
+}
+
+impl Reply {
+    fn send(mut self, outcome: Result<Value>) {
+        if let Some(id) = self.id.take() {
+            self.outbox.answer(rpc::answer(&id, outcome));
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let fault = Error::Internal("the request was given up".into());
+            self.outbox.answer(rpc::answer(&id, Err(fault)));
+        }
+    }
+}
+
+/// One of the requests that wait.
+struct Place {
+    number: usize,
+    taken: Arc<AtomicUsize>,
+}
+
+impl Place {
+    fn take(taken: &Arc<AtomicUsize>) -> Self {
+        Self {
+            number: taken.fetch_add(1, Ordering::Relaxed) + 1,
+            taken: Arc::clone(taken),
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,241 @@
+//! Network interfaces of this namespace, asked and set through ioctl (netdevice(7), include/uapi/linux/ethtool.h).
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+/// `struct ethtool_channels`: how many queues of each kind there are and could be.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Channels {
+    command: u32,
+    max_rx: u32,
+    max_tx: u32,
+    max_other: u32,
+    max_combined: u32,
+    rx: u32,
+    tx: u32,
+    other: u32,
+    combined: u32,
+}
+
+impl Channels {
+    /// `None` where there are not as many for receiving as for transmitting.
+    pub fn queues(&self) -> Option<u32> {
+        let (rx, tx) = (self.rx + self.combined, self.tx + self.combined);
+        (rx == tx).then_some(rx)
+    }
+
+    /// So many of both. Drivers have either combined queues (virtio, most hardware) or separate ones (veth).
+    pub fn of(mut self, queues: u32) -> Self {
+        if self.max_combined > 0 {
+            (self.combined, self.rx, self.tx) = (queues, 0, 0);
+        } else {
+            (self.rx, self.tx) = (queues, queues);
+        }
+        self
+    }
+}
+
+/// `struct ethtool_value`: one number, read or set.
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// `struct ethtool_drvinfo` (ETHTOOL_GDRVINFO); only the driver's name is used.
+#[repr(C)]
+struct DriverInfo {
+    command: u32,
+    driver: [u8; 32],
+    rest: [u8; 160],
+}
+
+const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+const ETHTOOL_SCHANNELS: u32 = 0x3d;
+
+pub struct Interface {
+    pub name: String,
+    socket: OwnedFd,
+}
+
+impl Interface {
+    /// Any name that fits; whether it exists shows at the first question.
+    pub fn named(name: &str) -> io::Result<Self> {
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['\0', '/']) {
+            return Err(io::Error::from_raw_os_error(libc::ENODEV));
+        }
+        let socket = socket_with(
+            AddressFamily::INET,
+            SocketType::DGRAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Ok(Self {
+            name: name.into(),
+            socket,
+        })
+    }
+
+    pub fn mtu(&self) -> io::Result<u32> {
+        let request = self.ioctl(libc::SIOCGIFMTU, self.request())?;
+        // SAFETY: SIOCGIFMTU has just filled this member; any bits are a valid integer.
+        Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
+    }
+
+    pub fn set_mtu(&self, mtu: u32) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_mtu =
+            i32::try_from(mtu).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+        self.ioctl(libc::SIOCSIFMTU, request).map(drop)
+    }
+
+    /// The hardware address, `02:00:00:00:00:01`.
+    pub fn mac(&self) -> io::Result<String> {
+        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
+        // SAFETY: SIOCGIFHWADDR has just filled this member; any bits are a valid address.
+        let bytes = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        let hex: Vec<String> = bytes[..6]
+            .iter()
+            .map(|b| format!("{:02x}", *b as u8))
+            .collect();
+        Ok(hex.join(":"))
+    }
+
+    /// Where sysfs shows this interface; ENODEV where it is missing, EOPNOTSUPP where /sys is absent or is that of another
+    /// network namespace, which may have an interface of the same name.
+    pub fn sysfs(&self) -> io::Result<PathBuf> {
+        let mac = self.mac()?;
+        let folder = PathBuf::from("/sys/class/net").join(&self.name);
+        let shown = std::fs::read_to_string(folder.join("address")).unwrap_or_default();
+        if shown.trim() != mac {
+            return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+        }
+        Ok(folder)
+    }
+
+    pub fn driver(&self) -> io::Result<String> {
+        let mut info = DriverInfo {
+            command: ETHTOOL_GDRVINFO,
+            driver: [0; 32],
+            rest: [0; 160],
+        };
+        self.ethtool(&mut info)?;
+        let name = CStr::from_bytes_until_nul(&info.driver).unwrap_or_default();
+        Ok(name.to_string_lossy().into_owned())
+    }
+
+    /// One of ethtool's on-or-off questions (ETHTOOL_GTSO and the like).
+    pub fn switch(&self, command: u32) -> io::Result<bool> {
+        let mut value = EthtoolValue { command, data: 0 };
+        self.ethtool(&mut value)?;
+        Ok(value.data != 0)
+    }
+
+    pub fn set_switch(&self, command: u32, on: bool) -> io::Result<()> {
+        let data = u32::from(on);
+        self.ethtool(&mut EthtoolValue { command, data })
+    }
+
+    pub fn channels(&self) -> io::Result<Channels> {
+        let mut channels = Channels {
+            command: ETHTOOL_GCHANNELS,
+            ..Default::default()
+        };
+        self.ethtool(&mut channels)?;
+        Ok(channels)
+    }
+
+    pub fn set_channels(&self, mut channels: Channels) -> io::Result<()> {
+        channels.command = ETHTOOL_SCHANNELS;
+        self.ethtool(&mut channels)
+    }
+
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request
+    }
+
+    /// `T` must be the structure of the command that its first member names.
+    fn ethtool<T>(&self, argument: &mut T) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = (argument as *mut T).cast();
+        self.ioctl(libc::SIOCETHTOOL, request).map(drop)
+    }
+
+    fn ioctl(&self, number: libc::Ioctl, mut request: libc::ifreq) -> io::Result<libc::ifreq> {
+        // SAFETY: `request` is a valid `ifreq` through the call; where it points to ethtool's structure, that is one of
+        // this file's, as large as the kernel's of that command, borrowed mutably by the caller.
+        let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &raw mut request) };
+        if status < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(request)
+    }
+}
+
+/// The names of all interfaces of this namespace.
+pub fn names() -> Vec<String> {
+    let Ok(text) = std::fs::read_to_string("/proc/net/dev") else {
+        return Vec::new();
+    };
+    text.lines()
+        .skip(2)
+        .filter_map(|line| Some(line.rsplit_once(':')?.0.trim().to_owned()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_structures_are_as_large_as_the_kernels() {
+        assert_eq!(size_of::<Channels>(), 36);
+        assert_eq!(size_of::<EthtoolValue>(), 8);
+        assert_eq!(size_of::<DriverInfo>(), 196);
+    }
+
+    #[test]
+    fn queues_are_counted_whichever_way_the_driver_has_them() {
+        let combined = Channels {
+            max_combined: 8,
+            combined: 4,
+            ..Default::default()
+        };
+        let separate = Channels {
+            rx: 2,
+            tx: 2,
+            ..Default::default()
+        };
+        assert_eq!(combined.queues(), Some(4));
+        assert_eq!((combined.of(2).queues(), combined.of(2).rx), (Some(2), 0));
+        assert_eq!(separate.queues(), Some(2));
+        assert_eq!(
+            (separate.of(3).queues(), separate.of(3).combined),
+            (Some(3), 0)
+        );
+        assert_eq!(Channels { rx: 1, ..separate }.queues(), None);
+    }
+
+    #[test]
+    fn the_loopback_is_there_and_others_are_not() {
+        assert!(names().contains(&"lo".to_owned()));
+        assert!(Interface::named("lo").and_then(|lo| lo.mtu()).expect("lo") > 0);
+        let absent = Interface::named("vnb-absent").and_then(|i| i.mtu());
+        assert_eq!(
+            absent.map_err(|e| e.raw_os_error()),
+            Err(Some(libc::ENODEV))
+        );
+        assert!(Interface::named("a-name-that-is-too-long").is_err());
+    }
+}

@@ -1,0 +1,247 @@
+//! Knobs of this endpoint: what can be set and read back. This file knows their names and the kinds of their values.
+
+mod cpus;
+mod receive_steering;
+
+use std::io;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::cpu_list::CpuList;
+use crate::error::{Error, Result};
+use crate::interface::Interface;
+
+/// Knobs that one `knob.get` may name.
+const MAX_KNOBS: usize = 64;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Get {
+    interface: Option<String>,
+    knobs: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    interface: Option<String>,
+    knob: String,
+    value: Value,
+}
+
+enum Knob {
+    Mtu,
+    /// On or off: the commands of ethtool that read and set it (include/uapi/linux/ethtool.h).
+    Switch {
+        get: u32,
+        set: u32,
+    },
+    Queues,
+    RpsCpus,
+    Cpus,
+}
+
+impl Knob {
+    fn named(name: &str) -> Result<Self> {
+        Ok(match name {
+            "mtu" => Self::Mtu,
+            "rx_checksum" => Self::Switch {
+                get: 0x14,
+                set: 0x15,
+            },
+            "tx_checksum" => Self::Switch {
+                get: 0x16,
+                set: 0x17,
+            },
+            "tso" => Self::Switch {
+                get: 0x1e,
+                set: 0x1f,
+            },
+            "gso" => Self::Switch {
+                get: 0x23,
+                set: 0x24,
+            },
+            "gro" => Self::Switch {
+                get: 0x2b,
+                set: 0x2c,
+            },
+            "queues" => Self::Queues,
+            "rps_cpus" => Self::RpsCpus,
+            "cpus" => Self::Cpus,
+            _ => return Err(Error::BadParameter(format!("there is no knob \"{name}\""))),
+        })
+    }
+
+    /// Null where the interface has no such knob, or no one value for it.
+    fn read(&self, interface: Option<&str>) -> io::Result<Value> {
+        let of = || Interface::named(interface.unwrap_or_default());
+        let value = match self {
+            Self::Mtu => of()?.mtu().map(Value::from),
+            Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
+            Self::Queues => of()?.channels().map(|channels| json!(channels.queues())),
+            Self::RpsCpus => {
+                receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
+            }
+            Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
+        };
+        match value {
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Value::Null),
+            read => read,
+        }
+    }
+
+    fn write(&self, interface: Option<&str>, value: &Value) -> Result<io::Result<()>> {
+        let of = || Interface::named(interface.unwrap_or_default());
+        Ok(match self {
+            Self::Mtu => {
+                let mtu = count(value)?;
+                of().and_then(|interface| interface.set_mtu(mtu))
+            }
+            Self::Switch { set, .. } => {
+                let on = value
+                    .as_bool()
+                    .ok_or_else(|| wrong(value, "true or false"))?;
+                of().and_then(|interface| interface.set_switch(*set, on))
+            }
+            Self::Queues => {
+                let queues = count(value)?;
+                of().and_then(|interface| interface.set_channels(interface.channels()?.of(queues)))
+            }
+            Self::RpsCpus => {
+                let list = cpu_list(value)?;
+                of().and_then(|interface| receive_steering::set(&interface, &list))
+            }
+            Self::Cpus => {
+                let list = cpu_list(value)?;
+                if list.is_empty() {
+                    return Err(wrong(value, "a list of at least one CPU"));
+                }
+                cpus::set(&list)
+            }
+        })
+    }
+}
+
+pub fn get(asked: Get) -> Result<Value> {
+    if asked.knobs.len() > MAX_KNOBS {
+        return Err(Error::BadParameter(format!(
+            "more than {MAX_KNOBS} knobs in one request"
+        )));
+    }
+    let mut values = Map::new();
+    for name in asked.knobs {
+        let knob = find(&name, asked.interface.as_deref())?;
+        let value = knob
+            .read(asked.interface.as_deref())
+            .map_err(|error| refusal(&name, &asked.interface, "read", &error))?;
+        values.insert(name, value);
+    }
+    Ok(json!({ "values": values }))
+}
+
+pub fn set(asked: Set) -> Result<Value> {
+    let interface = asked.interface.as_deref();
+    let knob = find(&asked.knob, interface)?;
+    knob.write(interface, &asked.value)?
+        .map_err(|error| refusal(&asked.knob, &asked.interface, "set", &error))?;
+    let found = knob
+        .read(interface)
+        .map_err(|error| refusal(&asked.knob, &asked.interface, "read back", &error))?;
+    Ok(json!({"knob": asked.knob, "asked": asked.value, "found": found}))
+}
+
+fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
+    let knob = Knob::named(name)?;
+    match (&knob, interface) {
+        (Knob::Cpus, Some(_)) => Err(Error::BadParameter(
+            "the knob cpus is the agent's, not an interface's".into(),
+        )),
+        (Knob::Cpus, None) | (_, Some(_)) => Ok(knob),
+        (_, None) => Err(Error::BadParameter(format!(
+            "the knob {name} is an interface's, and none is named"
+        ))),
+    }
+}
+
+fn refusal(knob: &str, interface: &Option<String>, verb: &str, error: &io::Error) -> Error {
+    let reason = match error.raw_os_error() {
+        Some(libc::ENODEV) => "there is no such interface".into(),
+        Some(libc::EOPNOTSUPP) => "the driver does not let it be changed".into(),
+        Some(libc::EPERM | libc::EACCES) => "not permitted; run as root".into(),
+        _ => error.to_string(),
+    };
+    Error::Knob {
+        knob: knob.into(),
+        interface: interface.clone(),
+        reason: format!("cannot be {verb}: {reason}"),
+    }
+}
+
+fn wrong(value: &Value, wanted: &str) -> Error {
+    Error::BadParameter(format!("the value is {value}, and should be {wanted}"))
+}
+
+fn count(value: &Value) -> Result<u32> {
+    value
+        .as_u64()
+        .and_then(|n| u32::try_from(n).ok())
+        .filter(|n| *n > 0)
+        .ok_or_else(|| wrong(value, "a whole number above 0"))
+}
+
+fn cpu_list(value: &Value) -> Result<CpuList> {
+    CpuList::parse(
+        value
+            .as_str()
+            .ok_or_else(|| wrong(value, "a CPU list as text"))?,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(json: Value) -> Get {
+        serde_json::from_value(json).expect("parameters")
+    }
+
+    #[test]
+    fn a_knob_of_the_loopback_is_read_and_one_that_it_lacks_is_null() {
+        let answer = get(of(
+            json!({"interface": "lo", "knobs": ["mtu", "tso", "queues"]}),
+        ));
+        let values = &answer.expect("lo is there")["values"];
+        assert!(values["mtu"].as_u64() > Some(0));
+        assert!(values["tso"].is_boolean());
+        assert!(values["queues"].is_null());
+    }
+
+    #[test]
+    fn what_is_no_knob_no_interface_or_no_value_is_said() {
+        let code = |error: Error| error.code();
+        let get_code = |json| get(of(json)).map_err(code);
+        assert_eq!(
+            get_code(json!({"interface": "lo", "knobs": ["x"]})),
+            Err(-32602)
+        );
+        assert_eq!(
+            get_code(json!({"interface": null, "knobs": ["mtu"]})),
+            Err(-32602)
+        );
+        assert_eq!(
+            get_code(json!({"interface": "none0", "knobs": ["mtu"]})),
+            Err(-32003)
+        );
+        let set_code = |json| set(serde_json::from_value(json).expect("parameters")).map_err(code);
+        let on_lo = |knob: &str, value| json!({"interface": "lo", "knob": knob, "value": value});
+        assert_eq!(set_code(on_lo("mtu", json!("9000"))), Err(-32602));
+        assert_eq!(set_code(on_lo("mtu", json!(-1))), Err(-32602));
+        assert_eq!(set_code(on_lo("tso", json!(1))), Err(-32602));
+        assert_eq!(set_code(on_lo("rps_cpus", json!("x"))), Err(-32602));
+        assert_eq!(
+            set_code(json!({"interface": null, "knob": "cpus", "value": ""})),
+            Err(-32602)
+        );
+    }
+}

@@ -1,0 +1,43 @@
+//! The knob `rps_cpus`: which CPUs process what an interface receives (Documentation/networking/scaling.rst, RPS).
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::cpu_list::CpuList;
+use crate::interface::Interface;
+
+/// `None` where the receive queues differ; EOPNOTSUPP where the kernel lacks RPS.
+pub fn read(interface: &Interface) -> io::Result<Option<CpuList>> {
+    let mut lists = Vec::new();
+    for file in files(interface)? {
+        let mask = std::fs::read_to_string(&file)?;
+        let list = CpuList::from_mask(&mask)
+            .ok_or_else(|| io::Error::other(format!("{} holds no mask", file.display())))?;
+        lists.push(list);
+    }
+    let alike = lists.windows(2).all(|pair| pair[0] == pair[1]);
+    Ok(if alike { lists.pop() } else { None })
+}
+
+pub fn set(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
+    let mask = cpus.to_mask();
+    for file in files(interface)? {
+        std::fs::write(file, &mask)?;
+    }
+    Ok(())
+}
+
+/// One file a receive queue.
+fn files(interface: &Interface) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(interface.sysfs()?.join("queues"))? {
+        let file = entry?.path().join("rps_cpus");
+        if file.exists() {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
+    }
+    Ok(files)
+}

@@ -1,0 +1,56 @@
+//! vnetbench-agent: the instrument of vnetbench, on one endpoint. Its arguments.
+
+mod agent;
+mod counters;
+mod cpu_list;
+mod error;
+mod facts;
+mod interface;
+mod knobs;
+mod lines;
+mod outbox;
+mod path;
+mod rpc;
+mod traffic;
+mod trial;
+mod waiting;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+Usage: vnetbench-agent stdio
+
+The instrument of vnetbench: drives and counts traffic on this endpoint. It is started and spoken to by vnetbench, in
+JSON-RPC 2.0, one message a line (docs/protocol.md).
+
+  stdio        take requests from standard input, answer on standard output, end when the input closes
+  --version    print the version
+  --help       print this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|argument| argument.to_string_lossy().into_owned())
+        .collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words[..] {
+        ["stdio"] => agent::serve(),
+        ["--version" | "-V"] => {
+            println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
+            ExitCode::SUCCESS
+        }
+        ["--help" | "-h"] => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [] => usage_error("what should it do?"),
+        ["stdio", ..] => usage_error("stdio takes no further argument"),
+        [first, ..] => usage_error(&format!("there is no \"{first}\"")),
+    }
+}
+
+fn usage_error(what: &str) -> ExitCode {
+    eprint!("vnetbench-agent: {what}\n\n{USAGE}");
+    ExitCode::from(2)
+}

@@ -1,0 +1,113 @@
+//! The far side of a probe: answers each datagram with one as long and with a short one, until it is closed.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::PollFlags;
+use rustix::net::{RecvFlags, SendFlags, recvfrom, sendto};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use socket2::Socket;
+
+use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
+use super::{MAX_PACKET_BYTES, unfragmented};
+use crate::error::{Error, Result};
+use crate::waiting::{Bell, Waited, wait};
+
+/// Paths that may be answered for at one time.
+const MAX_PATHS: usize = 256;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listen {
+    address: IpAddr,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Close {
+    path: String,
+}
+
+#[derive(Default)]
+struct Open {
+    made: u64,
+    bells: HashMap<String, Arc<Bell>>,
+}
+
+/// The paths that are answered for now.
+#[derive(Default)]
+pub struct Paths(Mutex<Open>);
+
+impl Paths {
+    pub fn listen(&self, asked: Listen) -> Result<Value> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.bells.len() >= MAX_PATHS {
+            return Err(Error::BadParameter(format!(
+                "{MAX_PATHS} paths are open already; close some"
+            )));
+        }
+        let socket = unfragmented(asked.address)?;
+        let start = || {
+            let address = socket
+                .local_addr()?
+                .as_socket()
+                .ok_or(io::ErrorKind::Other)?;
+            let bell = Arc::new(Bell::new()?);
+            let heard = Arc::clone(&bell);
+            std::thread::Builder::new()
+                .name("path".into())
+                .spawn(move || answer_until_rung(&socket, &heard))?;
+            Ok((address.port(), bell))
+        };
+        let (port, bell) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
+        open.made += 1;
+        let name = format!("p{}", open.made);
+        open.bells.insert(name.clone(), bell);
+        Ok(json!({"path": name, "port": port}))
+    }
+
+    pub fn close(&self, asked: Close) -> Result<Value> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match open.bells.remove(&asked.path) {
+            Some(bell) => {
+                bell.ring();
+                Ok(json!({"path": asked.path}))
+            }
+            None => Err(Error::BadParameter(format!(
+                "there is no path \"{}\"",
+                asked.path
+            ))),
+        }
+    }
+}
+
+fn answer_until_rung(socket: &Socket, bell: &Bell) {
+    let mut buffer = vec![0; MAX_PACKET_BYTES];
+    let mut ready = Vec::new();
+    while let Ok(Waited::Ready) = wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, bell, None) {
+        // An error here is the network's answer to something sent before; the next probe may fare better.
+        let _ = answer_one(socket, &mut buffer);
+    }
+}
+
+fn answer_one(socket: &Socket, buffer: &mut [u8]) -> rustix::io::Result<()> {
+    let (length, _, from) = recvfrom(socket, &mut *buffer, RecvFlags::empty())?;
+    let (Some((PROBE, token)), Some(from)) = (wire::read(&buffer[..length]), from) else {
+        return Ok(());
+    };
+    let token = *token;
+    wire::write(buffer, LONG_ANSWER, &token);
+    let met = match sendto(socket, &buffer[..length], SendFlags::empty(), &from) {
+        Ok(_) => 0,
+        Err(error) => error.raw_os_error(),
+    };
+    let mut short = [0; SHORT_ANSWER_BYTES];
+    wire::write(&mut short, SHORT_ANSWER, &token);
+    short[wire::HEADER_BYTES..].copy_from_slice(&met.to_be_bytes());
+    sendto(socket, &short, SendFlags::empty(), &from)?;
+    Ok(())
+}

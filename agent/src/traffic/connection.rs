@@ -1,0 +1,290 @@
+//! From addresses to connected streams: both sides of connecting, and the 32 bytes that tell our streams from others.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::net::RecvFlags;
+use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
+use serde::Serialize;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::Stream;
+use crate::error::{Error, Result};
+use crate::waiting::{Bell, Waited, wait};
+
+/// What opens a connection: `VNB1`, the stream's id, the trial's secret, 8 zero bytes.
+const PREAMBLE_BYTES: usize = 32;
+pub type Secret = [u8; 16];
+
+/// How long a connection may take to say whose it is.
+const PREAMBLE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections that have not said it yet; beyond this the oldest gives way.
+const MAX_UNKNOWN: usize = 256;
+
+/// What is asked of every socket; `None` leaves the kernel its choice.
+#[derive(Debug, Default)]
+pub struct Options {
+    pub buffer_bytes: Option<usize>,
+    pub congestion_control: Option<String>,
+}
+
+/// What a stream's socket really has.
+#[derive(Debug, Clone, Serialize)]
+pub struct Found {
+    id: u32,
+    mss: Option<u32>,
+    congestion_control: Option<String>,
+    send_buffer_bytes: Option<usize>,
+    receive_buffer_bytes: Option<usize>,
+}
+
+pub fn found(stream: &Stream) -> Found {
+    let socket = &stream.socket;
+    Found {
+        id: stream.id,
+        mss: socket.tcp_mss().ok(),
+        congestion_control: tcp_congestion(socket).ok(),
+        send_buffer_bytes: socket.send_buffer_size().ok(),
+        receive_buffer_bytes: socket.recv_buffer_size().ok(),
+    }
+}
+
+fn open(address: IpAddr, options: &Options) -> Result<Socket> {
+    let opened = || {
+        let socket = Socket::new(
+            Domain::for_address(SocketAddr::new(address, 0)),
+            Type::STREAM,
+            None,
+        )?;
+        socket.set_nonblocking(true)?;
+        abort_on_close(&socket)?;
+        Ok(socket)
+    };
+    let socket = opened().map_err(|error: io::Error| Error::system("open a TCP socket", error))?;
+    if let Some(bytes) = options.buffer_bytes {
+        // Before the connection is made: TCP settles its window scale then.
+        socket
+            .set_send_buffer_size(bytes)
+            .and_then(|()| socket.set_recv_buffer_size(bytes))
+            .map_err(|error| {
+                Error::system(format!("set socket buffers of {bytes} bytes"), error)
+            })?;
+    }
+    if let Some(name) = &options.congestion_control {
+        set_tcp_congestion(&socket, name)
+            .map_err(|error| Error::system(format!("set the congestion control {name}"), error))?;
+    }
+    Ok(socket)
+}
+
+/// Until a stream has drained, closing it means that its connection is torn down at both ends: whatever ends the agent,
+/// nothing goes on being sent.
+fn abort_on_close(socket: &Socket) -> io::Result<()> {
+    socket.set_linger(Some(Duration::ZERO))
+}
+
+/// A socket that takes the connections of so many streams, with the options that they inherit.
+pub fn listen(address: SocketAddr, streams: usize, options: &Options) -> Result<(Socket, u16)> {
+    let socket = open(address.ip(), options)?;
+    let listening = || {
+        socket.set_reuse_address(true)?;
+        socket.bind(&SockAddr::from(address))?;
+        socket.listen(i32::try_from(streams + MAX_UNKNOWN).unwrap_or(i32::MAX))?;
+        let bound = socket
+            .local_addr()?
+            .as_socket()
+            .ok_or(io::ErrorKind::Other)?;
+        Ok(bound.port())
+    };
+    let port = listening()
+        .map_err(|error: io::Error| Error::system(format!("listen on {address}"), error))?;
+    Ok((socket, port))
+}
+
+/// A connection that has not said yet whose it is.
+struct Unknown {
+    socket: Socket,
+    said: Vec<u8>,
+    until: Instant,
+}
+
+enum Said {
+    NotYet,
+    Stream(u32),
+    Foreign,
+}
+
+impl Unknown {
+    fn hear(&mut self, secret: &Secret) -> Said {
+        let mut bytes = [0; PREAMBLE_BYTES];
+        let wanted = PREAMBLE_BYTES - self.said.len();
+        match rustix::net::recv(&self.socket, &mut bytes[..wanted], RecvFlags::empty()) {
+            Ok((count @ 1.., _)) => self.said.extend_from_slice(&bytes[..count]),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Said::NotYet,
+            Ok(_) | Err(_) => return Said::Foreign,
+        }
+        if self.said.len() < PREAMBLE_BYTES {
+            return Said::NotYet;
+        }
+        let id = u32::from_be_bytes([self.said[4], self.said[5], self.said[6], self.said[7]]);
+        if self.said == preamble(id, secret) {
+            Said::Stream(id)
+        } else {
+            Said::Foreign
+        }
+    }
+}
+
+fn preamble(id: u32, secret: &Secret) -> [u8; PREAMBLE_BYTES] {
+    let mut bytes = [0; PREAMBLE_BYTES];
+    bytes[..4].copy_from_slice(b"VNB1");
+    bytes[4..8].copy_from_slice(&id.to_be_bytes());
+    bytes[8..24].copy_from_slice(secret);
+    bytes
+}
+
+/// Takes connections until all streams are there; `None` when the bell was rung before. Adds to `foreign` what it had to
+/// turn away.
+pub fn accept_all(
+    listener: &Socket,
+    ids: &[u32],
+    secret: &Secret,
+    bell: &Bell,
+    foreign: &mut u64,
+) -> Result<Option<HashMap<u32, Socket>>> {
+    let failed = |error: io::Error| Error::system("take a connection", error);
+    let mut connected: HashMap<u32, Socket> = HashMap::with_capacity(ids.len());
+    let mut unknown: VecDeque<Unknown> = VecDeque::new();
+    let mut ready = Vec::new();
+    while connected.len() < ids.len() {
+        let polled: Vec<_> = std::iter::once(listener.as_fd())
+            .chain(unknown.iter().map(|connection| connection.socket.as_fd()))
+            .map(|socket| (socket, PollFlags::IN))
+            .collect();
+        // The oldest comes first, and its time is up first.
+        let until = unknown.front().map(|connection| connection.until);
+        let waited = wait(&polled, &mut ready, bell, until).map_err(failed)?;
+        match waited {
+            Waited::Rung => return Ok(None),
+            Waited::TimedOut => ready.clear(),
+            Waited::Ready => {}
+        }
+        let now = Instant::now();
+        let mut still_unknown = VecDeque::with_capacity(unknown.len());
+        for (index, mut connection) in unknown.drain(..).enumerate() {
+            let speaks = ready.get(index + 1).copied().unwrap_or(false);
+            match if speaks {
+                connection.hear(secret)
+            } else {
+                Said::NotYet
+            } {
+                Said::Stream(id) if ids.contains(&id) && !connected.contains_key(&id) => {
+                    connected.insert(id, connection.socket);
+                }
+                Said::NotYet if now < connection.until => still_unknown.push_back(connection),
+                _ => *foreign += 1,
+            }
+        }
+        unknown = still_unknown;
+        if ready.first() == Some(&true) {
+            if let Some(socket) = accept(listener).map_err(failed)? {
+                unknown.push_back(Unknown {
+                    socket,
+                    said: Vec::with_capacity(PREAMBLE_BYTES),
+                    until: now + PREAMBLE_TIMEOUT,
+                });
+            }
+            if unknown.len() > MAX_UNKNOWN {
+                unknown.pop_front();
+                *foreign += 1;
+            }
+        }
+    }
+    *foreign += unknown.len() as u64;
+    Ok(Some(connected))
+}
+
+/// `None` where the connection was gone again before it was taken (accept(2), "Error handling").
+fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
+    match listener.accept() {
+        Ok((socket, _)) => {
+            socket.set_nonblocking(true)?;
+            abort_on_close(&socket)?;
+            Ok(Some(socket))
+        }
+        Err(error) => match error.raw_os_error() {
+            Some(
+                libc::EAGAIN
+                | libc::EINTR
+                | libc::ECONNABORTED
+                | libc::ENETDOWN
+                | libc::EPROTO
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH,
+            ) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// Connects all streams at once; `None` when the bell was rung before they were.
+pub fn connect_all(
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    ids: &[u32],
+    secret: &Secret,
+    options: &Options,
+    bell: &Bell,
+    timeout: Duration,
+) -> Result<Option<HashMap<u32, Socket>>> {
+    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
+    let until = Instant::now() + timeout;
+    let mut begun = Vec::with_capacity(ids.len());
+    for id in ids {
+        let socket = open(to.ip(), options)?;
+        if let Some(from) = from {
+            socket
+                .bind(&SockAddr::from(SocketAddr::new(from, 0)))
+                .map_err(|error| Error::system(format!("send from {from}"), error))?;
+        }
+        match socket.connect(&SockAddr::from(to)) {
+            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
+                return Err(failed(error));
+            }
+            _ => begun.push((*id, socket)),
+        }
+    }
+    let mut connected = HashMap::with_capacity(ids.len());
+    let mut ready = Vec::new();
+    for (id, socket) in begun {
+        match wait(
+            &[(socket.as_fd(), PollFlags::OUT)],
+            &mut ready,
+            bell,
+            Some(until),
+        )
+        .map_err(failed)?
+        {
+            Waited::Rung => return Ok(None),
+            Waited::TimedOut => {
+                return Err(Error::TimedOut {
+                    operation: format!("connecting to {to}"),
+                    after_s: timeout.as_secs_f64(),
+                });
+            }
+            Waited::Ready => {}
+        }
+        if let Some(error) = socket.take_error().map_err(failed)? {
+            return Err(failed(error));
+        }
+        // A new connection's buffer is empty, and holds at least this much.
+        socket.send(&preamble(id, secret)).map_err(failed)?;
+        connected.insert(id, socket);
+    }
+    Ok(Some(connected))
+}

@@ -1,0 +1,312 @@
+//! What `trial.prepare` asks for: read, checked against the limits, and made into a plan.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::cpu_list::CpuList;
+use crate::error::{Error, Result};
+use crate::traffic::Role;
+use crate::traffic::connection::{Options, Secret};
+use crate::traffic::tcp_stream::{Drive, Receive};
+
+const MAX_TRIAL_NAME_BYTES: usize = 128;
+const MAX_STREAMS: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
+const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
+const MAX_TIMEOUT_S: f64 = 600.0;
+const MIN_INTERVAL_S: f64 = 0.001;
+const MAX_INTERVAL_S: f64 = 3600.0;
+const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prepare {
+    trial: String,
+    workload: Workload,
+    secret: Option<String>,
+    listen: Option<Listen>,
+    connect: Option<Connect>,
+    #[serde(default)]
+    streams: Vec<StreamAsked>,
+    #[serde(default = "default_message_bytes")]
+    message_bytes: usize,
+    socket_buffer_bytes: Option<usize>,
+    congestion_control: Option<String>,
+    #[serde(default = "default_receive")]
+    receive: Receive,
+    #[serde(default)]
+    threads: usize,
+    thread_cpus: Option<Vec<String>>,
+    interface: Option<String>,
+    #[serde(default = "default_interval_s")]
+    interval_s: f64,
+    #[serde(default = "default_timeout_s")]
+    timeout_s: f64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Workload {
+    TcpStream,
+    Observe,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listen {
+    address: IpAddr,
+    #[serde(default)]
+    port: u16,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Connect {
+    address: IpAddr,
+    port: u16,
+    from: Option<IpAddr>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StreamAsked {
+    id: u32,
+    role: Role,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    pub trial: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    pub trial: String,
+    duration_s: f64,
+}
+
+impl Start {
+    pub fn duration(&self) -> Result<Duration> {
+        seconds("duration_s", self.duration_s, 0.0, MAX_DURATION_S)
+    }
+}
+
+fn default_message_bytes() -> usize {
+    1 << 20
+}
+
+fn default_receive() -> Receive {
+    Receive::Discard
+}
+
+fn default_interval_s() -> f64 {
+    0.1
+}
+
+fn default_timeout_s() -> f64 {
+    10.0
+}
+
+/// One side of a trial, as it will be carried out.
+#[derive(Debug)]
+pub struct Plan {
+    pub trial: String,
+    pub interface: Option<String>,
+    pub interval: Duration,
+    pub timeout: Duration,
+    /// `None` for `observe`.
+    pub load: Option<Load>,
+}
+
+#[derive(Debug)]
+pub struct Load {
+    pub place: Place,
+    pub secret: Secret,
+    pub roles: Vec<(u32, Role)>,
+    pub options: Options,
+    pub drive: Drive,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Place {
+    Listens(SocketAddr),
+    Connects {
+        to: SocketAddr,
+        from: Option<IpAddr>,
+    },
+}
+
+impl Prepare {
+    pub fn plan(self) -> Result<Plan> {
+        if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
+            return bad(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
+        }
+        Ok(Plan {
+            interval: seconds(
+                "interval_s",
+                self.interval_s,
+                MIN_INTERVAL_S,
+                MAX_INTERVAL_S,
+            )?,
+            timeout: seconds("timeout_s", self.timeout_s, 0.0, MAX_TIMEOUT_S)?,
+            load: match self.workload {
+                Workload::TcpStream => Some(self.load()?),
+                Workload::Observe => {
+                    self.check_observe()?;
+                    None
+                }
+            },
+            trial: self.trial,
+            interface: self.interface,
+        })
+    }
+
+    fn check_observe(&self) -> Result<()> {
+        if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
+            return Ok(());
+        }
+        bad("the workload observe takes no streams, and neither listens nor connects".into())
+    }
+
+    fn load(&self) -> Result<Load> {
+        let place = match (self.listen, self.connect) {
+            (Some(at), None) => Place::Listens(SocketAddr::new(at.address, at.port)),
+            (None, Some(to)) => Place::Connects {
+                to: SocketAddr::new(to.address, to.port),
+                from: to.from,
+            },
+            _ => return bad("exactly one of listen and connect must be there".into()),
+        };
+        let secret = self
+            .secret
+            .as_deref()
+            .and_then(parse_secret)
+            .ok_or_else(|| Error::BadParameter("secret must be 32 hexadecimal digits".into()))?;
+        let ids: HashSet<u32> = self.streams.iter().map(|stream| stream.id).collect();
+        if !(1..=MAX_STREAMS).contains(&self.streams.len()) || ids.len() != self.streams.len() {
+            return bad(format!(
+                "streams must be 1 to {MAX_STREAMS}, each with an id of its own"
+            ));
+        }
+        within("message_bytes", self.message_bytes, MAX_MESSAGE_BYTES)?;
+        if let Some(bytes) = self.socket_buffer_bytes {
+            within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
+        }
+        Ok(Load {
+            place,
+            secret,
+            roles: self
+                .streams
+                .iter()
+                .map(|stream| (stream.id, stream.role))
+                .collect(),
+            options: Options {
+                buffer_bytes: self.socket_buffer_bytes,
+                congestion_control: self.congestion_control.clone(),
+            },
+            drive: Drive {
+                message_bytes: self.message_bytes,
+                receive: self.receive,
+                threads: match self.threads {
+                    0 => self.streams.len(),
+                    some => some,
+                },
+                thread_cpus: self.thread_cpus()?,
+            },
+        })
+    }
+
+    fn thread_cpus(&self) -> Result<Vec<CpuList>> {
+        let texts = self.thread_cpus.as_deref().unwrap_or_default();
+        let lists: Vec<CpuList> = texts
+            .iter()
+            .map(|text| CpuList::parse(text))
+            .collect::<Result<_>>()?;
+        if lists.iter().any(CpuList::is_empty) {
+            return bad("thread_cpus must name at least one CPU for each thread".into());
+        }
+        Ok(lists)
+    }
+}
+
+fn bad<T>(what: String) -> Result<T> {
+    Err(Error::BadParameter(what))
+}
+
+fn within(name: &str, value: usize, most: usize) -> Result<()> {
+    if (1..=most).contains(&value) {
+        return Ok(());
+    }
+    bad(format!("{name} must lie within 1 and {most}"))
+}
+
+fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
+    if (least..=most).contains(&value) {
+        return Ok(Duration::from_secs_f64(value));
+    }
+    bad(format!("{name} must lie within {least} and {most}"))
+}
+
+fn parse_secret(text: &str) -> Option<Secret> {
+    if text.len() != 2 * size_of::<Secret>() || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    Some(u128::from_str_radix(text, 16).ok()?.to_be_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn plan_of(changes: Value) -> Result<Plan> {
+        let mut asked = json!({
+            "trial": "1", "workload": "tcp_stream", "secret": "00112233445566778899aabbccddeeff",
+            "listen": {"address": "127.0.0.1"}, "streams": [{"id": 7, "role": "sink"}],
+        });
+        for (key, value) in changes.as_object().expect("an object") {
+            asked[key] = value.clone();
+        }
+        serde_json::from_value::<Prepare>(asked)
+            .expect("parameters")
+            .plan()
+    }
+
+    #[test]
+    fn what_is_not_said_is_the_protocols_default() {
+        let plan = plan_of(json!({})).expect("valid");
+        let load = plan.load.expect("streams");
+        assert_eq!(load.roles, [(7, Role::Sink)]);
+        assert_eq!(load.secret[..3], [0x00, 0x11, 0x22]);
+        assert_eq!((load.drive.message_bytes, load.drive.threads), (1 << 20, 1));
+        assert_eq!(plan.interval, Duration::from_millis(100));
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused() {
+        for changes in [
+            json!({"trial": ""}),
+            json!({"secret": null}),
+            json!({"secret": "+0112233445566778899aabbccddeeff"}),
+            json!({"connect": {"address": "127.0.0.1", "port": 1}}),
+            json!({"listen": null}),
+            json!({"streams": []}),
+            json!({"streams": [{"id": 1, "role": "sink"}, {"id": 1, "role": "source"}]}),
+            json!({"message_bytes": 0}),
+            json!({"message_bytes": 1u64 << 40}),
+            json!({"socket_buffer_bytes": 0}),
+            json!({"thread_cpus": [""]}),
+            json!({"interval_s": 0}),
+            json!({"timeout_s": -1}),
+            json!({"workload": "observe"}),
+        ] {
+            let refused = plan_of(changes.clone()).expect_err(&changes.to_string());
+            assert_eq!(refused.code(), -32602);
+        }
+    }
+}

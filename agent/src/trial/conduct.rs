@@ -1,0 +1,377 @@
+//! The life of one trial on its own thread: connecting, waiting for the start, sampling at set times, ending.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU64;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::thread::set_current_timer_slack;
+use rustix::time::{ClockId, clock_gettime};
+use socket2::Socket;
+
+use super::asked::Plan;
+use super::report::{End, Instrument, Sample};
+use super::sampler::{Sampler, Snapshot};
+use super::{Connecting, Message, Trial, Trials, lock};
+use crate::counters::Sources;
+use crate::error::{Error, Result};
+use crate::rpc;
+use crate::traffic::{self, Order, Orders, Role, Stream, connection, tcp_stream};
+
+/// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+
+pub struct Conductor {
+    pub trials: Arc<Trials>,
+    pub trial: Arc<Trial>,
+    pub messages: Receiver<Message>,
+    pub plan: Plan,
+}
+
+/// Where a trial's streams come from.
+pub enum Entry {
+    Nothing,
+    Listener(Socket),
+    Connect {
+        to: SocketAddr,
+        from: Option<IpAddr>,
+    },
+}
+
+/// Why a trial ended.
+enum Reason {
+    Done,
+    Stopped,
+    Fault(String),
+}
+
+impl Reason {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Stopped => "stopped",
+            Self::Fault(_) => "fault",
+        }
+    }
+}
+
+/// The streams of a trial and the threads that drive them.
+#[derive(Default)]
+struct Streams {
+    all: Vec<Arc<Stream>>,
+    threads: Vec<JoinHandle<()>>,
+    orders: Arc<Orders>,
+    foreign: u64,
+}
+
+impl Streams {
+    fn have_ended(&self) -> bool {
+        self.all.iter().all(|stream| stream.end.get().is_some())
+    }
+
+    fn have_drained(&self) -> bool {
+        let drained =
+            |stream: &Arc<Stream>| matches!(stream.end.get(), Some(traffic::End::Drained));
+        self.all.iter().all(drained)
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.all.iter().find_map(|stream| match stream.end.get() {
+            Some(traffic::End::Broken(error)) => {
+                Some(format!("stream {} broke: {error}", stream.id))
+            }
+            _ => None,
+        })
+    }
+
+    fn calls(&self, role: Role) -> u64 {
+        let of_role = self.all.iter().filter(|stream| stream.role == role);
+        of_role.map(|stream| stream.tally.calls()).sum()
+    }
+}
+
+/// What a trial has come to by its end.
+struct Outcome {
+    reason: Reason,
+    /// From the start to the moment when the sources were, or would have been, told to end.
+    duration: Duration,
+    first: Snapshot,
+    instrument: Instrument,
+}
+
+impl Conductor {
+    pub fn conduct(self, entry: Entry, sources: Sources) {
+        // Else the kernel may wake this thread 50 µs late, to save itself some work.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        let has_answered = !matches!(entry, Entry::Connect { .. });
+        let mut streams = Streams::default();
+        let connected = self.connect(entry, &mut streams);
+        let mut sampler = Sampler::new(sources, &streams.all);
+        let outcome = match connected {
+            Ok(true) => {
+                let found = streams.all.iter().map(|stream| connection::found(stream));
+                self.trial.note(Connecting::Done(found.collect()));
+                match self.wait_for_start() {
+                    Some((duration, started)) => {
+                        self.run(&mut sampler, &streams, duration, &started)
+                    }
+                    None => never_started(Reason::Stopped, &mut sampler),
+                }
+            }
+            Ok(false) => {
+                let stopped = Error::Trial(format!("trial {} was stopped", self.trial.name));
+                self.trial.note(Connecting::Failed(stopped));
+                never_started(Reason::Stopped, &mut sampler)
+            }
+            Err(error) => {
+                let fault = Reason::Fault(error.to_string());
+                self.trials.forget(&self.trial);
+                self.trial.note(Connecting::Failed(error));
+                if !has_answered {
+                    // What is noted is the answer of `trial.prepare`: this trial never came to be.
+                    return;
+                }
+                never_started(fault, &mut sampler)
+            }
+        };
+        self.finish(streams, sampler, outcome);
+    }
+
+    /// Makes the streams and their threads; false where the trial was stopped before.
+    fn connect(&self, entry: Entry, streams: &mut Streams) -> Result<bool> {
+        let Some(load) = &self.plan.load else {
+            return Ok(true);
+        };
+        let ids: Vec<u32> = load.roles.iter().map(|(id, _)| *id).collect();
+        let bell = &self.trial.bell;
+        let sockets = match entry {
+            Entry::Nothing => Some(HashMap::new()),
+            Entry::Listener(listener) => {
+                connection::accept_all(&listener, &ids, &load.secret, bell, &mut streams.foreign)?
+            }
+            Entry::Connect { to, from } => {
+                let within = self.plan.timeout;
+                connection::connect_all(to, from, &ids, &load.secret, &load.options, bell, within)?
+            }
+        };
+        let Some(mut sockets) = sockets else {
+            return Ok(false);
+        };
+        for (id, role) in &load.roles {
+            if let Some(socket) = sockets.remove(id) {
+                streams.all.push(Arc::new(Stream::new(*id, *role, socket)));
+            }
+        }
+        let ended = lock(&self.trial.conductor).clone();
+        let on_end: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+            // Fails only when the trial is over.
+            let _ = ended.send(Message::StreamEnded);
+        });
+        streams.threads = tcp_stream::start(&streams.all, &load.drive, &streams.orders, &on_end)
+            .map_err(|error| Error::system("start the streams' threads", error))?;
+        Ok(true)
+    }
+
+    /// `None` where the trial was stopped before.
+    fn wait_for_start(&self) -> Option<(Duration, SyncSender<u64>)> {
+        loop {
+            match self.messages.recv() {
+                Ok(Message::Start { duration, started }) => return Some((duration, started)),
+                Ok(Message::StreamEnded) => {}
+                Ok(Message::Stop) | Err(_) => return None,
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        sampler: &mut Sampler,
+        streams: &Streams,
+        duration: Duration,
+        started: &SyncSender<u64>,
+    ) -> Outcome {
+        let first = sampler.read();
+        let clock = clock_gettime(ClockId::Monotonic);
+        let start = Instant::now();
+        let cpu_at_start = thread_cpu_time();
+        streams.orders.give(Order::Go, &streams.all);
+        // Fails only when nobody waits for it.
+        let _ = started.try_send(nanos(clock));
+
+        let mut series = Series::new(start, self.plan.interval);
+        let load_end = start + duration;
+        let mut load_ended = false;
+        let reason = loop {
+            let until = if load_ended {
+                load_end + DRAIN_LIMIT
+            } else {
+                load_end
+            };
+            let until = until.min(series.next_at());
+            match self
+                .messages
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
+                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break Reason::Stopped,
+                Ok(Message::StreamEnded) => {
+                    if let Some(fault) = streams.fault() {
+                        break Reason::Fault(fault);
+                    }
+                }
+                // Dropped unanswered: it has been started.
+                Ok(Message::Start { .. }) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            let now = Instant::now();
+            if now >= load_end && !load_ended {
+                streams.orders.give(Order::EndSources, &streams.all);
+                load_ended = true;
+            }
+            if now >= series.next_at() {
+                let fault = series.sample(self, sampler, &first, now);
+                if let Some(fault) = fault {
+                    break Reason::Fault(fault);
+                }
+            }
+            if load_ended && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
+                break Reason::Done;
+            }
+        };
+        Outcome {
+            reason,
+            duration: start.elapsed().min(duration),
+            first,
+            instrument: Instrument {
+                sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start),
+                ..series.instrument
+            },
+        }
+    }
+
+    /// Ends what still runs, and says what the trial came to once nothing of it is left.
+    fn finish(&self, mut streams: Streams, mut sampler: Sampler, outcome: Outcome) {
+        streams.orders.give(Order::EndAll, &streams.all);
+        for thread in streams.threads.drain(..) {
+            // A thread of ours that panicked has reported its streams as broken.
+            let _ = thread.join();
+        }
+        let last = sampler.read();
+        let mut moved = sampler.between(&outcome.first, &last);
+        for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
+            moved.state = stream.end.get().map(traffic::End::name);
+        }
+        let end = End {
+            trial: &self.trial.name,
+            reason: outcome.reason.name(),
+            fault: match outcome.reason {
+                Reason::Fault(fault) => fault,
+                Reason::Done | Reason::Stopped => String::new(),
+            },
+            duration_s: outcome.duration.as_secs_f64(),
+            drained: streams.have_drained(),
+            calls_sent: streams.calls(Role::Source),
+            calls_received: streams.calls(Role::Sink),
+            foreign_connections: streams.foreign,
+            moved,
+            instrument: outcome.instrument,
+        };
+        let event = rpc::event("trial.end", &end);
+        drop(sampler);
+        drop(streams);
+        self.trials.forget(&self.trial);
+        self.trials.outbox.tell(event);
+    }
+}
+
+impl Drop for Conductor {
+    fn drop(&mut self) {
+        // Only after a fault of the agent's own is there anything left to do here.
+        self.trials.forget(&self.trial);
+        let mut connecting = lock(&self.trial.connecting);
+        if matches!(*connecting, Connecting::UnderWay) {
+            *connecting = Connecting::Failed(Error::Internal("the trial was given up".into()));
+        }
+        drop(connecting);
+        self.trial.changed.notify_all();
+    }
+}
+
+fn never_started(reason: Reason, sampler: &mut Sampler) -> Outcome {
+    Outcome {
+        reason,
+        duration: Duration::ZERO,
+        first: sampler.read(),
+        instrument: Instrument::default(),
+    }
+}
+
+/// The samples of a trial, taken at whole multiples of the interval after its start.
+struct Series {
+    start: Instant,
+    interval: Duration,
+    /// How many intervals the next sample closes, counted from the start.
+    next: u64,
+    last: Option<Snapshot>,
+    instrument: Instrument,
+}
+
+impl Series {
+    fn new(start: Instant, interval: Duration) -> Self {
+        Self {
+            start,
+            interval,
+            next: 1,
+            last: None,
+            instrument: Instrument::default(),
+        }
+    }
+
+    fn next_at(&self) -> Instant {
+        self.start + Duration::from_nanos(self.interval.as_nanos() as u64 * self.next)
+    }
+
+    /// Takes the sample that is due; returns the fault that it met. Where this comes so late that further samples are
+    /// due too, it closes their intervals with its own, and the gap in `seq` says so.
+    fn sample(
+        &mut self,
+        conductor: &Conductor,
+        sampler: &mut Sampler,
+        first: &Snapshot,
+        now: Instant,
+    ) -> Option<String> {
+        let late = now.saturating_duration_since(self.next_at());
+        self.instrument.sampler_late_max = self.instrument.sampler_late_max.max(late);
+        let closed = ((now - self.start).as_nanos() / self.interval.as_nanos()) as u64;
+        self.next = closed + 1;
+
+        let snapshot = sampler.read();
+        let then = self.last.as_ref().unwrap_or(first);
+        let since = self.last.as_ref().map_or(self.start, |last| last.at);
+        let event = Sample {
+            trial: &conductor.trial.name,
+            seq: closed - 1,
+            t_s: (snapshot.at - self.start).as_secs_f64(),
+            interval_s: (snapshot.at - since).as_secs_f64(),
+            moved: sampler.between(then, &snapshot),
+        };
+        let sent = conductor
+            .trials
+            .outbox
+            .offer(rpc::event("trial.sample", &event));
+        self.instrument.samples += 1;
+        self.instrument.events_lost += u64::from(!sent);
+        let fault = snapshot.fault().map(str::to_owned);
+        self.last = Some(snapshot);
+        fault
+    }
+}
+
+fn thread_cpu_time() -> Duration {
+    Duration::from_nanos(nanos(clock_gettime(ClockId::ThreadCPUTime)))
+}
+
+fn nanos(time: rustix::time::Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

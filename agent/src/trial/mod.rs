@@ -1,0 +1,219 @@
+//! Trials: those that there are, from `trial.prepare` to `trial.end`, and what may be asked of each.
+
+mod asked;
+mod conduct;
+mod report;
+mod sampler;
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use self::asked::{Named, Place, Prepare, Start};
+use self::conduct::{Conductor, Entry};
+use crate::counters::{CyclesOf, ProcessCycles, Sources};
+use crate::error::{Error, Result};
+use crate::outbox::Outbox;
+use crate::traffic::connection::{self, Found};
+use crate::waiting::Bell;
+
+/// Trials that one agent may have at a time.
+const MAX_TRIALS: usize = 64;
+
+/// What the conductor of a trial is told.
+enum Message {
+    Start {
+        duration: Duration,
+        /// Takes the monotonic clock, in nanoseconds, of the moment at which the trial started.
+        started: SyncSender<u64>,
+    },
+    Stop,
+    StreamEnded,
+}
+
+/// How far a trial's streams are.
+enum Connecting {
+    UnderWay,
+    Done(Vec<Found>),
+    Failed(Error),
+}
+
+/// A trial as requests see it; the work is its conductor's.
+pub struct Trial {
+    name: String,
+    timeout: Duration,
+    connecting: Mutex<Connecting>,
+    changed: Condvar,
+    /// Ends the waiting for streams.
+    bell: Bell,
+    conductor: Mutex<Sender<Message>>,
+}
+
+impl Trial {
+    /// What the streams' sockets have, once all are connected: the answer of `trial.prepare` on a connecting side, where
+    /// the conductor keeps the time limit.
+    pub fn wait_until_connected(&self) -> Result<Value> {
+        self.wait(None)
+    }
+
+    /// The answer of `trial.ready`.
+    pub fn wait_until_ready(&self) -> Result<Value> {
+        self.wait(Some(Instant::now() + self.timeout))
+    }
+
+    fn wait(&self, until: Option<Instant>) -> Result<Value> {
+        let mut connecting = lock(&self.connecting);
+        loop {
+            match &*connecting {
+                Connecting::Done(streams) => return Ok(json!({ "streams": streams })),
+                Connecting::Failed(error) => return Err(error.clone()),
+                Connecting::UnderWay => {}
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            connecting = match left {
+                None => self
+                    .changed
+                    .wait(connecting)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(Duration::ZERO) => {
+                    return Err(Error::TimedOut {
+                        operation: "connecting all streams".into(),
+                        after_s: self.timeout.as_secs_f64(),
+                    });
+                }
+                Some(left) => {
+                    let waited = self.changed.wait_timeout(connecting, left);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    fn note(&self, connecting: Connecting) {
+        *lock(&self.connecting) = connecting;
+        self.changed.notify_all();
+    }
+
+    /// Whether the message will be looked at.
+    fn tell(&self, message: Message) -> bool {
+        lock(&self.conductor).send(message).is_ok()
+    }
+}
+
+/// The trials that there are now.
+pub struct Trials {
+    outbox: Arc<Outbox>,
+    cycles: ProcessCycles,
+    by_name: Mutex<HashMap<String, Arc<Trial>>>,
+}
+
+impl Trials {
+    pub fn new(outbox: Arc<Outbox>, cycles: ProcessCycles) -> Arc<Self> {
+        Arc::new(Self {
+            outbox,
+            cycles,
+            by_name: Mutex::default(),
+        })
+    }
+
+    /// The trial, and the answer where there is one at once: a connecting side answers when it is connected.
+    pub fn prepare(self: &Arc<Self>, asked: Prepare) -> Result<(Arc<Trial>, Option<Value>)> {
+        let plan = asked.plan()?;
+        let mut by_name = lock(&self.by_name);
+        if by_name.contains_key(&plan.trial) {
+            return Err(Error::Trial(format!(
+                "there is a trial {} already",
+                plan.trial
+            )));
+        }
+        if by_name.len() >= MAX_TRIALS {
+            return Err(Error::Trial(format!(
+                "{MAX_TRIALS} trials are there already; stop some"
+            )));
+        }
+        let of = match plan.load {
+            Some(_) => CyclesOf::Process(&self.cycles),
+            None => CyclesOf::System,
+        };
+        let sources = Sources::open(plan.interface.as_deref(), of)?;
+        let (entry, answer) = match plan.load.as_ref().map(|load| (load.place, load)) {
+            None => (Entry::Nothing, Some(json!({"streams": []}))),
+            Some((Place::Listens(address), load)) => {
+                let (listener, port) =
+                    connection::listen(address, load.roles.len(), &load.options)?;
+                (Entry::Listener(listener), Some(json!({ "port": port })))
+            }
+            Some((Place::Connects { to, from }, _)) => (Entry::Connect { to, from }, None),
+        };
+        let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
+        let (sender, messages) = channel();
+        let trial = Arc::new(Trial {
+            name: plan.trial.clone(),
+            timeout: plan.timeout,
+            connecting: Mutex::new(Connecting::UnderWay),
+            changed: Condvar::new(),
+            bell,
+            conductor: Mutex::new(sender),
+        });
+        let conductor = Conductor {
+            trials: Arc::clone(self),
+            trial: Arc::clone(&trial),
+            messages,
+            plan,
+        };
+        std::thread::Builder::new()
+            .name("trial".into())
+            .spawn(move || conductor.conduct(entry, sources))
+            .map_err(|error| Error::system("start a thread", error))?;
+        by_name.insert(trial.name.clone(), Arc::clone(&trial));
+        Ok((trial, answer))
+    }
+
+    pub fn find(&self, asked: Named) -> Result<Arc<Trial>> {
+        self.named(&asked.trial)
+    }
+
+    pub fn start(&self, asked: Start) -> Result<Value> {
+        let duration = asked.duration()?;
+        let trial = self.named(&asked.trial)?;
+        if !matches!(*lock(&trial.connecting), Connecting::Done(_)) {
+            return Err(Error::Trial(format!("trial {} is not ready", trial.name)));
+        }
+        let (started, answer) = sync_channel(1);
+        trial.tell(Message::Start { duration, started });
+        match answer.recv() {
+            Ok(nanos) => Ok(json!({"trial": trial.name, "started_monotonic_ns": nanos})),
+            Err(_) => Err(Error::Trial(format!(
+                "trial {} has been started or stopped already",
+                trial.name
+            ))),
+        }
+    }
+
+    pub fn stop(&self, asked: Named) -> Result<Value> {
+        let trial = self.named(&asked.trial)?;
+        trial.bell.ring();
+        trial.tell(Message::Stop);
+        Ok(json!({"trial": trial.name}))
+    }
+
+    fn named(&self, name: &str) -> Result<Arc<Trial>> {
+        let by_name = lock(&self.by_name);
+        by_name
+            .get(name)
+            .cloned()
+            .ok_or_else(|| Error::Trial(format!("there is no trial {name}")))
+    }
+
+    /// Its name may have been given to another trial since.
+    fn forget(&self, trial: &Arc<Trial>) {
+        lock(&self.by_name).retain(|_, kept| !Arc::ptr_eq(kept, trial));
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

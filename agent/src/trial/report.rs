@@ -1,0 +1,109 @@
+//! What the events of a trial carry, in the names of docs/protocol.md.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::counters::tcp_info::TcpReading;
+use crate::counters::{Counters, CpuTimes};
+use crate::traffic::Role;
+
+#[derive(Serialize)]
+pub struct Sample<'a> {
+    pub trial: &'a str,
+    pub seq: u64,
+    pub t_s: f64,
+    pub interval_s: f64,
+    #[serde(flatten)]
+    pub moved: Moved,
+}
+
+/// What was moved and counted between two moments.
+#[derive(Serialize)]
+pub struct Moved {
+    pub bytes_sent: u64,
+    pub bytes_received: u64,
+    pub counters: Counters,
+    pub cpu: Vec<CpuTimes>,
+    pub streams: Vec<StreamMoved>,
+}
+
+#[derive(Serialize)]
+pub struct StreamMoved {
+    pub id: u32,
+    pub role: Role,
+    pub bytes: u64,
+    pub rtt_us: u32,
+    pub rttvar_us: u32,
+    pub min_rtt_us: Option<u32>,
+    pub cwnd: u32,
+    pub retransmits: u64,
+    pub segments_out: u64,
+    pub segments_in: u64,
+    pub delivery_rate_bps: u64,
+    pub pacing_rate_bps: Option<u64>,
+    pub busy_s: f64,
+    pub rwnd_limited_s: f64,
+    pub sndbuf_limited_s: f64,
+    pub unacked: u32,
+    pub notsent_bytes: u32,
+    /// How the stream ended; in `trial.end` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+}
+
+impl StreamMoved {
+    pub fn between(id: u32, role: Role, bytes: u64, then: &TcpReading, now: &TcpReading) -> Self {
+        let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
+        Self {
+            id,
+            role,
+            bytes,
+            rtt_us: now.rtt_us,
+            rttvar_us: now.rttvar_us,
+            min_rtt_us: now.min_rtt_us,
+            cwnd: now.cwnd,
+            retransmits: now.retransmits.saturating_sub(then.retransmits),
+            segments_out: now.segments_out.saturating_sub(then.segments_out),
+            segments_in: now.segments_in.saturating_sub(then.segments_in),
+            delivery_rate_bps: now.delivery_rate_bps,
+            pacing_rate_bps: now.pacing_rate_bps,
+            busy_s: seconds(now.busy_us, then.busy_us),
+            rwnd_limited_s: seconds(now.rwnd_limited_us, then.rwnd_limited_us),
+            sndbuf_limited_s: seconds(now.sndbuf_limited_us, then.sndbuf_limited_us),
+            unacked: now.unacked,
+            notsent_bytes: now.notsent_bytes,
+            state: None,
+        }
+    }
+}
+
+#[derive(Serialize)]
+pub struct End<'a> {
+    pub trial: &'a str,
+    pub reason: &'static str,
+    pub fault: String,
+    pub duration_s: f64,
+    pub drained: bool,
+    pub calls_sent: u64,
+    pub calls_received: u64,
+    pub foreign_connections: u64,
+    #[serde(flatten)]
+    pub moved: Moved,
+    pub instrument: Instrument,
+}
+
+/// What the instrument itself took, and how well it kept its times.
+#[derive(Default, Serialize)]
+pub struct Instrument {
+    #[serde(serialize_with = "as_seconds", rename = "sampler_cpu_s")]
+    pub sampler_cpu: Duration,
+    #[serde(serialize_with = "as_seconds", rename = "sampler_late_max_s")]
+    pub sampler_late_max: Duration,
+    pub samples: u64,
+    pub events_lost: u64,
+}
+
+fn as_seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(duration.as_secs_f64())
+}

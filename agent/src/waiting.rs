@@ -1,0 +1,99 @@
+//! Waiting for sockets, up to a moment, with a bell that another thread can ring.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+
+/// Rung once it stays so: every wait that takes it along ends at once.
+pub struct Bell(OwnedFd);
+
+impl Bell {
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(eventfd(
+            0,
+            EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK,
+        )?))
+    }
+
+    pub fn ring(&self) {
+        // This fails only when it has been rung 2^64 times.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Waited {
+    Ready,
+    Rung,
+    TimedOut,
+}
+
+/// Waits until one of the sockets is ready (`ready` then says which), the bell is rung or the moment has come.
+pub fn wait(
+    sockets: &[(BorrowedFd<'_>, PollFlags)],
+    ready: &mut Vec<bool>,
+    bell: &Bell,
+    until: Option<Instant>,
+) -> io::Result<Waited> {
+    let mut polled: Vec<PollFd<'_>> = sockets
+        .iter()
+        .map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags))
+        .collect();
+    polled.push(PollFd::new(bell, PollFlags::IN));
+    loop {
+        let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        match poll(&mut polled, left.as_ref()) {
+            Ok(0) => return Ok(Waited::TimedOut),
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (bell, sockets) = polled.split_last().expect("the bell is there");
+    if !bell.revents().is_empty() {
+        return Ok(Waited::Rung);
+    }
+    ready.clear();
+    ready.extend(sockets.iter().map(|socket| !socket.revents().is_empty()));
+    Ok(Waited::Ready)
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bell_once_rung_ends_every_wait() {
+        let bell = Bell::new().expect("eventfd");
+        let now = Some(Instant::now());
+        let mut ready = Vec::new();
+        assert_eq!(
+            wait(&[], &mut ready, &bell, now).expect("poll"),
+            Waited::TimedOut
+        );
+        bell.ring();
+        assert_eq!(
+            wait(&[], &mut ready, &bell, None).expect("poll"),
+            Waited::Rung
+        );
+        assert_eq!(
+            wait(&[], &mut ready, &bell, None).expect("poll"),
+            Waited::Rung
+        );
+    }
+}
