@@ -10,12 +10,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+Samples = npt.NDArray[np.float64]
+
 _STRONGEST = 0.85
 """A stronger autocorrelation can't be told from a wandering level in the tens of samples that a trial has."""
 _WINSORISED = 0.8
 
 
-def autocorrelation(samples: npt.NDArray[np.float64]) -> float:
+def autocorrelation(samples: Samples) -> float:
     """The autocorrelation of neighbouring samples, 0 to 0.85, taking them for a first-order autoregression.
 
     Chakar, Lebarbier, Lévy-Leduc & Robin (2017), "A robust approach for estimating change-points in the
@@ -25,25 +27,37 @@ def autocorrelation(samples: npt.NDArray[np.float64]) -> float:
     """
     if samples.shape[-1] < 5:
         return 0.0
-    near = _winsorised_square(samples[..., 1:] - samples[..., :-1])
-    if near == 0:
-        return 0.0
-    return min(_STRONGEST, max(0.0, _winsorised_square(samples[..., 2:] - samples[..., :-2]) / near - 1))
+    return _autocorrelation(_differences(samples, 1), samples)
 
 
-def long_run_variance(samples: npt.NDArray[np.float64]) -> float:
+def long_run_variance(samples: Samples) -> float:
     """The variance that the mean of many samples has, times their number (unit of the samples, squared).
 
     For independent samples it is their variance; autocorrelation φ multiplies that by (1 + φ) / (1 - φ).
     """
     if samples.shape[-1] < 3:
         return 0.0
-    phi = autocorrelation(samples)
-    step = 1.4826 * float(np.median(np.abs(samples[..., 1:] - samples[..., :-1])))
+    near = _differences(samples, 1)
+    phi = _autocorrelation(near, samples) if samples.shape[-1] >= 5 else 0.0
+    step = 1.4826 * float(near[(len(near) - 1) // 2] + near[len(near) // 2]) / 2
     return step * step * (1 + phi) / (2 * (1 - phi) ** 2)
 
 
-def _winsorised_square(differences: npt.NDArray[np.float64]) -> float:
-    sizes = np.sort(np.abs(differences), axis=None)
-    limit = sizes[int(_WINSORISED * (len(sizes) - 1))]
-    return float(np.mean(np.minimum(sizes, limit) ** 2))
+def _autocorrelation(near: Samples, samples: Samples) -> float:
+    one_apart = _winsorised_square(near)
+    if one_apart == 0:
+        return 0.0
+    return min(_STRONGEST, max(0.0, _winsorised_square(_differences(samples, 2)) / one_apart - 1))
+
+
+def _differences(samples: Samples, apart: int) -> Samples:
+    """Sizes of the differences between samples so far apart, ascending."""
+    sizes: Samples = np.abs(samples[..., apart:] - samples[..., :-apart]).ravel()
+    sizes.sort()
+    return sizes
+
+
+def _winsorised_square(sizes: Samples) -> float:
+    kept = int(_WINSORISED * (len(sizes) - 1))
+    within = sizes[:kept]
+    return float(within @ within + (len(sizes) - kept) * sizes[kept] ** 2) / len(sizes)

@@ -114,14 +114,15 @@ class SimulatedCampaign:
         counts = np.maximum(1, np.round(np.asarray(steady_s) / INTERVAL_S))
         within = _sample_sd(kind) ** 2 * _mean_variance(counts, kind.autocorrelation)
         spread = np.sqrt(kind.between**2 + within)[:, None, None]
-        hit = np.linspace(0.51, 0.69, 10)
-        factors = np.array([1.0, 0.7, *hit])
-        shares = [1 - kind.slow_share - kind.hit_share, kind.slow_share, *[kind.hit_share / 10] * 10]
-        centres = self._course[: len(counts), :, None] * factors
+        parts = [(1 - kind.slow_share - kind.hit_share, 1.0), (kind.slow_share, 0.7)]
+        parts += [(kind.hit_share / 10, factor) for factor in np.linspace(0.51, 0.69, 10)]
+        shares, factors = np.array([part for part in parts if part[0] > 0]).T
+        moments = _MOMENTS if kind.drift else 1
+        centres = self._course[: len(counts), :moments, None] * factors
         low, high = 0.0, 2.0
         for _ in range(24):
             middle = (low + high) / 2
-            below = float(np.mean(ndtr((middle - centres) / spread) @ np.array(shares)))
+            below = float(np.mean(ndtr((middle - centres) / spread) @ shares))
             low, high = (middle, high) if below < 0.5 else (low, middle)
         return (low + high) / 2
 

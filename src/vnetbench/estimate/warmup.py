@@ -34,6 +34,8 @@ _SHORTEST_SEGMENT = 2
 _FEWEST_SAMPLES = 10
 _RULE = "change-point"
 _NO_NOISE = 1e-4
+_NEARLY = 0.9
+"""Trials asked to be equally long differ by a sample or two."""
 
 
 def find_warmup(samples: Sequence[float] | Samples) -> Warmup:
@@ -42,8 +44,11 @@ def find_warmup(samples: Sequence[float] | Samples) -> Warmup:
     if len(data) < _FEWEST_SAMPLES:
         return Warmup(cut=0, steady=True, rule=_RULE)
     noise = long_run_variance(data)
+    changes = _changes(data, noise, _CUT_PENALTY)
+    if not changes:  # then a larger penalty finds none either
+        return Warmup(cut=0, steady=True, rule=_RULE)
     steady = all(change <= len(data) / 2 for change in _changes(data, noise, _STEADY_PENALTY))
-    return Warmup(cut=_last_early_change(data, noise), steady=steady, rule=_RULE)
+    return Warmup(cut=_last_early(changes, len(data)), steady=steady, rule=_RULE)
 
 
 def shared_warmup(trials: Sequence[Sequence[float] | Samples], own: Sequence[Warmup]) -> tuple[Warmup, ...]:
@@ -53,26 +58,29 @@ def shared_warmup(trials: Sequence[Sequence[float] | Samples], own: Sequence[War
     The rule is put to the mean course of the longer half of the trials, whose noise is smaller, and is told
     from how the trials differ: a warm-up that they share is no part of that. What it finds is cut from every
     trial at least, and as much again: a rise that flattens out goes on after its last visible step. A
-    quarter of a trial is kept in any case.
+    quarter of a trial is kept in any case. Where the course changes in its second half, trials that are not
+    twice as long as that are not steady, whatever each looked like by itself.
     """
     data = [np.asarray(samples, dtype=float) for samples in trials]
     levels = [
-        float(np.mean(samples[each.cut :])) if len(samples) else 0.0
+        float(samples[each.cut :].mean()) if len(samples) else 0.0
         for samples, each in zip(data, own, strict=True)
     ]
     alive = [samples / level for samples, level in zip(data, levels, strict=True) if level > 0]
     if len(alive) < 2:
         return tuple(own)
-    reach = sorted(len(samples) for samples in alive)[(len(alive) - 1) // 2]
+    lengths = sorted((len(samples) for samples in alive), reverse=True)
+    reach = int(_NEARLY * lengths[max(2, len(lengths) // 2) - 1])
     if reach < _FEWEST_SAMPLES:
         return tuple(own)
     together = np.array([samples[:reach] for samples in alive if len(samples) >= reach])
-    course = np.mean(together, axis=0)
+    course = together.mean(axis=0)
     # Differences from a mean that they are part of are too small: n - 1 instead of n makes up for it.
     noise = long_run_variance(together - course) / (len(together) - 1)
-    shared = 2 * _last_early_change(course, noise)
+    shared = 2 * _last_early(_changes(course, noise, _CUT_PENALTY), reach)
+    last = max(_changes(course, noise, _STEADY_PENALTY), default=0)
     return tuple(
-        replace(each, cut=max(each.cut, min(shared, len(samples) * 3 // 4)))
+        _at_least(each, min(shared, len(samples) * 3 // 4), last <= reach / 2 or len(samples) >= 2 * last)
         for samples, each in zip(data, own, strict=True)
     )
 
@@ -89,12 +97,19 @@ def fixed_warmup(samples: Sequence[float] | Samples, interval_s: float, warmup_s
     return Warmup(cut=min(asked, max(0, len(samples) - 1)), steady=asked < len(samples), rule="fixed")
 
 
-def _last_early_change(data: Samples, noise: float) -> int:
-    """The last change of level in the first half; 0 where there is none. `noise`: long-run variance."""
-    return max((c for c in _changes(data, noise, _CUT_PENALTY) if c <= len(data) // 2), default=0)
+def _at_least(own: Warmup, cut: int, steady: bool) -> Warmup:
+    if cut <= own.cut and steady:
+        return own
+    return replace(own, cut=max(own.cut, cut), steady=own.steady and steady)
+
+
+def _last_early(changes: Sequence[int], samples: int) -> int:
+    """The last change in the first half; 0 where there is none."""
+    return max((change for change in changes if change <= samples // 2), default=0)
 
 
 def _changes(data: Samples, noise: float, strictness: float) -> list[int]:
+    """Where the level changes, ascending. `noise`: the long-run variance of the samples."""
     floor = (_NO_NOISE * float(np.max(np.abs(data)))) ** 2
     penalty = strictness * max(noise, floor, 1e-300) * math.log(len(data))
     search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST_SEGMENT).fit(data.reshape(-1, 1))
