@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from vnetbench.errors import BenchError
+from vnetbench.study.problems import printable
 
 MAX_TEXT = 64
 """A quantity longer than this is no quantity; it bounds the work that a hostile file can ask for."""
@@ -174,8 +175,7 @@ def _unit(unit: str | None, number: str, kind: _Kind) -> str:
 
 
 def _quoted(text: str) -> str:
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return f'"{shown}"'
+    return f'"{printable(text)}"'
 
 
 # Exact spellings: what is read back is what was written.

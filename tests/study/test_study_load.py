@@ -144,7 +144,7 @@ def test_the_error_text_lists_every_problem_with_place_and_fix() -> None:
         ("streams: 4", "streams is followed by a colon", "write streams = and its value"),
         ("streams =", "streams has no value", "write it after the streams ="),
         ('mtu = "1500', "the quotes are not closed", 'write mtu = "1500"'),
-        ("mtu = 1500", "mtu is set twice", "take one of the two lines away"),
+        ("mtu = 1500", "mtu is set twice", "take one of the two away"),
         ("[factors]", "[factors] stands twice", "put all of its keys under one heading"),
     ],
 )
@@ -244,6 +244,7 @@ def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
         ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),
         ('[timing]\nduration = "1 s"\ninterval = "2 s"\n', 7, "has no whole sample"),
         ("[precision]\nmost_trials = 5\n", 6, "at least 6 and at most 5 trials"),
+        ("[precision]\nfewest_trials = 31\n", 6, "at least 31 and at most 30 trials"),
     ],
 )
 def test_parts_that_contradict_each_other_are_named(rest: str, line: int, what: str) -> None:

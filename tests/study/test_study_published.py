@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*.toml"))
 PAGES = sorted((ROOT / "docs/studies").glob("*.md"))
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
-COMMAND = re.compile(r"^ +(?:sudo )?vnetbench run (studies/\S+ (?:.*\\\n)*.*)$", re.MULTILINE)
+COMMAND = re.compile(r"^ +(?:sudo \.venv/bin/)?vnetbench run (studies/\S+ (?:.*\\\n)*.*)$", re.MULTILINE)
 
 
 def test_the_reference_and_the_schema_in_docs_are_current() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vnetbench.quantity import spell_duration
 from vnetbench.study.factors import complete, format_level
-from vnetbench.study.model import Level, Study
+from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
 
@@ -92,7 +92,9 @@ def _precision(study: Study, place: _PlaceOf) -> Iterator[Problem]:
             f"at least {fewest} and at most {most} trials cannot both be",
             fix=f"raise most_trials to {fewest}, or lower fewest_trials to {most}",
         )
-        yield place("precision", "most_trials").problem(wrong)
+        # Either may be the one that stands in the file.
+        key = "fewest_trials" if most == Precision().most_trials else "most_trials"
+        yield place("precision", key).problem(wrong)
 
 
 def _impossible(

@@ -17,6 +17,7 @@ MAX_CHARACTERS = 65_536
 """Of a study file. With MAX_LINE it bounds what nested keys can cost (tomllib: cubic in their depth)."""
 
 MAX_LINE = 2000
+"""Characters; no number in a line can have more digits than Python reads (4300)."""
 
 _MOST_SYNTAX_PROBLEMS = 20
 _DEEPEST = 6
@@ -83,7 +84,7 @@ def read_document(text: str, path: str | None) -> Document:
             deep = WrongValue("this nests too deeply", fix="a study has sections, keys and lists, no more")
             problems.append(_place(name, 1).problem(deep))
             break
-        except ValueError as error:
+        except tomllib.TOMLDecodeError as error:
             number = _line_at_fault(str(error), left)
             line = lines[number - 1]
             problems.append(_place(name, number).problem(_explained(str(error), line)))
@@ -116,9 +117,6 @@ def _line_at_fault(message: str, text: str) -> int:
     position = _POSITION.search(message)
     if position and position[1]:
         return int(position[1])
-    if position is None:  # Python's own: an integer of more digits than it reads.
-        number = next((m for m in re.finditer(r"[0-9_]{4300,}", text)), None)
-        return text.count("\n", 0, number.start()) + 1 if number else 1
     last = len(text.rstrip().split("\n"))
     error = next(_errors(_syntax_tree(text)), None)
     return last if error is None else min(last, _line(error))
@@ -133,8 +131,9 @@ def _stands_alone(line: str) -> bool:
 
 def _explained(message: str, line: str) -> WrongValue:
     statement = _STATEMENT.match(line)
-    if "Cannot overwrite" in message and statement:
-        return WrongValue(f"{printable(statement[1])} is set twice", fix="take one of the two lines away")
+    if "Cannot overwrite" in message:
+        what = printable(statement[1]) if statement else "what ends here"
+        return WrongValue(f"{what} is set twice", fix="take one of the two away")
     if "Cannot declare" in message or "Cannot mutate" in message:
         return WrongValue(
             f"{printable(line.strip())[:60]} stands twice", fix="put all of its keys under one heading"

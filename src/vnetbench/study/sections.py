@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vnetbench.study import kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Kind
-from vnetbench.study.model import Precision, TestbedAsked, Timing
+from vnetbench.study.model import Level, Precision, TestbedAsked, Timing
 
 TOP = ""
 """The name of the section without a heading, at the head of the file."""
@@ -20,7 +20,7 @@ class Key:
 
     name: str
     kind: Kind
-    default: object
+    default: Level | None
     """What the field of `study.model` is without the key; for a required key nothing."""
     description: str
     example: str
@@ -41,7 +41,7 @@ class Key:
         """The default as one would write it; empty where nothing says the same as leaving the key out."""
         if self.default is None or self.required:
             return self.absent
-        return self.kind.spell(self.default)  # type: ignore[arg-type]  # a level, since it is not None
+        return self.kind.spell(self.default)
 
 
 @dataclass(frozen=True)
