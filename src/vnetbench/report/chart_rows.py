@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.report.figures import figure, mode_texts, scale_of
-from vnetbench.report.labels import factor_label, level_text, stop_text
-from vnetbench.report.layout import Layout, positions, treatment_label
+from vnetbench.report.labels import factor_label, level_text, names_of, stop_text, treatment_phrase
+from vnetbench.report.layout import Layout, positions
 from vnetbench.study.model import FactorLevels
 
 Row = dict[str, Any]
 
+_MOST_PANELS, _MOST_COURSES, _MOST_POINTS = 12, 8, 100
+"""Of goodput in trials are drawn: so many treatments, trials of each, and points of each trial."""
 _DODGE = 0.012
 """Lines are set apart by this share of the x axis, so that one's intervals don't hide another's."""
 
@@ -19,7 +22,8 @@ _DODGE = 0.012
 def metric_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row]:
     """Rows of kind `estimate`, `mode`, `trial` and `missing` of one metric.
 
-    A treatment with two modes, or without any trial, has an `estimate` row without a value: it breaks the line.
+    A treatment with two modes, or without any trial, has an `estimate` row without a value: it breaks the
+    line.
     """
     scale = scale_of(summary.treatments, metric)
     rows: list[Row] = []
@@ -61,7 +65,7 @@ def metric_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[R
 
 
 def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row]:
-    """Every trial in time order, as its deviation from its treatment's median (a share, 0.02 is 2 % above)."""
+    """Every trial in time order, as its deviation from its treatment's median (0.02 is 2 % above)."""
     rows: list[Row] = []
     for treatment in summary.treatments:
         estimate = treatment.metrics.get(metric)
@@ -72,7 +76,7 @@ def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row
             mark = "of two modes" if estimate.modes else "outlier" if place in estimate.outliers else "trial"
             rows.append(
                 {
-                    "treatment": treatment_label(treatment.factors, layout.varying) or "the only treatment",
+                    "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
                     "minutes": _short(point.started_at / 60),
                     "deviation": _short(point.values[metric] / estimate.value - 1),
                     "trial": point.trial,
@@ -81,6 +85,56 @@ def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row
                 }
             )
     return rows
+
+
+def course_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], str]:
+    """Goodput over time in trials, as `warm-up` and `measured` parts, and a sentence on what is left out.
+
+    Where there are more treatments than panels, those with two modes or unsteady trials come first, then
+    those with the widest intervals.
+    """
+    scale = scale_of(summary.treatments, "goodput_bps")
+    drawn = [t for t in summary.treatments if any(point.course_bps for point in t.points)]
+    chosen = sorted(drawn, key=_oddity)[:_MOST_PANELS]
+    rows: list[Row] = []
+    for treatment in sorted(chosen, key=lambda t: t.index):
+        name = treatment_phrase(treatment.factors, names_of(layout.varying))
+        for point in treatment.points[-_MOST_COURSES:]:
+            rows += [
+                {"treatment": name, "trial": point.trial, **row} for row in _course(point, scale.divisor)
+            ]
+    left_out = []
+    if len(drawn) > len(chosen):
+        left_out.append(
+            f"{len(chosen)} of {len(drawn)} treatments, the oddest: two modes, unsteady, wide intervals"
+        )
+    if any(t.trials > _MOST_COURSES for t in chosen):
+        left_out.append(f"the last {_MOST_COURSES} trials of each")
+    return rows, f"Drawn are {'; '.join(left_out)}." if left_out else ""
+
+
+def _oddity(treatment: TreatmentSummary) -> tuple[bool, bool, float]:
+    goodput = treatment.metrics["goodput_bps"]
+    unsteady = any(not point.steady for point in treatment.points)
+    return not goodput.modes, not unsteady, -(goodput.half_width or 0.0)
+
+
+def _course(point: TrialPoint, divisor: float) -> Iterator[Row]:
+    """The samples of a trial, several averaged into one where there are many."""
+    count = len(point.course_bps)
+    if count == 0:
+        return
+    interval_s = point.duration_s / count
+    step = -(-count // _MOST_POINTS)
+    for start in range(0, count, step):
+        samples = point.course_bps[start : start + step]
+        t = (start + len(samples) / 2) * interval_s
+        row = {"t": _short(t), "value": _short(sum(samples) / len(samples) / divisor)}
+        is_cut = start * interval_s < point.warmup_s - interval_s / 2
+        yield {**row, "part": "warm-up" if is_cut else "measured"}
+        # The first measured sample ends the line of the warm-up too, or there would be a gap.
+        if not is_cut and start > 0 and (start - step) * interval_s < point.warmup_s - interval_s / 2:
+            yield {**row, "part": "warm-up"}
 
 
 def series_texts(layout: Layout) -> list[str]:
@@ -102,7 +156,7 @@ def _base(layout: Layout, treatment: TreatmentSummary) -> Row:
     combination = _combination(layout.others, treatment)
     colour = layout.colour
     return {
-        "treatment": treatment_label(treatment.factors, layout.varying) or "the only treatment",
+        "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
         "x": _x_position(layout, treatment),
         "xlevel": level_text(layout.x.name, treatment.factors[layout.x.name]) if layout.x else "",
         "series": level_text(colour.name, treatment.factors[colour.name]) if colour else "",

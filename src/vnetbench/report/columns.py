@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -50,6 +51,8 @@ class Column:
     unit: str
     cells: tuple[tuple[str, ...], ...]
     is_number: bool
+    ranks: tuple[float, ...] = ()
+    """What a table that sorts goes by, a number a cell; empty: it is not sorted by this column."""
 
 
 def varying_factors(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> tuple[FactorLevels, ...]:
@@ -70,6 +73,7 @@ def factor_columns(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> list
                 (level_text(f.name, row.factors[f.name]),) if f.name in row.factors else ("",) for row in rows
             ),
             f.name in FACTORS and FACTORS[f.name].numeric,
+            tuple(_rank(f, row.factors.get(f.name)) for row in rows),
         )
         for f in varying_factors(rows, factors)
     ]
@@ -84,12 +88,22 @@ def metric_columns(rows: Sequence[Row]) -> list[Column]:
 
 def trials_column(rows: Sequence[Row]) -> Column:
     """How many trials each estimate rests on."""
-    return Column("trials", "Trials", "", tuple((str(row.trials),) for row in rows), True)
+    ranks = tuple(float(row.trials) for row in rows)
+    return Column("trials", "Trials", "", tuple((str(row.trials),) for row in rows), True, ranks)
 
 
 def stopped_column(rows: Sequence[Row]) -> Column:
     """Why the bench stopped repeating, in the words of the results file."""
-    return Column("stopped_by", "Stopped by", "", tuple((row.stopped_by,) for row in rows), False)
+    words = sorted({row.stopped_by for row in rows})
+    ranks = tuple(float(words.index(row.stopped_by)) for row in rows)
+    return Column("stopped_by", "Stopped by", "", tuple((row.stopped_by,) for row in rows), False, ranks)
+
+
+def _rank(factor: FactorLevels, level: Level | None) -> float:
+    """Numbers by themselves, words behind them in the study's order, an absent level last."""
+    if level is None:
+        return math.inf
+    return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
 
 
 def _metric_column(rows: Sequence[Row], name: str) -> Column:
@@ -102,4 +116,5 @@ def _metric_column(rows: Sequence[Row], name: str) -> Column:
     )
     unit = METRICS[name].unit if name in METRICS else ""
     shown = _SHORT_UNITS.get(unit, scale.unit)
-    return Column(name, _SHORT_LABELS.get(name, metric_of(name).label), shown, cells, True)
+    ranks = tuple(row.metrics[name].value if name in row.metrics else -math.inf for row in rows)
+    return Column(name, _SHORT_LABELS.get(name, metric_of(name).label), shown, cells, True, ranks)

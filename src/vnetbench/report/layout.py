@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.labels import level_text
 from vnetbench.study.model import FactorLevels, Level
 
 _FIRST_ON_X = ("streams", "pairs", "message_size", "socket_buffer", "queues", "link_rate")
@@ -35,9 +33,9 @@ class Layout:
 def lay_out(summary: CampaignSummary) -> Layout:
     """Decide from the levels that the treatments have.
 
-    x is the numeric factor with the most levels, three at least. A heat map is drawn where a second numeric factor
-    has three levels or more. Of the rest, the factor with the fewest levels makes the lines (they are compared
-    within one panel), every other one makes panels (or rows, in a dot plot).
+    x is the numeric factor with the most levels, three at least. A heat map is drawn where a second numeric
+    factor has three levels or more. Of the rest, the factor with the fewest levels makes the lines (they are
+    compared within one panel), every other one makes panels (or rows, in a dot plot).
     """
     factors = [_seen_levels(summary, factor) for factor in summary.factors]
     varying = tuple(factor for factor in factors if len(factor.levels) > 1)
@@ -64,8 +62,8 @@ def is_numeric(factor: FactorLevels) -> bool:
 def positions(factor: FactorLevels) -> dict[Level, float]:
     """Where each level stands on an axis, and so whether the axis is linear or logarithmic.
 
-    Numbers that span a factor of eight or more stand at their binary logarithm, other numbers at themselves. A
-    factor with a word among its levels is spaced evenly.
+    Numbers that span a factor of eight or more stand at their binary logarithm, other numbers at themselves.
+    A factor with a word among its levels is spaced evenly.
     """
     numbers = [level for level in factor.levels if not isinstance(level, str)]
     if len(numbers) < len(factor.levels):
@@ -73,13 +71,6 @@ def positions(factor: FactorLevels) -> dict[Level, float]:
     if min(numbers) > 0 and max(numbers) / min(numbers) >= 8:
         return {level: math.log2(level) for level in numbers}
     return {level: float(level) for level in numbers}
-
-
-def treatment_label(factors: Mapping[str, Level], names: tuple[FactorLevels, ...]) -> str:
-    """The levels of the named factors, as `4 streams`-like words joined by a middle dot."""
-    return " · ".join(
-        level_text(factor.name, factors[factor.name]) for factor in names if factor.name in factors
-    )
 
 
 def _seen_levels(summary: CampaignSummary, factor: FactorLevels) -> FactorLevels:

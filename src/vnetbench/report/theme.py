@@ -8,14 +8,15 @@ FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, 'Liberation Sans', Arial
 
 _CATEGORY_LIGHT = ["#0072B2", "#D55E00", "#009E73", "#A14E86", "#B87A00", "#3A95C9", "#5B5F66"]
 _CATEGORY_DARK = ["#5DB3E8", "#F08A4B", "#3CC79B", "#DD9BC4", "#E9B949", "#A5D4F0", "#B5BAC2"]
-"""Okabe & Ito's order of hues (Color Universal Design, 2008), darkened or lightened for 3:1 on each background."""
+"""Okabe & Ito's hues (Color Universal Design, 2008), darkened or lightened for 3:1 on each background."""
 
 
 def chart_config(dark: bool) -> dict[str, Any]:
-    """A Vega-Lite `config`: fonts, inks and palettes. A chart itself names no colour, so one chart serves both."""
+    """A Vega-Lite `config`: fonts, inks and palettes. Charts name no colour, so that one serves both."""
     ink, soft, faint, paper = (
         ("#E7E9EC", "#A2A9B3", "#2E343C", "#15181C") if dark else ("#1C2024", "#5F6772", "#E6E8EB", "#FFFFFF")
     )
+    first = (_CATEGORY_DARK if dark else _CATEGORY_LIGHT)[0]
     label = {
         "labelColor": soft,
         "labelFontSize": 12,
@@ -37,8 +38,10 @@ def chart_config(dark: bool) -> dict[str, Any]:
             "gridColor": faint,
             "gridWidth": 1,
         },
-        "axisX": {"grid": False, "domain": True, "domainColor": soft, "ticks": True, "tickColor": soft, "tickSize": 4},
-        "header": {"labelAnchor": "start", "labelColor": ink, "labelFontSize": 13, "labelFontWeight": 600, "titleColor": soft, "labelPadding": 12},
+        "axisX": {"grid": False, "domain": True, "domainColor": soft, "ticks": True, "tickColor": soft,
+                  "tickSize": 4},
+        "header": {"labelAnchor": "start", "labelColor": ink, "labelFontSize": 13, "labelFontWeight": 600,
+                   "titleColor": soft, "labelPadding": 12},
         "legend": {
             **label,
             "labelColor": ink,
@@ -49,8 +52,8 @@ def chart_config(dark: bool) -> dict[str, Any]:
             "offset": 14,
             "labelLimit": 260,
         },
-        "title": {"color": ink, "subtitleColor": soft, "fontSize": 17, "subtitleFontSize": 12, "anchor": "start",
-                  "offset": 18, "subtitlePadding": 6, "subtitleLineHeight": 16},
+        "title": {"color": ink, "subtitleColor": soft, "fontSize": 17, "subtitleFontSize": 12,
+                  "anchor": "start", "offset": 18, "subtitlePadding": 6, "subtitleLineHeight": 16},
         "range": {
             "category": _CATEGORY_DARK if dark else _CATEGORY_LIGHT,
             "ordinal": {"scheme": "plasma", "extent": [0.3, 1.0] if dark else [0.0, 0.8]},
@@ -58,5 +61,6 @@ def chart_config(dark: bool) -> dict[str, Any]:
             "ramp": {"scheme": "viridis"},
         },
         "text": {"color": ink, "fontSize": 11},
-        **{mark: {"color": (_CATEGORY_DARK if dark else _CATEGORY_LIGHT)[0]} for mark in ("rule", "tick", "point", "line")},
+        "style": {"cut": {"color": soft}},
+        **{mark: {"color": first} for mark in ("rule", "tick", "point", "line")},
     }  # fmt: skip

@@ -1,0 +1,318 @@
+"""How each form of chart is drawn, as Vega-Lite: lines, dots, heat map, trials in time, goodput in trials."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.chart_rows import Row, combination_texts, metric_rows, series_texts
+from vnetbench.report.figures import heading, metric_of, scale_of
+from vnetbench.report.labels import factor_label, level_text
+from vnetbench.report.layout import Layout, positions
+from vnetbench.study.model import FactorLevels
+
+Spec = dict[str, Any]
+
+ROWS = "rows"
+"""The name of the dataset in every specification; whoever draws it supplies the rows."""
+_LINE_HEIGHT = 280
+_ASIDE = 9
+"""Pixels that the trials stand beside their estimate, whose mark would hide them."""
+_MARKS = {"trial": "circle", "of two modes": "diamond", "outlier": "cross"}
+"""What a trial is marked as in the chart of time, and its shape."""
+
+
+def metric_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
+    """Estimates with intervals and every trial: lines over the numeric factor, or a dot plot without one."""
+    chart = _lines(summary, layout, metric) if layout.x else _dots(summary, layout, metric)
+    return _as_spec(chart)
+
+
+def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
+    """Two numeric factors as a surface, the value and its interval in each cell; needs `layout.heat`."""
+    if layout.x is None or layout.heat is None:
+        raise ValueError("a heat map needs two numeric factors")
+    x_texts, y_texts = _texts(layout.x), _texts(layout.heat)[::-1]
+    values = [row["value"] for row in metric_rows(summary, layout, metric) if row["kind"] == "estimate"]
+    measured = [value for value in values if value is not None and value > 0]
+    wide = bool(measured) and max(measured) / min(measured) > 30
+    middle = (
+        (min(measured) * max(measured)) ** 0.5
+        if wide
+        else sum((min(measured), max(measured))) / 2
+        if measured
+        else 0
+    )
+    x = alt.X(
+        "xlevel:O",
+        sort=x_texts,
+        title=factor_label(layout.x.name),
+        scale=alt.Scale(paddingInner=0.03),
+        axis=alt.Axis(labelAngle=0, domain=False, ticks=False),
+    )
+    y = alt.Y(
+        "series:O", sort=y_texts, title=factor_label(layout.heat.name), scale=alt.Scale(paddingInner=0.05)
+    )
+    rows = alt.Chart(alt.NamedData(ROWS)).transform_filter("datum.kind == 'estimate'")
+    base = rows.encode(x=x, y=y)
+    cells = base.mark_rect().encode(
+        color=alt.Color(
+            "value:Q",
+            title=heading(metric, scale_of(summary.treatments, metric)) + (", logarithmic" if wide else ""),
+            scale=alt.Scale(type="log" if wide else "linear", zero=False, nice=False),
+            legend=alt.Legend(gradientLength=240, gradientThickness=10, tickCount=4),
+        ),
+        tooltip=_tooltip(),
+    )
+    ink = alt.condition(
+        f"datum.value === null || datum.value < {middle!r}", alt.value("#FFFFFF"), alt.value("#0B1B2B")
+    )
+    value = base.transform_calculate(first="split(datum.figure, ' [')[0]").mark_text(
+        dy=-6, fontSize=13, fontWeight=600
+    )
+    spread = base.transform_calculate(
+        second="datum.low === null ? '' : '[' + split(datum.figure, ' [')[1]"
+    ).mark_text(dy=9, fontSize=10)
+    layers = cells + value.encode(text="first:N", color=ink) + spread.encode(text="second:N", color=ink)
+    return _as_spec(_in_panels(layers.properties(width=640, height=52 * len(y_texts)), summary, layout))
+
+
+def time_chart(rows_in_time: Sequence[Row]) -> Spec:
+    """Each trial against its treatment's median, in the order they ran: drift and modes show here."""
+    rows = alt.Chart(alt.NamedData(ROWS))
+    minutes = alt.X(
+        "minutes:Q", title="Minutes since the campaign began", scale=alt.Scale(zero=True, nice=False)
+    )
+    marks = sorted({str(row["mark"]) for row in rows_in_time}, key=list(_MARKS).index)
+    key: dict[str, Any] = {
+        "sort": marks,
+        "scale": alt.Scale(domain=marks),
+        "title": None,
+        "legend": alt.Legend(symbolOpacity=1),
+    }
+    points = rows.mark_point(filled=True, size=26, opacity=0.55).encode(
+        x=minutes,
+        y=alt.Y(
+            "deviation:Q",
+            title=None,
+            axis=alt.Axis(
+                labelExpr="datum.value === 0 ? '0' : format(100 * datum.value, '+.3~g') + ' %'", tickCount=5
+            ),
+        ),
+        color=alt.Color("mark:N", **key),
+        shape=alt.Shape(
+            "mark:N", **{**key, "scale": alt.Scale(domain=marks, range=[_MARKS[mark] for mark in marks])}
+        ),
+        tooltip=[
+            alt.Tooltip("treatment:N", title="Treatment"),
+            alt.Tooltip("trial:Q", title="Trial"),
+            alt.Tooltip("block:Q", title="Block"),
+            alt.Tooltip("deviation:Q", title="Against its median", format="+.1%"),
+        ],
+    )
+    blocks = (
+        rows.transform_filter("datum.mark == 'trial'")
+        .transform_aggregate(minutes="median(minutes)", deviation="median(deviation)", groupby=["block"])
+        .mark_line(strokeWidth=1.5, opacity=0.9)
+        .encode(x=minutes, y="deviation:Q", order=alt.Order("block:Q"))
+    )
+    zero = rows.mark_rule(strokeDash=[3, 3], opacity=0.5).encode(y=alt.datum(0))
+    return _as_spec((zero + blocks + points).properties(width=640, height=220))
+
+
+def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
+    """Goodput over time in each trial, a panel a treatment: what was cut as warm-up is dashed and grey."""
+    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
+    rows = alt.Chart(alt.NamedData(ROWS)).encode(
+        x=alt.X("t:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)),
+        detail="trial:N",
+        tooltip=[alt.Tooltip("trial:Q", title="Trial"), alt.Tooltip("part:N", title="Part")],
+    )
+    cut = rows.transform_filter("datum.part == 'warm-up'")
+    steady = rows.transform_filter("datum.part == 'measured'")
+    layers = alt.layer(
+        steady.mark_line(strokeWidth=1.2, opacity=0.55),
+        cut.mark_line(strokeWidth=1.4, strokeDash=[3, 2], style="cut"),
+    ).properties(width=250, height=100)
+    return _as_spec(
+        layers.facet(
+            facet=alt.Facet("treatment:N", sort=names, title=None),
+            columns=3,
+            spacing={"row": 44, "column": 28},
+            bounds="flush",
+        )
+    )
+
+
+def _lines(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevelMixin:
+    assert layout.x is not None
+    places = positions(layout.x)
+    values = list(places.values())
+    margin = (max(values) - min(values)) * 0.06
+    titles = json.dumps([level_text(layout.x.name, level) for level in places])
+    x = alt.X(
+        "x:Q",
+        title=factor_label(layout.x.name),
+        scale=alt.Scale(domain=[min(values) - margin, max(values) + margin], nice=False, zero=False),
+        axis=alt.Axis(
+            values=values,
+            labelExpr=f"{titles}[indexof({json.dumps(values)}, datum.value)]",
+            labelOverlap=True,
+        ),
+    )
+    y = alt.Y(
+        "value:Q",
+        title=None,
+        scale=alt.Scale(zero=True, domainMin=0),
+        axis=alt.Axis(tickCount=6, minExtent=34),
+    )
+    rows = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, **_series(layout))
+    estimates = rows.transform_filter("datum.kind == 'estimate'")
+    layers = alt.layer(
+        rows.transform_filter("datum.kind == 'trial'")
+        .mark_point(filled=True, size=16, opacity=0.45, xOffset=_ASIDE)
+        .encode(**_shape(layout), tooltip=_trial_tooltip(metric)),
+        estimates.mark_line(strokeWidth=2),
+        estimates.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q"), y2="high:Q"),
+        *_interval_ends(estimates, "y"),
+        estimates.mark_point(filled=True, size=46, opacity=1).encode(tooltip=_tooltip(), **_shape(layout)),
+        *_modes_and_missing(rows),
+    )
+    layers = layers.properties(width=_panel_width(summary, layout), height=_LINE_HEIGHT)
+    return _in_panels(layers, summary, layout)
+
+
+def _dots(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevelMixin:
+    names = combination_texts(summary, layout)
+    count = max(1, len(series_texts(layout)))
+    x = alt.X(
+        "value:Q",
+        title=heading(metric, scale_of(summary.treatments, metric)),
+        scale=alt.Scale(zero=True),
+        axis=alt.Axis(grid=True, domain=False, ticks=False, tickCount=6),
+    )
+    y = alt.Y(
+        "combination:N",
+        sort=names,
+        title=None,
+        scale=alt.Scale(paddingInner=0.25, paddingOuter=0.15),
+        axis=alt.Axis(labelLimit=320, grid=False, labels=any(names)),
+    )
+    offset: dict[str, Any] = {}
+    if layout.colour:
+        offset["yOffset"] = alt.YOffset("series:N", sort=series_texts(layout))
+    rows = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, **_series(layout), **offset)
+    estimates = rows.transform_filter("datum.kind == 'estimate'")
+    layers = alt.layer(
+        rows.transform_filter("datum.kind == 'trial'")
+        .mark_point(filled=True, size=20, opacity=0.45, yOffset=_ASIDE)
+        .encode(**_shape(layout), tooltip=_trial_tooltip(metric)),
+        estimates.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q"),
+        *_interval_ends(estimates, "x"),
+        estimates.mark_point(filled=True, size=56, opacity=1).encode(tooltip=_tooltip(), **_shape(layout)),
+        *_modes_and_missing(rows),
+    )
+    return layers.properties(width=560, height=max(60, len(names) * (14 + 22 * count)))
+
+
+def _interval_ends(estimates: alt.Chart, along: str) -> list[alt.Chart]:
+    """The short strokes at both ends of an interval."""
+    turned: Any = "vertical" if along == "x" else "horizontal"
+    ends = []
+    for end in ("low:Q", "high:Q"):
+        channel = {along: alt.X(end) if along == "x" else alt.Y(end)}
+        ends.append(estimates.mark_tick(orient=turned, size=9, thickness=1.6, opacity=1).encode(**channel))
+    return ends
+
+
+def _modes_and_missing(rows: alt.Chart) -> list[alt.Chart]:
+    modes = rows.transform_filter("datum.kind == 'mode'")
+    return [
+        modes.mark_point(shape="diamond", size=150, strokeWidth=2, opacity=1).encode(tooltip=_tooltip()),
+        modes.mark_text(align="left", dx=11).encode(text="share:N"),
+        rows.transform_filter("datum.kind == 'missing'")
+        .mark_point(shape="cross", angle=45, size=60, filled=True, opacity=0.9)
+        .encode(tooltip=_tooltip()),
+    ]
+
+
+def _series(layout: Layout) -> dict[str, Any]:
+    if layout.colour is None:
+        return {}
+    return {"color": alt.Color(f"series:{_kind(layout)}", **_series_key(layout))}
+
+
+def _kind(layout: Layout) -> str:
+    """Four numbers and more get a ramp of colours (O), words and few levels colours of their own (N)."""
+    numbers = [level for level in layout.colour.levels if not isinstance(level, str)] if layout.colour else []
+    return "O" if len(numbers) > 3 else "N"
+
+
+def _shape(layout: Layout) -> dict[str, Any]:
+    if layout.colour is None:
+        return {}
+    return {"shape": alt.Shape(f"series:{_kind(layout)}", **_series_key(layout))}
+
+
+def _series_key(layout: Layout) -> dict[str, Any]:
+    """The same key for colour and shape: only with equal domains does Vega-Lite make one legend of both."""
+    texts = series_texts(layout)
+    title = factor_label(layout.colour.name) if layout.colour else None
+    return {
+        "sort": texts,
+        "scale": alt.Scale(domain=texts),
+        "title": title,
+        "legend": alt.Legend(symbolOpacity=1),
+    }
+
+
+def _in_panels(
+    layers: alt.LayerChart | alt.FacetChart, summary: CampaignSummary, layout: Layout
+) -> alt.TopLevelMixin:
+    others = [factor for factor in layout.others if factor is not layout.heat]
+    if not others:
+        return layers
+    names = combination_texts(summary, layout)
+    return layers.facet(
+        facet=alt.Facet("combination:N", sort=names, title=None),
+        columns=min(3, len(names)),
+        spacing=28,
+        bounds="flush",
+    )
+
+
+def _panel_width(summary: CampaignSummary, layout: Layout) -> int:
+    count = len(combination_texts(summary, layout)) if layout.others else 1
+    return {1: 640, 2: 330}.get(count, 240)
+
+
+def _texts(factor: FactorLevels) -> list[str]:
+    return [level_text(factor.name, level) for level in factor.levels]
+
+
+def _tooltip() -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("treatment:N", title="Treatment"),
+        alt.Tooltip("figure:N", title="Estimate"),
+        alt.Tooltip("trials:Q", title="Trials"),
+        alt.Tooltip("stopped:N", title="Stopped"),
+    ]
+
+
+def _trial_tooltip(metric: str) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("treatment:N", title="Treatment"),
+        alt.Tooltip("trial:Q", title="Trial"),
+        alt.Tooltip("value:Q", title=metric_of(metric).label, format=".4~g"),
+    ]
+
+
+def _as_spec(chart: alt.TopLevelMixin) -> Spec:
+    spec: Spec = chart.to_dict(context={"pre_transform": False})
+    spec.pop("config", None)  # Altair's own default; the theme supplies it
+    return spec

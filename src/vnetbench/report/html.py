@@ -1,0 +1,209 @@
+"""One self-contained page for one campaign or several: answer, charts, table, environment, method."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+
+import jinja2
+import vl_convert
+from markupsafe import Markup
+
+from vnetbench import __version__
+from vnetbench.errors import BenchError
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.quantity import Scale, format_duration, format_interval
+from vnetbench.report.answer import Answer, answer
+from vnetbench.report.chart_forms import ROWS
+from vnetbench.report.chart_rows import Row
+from vnetbench.report.charts import Chart, main_charts, other_metric_charts, svg_of, trial_charts
+from vnetbench.report.columns import Column, factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.environment import Fact, facts_of
+from vnetbench.report.figures import metric_of, mode_texts, scale_of
+from vnetbench.report.labels import counted
+from vnetbench.report.method import method
+from vnetbench.report.notes import notes
+from vnetbench.report.theme import chart_config
+
+LARGEST_PAGE = 3_000_000
+"""Bytes. Where a page would be larger, charts of the least useful metrics are left out, and it says so."""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One figure of the table: lines of a value and its spread."""
+
+    lines: tuple[tuple[str, str], ...]
+    rank: float | str
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class _Section:
+    """All that the template shows of one campaign."""
+
+    id: str
+    summary: CampaignSummary
+    size: str
+    answer: Answer
+    main: list[Chart]
+    others: list[Chart]
+    trials: list[Chart]
+    left_out: list[str]
+    columns: list[Column]
+    rows: list[list[_Cell]]
+    notes: tuple[str, ...]
+    facts: tuple[Fact, ...]
+    method: tuple[tuple[str, str], ...]
+    fallback: str
+    """The first chart as an SVG, for a browser that runs no scripts."""
+
+
+def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
+    """Write the page; it is there whole or not at all. Raises BenchError when it can't be written."""
+    page = render(summaries)
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_text(page, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise BenchError(
+            f"the page can't be written: {error.strerror}",
+            where=str(path),
+            fix="name a file in a folder that exists and has room, with -o",
+        ) from error
+
+
+def render(summaries: Sequence[CampaignSummary]) -> str:
+    """The page as text, below LARGEST_PAGE bytes as long as leaving out charts can make it so."""
+    sections = [_section(f"c{place + 1}", summary) for place, summary in enumerate(summaries)]
+    most = max((len(section.others) for section in sections), default=0)
+    page = _page(sections)
+    while len(page.encode()) > LARGEST_PAGE and most > 0:
+        most -= 1
+        page = _page([_with_fewer_charts(section, most) for section in sections])
+    return page
+
+
+def _with_fewer_charts(section: _Section, most: int) -> _Section:
+    left_out = [chart.title for chart in section.others[most:]]
+    return replace(section, others=section.others[:most], left_out=left_out)
+
+
+def _section(id_: str, summary: CampaignSummary) -> _Section:
+    rows = summary.treatments
+    columns = [
+        *factor_columns(rows, summary.factors),
+        *metric_columns(rows),
+        trials_column(rows),
+        stopped_column(rows),
+    ]
+    main = main_charts(summary)
+    trials = sum(treatment.trials for treatment in rows)
+    return _Section(
+        id=id_,
+        summary=summary,
+        size=", ".join(
+            (counted(len(rows), "treatment"), counted(trials, "trial"), format_duration(summary.elapsed_s))
+        ),
+        answer=answer(summary),
+        main=main,
+        others=other_metric_charts(summary),
+        trials=trial_charts(summary),
+        left_out=[],
+        columns=columns,
+        rows=[[_cell(summary, column, i) for column in columns] for i in range(len(rows))],
+        notes=notes(summary),
+        facts=facts_of(summary),
+        method=method(summary),
+        fallback=_as_image(svg_of(main[0])) if main else "",
+    )
+
+
+def _cell(summary: CampaignSummary, column: Column, i: int) -> _Cell:
+    treatment = summary.treatments[i]
+    rank = column.ranks[i]
+    lines = tuple((line, "") for line in column.cells[i])
+    if column.key in treatment.metrics:
+        lines = tuple(_figures(treatment, column.key, scale_of(summary.treatments, column.key)))
+    return _Cell(lines, rank if math.isfinite(rank) else "", column.is_number)
+
+
+def _figures(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator[tuple[str, str]]:
+    estimate = treatment.metrics[metric]
+    if estimate.modes:
+        for mode in mode_texts(estimate, metric, scale):
+            value, _, share = mode.partition(" ")
+            yield value, share
+        return
+    unit = metric_of(metric).unit
+    text = format_interval(estimate.value, estimate.low, estimate.high, unit, scale=scale)
+    yield text.value, text.interval or "no interval"
+
+
+def _page(sections: Sequence[_Section]) -> str:
+    charts = {
+        f"{section.id}-{chart.name}": {"spec": chart.spec, "rows": _columnar(chart.rows)}
+        for section in sections
+        for chart in (*section.main, *section.others, *section.trials)
+    }
+    data = {"configs": {"light": chart_config(dark=False), "dark": chart_config(dark=True)}, "charts": charts}
+    return _template().render(
+        sections=sections,
+        version=__version__,
+        data=_json_in_html({"dataset": ROWS, **data}),
+        style=Markup(_file("page.css")),
+        script=Markup(_file("page.js")),
+        vega=_vega() if charts else Markup(),
+    )
+
+
+def _columnar(rows: Sequence[Row]) -> dict[str, object]:
+    """Rows as columns, each text once: a fifth of the bytes, as most texts repeat in every row."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    texts: dict[str, int] = {}
+    columns: dict[str, object] = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        if any(isinstance(value, str) for value in values):
+            indices = [None if v is None else texts.setdefault(str(v), len(texts)) for v in values]
+            columns[name] = {"texts": indices}
+        else:
+            columns[name] = {"numbers": values}
+    return {"count": len(rows), "columns": columns, "texts": list(texts)}
+
+
+def _json_in_html(value: object) -> Markup:
+    """JSON that may stand in a script element: nothing in it can end the element or open another."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
+
+
+def _as_image(svg: str) -> str:
+    """An SVG as the address of an image, where nothing in it can run."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+@lru_cache(maxsize=1)
+def _vega() -> Markup:
+    """Vega, Vega-Lite and vega-embed as they come with vl-convert."""
+    bundle: str = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # the stub lacks the default
+    return Markup(bundle.replace("</script", "<\\/script").replace("<!--", "<\\!--"))
+
+
+@lru_cache(maxsize=1)
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_file("page.html.j2"))
+
+
+def _file(name: str) -> str:
+    return resources.files("vnetbench.report").joinpath(name).read_text(encoding="utf-8")
