@@ -8,8 +8,10 @@ is one treatment's trials, one a block; when in its block a trial ran is drawn, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -185,6 +187,30 @@ def three_long_trials(campaign: SimulatedCampaign, confidence: float, setup_s: f
     seconds = LONG_TRIALS * (LONG_WARMUP_S + LONG_STEADY_S + setup_s)
     truth = campaign.truth([LONG_STEADY_S] * LONG_TRIALS)
     return Outcome(mean - reach, mean + reach, mean, truth, LONG_TRIALS, seconds, "fixed")
+
+
+def many(kind: Kind, campaigns: int, precision: Precision) -> list[Outcome]:
+    """The outcomes of so many adaptive campaigns, seeded 0, 1, 2 and on, worked out on all CPUs."""
+    return _on_all_cpus(partial(_one, kind, precision), campaigns)
+
+
+def many_long(kind: Kind, campaigns: int, confidence: float) -> list[Outcome]:
+    """What three long trials come to in so many campaigns, seeded 0, 1, 2 and on."""
+    return _on_all_cpus(partial(_one_long, kind, confidence), campaigns)
+
+
+def _one(kind: Kind, precision: Precision, seed: int) -> Outcome:
+    return adaptive(SimulatedCampaign(kind, seed, precision.most_trials), precision)
+
+
+def _one_long(kind: Kind, confidence: float, seed: int) -> Outcome:
+    longest_s = LONG_WARMUP_S + LONG_STEADY_S
+    return three_long_trials(SimulatedCampaign(kind, seed, LONG_TRIALS, longest_s), confidence)
+
+
+def _on_all_cpus(one: Callable[[int], Outcome], campaigns: int) -> list[Outcome]:
+    with ProcessPoolExecutor() as pool:
+        return list(pool.map(one, range(campaigns), chunksize=50))
 
 
 def _outcome(
