@@ -128,17 +128,21 @@ impl Orders {
         }
     }
 
-    /// Puts an order into force, and wakes those streams that wait for it, here or in the kernel.
-    pub fn give(&self, order: Order, streams: &[Arc<Stream>]) {
+    /// Puts an order into force. A stream sees it at its next call; `enforce` reaches those that a call keeps waiting.
+    pub fn give(&self, order: Order) {
         {
             let _closed = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             self.current.store(order as u8, Ordering::Release);
         }
         self.changed.notify_all();
-        for stream in streams {
-            let how = match (order, stream.role) {
+    }
+
+    /// Shuts down what the order in force has ended. Takes its time: the kernel lets a call that is at work finish first.
+    pub fn enforce(&self, streams: &[Arc<Stream>]) {
+        for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
+            let how = match (self.current(), stream.role) {
                 (Order::EndSources, Role::Source) => Shutdown::Write,
-                (Order::EndAll, _) if stream.end.get().is_none() => Shutdown::Both,
+                (Order::EndAll, _) => Shutdown::Both,
                 _ => continue,
             };
             // Fails only on a connection that is gone already, and then its thread knows.

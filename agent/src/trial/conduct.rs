@@ -197,7 +197,7 @@ impl Conductor {
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();
-        streams.orders.give(Order::Go, &streams.all);
+        streams.orders.give(Order::Go);
         // Fails only when nobody waits for it.
         let _ = started.try_send(nanos(clock));
 
@@ -225,8 +225,9 @@ impl Conductor {
                 Ok(Message::Start { .. }) | Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
-            if now >= load_end && !load_ended {
-                streams.orders.give(Order::EndSources, &streams.all);
+            let ends_now = now >= load_end && !load_ended;
+            if ends_now {
+                streams.orders.give(Order::EndSources);
                 load_ended = true;
             }
             if now >= series.next_at() {
@@ -234,6 +235,10 @@ impl Conductor {
                 if let Some(fault) = fault {
                     break Reason::Fault(fault);
                 }
+            }
+            if ends_now {
+                // After the sample that is due at the same time, which this would make late.
+                streams.orders.enforce(&streams.all);
             }
             if load_ended && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
                 break Reason::Done;
@@ -252,7 +257,8 @@ impl Conductor {
 
     /// Ends what still runs, and says what the trial came to once nothing of it is left.
     fn finish(&self, mut streams: Streams, mut sampler: Sampler, outcome: Outcome) {
-        streams.orders.give(Order::EndAll, &streams.all);
+        streams.orders.give(Order::EndAll);
+        streams.orders.enforce(&streams.all);
         for thread in streams.threads.drain(..) {
             // A thread of ours that panicked has reported its streams as broken.
             let _ = thread.join();

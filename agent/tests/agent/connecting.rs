@@ -1,0 +1,177 @@
+//! How streams come to be connected, and who is turned away.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, Pair, SECRET, connecting, listening, opposite};
+
+/// What opens a connection (docs/protocol.md, trial.prepare).
+fn preamble(mark: &[u8; 4], id: u32, secret: &str) -> Vec<u8> {
+    let secret = u128::from_str_radix(secret, 16)
+        .expect("hexadecimal")
+        .to_be_bytes();
+    [&mark[..], &id.to_be_bytes(), &secret, &[0; 8]].concat()
+}
+
+#[test]
+fn foreign_connections_are_turned_away_and_hold_nobody_up() {
+    let mut pair = Pair::start();
+    let roles = ["source", "sink"];
+    let port = pair.b.must(
+        "trial.prepare",
+        listening("t", &opposite(&roles), &json!({})),
+    )["port"]
+        .take();
+    let at = ("127.0.0.1", port.as_u64().expect("a port") as u16);
+    let other_secret = SECRET.replace("ff", "fe");
+    let foreign: Vec<TcpStream> = [
+        preamble(b"HTTP", 0, SECRET),
+        preamble(b"VNB1", 0, &other_secret),
+        preamble(b"VNB1", 7, SECRET),
+        preamble(b"VNB1", 0, SECRET)[..20].to_vec(),
+        Vec::new(),
+    ]
+    .iter()
+    .map(|said| {
+        let mut stream = TcpStream::connect(at).expect("the agent listens");
+        stream.write_all(said).expect("it takes this much");
+        stream
+    })
+    .collect();
+    // These have said something wrong; the last two may still be about to say the rest.
+    for mut stream in &foreign[..3] {
+        assert!(
+            matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)),
+            "it is closed"
+        );
+    }
+    pair.a
+        .must("trial.prepare", connecting("t", &roles, &port, &json!({})));
+    pair.b.must("trial.ready", json!({"trial": "t"}));
+    for mut stream in &foreign[3..] {
+        assert!(
+            matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)),
+            "it is closed"
+        );
+    }
+    let [(_, a), (_, b)] = pair.run("t", 0.1);
+    assert_eq!(b["foreign_connections"], 5);
+    assert_eq!(a["bytes_sent"], b["bytes_received"]);
+    assert_eq!(b["bytes_sent"], a["bytes_received"]);
+}
+
+#[test]
+fn streams_that_do_not_come_are_missed_in_time_and_may_come_later() {
+    let mut pair = Pair::start();
+    let changes = json!({"timeout_s": 0.2});
+    let port = pair
+        .b
+        .must("trial.prepare", listening("t", &["sink"], &changes))["port"]
+        .take();
+    let late = pair
+        .b
+        .ask("trial.ready", json!({"trial": "t"}))
+        .expect_err("nobody came");
+    assert_eq!(
+        (&late["code"], &late["data"]["after_s"]),
+        (&json!(-32004), &json!(0.2))
+    );
+    assert_eq!(
+        pair.b
+            .code("trial.start", json!({"trial": "t", "duration_s": 1})),
+        -32002
+    );
+    pair.a.must(
+        "trial.prepare",
+        connecting("t", &["source"], &port, &changes),
+    );
+    pair.b.must("trial.ready", json!({"trial": "t"}));
+    let [(_, a), (_, b)] = pair.run("t", 0.1);
+    assert_eq!(a["bytes_sent"], b["bytes_received"]);
+}
+
+#[test]
+fn a_refused_connection_is_the_answer_and_leaves_no_trial() {
+    let mut agent = Agent::start();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a port")
+        .port();
+    let error = agent
+        .ask(
+            "trial.prepare",
+            connecting("t", &["source"], &json!(closed), &json!({})),
+        )
+        .expect_err("nobody listens");
+    assert_eq!(error["code"], -32001);
+    assert_eq!(error["data"]["errno"], 111, "{error}");
+    assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
+}
+
+#[test]
+fn a_congestion_control_that_the_kernel_lacks_is_named_by_either_side() {
+    let mut agent = Agent::start();
+    let changes = json!({"congestion_control": "nonesuch"});
+    for params in [
+        listening("t", &["sink"], &changes),
+        connecting("t", &["source"], &json!(9), &changes),
+    ] {
+        let error = agent
+            .ask("trial.prepare", params)
+            .expect_err("there is none such");
+        assert_eq!(error["code"], -32001);
+        let operation = error["data"]["operation"].as_str().expect("text");
+        assert!(operation.contains("congestion control nonesuch"), "{error}");
+    }
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_said_before_anything_is_sent() {
+    let mut agent = Agent::start();
+    let params = listening("t", &["sink"], &json!({"interface": "vnb-absent"}));
+    let error = agent
+        .ask("trial.prepare", params)
+        .expect_err("there is none such");
+    assert_eq!(error["code"], -32001);
+    assert!(
+        error["message"]
+            .as_str()
+            .expect("text")
+            .contains("vnb-absent"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused_until_its_trial_has_ended() {
+    let mut agent = Agent::start();
+    let params = listening("t", &["sink"], &json!({}));
+    agent.must("trial.prepare", params.clone());
+    assert_eq!(agent.code("trial.prepare", params.clone()), -32002);
+    agent.must("trial.stop", json!({"trial": "t"}));
+    agent.event("trial.end", "t");
+    agent.must("trial.prepare", params);
+}
+
+#[test]
+fn there_is_an_end_to_how_many_trials_one_agent_takes() {
+    let mut agent = Agent::start();
+    let observe = |n: u32| json!({"trial": n.to_string(), "workload": "observe"});
+    for n in 0..64 {
+        agent.must("trial.prepare", observe(n));
+    }
+    let error = agent
+        .ask("trial.prepare", observe(64))
+        .expect_err("it is one too many");
+    assert_eq!(error["code"], -32002);
+    for n in 0..64 {
+        agent.must("trial.stop", json!({"trial": n.to_string()}));
+        assert_eq!(
+            agent.event("trial.end", &n.to_string())["reason"],
+            "stopped"
+        );
+    }
+    assert_ne!(agent.must("trial.prepare", observe(64)), Value::Null);
+}

@@ -1,0 +1,292 @@
+//! Starts agents and speaks with them, as a bench does.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// After this long something that should come is taken to hang. It measures nothing.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub const SECRET: &str = "00112233445566778899aabbccddeeff";
+
+/// Asked for at run time: the name is none that a shell (agent/static-rustc) hands on to the compiler.
+fn binary() -> OsString {
+    std::env::var_os("CARGO_BIN_EXE_vnetbench-agent").expect("cargo runs the tests")
+}
+
+pub struct Agent {
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    reads: Arc<AtomicBool>,
+    /// What came while something else was waited for.
+    kept: Vec<Value>,
+    next_id: u64,
+}
+
+impl Agent {
+    pub fn start() -> Self {
+        Self::of(Command::new(binary()).arg("stdio"))
+    }
+
+    /// An agent in a network of its own, whose loopback is up; `setup` is run there before it, by a shell.
+    pub fn start_apart(setup: &str) -> Self {
+        let script = format!("ip link set lo up && {setup} exec \"$0\" stdio");
+        let mut command = Command::new("unshare");
+        command
+            .args(["--map-root-user", "--net", "sh", "-c", &script])
+            .arg(binary());
+        Self::of(&mut command)
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the agent starts");
+        let (heard, lines) = channel();
+        let reads = Arc::new(AtomicBool::new(true));
+        let output = child.stdout.take().expect("it is piped");
+        let reads_still = Arc::clone(&reads);
+        std::thread::spawn(move || read_all(output, &heard, &reads_still));
+        Self {
+            input: child.stdin.take(),
+            child,
+            lines,
+            reads,
+            kept: Vec::new(),
+            next_id: 1,
+        }
+    }
+
+    /// Reads no more of what the agent says (but for what is under way), or reads on.
+    pub fn set_reading(&self, reads: bool) {
+        self.reads.store(reads, Ordering::SeqCst);
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) {
+        let input = self.input.as_mut().expect("the input is open");
+        input.write_all(bytes).expect("the agent takes its input");
+    }
+
+    /// Sends a request and returns its id.
+    pub fn send(&mut self, method: &str, params: Value) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        self.write(format!("{request}\n").as_bytes());
+        id
+    }
+
+    pub fn reply(&mut self, id: u64) -> Result<Value, Value> {
+        let mut reply = self.wait_for(|message| message["id"] == id);
+        match reply.get_mut("error") {
+            Some(error) => Err(error.take()),
+            None => Ok(reply["result"].take()),
+        }
+    }
+
+    pub fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
+        let id = self.send(method, params);
+        self.reply(id)
+    }
+
+    pub fn must(&mut self, method: &str, params: Value) -> Value {
+        self.ask(method, params.clone())
+            .unwrap_or_else(|error| panic!("{method} {params} was refused: {error}"))
+    }
+
+    pub fn code(&mut self, method: &str, params: Value) -> i64 {
+        let error = self.ask(method, params).expect_err("this must be refused");
+        error["code"].as_i64().expect("an error has a code")
+    }
+
+    pub fn event(&mut self, method: &str, trial: &str) -> Value {
+        let mut event = self.wait_for(|m| m["method"] == method && m["params"]["trial"] == trial);
+        event["params"].take()
+    }
+
+    /// The samples of a trial and its end.
+    pub fn events(&mut self, trial: &str) -> (Vec<Value>, Value) {
+        let end = self.event("trial.end", trial);
+        let is_sample = |m: &Value| m["method"] == "trial.sample" && m["params"]["trial"] == trial;
+        let (samples, kept) = self.kept.drain(..).partition(is_sample);
+        self.kept = kept;
+        let samples: Vec<Value> = samples;
+        (
+            samples
+                .into_iter()
+                .map(|mut m| m["params"].take())
+                .collect(),
+            end,
+        )
+    }
+
+    pub fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        if let Some(at) = self.kept.iter().position(&is_wanted) {
+            return self.kept.remove(at);
+        }
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.lines.recv_timeout(left).expect("the agent answers");
+            assert!(!message.is_null(), "the agent ended: {}", self.stderr());
+            if is_wanted(&message) {
+                return message;
+            }
+            self.kept.push(message);
+        }
+    }
+
+    /// Everything that has come so far and was not waited for.
+    pub fn take_kept(&mut self) -> Vec<Value> {
+        std::mem::take(&mut self.kept)
+    }
+
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    /// Closes the input, and returns the exit code and what came on standard error.
+    pub fn finish(mut self) -> (Option<i32>, String) {
+        self.close_input();
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is our child") {
+                return (status.code(), self.stderr());
+            }
+            assert!(Instant::now() < until, "the agent does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn stderr(&mut self) -> String {
+        let read = |stderr: ChildStderr| std::io::read_to_string(stderr).unwrap_or_default();
+        self.child.stderr.take().map(read).unwrap_or_default()
+    }
+}
+
+fn read_all(output: ChildStdout, heard: &Sender<Value>, reads: &AtomicBool) {
+    for line in BufReader::new(output).lines() {
+        let Ok(line) = line else { return };
+        let message = serde_json::from_str(&line).expect("every line of the agent is JSON");
+        if heard.send(message).is_err() {
+            return;
+        }
+        while !reads.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+    // The end of the output, told as what no agent says.
+    let _ = heard.send(Value::Null);
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `arguments` given to the binary by hand: its exit code, standard output and standard error.
+pub fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(binary())
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the agent starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+/// Two sides of a trial of `tcp_stream` over the loopback.
+pub struct Pair {
+    /// Connects.
+    pub a: Agent,
+    /// Listens.
+    pub b: Agent,
+}
+
+impl Pair {
+    pub fn start() -> Self {
+        Self {
+            a: Agent::start(),
+            b: Agent::start(),
+        }
+    }
+
+    /// Prepares a trial and returns what both sides say of their streams. `roles` are those of side a; `changes` are to
+    /// the parameters of both sides.
+    pub fn prepare(&mut self, trial: &str, roles: &[&str], changes: Value) -> [Value; 2] {
+        let port = self.b.must(
+            "trial.prepare",
+            listening(trial, &opposite(roles), &changes),
+        )["port"]
+            .take();
+        let a = self
+            .a
+            .must("trial.prepare", connecting(trial, roles, &port, &changes));
+        let b = self.b.must("trial.ready", json!({ "trial": trial }));
+        [a["streams"].clone(), b["streams"].clone()]
+    }
+
+    /// Starts a trial that is prepared, sinks first where there is a choice, and returns the events of both sides.
+    pub fn run(&mut self, trial: &str, duration_s: f64) -> [(Vec<Value>, Value); 2] {
+        let start = json!({"trial": trial, "duration_s": duration_s});
+        self.b.must("trial.start", start.clone());
+        self.a.must("trial.start", start);
+        [self.a.events(trial), self.b.events(trial)]
+    }
+}
+
+pub fn listening(trial: &str, roles: &[&str], changes: &Value) -> Value {
+    with(
+        json!({"listen": {"address": "127.0.0.1", "port": 0}}),
+        trial,
+        roles,
+        changes,
+    )
+}
+
+pub fn connecting(trial: &str, roles: &[&str], port: &Value, changes: &Value) -> Value {
+    let to = json!({"address": "127.0.0.1", "port": port, "from": "127.0.0.1"});
+    with(json!({ "connect": to }), trial, roles, changes)
+}
+
+fn with(mut params: Value, trial: &str, roles: &[&str], changes: &Value) -> Value {
+    let streams: Vec<Value> = roles
+        .iter()
+        .enumerate()
+        .map(|(id, role)| json!({"id": id, "role": role}))
+        .collect();
+    let common = json!({
+        "trial": trial, "workload": "tcp_stream", "secret": SECRET, "streams": streams, "interval_s": 0.05,
+    });
+    for part in [&common, changes] {
+        for (key, value) in part.as_object().expect("an object") {
+            params[key] = value.clone();
+        }
+    }
+    params
+}
+
+pub fn opposite<'a>(roles: &[&'a str]) -> Vec<&'a str> {
+    let other = |role: &&str| if *role == "source" { "sink" } else { "source" };
+    roles.iter().map(other).collect()
+}

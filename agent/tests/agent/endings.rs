@@ -1,0 +1,236 @@
+//! Ends before the time: whatever state a trial is in, and whoever ends it, both sides come to their end.
+
+use std::net::TcpStream;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, Pair, connecting, listening};
+
+/// Far longer than any test waits.
+const FOREVER_S: f64 = 3600.0;
+
+fn start(agent: &mut Agent, duration_s: f64) {
+    agent.must(
+        "trial.start",
+        json!({"trial": "t", "duration_s": duration_s}),
+    );
+}
+
+fn stop(agent: &mut Agent) -> Value {
+    agent.must("trial.stop", json!({"trial": "t"}));
+    let (_, end) = agent.events("t");
+    assert_eq!(
+        (&end["reason"], &end["fault"]),
+        (&json!("stopped"), &json!("")),
+        "{end}"
+    );
+    assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
+    end
+}
+
+#[test]
+fn a_trial_that_listens_can_be_stopped() {
+    let mut agent = Agent::start();
+    let port = agent.must("trial.prepare", listening("t", &["sink"], &json!({})))["port"].take();
+    let ready = agent.send("trial.ready", json!({"trial": "t"}));
+    // Answered only after the request above has been taken.
+    agent.must("agent.hello", json!({}));
+    assert_eq!(stop(&mut agent)["bytes_received"], 0);
+    assert_eq!(
+        agent.reply(ready).expect_err("it never was ready")["code"],
+        -32002
+    );
+    let port = port.as_u64().expect("a port") as u16;
+    assert!(
+        TcpStream::connect(("127.0.0.1", port)).is_err(),
+        "it listens no more"
+    );
+}
+
+#[test]
+fn a_trial_that_connects_can_be_stopped() {
+    // A queue of none that is full: the kernel answers no further connection.
+    let full =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let loopback: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    full.bind(&loopback.into())
+        .and_then(|()| full.listen(0))
+        .expect("listens");
+    let at = full
+        .local_addr()
+        .ok()
+        .and_then(|a| a.as_socket())
+        .expect("an address");
+    let _first = TcpStream::connect(at).expect("the queue takes one");
+
+    let mut agent = Agent::start();
+    let params = connecting(
+        "t",
+        &["source"],
+        &json!(at.port()),
+        &json!({"timeout_s": 600}),
+    );
+    let prepared = agent.send("trial.prepare", params);
+    agent.must("agent.hello", json!({}));
+    stop(&mut agent);
+    assert_eq!(
+        agent.reply(prepared).expect_err("it never connected")["code"],
+        -32002
+    );
+}
+
+#[test]
+fn a_connection_that_nobody_answers_times_out() {
+    let full =
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    let loopback: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    full.bind(&loopback.into())
+        .and_then(|()| full.listen(0))
+        .expect("listens");
+    let at = full
+        .local_addr()
+        .ok()
+        .and_then(|a| a.as_socket())
+        .expect("an address");
+    let _first = TcpStream::connect(at).expect("the queue takes one");
+
+    let mut agent = Agent::start();
+    let params = connecting(
+        "t",
+        &["source"],
+        &json!(at.port()),
+        &json!({"timeout_s": 0.1}),
+    );
+    assert_eq!(agent.code("trial.prepare", params), -32004);
+}
+
+#[test]
+fn a_trial_that_is_ready_can_be_stopped() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source", "sink"], json!({}));
+    stop(&mut pair.a);
+    stop(&mut pair.b);
+}
+
+#[test]
+fn a_trial_that_runs_can_be_stopped_on_every_kind_of_side() {
+    for changes in [json!({}), json!({"threads": 2})] {
+        let mut pair = Pair::start();
+        pair.prepare("t", &["source", "sink", "source", "sink"], changes);
+        start(&mut pair.b, FOREVER_S);
+        start(&mut pair.a, FOREVER_S);
+        pair.a.event("trial.sample", "t");
+        pair.b.event("trial.sample", "t");
+        let end = stop(&mut pair.a);
+        assert!(end["bytes_sent"].as_u64() > Some(0));
+        // The other side has lost its streams, and says so.
+        let (_, end) = pair.b.events("t");
+        assert_eq!(end["reason"], "fault", "{end}");
+        assert!(
+            end["fault"]
+                .as_str()
+                .is_some_and(|text| text.contains("broke: ")),
+            "{end}"
+        );
+    }
+}
+
+#[test]
+fn a_source_that_nobody_reads_from_can_be_stopped() {
+    for changes in [json!({}), json!({"threads": 1})] {
+        let mut pair = Pair::start();
+        pair.prepare("t", &["source", "source"], changes);
+        start(&mut pair.a, FOREVER_S);
+        pair.a.event("trial.sample", "t");
+        let end = stop(&mut pair.a);
+        assert!(
+            end["streams"]
+                .as_array()
+                .expect("a list")
+                .iter()
+                .all(|s| s["state"] == "cut")
+        );
+    }
+}
+
+#[test]
+fn a_source_whose_data_is_still_on_its_way_can_be_stopped() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source"], json!({}));
+    start(&mut pair.a, 0.05);
+    // Two samples: the second closes an interval after the end of the load.
+    pair.a.event("trial.sample", "t");
+    pair.a.event("trial.sample", "t");
+    let end = stop(&mut pair.a);
+    assert_eq!(
+        (&end["drained"], &end["duration_s"]),
+        (&json!(false), &json!(0.05))
+    );
+}
+
+#[test]
+fn data_that_is_never_read_ends_a_trial_undrained() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source", "sink"], json!({}));
+    start(&mut pair.a, 0.05);
+    let (_, end) = pair.a.events("t");
+    assert_eq!(
+        (&end["reason"], &end["drained"]),
+        (&json!("done"), &json!(false)),
+        "{end}"
+    );
+}
+
+#[test]
+fn a_trial_is_started_once() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source"], json!({}));
+    start(&mut pair.a, FOREVER_S);
+    let again = json!({"trial": "t", "duration_s": 1});
+    assert_eq!(pair.a.code("trial.start", again), -32002);
+    stop(&mut pair.a);
+    for method in ["trial.ready", "trial.stop"] {
+        assert_eq!(pair.a.code(method, json!({"trial": "t"})), -32002);
+    }
+}
+
+#[test]
+fn a_closed_input_ends_a_running_trial_and_tears_its_streams_down() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source", "sink"], json!({}));
+    start(&mut pair.b, FOREVER_S);
+    start(&mut pair.a, FOREVER_S);
+    pair.a.event("trial.sample", "t");
+    assert_eq!(pair.a.finish(), (Some(0), String::new()));
+    let (_, end) = pair.b.events("t");
+    assert_eq!(end["reason"], "fault", "{end}");
+}
+
+#[test]
+fn an_interface_that_vanishes_is_a_fault_that_is_named() {
+    let mut agent = Agent::start_apart("ip link add vnb0 type veth peer name vnb1 &&");
+    let prepare =
+        json!({"trial": "t", "workload": "observe", "interface": "vnb0", "interval_s": 0.02});
+    agent.must("trial.prepare", prepare);
+    start(&mut agent, FOREVER_S);
+    let sample = agent.event("trial.sample", "t");
+    assert_eq!(sample["counters"]["tx_packets"], 0);
+    let namespace = agent.pid().to_string();
+    let removed = Command::new("nsenter")
+        .args([
+            "--user",
+            "--net",
+            "--preserve-credentials",
+            "--target",
+            &namespace,
+        ])
+        .args(["ip", "link", "del", "vnb0"])
+        .status();
+    assert!(removed.expect("nsenter is there").success());
+    let (_, end) = agent.events("t");
+    assert_eq!(
+        (&end["reason"], &end["fault"]),
+        (&json!("fault"), &json!("interface vnb0 vanished"))
+    );
+}

@@ -1,0 +1,9 @@
+//! The agent's behaviour as its bench sees it: the real binary, over its standard input and output and the loopback.
+
+mod connecting;
+mod driving;
+mod endings;
+mod mutated_lines;
+mod placing;
+mod requests;
+mod transfers;

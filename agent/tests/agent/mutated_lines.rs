@@ -1,0 +1,182 @@
+//! Ten thousand requests with something wrong in them: each is answered as often as it must be, and the agent lives on.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, connecting, listening};
+
+const LINES: usize = 10_000;
+const SEED: u64 = 20_240_229;
+
+/// xorshift64* (Vigna 2016): small, and the same on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+/// What a right request looks like, one of every method.
+fn right_lines() -> Vec<String> {
+    let mut observe = json!({"trial": "o", "workload": "observe", "interval_s": 0.05});
+    observe["interface"] = json!("lo");
+    let short = json!({"timeout_s": 0.05, "message_bytes": 100, "congestion_control": "reno"});
+    let requests = [
+        ("agent.hello", json!({})),
+        ("agent.facts", json!({})),
+        (
+            "knob.get",
+            json!({"interface": "lo", "knobs": ["mtu", "tso", "gro", "queues", "rps_cpus"]}),
+        ),
+        ("knob.get", json!({"interface": null, "knobs": ["cpus"]})),
+        (
+            "knob.set",
+            json!({"interface": "lo", "knob": "mtu", "value": 9000}),
+        ),
+        (
+            "knob.set",
+            json!({"interface": null, "knob": "cpus", "value": "0"}),
+        ),
+        ("path.listen", json!({"address": "127.0.0.1"})),
+        (
+            "path.probe",
+            json!({"from": "127.0.0.1", "to": "127.0.0.1", "port": 40000, "packet_bytes": 1500, "attempts": 2, "timeout_s": 0.01}),
+        ),
+        ("path.close", json!({"path": "p1"})),
+        ("trial.prepare", observe),
+        ("trial.prepare", listening("t", &["sink", "source"], &short)),
+        (
+            "trial.prepare",
+            connecting("c", &["source", "sink"], &json!(40001), &short),
+        ),
+        ("trial.ready", json!({"trial": "t"})),
+        ("trial.start", json!({"trial": "o", "duration_s": 0.1})),
+        ("trial.stop", json!({"trial": "t"})),
+        ("trial.stop", json!({"trial": "o"})),
+    ];
+    let line = |(method, params): &(&str, Value)| {
+        json!({"jsonrpc": "2.0", "id": 0, "method": method, "params": params}).to_string()
+    };
+    requests.iter().map(line).collect()
+}
+
+const ODDITIES: [&str; 14] = [
+    "null",
+    "-1",
+    "1e308",
+    "1e999",
+    "0.5",
+    "[]",
+    "{}",
+    "\"\"",
+    "true",
+    "99999999999999999999",
+    "\\u0000",
+    "\\ud800",
+    "\"id\":[1],",
+    "\u{fffd}",
+];
+
+fn mutate(line: &mut Vec<u8>, other: &[u8], random: &mut Random) {
+    let at = random.below(line.len());
+    let end = (at + 1 + random.below(12)).min(line.len());
+    match random.below(7) {
+        0 => line[at] = random.below(256) as u8,
+        1 => line[at] ^= 1 << random.below(8),
+        2 => drop(line.drain(at..end)),
+        3 => {
+            let copy = line[at..end].to_vec();
+            line.splice(at..at, copy);
+        }
+        4 => {
+            let oddity = ODDITIES[random.below(ODDITIES.len())].bytes();
+            line.splice(at..end, oddity);
+        }
+        5 => line.truncate(at),
+        _ => {
+            let tail = &other[random.below(other.len())..];
+            line.truncate(at);
+            line.extend_from_slice(tail);
+        }
+    }
+    // A line end would make two lines of one.
+    line.retain(|byte| *byte != b'\n');
+    if line.is_empty() {
+        line.push(b'x');
+    }
+}
+
+/// The id of the one answer that JSON-RPC 2.0 asks for; `None` where it asks for none.
+fn answered_as(line: &[u8]) -> Option<Value> {
+    if line.trim_ascii().is_empty() {
+        return None;
+    }
+    let Ok(Value::Object(message)) = serde_json::from_slice::<Value>(line) else {
+        return Some(Value::Null);
+    };
+    match message.get("id") {
+        Some(id @ (Value::Null | Value::String(_) | Value::Number(_))) => Some(id.clone()),
+        Some(_) => Some(Value::Null),
+        None => {
+            let is_notification = message.get("jsonrpc") == Some(&json!("2.0"))
+                && message.get("method").is_some_and(Value::is_string)
+                && message.get("params").is_none_or(Value::is_object);
+            (!is_notification).then_some(Value::Null)
+        }
+    }
+}
+
+#[test]
+fn ten_thousand_mutated_lines_are_answered_once_each() {
+    // In a network of its own: a mutated address or interface must not be anybody's.
+    let mut agent = Agent::start_apart("");
+    let right = right_lines();
+    let mut random = Random(SEED);
+    let mut expected: HashMap<String, i64> = HashMap::new();
+    for number in 0..LINES {
+        let id = format!("\"id\":{number},");
+        let pick = random.below(right.len());
+        let mut line = right[pick].replacen("\"id\":0,", &id, 1).into_bytes();
+        let other = right[random.below(right.len())].as_bytes();
+        for _ in 0..=random.below(3) {
+            mutate(&mut line, other, &mut random);
+        }
+        if let Some(id) = answered_as(&line) {
+            *expected.entry(id.to_string()).or_default() += 1;
+        }
+        line.push(b'\n');
+        agent.write(&line);
+    }
+    let mut missing: i64 = expected.values().sum();
+    assert!(
+        missing > LINES as i64 * 9 / 10,
+        "most mutants are still to be answered: {missing}"
+    );
+    while missing > 0 {
+        let reply = agent.wait_for(|message| message.get("id").is_some());
+        let left = expected.get_mut(&reply["id"].to_string());
+        let left = left.unwrap_or_else(|| panic!("nobody asked for {reply}"));
+        *left -= 1;
+        assert!(*left >= 0, "one answer too many: {reply}");
+        missing -= 1;
+        // Its faults are the agent's own; no line may bring one about.
+        assert_ne!(reply["error"]["code"], -32603, "{reply}");
+    }
+    let hello = agent.must("agent.hello", json!({}));
+    assert_eq!(hello["pid"], agent.pid());
+    let further: Vec<Value> = agent.take_kept();
+    assert!(
+        further.iter().all(|message| message.get("id").is_none()),
+        "answered twice: {further:?}"
+    );
+    assert_eq!(agent.finish(), (Some(0), String::new()));
+}

@@ -1,0 +1,138 @@
+//! Knobs and where threads run: what is set is what the kernel then says.
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, Pair};
+
+/// Name and allowed CPUs of each thread of an agent.
+fn threads(agent: &Agent) -> Vec<(String, String)> {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", agent.pid())).expect("it runs");
+    tasks
+        .flatten()
+        .filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok())
+        .map(|status| {
+            let value = |key| {
+                let line = status.lines().find_map(|line| line.strip_prefix(key));
+                line.expect("the kernel says it").trim().to_owned()
+            };
+            (value("Name:"), value("Cpus_allowed_list:"))
+        })
+        .collect()
+}
+
+fn stream_threads(agent: &Agent) -> Vec<String> {
+    let is_stream = |(name, _): &(String, String)| name.starts_with("stream");
+    threads(agent)
+        .into_iter()
+        .filter(is_stream)
+        .map(|(_, cpus)| cpus)
+        .collect()
+}
+
+#[test]
+fn the_knob_cpus_moves_every_thread_and_those_to_come() {
+    let mut pair = Pair::start();
+    let cpus = |agent: &mut Agent| {
+        agent.must("knob.get", json!({"interface": null, "knobs": ["cpus"]}))["values"]["cpus"]
+            .take()
+    };
+    let before = cpus(&mut pair.a);
+    pair.prepare("t", &["source"], json!({}));
+    let set = json!({"interface": null, "knob": "cpus", "value": "0"});
+    assert_eq!(
+        pair.a.must("knob.set", set),
+        json!({"knob": "cpus", "asked": "0", "found": "0"})
+    );
+    pair.prepare("u", &["sink"], json!({}));
+    let found = threads(&pair.a);
+    assert!(
+        found.len() >= 5 && found.iter().all(|(_, cpus)| cpus == "0"),
+        "{found:?}"
+    );
+    let back = json!({"interface": null, "knob": "cpus", "value": before});
+    assert_eq!(pair.a.must("knob.set", back)["found"], before);
+    assert_eq!(cpus(&mut pair.a), before);
+}
+
+#[test]
+fn a_cpu_that_the_machine_lacks_is_refused() {
+    let mut agent = Agent::start();
+    let set = |value: &str| json!({"interface": null, "knob": "cpus", "value": value});
+    assert_eq!(agent.code("knob.set", set("1023")), -32003);
+    assert_eq!(agent.code("knob.set", set("9-1")), -32602);
+}
+
+#[test]
+fn streams_have_a_thread_each_unless_fewer_are_asked_for() {
+    let mut pair = Pair::start();
+    let roles = ["source", "sink", "source"];
+    for (trial, threads, expected) in [("1", 0, 3), ("2", 2, 2), ("3", 9, 3)] {
+        pair.prepare(trial, &roles, json!({ "threads": threads }));
+        assert_eq!(
+            stream_threads(&pair.a).len(),
+            expected,
+            "threads: {threads}"
+        );
+        for agent in [&mut pair.a, &mut pair.b] {
+            agent.must("trial.stop", json!({ "trial": trial }));
+            agent.event("trial.end", trial);
+        }
+    }
+}
+
+#[test]
+fn threads_run_where_they_are_told_and_the_others_where_they_did() {
+    let mut pair = Pair::start();
+    pair.prepare(
+        "t",
+        &["source", "sink", "source"],
+        json!({"thread_cpus": ["0"]}),
+    );
+    assert_eq!(stream_threads(&pair.a), ["0", "0", "0"]);
+    let everywhere = pair.a.must("agent.facts", json!({}))["cpu"]["online"].take();
+    let others: Vec<Value> = threads(&pair.a)
+        .into_iter()
+        .filter(|(name, _)| !name.starts_with("stream"))
+        .map(|(_, cpus)| Value::from(cpus))
+        .collect();
+    assert!(others.iter().all(|cpus| *cpus == everywhere), "{others:?}");
+}
+
+#[test]
+fn a_knob_of_an_interface_is_set_and_read_back() {
+    let mut agent = Agent::start_apart(
+        "ip link add vnb0 numtxqueues 2 numrxqueues 2 type veth peer name vnb1 &&",
+    );
+    let mut set = |knob: &str, value: Value| {
+        let answer = agent.must(
+            "knob.set",
+            json!({"interface": "vnb0", "knob": knob, "value": value}),
+        );
+        assert_eq!(
+            (&answer["asked"], &answer["found"]),
+            (&value, &value),
+            "{knob}"
+        );
+    };
+    set("mtu", json!(9000));
+    set("mtu", json!(1500));
+    for knob in ["gro", "tso", "gso", "tx_checksum"] {
+        set(knob, json!(false));
+    }
+    for knob in ["tx_checksum", "gso", "tso", "gro"] {
+        set(knob, json!(true));
+    }
+    set("queues", json!(1));
+    set("queues", json!(2));
+    let refused = |agent: &mut Agent, knob: &str, value: Value| {
+        let params = json!({"interface": "vnb0", "knob": knob, "value": value});
+        let error = agent.ask("knob.set", params).expect_err("it cannot be");
+        assert_eq!(
+            (&error["code"], &error["data"]["knob"]),
+            (&json!(-32003), &json!(knob))
+        );
+        assert_eq!(error["data"]["interface"], "vnb0");
+    };
+    refused(&mut agent, "mtu", json!(1_000_000));
+    refused(&mut agent, "queues", json!(500));
+}

@@ -1,0 +1,159 @@
+//! Requests, good and bad: each is answered once, by what it deserves, and none ends the agent.
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, run};
+
+#[test]
+fn the_agent_says_what_it_is() {
+    let mut agent = Agent::start();
+    let hello = agent.must("agent.hello", json!({}));
+    assert_eq!(hello["agent"], "vnetbench-agent");
+    assert_eq!(hello["protocol"], 1);
+    assert_eq!(hello["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(hello["pid"], agent.pid());
+    assert_eq!(hello["workloads"], json!(["tcp_stream", "observe"]));
+}
+
+#[test]
+fn the_facts_are_those_of_this_machine() {
+    let facts = Agent::start().must("agent.facts", json!({}));
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+    assert_eq!(facts["kernel"]["release"], release.trim());
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").expect("Linux");
+    assert_eq!(facts["cpu"]["online"], online.trim());
+    assert!(facts["memory_bytes"].as_u64() > Some(1 << 20));
+    let control = &facts["tcp"]["congestion_control"];
+    let available = facts["tcp"]["available_congestion_control"].as_array();
+    assert!(available.expect("a list").contains(control));
+    let interfaces = facts["interfaces"].as_array().expect("a list");
+    let lo = interfaces
+        .iter()
+        .find(|i| i["name"] == "lo")
+        .expect("a loopback");
+    assert_eq!(lo["mac"], "00:00:00:00:00:00");
+    for kind in ["process_cycles", "system_cycles"] {
+        assert!(
+            ["hardware", "estimated"]
+                .map(Value::from)
+                .contains(&facts["perf"][kind])
+        );
+    }
+}
+
+#[test]
+fn what_is_no_request_is_answered_with_the_error_that_fits() {
+    let mut agent = Agent::start();
+    for (line, id, code) in [
+        ("nonsense", Value::Null, -32700),
+        (
+            "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"agent.hello\"",
+            Value::Null,
+            -32700,
+        ),
+        ("[]", Value::Null, -32600),
+        (
+            "[{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"method\":\"agent.hello\"}]",
+            Value::Null,
+            -32600,
+        ),
+        (
+            "{\"id\":\"b\",\"method\":\"agent.hello\"}",
+            json!("b"),
+            -32600,
+        ),
+        (
+            "{\"jsonrpc\":\"2.0\",\"id\":\"c\",\"method\":\"agent.bye\"}",
+            json!("c"),
+            -32601,
+        ),
+        (
+            "{\"jsonrpc\":\"2.0\",\"id\":\"d\",\"method\":\"knob.get\"}",
+            json!("d"),
+            -32602,
+        ),
+        (
+            "{\"jsonrpc\":\"2.0\",\"id\":\"e\",\"method\":\"path.close\",\"params\":{\"path\":7}}",
+            json!("e"),
+            -32602,
+        ),
+    ] {
+        agent.write(format!("{line}\n").as_bytes());
+        let reply = agent.wait_for(|message| message["id"] == id);
+        assert_eq!(reply["error"]["code"], code, "{line}");
+        assert!(
+            reply["error"]["message"]
+                .as_str()
+                .is_some_and(|text| text.len() > 10)
+        );
+    }
+    agent.must("agent.hello", json!({}));
+}
+
+#[test]
+fn a_line_over_a_mebibyte_is_refused_and_the_next_one_carried_out() {
+    let mut agent = Agent::start();
+    let mut line = vec![b' '; (1 << 20) + 1];
+    line.push(b'\n');
+    agent.write(&line);
+    assert_eq!(
+        agent.wait_for(|m| m["id"].is_null())["error"]["code"],
+        -32600
+    );
+    agent.must("agent.hello", json!({}));
+}
+
+#[test]
+fn a_notification_and_an_empty_line_are_not_answered() {
+    let mut agent = Agent::start();
+    agent.write(b"\n \r\n{\"jsonrpc\":\"2.0\",\"method\":\"agent.hello\"}\n");
+    agent.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"agent.bye\"}\n");
+    agent.must("agent.hello", json!({}));
+    assert_eq!(agent.take_kept(), [] as [Value; 0]);
+}
+
+#[test]
+fn a_misspelt_parameter_is_refused_by_its_name() {
+    let error = Agent::start()
+        .ask(
+            "knob.get",
+            json!({"interface": "lo", "knobs": [], "nob": 1}),
+        )
+        .expect_err("there is no nob");
+    assert!(
+        error["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("`nob`")),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_closed_input_ends_the_agent_after_its_answers() {
+    let mut agent = Agent::start();
+    let id = agent.send("agent.hello", json!({}));
+    agent.close_input();
+    agent.reply(id).expect("it is answered");
+    assert_eq!(agent.finish(), (Some(0), String::new()));
+}
+
+#[test]
+fn the_command_line_says_how_it_is_used() {
+    let (code, out, err) = run(&["--version"]);
+    assert_eq!(
+        (code, out),
+        (
+            Some(0),
+            format!("vnetbench-agent {}\n", env!("CARGO_PKG_VERSION"))
+        )
+    );
+    assert_eq!(err, "");
+    let (code, out, _) = run(&["--help"]);
+    assert_eq!(code, Some(0));
+    assert!(out.starts_with("Usage: vnetbench-agent stdio"));
+    for wrong in [&[][..], &["serve"], &["stdio", "more"], &["--version", "x"]] {
+        let (code, out, err) = run(wrong);
+        assert_eq!((code, out), (Some(2), String::new()), "{wrong:?}");
+        assert!(err.contains("Usage: vnetbench-agent stdio"), "{err}");
+    }
+}

@@ -1,0 +1,231 @@
+//! Data that flows: all that is sent arrives and is counted, whichever way it is driven.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, Pair};
+
+fn number(of: &Value, name: &str) -> u64 {
+    of[name]
+        .as_u64()
+        .unwrap_or_else(|| panic!("{name} is a whole number in {of}"))
+}
+
+fn sum(of: &[Value], name: &str) -> u64 {
+    of.iter().map(|one| number(one, name)).sum()
+}
+
+/// Runs a trial; returns the totals of both sides after proving that they agree.
+fn transfer(roles: &[&str], changes: Value) -> [Value; 2] {
+    let mut pair = Pair::start();
+    pair.prepare("t", roles, changes.clone());
+    let [(_, a), (_, b)] = pair.run("t", 0.3);
+    for end in [&a, &b] {
+        assert_eq!(end["reason"], "done", "{changes}: {end}");
+        assert_eq!(end["drained"], true, "{changes}: {end}");
+        let streams = end["streams"].as_array().expect("a list");
+        assert_eq!(
+            sum(streams, "bytes"),
+            number(end, "bytes_sent") + number(end, "bytes_received")
+        );
+        assert!(streams.iter().all(|stream| stream["state"] == "drained"));
+    }
+    assert_eq!(a["bytes_sent"], b["bytes_received"], "{changes}");
+    assert_eq!(b["bytes_sent"], a["bytes_received"], "{changes}");
+    for (i, role) in roles.iter().enumerate() {
+        assert_eq!(
+            a["streams"][i]["bytes"], b["streams"][i]["bytes"],
+            "{changes}, stream {i} ({role})"
+        );
+        assert!(
+            number(&a["streams"][i], "bytes") > 0,
+            "{changes}, stream {i} ({role})"
+        );
+    }
+    [a, b]
+}
+
+#[test]
+fn every_byte_arrives_for_messages_of_every_size() {
+    for message_bytes in [1, 64, 1000, 65_536, 1 << 20, 3_000_001] {
+        transfer(&["source"], json!({ "message_bytes": message_bytes }));
+    }
+}
+
+#[test]
+fn a_message_is_one_call() {
+    let [a, _] = transfer(&["source"], json!({"message_bytes": 64}));
+    assert_eq!(number(&a, "calls_sent") * 64, number(&a, "bytes_sent"));
+}
+
+#[test]
+fn data_that_is_copied_out_is_counted_alike() {
+    transfer(&["source", "source"], json!({"receive": "copy"}));
+}
+
+#[test]
+fn the_listening_side_can_be_the_source() {
+    transfer(&["sink", "sink"], json!({}));
+}
+
+#[test]
+fn both_directions_flow_at_once() {
+    let [a, b] = transfer(&["source", "sink", "source", "sink"], json!({}));
+    for end in [a, b] {
+        assert!(number(&end, "bytes_sent") > 0 && number(&end, "bytes_received") > 0);
+    }
+}
+
+#[test]
+fn many_streams_share_few_threads() {
+    let roles: Vec<&str> = ["source", "sink"].into_iter().cycle().take(64).collect();
+    transfer(&roles, json!({"threads": 2}));
+    transfer(
+        &roles[..3],
+        json!({"threads": 2, "message_bytes": 700, "receive": "copy"}),
+    );
+}
+
+#[test]
+fn small_socket_buffers_are_taken_and_told() {
+    let mut pair = Pair::start();
+    let [a, b] = pair.prepare("t", &["source"], json!({"socket_buffer_bytes": 16_384}));
+    for streams in [a, b] {
+        // The kernel doubles what is asked (socket(7)).
+        assert_eq!(streams[0]["send_buffer_bytes"], 32_768);
+        assert_eq!(streams[0]["receive_buffer_bytes"], 32_768);
+    }
+    let [(_, a), (_, b)] = pair.run("t", 0.2);
+    assert_eq!(a["bytes_sent"], b["bytes_received"]);
+}
+
+#[test]
+fn the_congestion_control_is_as_asked_on_both_sides() {
+    let mut pair = Pair::start();
+    for streams in pair.prepare("t", &["source"], json!({"congestion_control": "reno"})) {
+        assert_eq!(streams[0]["congestion_control"], "reno");
+        assert!(number(&streams[0], "mss") > 500);
+    }
+}
+
+#[test]
+fn samples_close_whole_intervals_and_their_sum_is_within_the_total() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source", "sink"], json!({"interface": "lo"}));
+    for (samples, end) in pair.run("t", 0.5) {
+        let seqs: HashSet<u64> = samples.iter().map(|sample| number(sample, "seq")).collect();
+        assert_eq!(seqs.len(), samples.len(), "no number comes twice");
+        assert_eq!(number(&end["instrument"], "samples"), samples.len() as u64);
+        assert_eq!(number(&end["instrument"], "events_lost"), 0);
+        for sample in &samples {
+            let due = 0.05 * (number(sample, "seq") + 1) as f64;
+            let at = sample["t_s"].as_f64().expect("a number");
+            assert!(at >= due, "a sample is never early: {at} < {due}");
+            assert!(
+                sample["cpu"]
+                    .as_array()
+                    .is_some_and(|cpus| !cpus.is_empty())
+            );
+        }
+        for name in ["bytes_sent", "bytes_received"] {
+            assert!(sum(&samples, name) <= number(&end, name));
+        }
+        let counters = &end["counters"];
+        for name in [
+            "tcp_segments_out",
+            "softirq_net_rx",
+            "rx_packets",
+            "tx_bytes",
+        ] {
+            assert!(number(counters, name) > 0, "{name} in {counters}");
+        }
+        assert!(counters["process_cpu_system_s"].as_f64() > Some(0.0));
+        assert!(counters["cycles"].as_f64() > Some(0.0) || counters["cycles"].is_null());
+        let source = end["streams"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .find(|s| s["role"] == "source");
+        assert!(number(source.expect("there is one"), "segments_out") > 0);
+    }
+}
+
+#[test]
+fn an_observer_counts_without_streams() {
+    let mut agent = Agent::start();
+    agent.must(
+        "trial.prepare",
+        json!({"trial": "o", "workload": "observe", "interval_s": 0.02}),
+    );
+    assert_eq!(
+        agent.must("trial.ready", json!({"trial": "o"})),
+        json!({"streams": []})
+    );
+    agent.must("trial.start", json!({"trial": "o", "duration_s": 0.2}));
+    let (samples, end) = agent.events("o");
+    assert!(!samples.is_empty());
+    assert_eq!(
+        (&end["reason"], &end["drained"]),
+        (&json!("done"), &json!(true))
+    );
+    assert!(number(&end["counters"], "interrupts") > 0);
+    assert!(number(&end["counters"], "cycles") > 0);
+}
+
+#[test]
+fn one_agent_runs_both_sides_and_trials_one_after_the_other() {
+    let mut agent = Agent::start();
+    for trial in ["1", "2", "1"] {
+        let port = agent.must(
+            "trial.prepare",
+            crate::driving::listening("l", &["sink"], &json!({})),
+        )["port"]
+            .take();
+        let connect = crate::driving::connecting(trial, &["source"], &port, &json!({}));
+        agent.must("trial.prepare", connect);
+        agent.must("trial.ready", json!({"trial": "l"}));
+        for name in ["l", trial] {
+            agent.must("trial.start", json!({"trial": name, "duration_s": 0.1}));
+        }
+        let (_, sent) = agent.events(trial);
+        let (_, received) = agent.events("l");
+        assert_eq!(sent["bytes_sent"], received["bytes_received"]);
+    }
+}
+
+#[test]
+fn a_bench_that_does_not_read_loses_samples_and_slows_no_stream() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source", "sink"], json!({}));
+    let start = json!({"trial": "t", "duration_s": 0.5});
+    pair.b.must("trial.start", start.clone());
+    pair.b.set_reading(false);
+    // Answers that repeat what was asked for, more of them than the agent keeps events beside.
+    let long_name = "x".repeat(1_000_000);
+    let asked: Vec<u64> = (0..40)
+        .map(|_| pair.b.send(&long_name, json!({})))
+        .collect();
+    pair.a.must("trial.start", start);
+    let (_, sent) = pair.a.events("t");
+    assert_eq!(
+        (&sent["reason"], &sent["drained"]),
+        (&json!("done"), &json!(true))
+    );
+    pair.b.set_reading(true);
+    for id in asked {
+        assert_eq!(
+            pair.b.reply(id).expect_err("there is no such method")["code"],
+            -32601
+        );
+    }
+    let (samples, received) = pair.b.events("t");
+    let lost = number(&received["instrument"], "events_lost");
+    assert!(lost > 0, "{}", received["instrument"]);
+    assert_eq!(
+        samples.len() as u64 + lost,
+        number(&received["instrument"], "samples")
+    );
+    assert_eq!(sent["bytes_sent"], received["bytes_received"]);
+    assert_eq!(sent["bytes_received"], received["bytes_sent"]);
+}
