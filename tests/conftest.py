@@ -31,14 +31,17 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("lab") is None:
         yield
         return
-    before = _testbeds()
+    before = _left()
     yield
-    left = _testbeds() - before
-    for name in left:
-        registry.remove(name)
+    left = _left() - before
+    for testbed, _ in left:
+        registry.remove(testbed)
     assert not left, f"left behind: {sorted(left)}"
 
 
-def _testbeds() -> set[str]:
-    namespaces = {n.split(".")[1] for n in netlink.namespaces() if n.startswith(registry.PREFIX)}
-    return namespaces | {entry.name for entry in registry.entries()}
+def _left() -> set[tuple[str, str]]:
+    """Testbed and namespace, or testbed and entry, of all that no living process uses."""
+    used = {entry.name for entry in registry.entries() if entry.in_use}
+    namespaces = {(n.split(".")[1], n) for n in netlink.namespaces() if n.startswith(registry.PREFIX)}
+    entries = {(entry.name, f"entry of {entry.owner}") for entry in registry.entries()}
+    return {(testbed, what) for testbed, what in namespaces | entries if testbed not in used}

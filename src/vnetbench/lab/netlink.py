@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,13 +19,20 @@ from vnetbench.errors import BenchError
 
 T = TypeVar("T")
 NETNS_DIR = Path("/run/netns")
+_CLONE_NEWNET = 0x40000000  # <linux/sched.h>; os.unshare comes with Python 3.12
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
 def in_namespace(name: str) -> Iterator[IPRoute]:
     """A netlink socket in the namespace `name`; the kernel's refusals become BenchErrors."""
-    with explained(name), IPRoute(netns=name) as ipr:
+    # Not IPRoute(netns=name): that forks, which threads don't bear, and makes anew a namespace that is gone.
+    with explained(name), IPRoute(fileno=do_inside(name, _netlink_socket)) as ipr:
         yield ipr
+
+
+def _netlink_socket() -> int:
+    return socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE).detach()
 
 
 @contextmanager
@@ -51,7 +61,7 @@ FIXES = {
 def make_namespace(name: str) -> None:
     """A new, empty namespace."""
     try:
-        netns.create(name)
+        _in_thread(lambda: _unshare_as(name))
     except FileExistsError:
         raise BenchError(
             "this namespace exists already",
@@ -82,20 +92,40 @@ def namespaces() -> list[str]:
 
 
 def do_inside(name: str, work: Callable[[], T]) -> T:
-    """Run `work` in a thread of its own that has entered the namespace; for files of /proc/sys/net."""
+    """Run `work` in a thread of its own that has entered the namespace."""
+
+    def enter() -> T:
+        netns.setns(name, flags=0)
+        return work()
+
+    return _in_thread(enter)
+
+
+def _unshare_as(name: str) -> None:
+    """Give this thread a namespace of its own, and that namespace a name."""
+    if _LIBC.unshare(_CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    netns.attach(name, "thread-self")
+
+
+def _in_thread(work: Callable[[], T]) -> T:
+    """Run `work` in a thread that is not used again: a namespace is a thread's own."""
     outcome: list[T] = []
     faults: list[BaseException] = []
 
-    def enter() -> None:
+    def run() -> None:
         try:
-            netns.setns(name)
             outcome.append(work())
         except BaseException as error:
             faults.append(error)
 
-    thread = threading.Thread(target=enter, name=f"in {name}")
+    thread = threading.Thread(target=run, name="namespace")
     thread.start()
-    thread.join()
+    try:
+        thread.join()
+    finally:
+        thread.join()  # a signal's exception must not leave it building behind the back of who cleans up
     if faults:
         raise faults[0]
     return outcome[0]

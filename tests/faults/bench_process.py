@@ -1,0 +1,121 @@
+"""A bench as a user starts it: a process of its own, watched, interrupted and killed from outside."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vnetbench.lab import registry
+from vnetbench.results.file import ResultsFile
+
+STUDY = """\
+title = "Faults"
+question = "Does anything get lost?"
+workload = "tcp_stream"
+
+[factors]
+streams = [1, 2]
+mtu = [1500, 9000]
+
+[timing]
+duration = "200 ms"
+
+[precision]
+half_width = "0.1 %"
+most_trials = 7
+"""
+PATIENCE_S = 120.0
+
+
+def write_study(folder: Path, text: str = STUDY) -> Path:
+    path = folder / "faults.toml"
+    path.write_text(text)
+    return path
+
+
+def start(
+    *arguments: str | Path, python: str = sys.executable, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.Popen[str]:
+    """A bench at work; its output, plain, can be read from it."""
+    return subprocess.Popen(
+        [python, "-m", "vnetbench", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **(env or {})},
+        **options,
+    )
+
+
+def run(*arguments: str | Path, **options: Any) -> tuple[int, str]:
+    """A bench that runs to its end: exit code and output."""
+    process = start(*arguments, **options)
+    output, _ = process.communicate(timeout=PATIENCE_S)
+    assert "Traceback" not in output, output
+    return process.returncode, output
+
+
+def trials(path: Path) -> list[tuple[int, int]]:
+    """The finished trials in a file that may be written to meanwhile: treatment and block."""
+    file = ResultsFile.open_to_read(path)
+    try:
+        return [(t.treatment, t.block) for t in file.trials() if not t.failure]
+    finally:
+        file.close()
+
+
+def failures(path: Path) -> list[str]:
+    file = ResultsFile.open_to_read(path)
+    try:
+        return [t.failure for t in file.trials() if t.failure]
+    finally:
+        file.close()
+
+
+def wait_for_trials(path: Path, count: int) -> None:
+    """Until a campaign has finished so many trials."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (path.exists() and path.stat().st_size > 0 and len(trials(path)) >= count):
+        assert time.monotonic() < deadline, "the campaign does not get on"
+        time.sleep(0.02)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """End a bench without a warning."""
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+
+
+def assert_complete(path: Path) -> None:
+    """Every slot of every block was measured, and once."""
+    found = Counter(trials(path))
+    assert found == Counter((t, b) for t in range(4) for b in range(7))
+
+
+def agents() -> list[int]:
+    """Ids of the agents that belong to testbeds of campaigns on this machine."""
+    found = []
+    for entry in registry.entries():
+        if entry.name.startswith("run-"):
+            found += agents_of(entry.name)
+    return found
+
+
+def agents_of(testbed: str) -> list[int]:
+    label = f"{registry.PROCESS_LABEL}={testbed}".encode()
+    pids = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if label in path.read_bytes().split(b"\0"):
+                pids.append(int(path.parent.name))
+        except OSError:
+            continue
+    return pids

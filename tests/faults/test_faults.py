@@ -1,0 +1,245 @@
+"""What must be survived, done to a real bench on a real lab: kills, Ctrl-C, a full disk, a lost interface."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import vnetbench
+from tests.faults import bench_process as bench
+from vnetbench.lab import netlink, registry
+from vnetbench.results.file import ResultsFile
+
+pytestmark = pytest.mark.lab
+NOBODY = 65534
+
+
+def test_a_bench_killed_at_random_moments_resumes_without_losing_or_doubling_a_trial(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    moments = random.Random(1)
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 1)
+    kept: set[tuple[int, int]] = set()
+    for _ in range(5):
+        time.sleep(moments.uniform(0.05, 1.5))
+        bench.kill(process)
+        found = bench.trials(results)
+        assert kept <= set(found)
+        assert len(found) == len(set(found))
+        kept = set(found)
+        process = bench.start("resume", results)
+    process.communicate(timeout=bench.PATIENCE_S)
+    assert process.returncode == 0
+    assert kept <= set(bench.trials(results))
+    bench.assert_complete(results)
+    assert bench.run("lab", "clean")[0] == 0
+
+
+def test_agents_killed_at_random_moments_cost_their_trial_only(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    moments = random.Random(2)
+    process = bench.start("run", study, "-o", results)
+    for count in (1, 6, 12, 18):
+        bench.wait_for_trials(results, count)
+        time.sleep(moments.uniform(0, 0.3))
+        for pid in moments.sample(found := bench.agents(), min(1, len(found))):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    output = process.communicate(timeout=bench.PATIENCE_S)[0]
+    assert process.returncode == 0, output
+    assert "Traceback" not in output
+    bench.assert_complete(results)
+
+
+def test_bench_and_agents_killed_together_leave_nothing_after_lab_clean(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 5)
+    agents = bench.agents()
+    assert agents
+    bench.kill(process)
+    for pid in agents:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    before = set(bench.trials(results))
+    assert [n for n in netlink.namespaces() if n.startswith("vnb.run-")]
+    code, output = bench.run("lab", "clean")
+    assert (code, output.startswith("removed: run-")) == (0, True)
+    assert not [n for n in netlink.namespaces() if n.startswith("vnb.run-")]
+    assert not [e for e in registry.entries() if e.name.startswith("run-")]
+    assert bench.agents() == []
+    code, _ = bench.run("resume", results)
+    assert code == 0
+    assert before <= set(bench.trials(results))
+    bench.assert_complete(results)
+
+
+def test_lab_clean_leaves_a_living_campaign_alone(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 2)
+    code, output = bench.run("lab", "clean")
+    assert code == 0
+    assert "left alone: run-" in output
+    process.communicate(timeout=bench.PATIENCE_S)
+    assert process.returncode == 0
+    bench.assert_complete(results)
+    assert bench.failures(results) == []
+
+
+def test_an_interface_that_vanishes_in_a_trial_costs_that_trial_only(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 3)
+    (victim,) = [n for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".a1")]
+    subprocess.run(["ip", "-n", victim, "link", "del", "eth0"], check=True)
+    output = process.communicate(timeout=bench.PATIENCE_S)[0]
+    assert process.returncode == 0, output
+    assert "Traceback" not in output
+    bench.assert_complete(results)
+
+
+def test_ctrl_c_once_finishes_the_trial_and_leaves_cleanly(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 3)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=bench.PATIENCE_S)[0]
+    assert process.returncode == 130
+    assert "finishing the trial at work" in output
+    assert f"vnetbench resume {results}" in output
+    assert bench.failures(results) == []
+    assert bench.run("resume", results)[0] == 0
+    bench.assert_complete(results)
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM,)])
+def test_ctrl_c_twice_or_sigterm_leaves_now_and_cleanly(
+    tmp_path: Path, signals: tuple[signal.Signals, ...]
+) -> None:
+    study = bench.write_study(tmp_path, bench.STUDY.replace("200 ms", "60 s"))
+    results = tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    deadline = time.monotonic() + bench.PATIENCE_S
+    while len(bench.agents()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    for number in signals:
+        process.send_signal(number)
+        time.sleep(0.1)
+    # The trial would have taken a minute: that it ends at all shows that it was broken off.
+    output = process.communicate(timeout=50)[0]
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
+    assert bench.trials(results) == []
+    assert bench.agents() == []
+
+
+def test_a_full_disk_ends_the_campaign_in_words_and_resume_goes_on(tmp_path: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(small)], check=True)
+    try:
+        study, results = bench.write_study(tmp_path), small / "r.vnb"
+        code, output = bench.run("run", study, "-o", results)
+        assert code == 2
+        assert "the disk is full" in output
+        assert f"vnetbench resume {results}" in output
+        before = set(bench.trials(results))
+        assert before
+        assert bench.agents() == []
+        subprocess.run(["mount", "-o", "remount,size=50m", str(small)], check=True)
+        assert bench.run("resume", results)[0] == 0
+        assert before <= set(bench.trials(results))
+        bench.assert_complete(results)
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def test_an_edited_study_is_refused_with_the_difference(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 1)
+    bench.kill(process)
+    bench.run("lab", "clean")
+    study.write_text(bench.STUDY.replace("mtu = [1500, 9000]", "mtu = [1500, 3000]"))
+    before = results.read_bytes()
+    code, output = bench.run("resume", results)
+    assert code == 2
+    assert "-mtu = [1500, 9000]\n" in output
+    assert "+mtu = [1500, 3000]\n" in output
+    assert results.read_bytes() == before
+    study.unlink()
+    code, output = bench.run("resume", results)
+    assert code == 0
+    assert "going on with the study as the results file has it" in output
+
+
+@pytest.mark.parametrize("command", ["resume", "show", "report", "compare"])
+def test_a_file_that_cannot_be_used_is_refused_in_words_by_every_command(
+    tmp_path: Path, command: str
+) -> None:
+    damaged = tmp_path / "damaged.vnb"
+    damaged.write_bytes(b"SQLite format 3\0" + os.urandom(5000))
+    for path in (damaged, tmp_path / "missing.vnb"):
+        code, output = bench.run(command, path, *([path] if command == "compare" else []))
+        assert code == 2, output
+        assert "fix:" in output
+
+
+def test_a_file_that_another_bench_writes_to_is_refused(tmp_path: Path) -> None:
+    study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 1)
+    try:
+        code, output = bench.run("resume", results)
+        assert code == 2
+        assert f"process {process.pid}" in output
+        assert bench.run("show", results)[0] == 0
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=bench.PATIENCE_S)
+
+
+def test_a_user_without_root_runs_a_campaign(real_root: None) -> None:
+    """In a user namespace of their own, with the same command."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        os.chown(home, NOBODY, NOBODY)
+        options = as_nobody(home)
+        study = bench.write_study(home)
+        code, output = bench.run(
+            "run", study, "--set", "mtu=1500", "--set", "precision.half_width=50%", "-o", "r.vnb", **options
+        )
+        assert code == 0, output
+        assert "no root: the lab lives in a user namespace" in output
+        file = ResultsFile.open_to_read(home / "r.vnb")
+        assert {t.state for t in file.treatments()} == {"precision"}
+        assert file.facts()["bench"]["privilege"] == "user namespace"
+        file.close()
+
+
+def as_nobody(home: Path) -> dict[str, Any]:
+    """How to start a bench as a user without rights; skips where that user may not read our Python."""
+    packages = [str(Path(module.__file__ or "").parents[1]) for module in (vnetbench, click)]
+    for python in (sys.executable, "/usr/bin/python3"):
+        options: dict[str, Any] = {
+            "user": NOBODY, "group": NOBODY, "extra_groups": [], "cwd": home, "python": python,
+            "env": {"HOME": str(home), "PYTHONPATH": os.pathsep.join(packages)},
+        }  # fmt: skip
+        with suppress(PermissionError):
+            if bench.run("--version", **options)[0] == 0:
+                return options
+    pytest.skip("the Python of this environment is not readable for other users")
