@@ -10,10 +10,11 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import netns
-from vnetbench.lab.cpus import format_cpus, parse_cpus, receive_cpus, vm_cpus
+from vnetbench.lab.cpus import cpus_in, receive_cpus, vm_cpus
 from vnetbench.lab.description import Endpoint, Testbed
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.shaping import shape
+from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.model import Level, TestbedAsked
 
 INTERFACE_KNOBS = ("mtu", "tso", "gso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")
@@ -65,7 +66,7 @@ def settings(factors: Mapping[str, Level], testbed: Testbed, online: frozenset[i
     try:
         cpus = vm_cpus(str(factors.get("cpus", "any")), testbed, online)
         for endpoint in testbed.endpoints:
-            asked.append(Setting(endpoint, "cpus", format_cpus(cpus[endpoint.name])))
+            asked.append(Setting(endpoint, "cpus", spell_cpu_list(cpus[endpoint.name])))
             for factor, knobs in SWITCHES.items():
                 if factor in factors:
                     asked += [Setting(endpoint, knob, factors[factor] == "on") for knob in knobs]
@@ -150,7 +151,7 @@ def _set_all(agent: AgentClient, wanted: list[Setting]) -> None:
 
 def _judge(setting: Setting, found: object) -> None:
     if setting.knob in CPU_LISTS and isinstance(found, str):
-        alike = parse_cpus(found) == parse_cpus(str(setting.value))
+        alike = cpus_in(found) == cpus_in(str(setting.value))
     else:
         alike = found == setting.value
     if not alike:

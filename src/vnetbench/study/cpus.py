@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from vnetbench.study.problems import WrongValue
 
@@ -38,7 +39,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def spell_cpu_list(cpus: tuple[int, ...]) -> str:
+def spell_cpu_list(cpus: Iterable[int]) -> str:
     """The shortest list of the CPUs: (0, 1, 3) is "0-1,3"."""
     spans: list[list[int]] = []
     for cpu in sorted(set(cpus)):

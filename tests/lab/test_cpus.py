@@ -1,0 +1,48 @@
+"""Which CPUs the levels of `cpus` and `irq_cpus` give to the VMs of a testbed."""
+
+from __future__ import annotations
+
+import pytest
+
+from vnetbench.errors import BenchError
+from vnetbench.lab.cpus import receive_cpus, vm_cpus
+from vnetbench.lab.description import Shape, describe
+
+BED = describe("t-cpus", Shape(pairs=2))
+FOUR = frozenset({0, 1, 2, 3})
+TWO = frozenset({0, 1})
+
+
+def test_any_gives_every_cpu_to_every_vm() -> None:
+    assert vm_cpus("any", BED, FOUR) == dict.fromkeys(("a1", "b1", "a2", "b2"), FOUR)
+
+
+def test_each_gives_cpus_in_turn_and_begins_again() -> None:
+    assert [sorted(c) for c in vm_cpus("1 each", BED, FOUR).values()] == [[0], [1], [2], [3]]
+    assert [sorted(c) for c in vm_cpus("2 each", BED, TWO).values()] == [[0, 1]] * 4
+    assert [sorted(c) for c in vm_cpus("1 each", BED, TWO).values()] == [[0], [1], [0], [1]]
+
+
+def test_lists_name_the_cpus_of_both_sides_or_of_each() -> None:
+    assert vm_cpus("1-2", BED, FOUR)["b2"] == {1, 2}
+    found = vm_cpus("0/2-3", BED, FOUR)
+    assert (found["a1"], found["b1"], found["a2"]) == ({0}, {2, 3}, {0})
+
+
+def test_cpus_that_the_machine_lacks_are_refused_by_name() -> None:
+    with pytest.raises(BenchError, match="names CPU 4-5; this machine has 0-3"):
+        vm_cpus("3-5", BED, FOUR)
+    with pytest.raises(BenchError, match="has 2 CPUs"):
+        vm_cpus("3 each", BED, TWO)
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"), [("off", ""), ("own", "1"), ("apart", "0,2-3"), ("spread", "0-3"), ("2-3", "2-3")]
+)
+def test_receive_processing_goes_where_its_word_says(level: str, expected: str) -> None:
+    assert receive_cpus(level, BED.endpoints[1], frozenset({1}), FOUR) == expected
+
+
+def test_nothing_is_apart_from_a_vm_that_has_every_cpu() -> None:
+    with pytest.raises(BenchError, match="none is apart"):
+        receive_cpus("apart", BED.endpoints[0], TWO, TWO)
