@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
@@ -46,9 +47,25 @@ pub fn start(
     orders: &Arc<Orders>,
     on_end: &Arc<dyn Fn() + Send + Sync>,
 ) -> io::Result<Vec<JoinHandle<()>>> {
+    let started = start_threads(streams, drive, orders, on_end);
+    if started.is_err() {
+        // Those that were started before one could not be.
+        orders.give(Order::EndAll);
+        orders.enforce(streams);
+    }
+    started
+}
+
+fn start_threads(
+    streams: &[Arc<Stream>],
+    drive: &Drive,
+    orders: &Arc<Orders>,
+    on_end: &Arc<dyn Fn() + Send + Sync>,
+) -> io::Result<Vec<JoinHandle<()>>> {
     let message = message(drive.message_bytes);
     let count = drive.threads.min(streams.len());
     let before = CpuList::of_thread(None)?;
+    let (here, at_the_gate) = channel();
     let mut threads = Vec::with_capacity(count);
     for number in 0..count {
         let own: Vec<Running> = streams
@@ -65,11 +82,14 @@ pub fn start(
             drive.thread_cpus[number % drive.thread_cpus.len()].apply_to(None)?;
         }
         let orders = Arc::clone(orders);
+        let here = here.clone();
         threads.push(
             std::thread::Builder::new()
                 .name(format!("stream {number}"))
                 .stack_size(STACK_BYTES)
                 .spawn(move || {
+                    // Fails only where another thread could not be started, and then the order to end comes.
+                    let _ = here.send(());
                     orders.wait_for_start();
                     match <[Running; 1]>::try_from(own) {
                         Ok([running]) => run_one(running, &orders),
@@ -79,6 +99,10 @@ pub fn start(
         );
     }
     before.apply_to(None)?;
+    // A thread that has been started does not run yet, and the start must not wait for it.
+    for _ in &threads {
+        let _ = at_the_gate.recv();
+    }
     Ok(threads)
 }
 

@@ -153,7 +153,11 @@ impl Trials {
         let trial = Arc::new(Trial {
             name: plan.trial.clone(),
             timeout: plan.timeout,
-            connecting: Mutex::new(Connecting::UnderWay),
+            connecting: Mutex::new(match entry {
+                // Ready as soon as it is prepared.
+                Entry::Nothing => Connecting::Done(Vec::new()),
+                _ => Connecting::UnderWay,
+            }),
             changed: Condvar::new(),
             bell,
             conductor: Mutex::new(sender),

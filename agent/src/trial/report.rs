@@ -100,6 +100,8 @@ pub struct Instrument {
     pub sampler_cpu: Duration,
     #[serde(serialize_with = "as_seconds", rename = "sampler_late_max_s")]
     pub sampler_late_max: Duration,
+    /// Whether the sampler could be run before all others.
+    pub sampler_realtime: bool,
     pub samples: u64,
     pub events_lost: u64,
 }

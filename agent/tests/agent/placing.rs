@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair};
+use crate::driving::{Agent, Pair, connecting, listening};
 
 /// Name and allowed CPUs of each thread of an agent.
 fn threads(agent: &Agent) -> Vec<(String, String)> {
@@ -96,6 +96,21 @@ fn threads_run_where_they_are_told_and_the_others_where_they_did() {
         .map(|(_, cpus)| Value::from(cpus))
         .collect();
     assert!(others.iter().all(|cpus| *cpus == everywhere), "{others:?}");
+}
+
+#[test]
+fn a_thread_that_cannot_be_placed_is_the_answer_and_leaves_none_behind() {
+    let mut pair = Pair::start();
+    let roles = ["source", "sink"];
+    let port = pair
+        .b
+        .must("trial.prepare", listening("t", &roles, &json!({})))["port"]
+        .take();
+    let params = connecting("t", &roles, &port, &json!({"thread_cpus": ["0", "1023"]}));
+    assert_eq!(pair.a.code("trial.prepare", params), -32001);
+    while !stream_threads(&pair.a).is_empty() {
+        std::thread::yield_now();
+    }
 }
 
 #[test]
