@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.estimate.compare import adjust
@@ -43,10 +43,14 @@ def answer(summary: CampaignSummary) -> Answer:
     """What the estimates say; where they say nothing, that."""
     return Answer(
         question=summary.question or summary.title,
-        best=tuple(_best(summary)),
-        effects=(*_effects(summary), *_where(summary)),
-        doubts=tuple(_doubts(summary)),
+        best=_sentences(_best(summary)),
+        effects=_sentences((*_effects(summary), *_where(summary))),
+        doubts=_sentences(_doubts(summary)),
     )
+
+
+def _sentences(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sentence[:1].upper() + sentence[1:] for sentence in found)
 
 
 def ratio_text(ratio: Ratio) -> str:

@@ -20,6 +20,7 @@ Spec = dict[str, Any]
 ROWS = "rows"
 """The name of the dataset in every specification; whoever draws it supplies the rows."""
 _LINE_HEIGHT = 280
+_SPACING = {"row": 44, "column": 28}
 _ASIDE = 9
 """Pixels that the trials stand beside their estimate, whose mark would hide them."""
 _MARKS = {"trial": "circle", "of two modes": "diamond", "outlier": "cross"}
@@ -85,7 +86,10 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
     """Each trial against its treatment's median, in the order they ran: drift and modes show here."""
     rows = alt.Chart(alt.NamedData(ROWS))
     minutes = alt.X(
-        "minutes:Q", title="Minutes since the campaign began", scale=alt.Scale(zero=True, nice=False)
+        "minutes:Q",
+        title="Minutes since the campaign began",
+        scale=alt.Scale(zero=True, nice=False),
+        axis=alt.Axis(tickCount=8, format=".1~f"),
     )
     marks = sorted({str(row["mark"]) for row in rows_in_time}, key=list(_MARKS).index)
     key: dict[str, Any] = {
@@ -125,7 +129,7 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
 
 
 def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
-    """Goodput over time in each trial, a panel a treatment: what was cut as warm-up is dashed and grey."""
+    """Goodput over time in each trial, a panel (and scale) a treatment: the warm-up is dashed and grey."""
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
     rows = alt.Chart(alt.NamedData(ROWS)).encode(
         x=alt.X("t:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
@@ -143,9 +147,9 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
         layers.facet(
             facet=alt.Facet("treatment:N", sort=names, title=None),
             columns=3,
-            spacing={"row": 44, "column": 28},
+            spacing={**_SPACING, "column": 64},
             bounds="flush",
-        )
+        ).resolve_scale(y="independent")
     )
 
 
@@ -234,7 +238,7 @@ def _modes_and_missing(rows: alt.Chart) -> list[alt.Chart]:
     modes = rows.transform_filter("datum.kind == 'mode'")
     return [
         modes.mark_point(shape="diamond", size=150, strokeWidth=2, opacity=1).encode(tooltip=_tooltip()),
-        modes.mark_text(align="left", dx=11).encode(text="share:N"),
+        modes.mark_text(align="left", dx=2 * _ASIDE + 2).encode(text="share:N"),
         rows.transform_filter("datum.kind == 'missing'")
         .mark_point(shape="cross", angle=45, size=60, filled=True, opacity=0.9)
         .encode(tooltip=_tooltip()),
@@ -281,7 +285,7 @@ def _in_panels(
     return layers.facet(
         facet=alt.Facet("combination:N", sort=names, title=None),
         columns=min(3, len(names)),
-        spacing=28,
+        spacing=_SPACING,
         bounds="flush",
     )
 
@@ -313,6 +317,6 @@ def _trial_tooltip(metric: str) -> list[alt.Tooltip]:
 
 
 def _as_spec(chart: alt.TopLevelMixin) -> Spec:
-    spec: Spec = chart.to_dict(context={"pre_transform": False})
+    spec: Spec = chart.to_dict(validate=False, context={"pre_transform": False})
     spec.pop("config", None)  # Altair's own default; the theme supplies it
     return spec

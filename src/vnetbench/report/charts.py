@@ -84,9 +84,10 @@ def write_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
     return written
 
 
-def svg_of(chart: Chart) -> str:
-    """The chart as an SVG, in light colours."""
-    whole = {**chart.spec, "datasets": {ROWS: chart.rows}, "config": chart_config(dark=False)}
+def still_picture(chart: Chart) -> str:
+    """The chart as an SVG in light colours, without the single trials: thousands of them are megabytes."""
+    rows = [row for row in chart.rows if row.get("kind") != "trial"]
+    whole = {**chart.spec, "datasets": {ROWS: rows}, "config": chart_config(dark=False)}
     return str(vl_convert.vegalite_to_svg(json.dumps(whole)))
 
 

@@ -22,7 +22,7 @@ from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.answer import Answer, answer
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
-from vnetbench.report.charts import Chart, main_charts, other_metric_charts, svg_of, trial_charts
+from vnetbench.report.charts import Chart, main_charts, other_metric_charts, still_picture, trial_charts
 from vnetbench.report.columns import Column, factor_columns, metric_columns, stopped_column, trials_column
 from vnetbench.report.environment import Fact, facts_of
 from vnetbench.report.figures import metric_of, mode_texts, scale_of
@@ -98,11 +98,13 @@ def _with_fewer_charts(section: _Section, most: int) -> _Section:
 
 def _section(id_: str, summary: CampaignSummary) -> _Section:
     rows = summary.treatments
+    goodput, *others = (_with_long_title(summary, column) for column in metric_columns(rows))
     columns = [
         *factor_columns(rows, summary.factors),
-        *metric_columns(rows),
+        goodput,
         trials_column(rows),
         stopped_column(rows),
+        *others,
     ]
     main = main_charts(summary)
     trials = sum(treatment.trials for treatment in rows)
@@ -122,8 +124,13 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         notes=notes(summary),
         facts=facts_of(summary),
         method=method(summary),
-        fallback=_as_image(svg_of(main[0])) if main else "",
+        fallback=_as_image(still_picture(main[0])) if main else "",
     )
+
+
+def _with_long_title(summary: CampaignSummary, column: Column) -> Column:
+    metric = metric_of(column.key)
+    return replace(column, title=metric.label, unit=scale_of(summary.treatments, column.key).unit)
 
 
 def _cell(summary: CampaignSummary, column: Column, i: int) -> _Cell:

@@ -66,7 +66,8 @@ def _warmup(summary: CampaignSummary) -> str:
         return f"{words}."
     cut = sorted(point.warmup_s for point in points)
     unsteady = sum(not point.steady for point in points)
-    text = f"{words}: {format_duration(cut[0])} to {format_duration(cut[-1])} were cut off."
+    middle, most = (format_duration(each) if each else "nothing" for each in (cut[len(cut) // 2], cut[-1]))
+    text = f"{words}: {middle} was cut off a typical trial, {most} where it was most."
     if unsteady:
         text += f" {format_count(unsteady)} of {format_count(len(points))} trials reached no steady state."
     return text

@@ -1,0 +1,95 @@
+"""The charts: what varies decides their form, every trial is in them, and they draw."""
+
+from __future__ import annotations
+
+import altair as alt
+import pytest
+
+from tests.report.campaigns import jumbo_campaign
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.chart_rows import course_rows, metric_rows
+from vnetbench.report.charts import (
+    Chart,
+    main_charts,
+    other_metric_charts,
+    still_picture,
+    trial_charts,
+    write_pngs,
+)
+from vnetbench.report.layout import lay_out
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def all_charts(summary: CampaignSummary) -> list[Chart]:
+    return [*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)]
+
+
+@pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single"])
+def test_every_chart_is_valid_vega_lite(name: str, request: pytest.FixtureRequest) -> None:
+    summary: CampaignSummary = request.getfixturevalue(name)
+    for chart in (*main_charts(summary), *other_metric_charts(summary)[:1], *trial_charts(summary)):
+        alt.Chart.from_dict(chart.spec, validate=True)
+
+
+def test_streams_are_on_x_mtu_makes_the_lines_and_direction_the_panels(jumbo: CampaignSummary) -> None:
+    layout = lay_out(jumbo)
+    assert layout.x is not None and layout.colour is not None
+    assert (layout.x.name, layout.colour.name, [f.name for f in layout.others]) == (
+        "streams", "mtu", ["direction"],
+    )  # fmt: skip
+    svg = still_picture(main_charts(jumbo)[0])
+    for text in ("Direction forward", "Direction reverse", "Streams", "1500", "9000", "16"):
+        assert text in svg
+
+
+def test_two_numeric_factors_make_a_heat_map_with_the_figures_in_its_cells(surface: CampaignSummary) -> None:
+    heat, lines = main_charts(surface)
+    assert heat.name == "goodput_bps-heat" and lines.name == "goodput_bps"
+    svg = still_picture(heat)
+    assert "512 KiB" in svg and "auto" in svg and "[" in svg
+
+
+def test_words_alone_make_rows_of_dots(placement: CampaignSummary) -> None:
+    assert lay_out(placement).x is None
+    assert "Receive processing on spread" in still_picture(main_charts(placement)[0])
+
+
+def test_every_trial_is_a_point(jumbo: CampaignSummary) -> None:
+    rows = metric_rows(jumbo, lay_out(jumbo), "goodput_bps")
+    drawn = [row["trial"] for row in rows if row["kind"] == "trial"]
+    assert sorted(drawn) == sorted(point.trial for t in jumbo.treatments for point in t.points)
+
+
+def test_two_modes_are_two_marks_and_no_median(jumbo: CampaignSummary) -> None:
+    rows = metric_rows(jumbo, lay_out(jumbo), "goodput_bps")
+    bimodal = [row for row in rows if row["treatment"] == "8 streams, reverse, MTU 9000"]
+    assert [row["share"] for row in bimodal if row["kind"] == "mode"] == ["33 %", "67 %"]
+    assert [row["value"] for row in bimodal if row["kind"] == "estimate"] == [None]
+
+
+def test_what_was_not_measured_is_marked_with_the_reason(jumbo: CampaignSummary) -> None:
+    rows = metric_rows(jumbo, lay_out(jumbo), "goodput_bps")
+    missing = [row["figure"] for row in rows if row["kind"] == "missing"]
+    assert len(missing) == 2 and missing[0].startswith("the path carries 1500 bytes")
+
+
+def test_goodput_in_trials_shows_what_was_cut_as_warm_up(single: CampaignSummary) -> None:
+    rows, left_out = course_rows(single, lay_out(single))
+    assert left_out == "Drawn are the last 8 trials of each."
+    point = next(p for p in single.treatments[0].points[1:] if p.warmup_s > 0)
+    cut = [row["t"] for row in rows if row["trial"] == point.trial and row["part"] == "warm-up"]
+    assert cut[0] == pytest.approx(0.025)
+    # The line reaches to the first sample that counts.
+    assert cut[-1] == pytest.approx(point.warmup_s + 0.025)
+
+
+def test_a_campaign_without_trials_has_no_charts(empty: CampaignSummary) -> None:
+    assert all_charts(empty) == []
+
+
+def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory) -> None:
+    directory = tmp_path_factory.mktemp("charts") / "new"
+    files = write_pngs(jumbo_campaign(), directory)
+    assert {"goodput_bps.png", "cycles_per_byte.png", "trials-in-time.png"} <= {file.name for file in files}
+    assert all(file.read_bytes().startswith(PNG) for file in files)
