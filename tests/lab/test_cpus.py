@@ -26,7 +26,7 @@ def test_each_gives_cpus_in_turn_and_begins_again() -> None:
 def test_lists_name_the_cpus_of_both_sides_or_of_each() -> None:
     assert vm_cpus("1-2", BED, FOUR)["b2"] == {1, 2}
     found = vm_cpus("0/2-3", BED, FOUR)
-    assert (found["a1"], found["b1"], found["a2"]) == ({0}, {2, 3}, {0})
+    assert [sorted(found[name]) for name in ("a1", "b1", "a2")] == [[0], [2, 3], [0]]
 
 
 def test_cpus_that_the_machine_lacks_are_refused_by_name() -> None:

@@ -101,8 +101,8 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     yield Check(
         "cycles per byte", GOOD if hardware else LIMITED,
         "from hardware counters" if hardware
-        else f"estimated from CPU time and clock ({perf.get('reason') or 'no hardware counters'})",
-        "" if hardware else "run as root, or sysctl -w kernel.perf_event_paranoid=0; some guests have none",
+        else f"estimated from CPU time and clock: {perf.get('reason') or 'no hardware counters'}",
+        "",
     )  # fmt: skip
     available = set((facts.get("tcp") or {}).get("available_congestion_control") or ())
     lacking = [name for name in WANTED_CONGESTION_CONTROLS if name not in available]

@@ -55,7 +55,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         ),
         testbed=next(iter(file.testbeds().values()), {}),
         facts=file.facts(),
-        warnings=tuple(_warnings(points.values())),
+        warnings=tuple(_warnings(points.values(), file.facts())),
     )
 
 
@@ -118,14 +118,16 @@ def _treatment(
     )
 
 
-def _warnings(points: Iterable[Sequence[TrialPoint]]) -> list[str]:
+def _warnings(points: Iterable[Sequence[TrialPoint]], facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     trials = [p for of_treatment in points for p in of_treatment]
     warnings = []
     unsteady = sum(not p.steady for p in trials)
     if unsteady:
-        warnings.append(
-            f"{unsteady} of {len(trials)} trials reached no steady state: goodput still moved in their second half"
-        )
+        share = f"{unsteady} of {len(trials)} trials"
+        warnings.append(f"{share} reached no steady state: goodput still moved in their second half")
+    perf = facts.get("host", {}).get("perf") or {}
+    if perf.get("system_cycles") == "estimated":
+        warnings.append(f"cycles are estimated from CPU time and clock: {perf.get('reason')}")
     noted = sum(bool(p.notes) for p in trials)
     if noted:
         warnings.append(f"{noted} of {len(trials)} trials carry a note of the instrument")

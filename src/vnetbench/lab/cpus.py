@@ -27,7 +27,8 @@ def vm_cpus(level: str, testbed: Testbed, online: frozenset[int]) -> dict[str, f
     missing = (lists["a"] | lists["b"]) - online
     if missing:
         raise BenchError(
-            f"cpus = {level!r} names CPU {spell_cpu_list(missing)}; this machine has {spell_cpu_list(online)}",
+            f"cpus = {level!r} names CPU {spell_cpu_list(missing)};"
+            f" this machine has {spell_cpu_list(online)}",
             fix="name CPUs that it has, or 'any', or '1 each'",
         )
     return {e.name: lists[e.side] for e in testbed.endpoints}

@@ -30,11 +30,11 @@ SWITCHES = {
 
 FIXES = {
     "mtu": "choose an MTU that this adapter allows",
-    "tso": "TSO needs checksum_offload on; leave this treatment out with [[exclude]]",
-    "gso": "leave this treatment out with [[exclude]]",
+    "tso": "leave this treatment out with [[exclude]]; it needs checksum_offload, and macvlan has it fixed",
+    "gso": "leave this treatment out with [[exclude]]; macvlan has it fixed",
     "gro": "leave this treatment out with [[exclude]]",
-    "tx_checksum": "this adapter's driver fixes it; leave checksum_offload out",
-    "rx_checksum": "this adapter's driver fixes it; leave checksum_offload out",
+    "tx_checksum": "leave this treatment out with [[exclude]]; many drivers have it fixed",
+    "rx_checksum": "leave this treatment out with [[exclude]]; many drivers have it fixed",
     "queues": "ask for no more queues than the adapter has (veth: one for each CPU)",
     "rps_cpus": "receive processing is placed by root only: run as root (sudo), or leave irq_cpus out",
     "cpus": "name CPUs that this machine lets you use",
