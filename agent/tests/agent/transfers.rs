@@ -199,13 +199,13 @@ fn a_bench_that_does_not_read_loses_samples_and_slows_no_stream() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source", "sink"], json!({}));
     let start = json!({"trial": "t", "duration_s": 0.5});
-    pair.b.must("trial.start", start.clone());
     pair.b.set_reading(false);
     // Answers that repeat what was asked for, more of them than the agent keeps events beside.
     let long_name = "x".repeat(1_000_000);
     let asked: Vec<u64> = (0..40)
         .map(|_| pair.b.send(&long_name, json!({})))
         .collect();
+    let started = pair.b.send("trial.start", start.clone());
     pair.a.must("trial.start", start);
     let (_, sent) = pair.a.events("t");
     assert_eq!(
@@ -219,6 +219,7 @@ fn a_bench_that_does_not_read_loses_samples_and_slows_no_stream() {
             -32601
         );
     }
+    pair.b.reply(started).expect("it was ready");
     let (samples, received) = pair.b.events("t");
     let lost = number(&received["instrument"], "events_lost");
     assert!(lost > 0, "{}", received["instrument"]);
