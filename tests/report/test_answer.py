@@ -59,6 +59,8 @@ def test_without_enough_trials_nothing_is_called_sure() -> None:
     assert not any("beyond chance" in text for text in said.sentences)
     assert any(text.startswith("Too few trials for an interval") for text in said.doubts)
     assert any("no interval: too few trials" in text for text in said.effects)
+    assert said.best[0].startswith("The highest median of goodput, of too few trials, is with")
+    assert not any("no difference" in text or "multiplies" in text for text in said.effects)
 
 
 def test_what_was_refused_failed_or_has_two_modes_is_said(jumbo: CampaignSummary) -> None:

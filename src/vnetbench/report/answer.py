@@ -12,13 +12,14 @@ from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, spell_share
 from vnetbench.report.columns import MAIN_METRIC, UNMEASURED
-from vnetbench.report.figures import figure, scale_of
+from vnetbench.report.figures import figure, metric_of, scale_of
 from vnetbench.report.labels import counted, factor_label, level_phrase, level_text
 from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
 from vnetbench.study.model import FactorLevels
 
 _COST = "cycles_per_byte"
+_NO_DIFFERENCE = "no difference shown"
 _MOST_NAMED = 4
 """So many treatments are named in a sentence; of more the number is given."""
 
@@ -59,9 +60,13 @@ def ratio_text(ratio: Ratio) -> str:
     return f"{text.value} {text.interval or '(no interval: too few trials)'}"
 
 
-def is_shown(ratio: Ratio) -> bool:
-    """Whether a difference is shown: its p value leaves no more doubt than the confidence allows."""
-    return ratio.p is not None and ratio.p <= 1 - ratio.confidence + 1e-12
+def _verdict(ratio: Ratio) -> str:
+    """`higher`, `lower`, `no difference shown` or `too few trials to tell`, by the adjusted p value."""
+    if ratio.p is None:
+        return "too few trials to tell"
+    if ratio.p > 1 - ratio.confidence + 1e-12:
+        return _NO_DIFFERENCE
+    return "higher" if ratio.value > 1 else "lower"
 
 
 def _best(summary: CampaignSummary) -> Iterator[str]:
@@ -75,7 +80,11 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
     if len(measured) == 1:
         yield f"Only one treatment was measured: goodput is {_figure(summary, first, MAIN_METRIC)}."
         return
-    yield f"Goodput is highest with {name_of(summary, first)}: {_figure(summary, first, MAIN_METRIC)}."
+    is_sure = first.metrics[MAIN_METRIC].low is not None
+    highest = (
+        "Goodput is highest with" if is_sure else "The highest median of goodput, of too few trials, is with"
+    )
+    yield f"{highest} {name_of(summary, first)}: {_figure(summary, first, MAIN_METRIC)}."
     level_with = [index for index in found.level_with if _p(found.ratios.get(index)) is not None]
     unknown = [index for index in found.level_with if index not in level_with]
     if level_with:
@@ -86,7 +95,7 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
     if not found.level_with:
         yield "Every other treatment that was measured is lower, beyond chance."
     cheapest = best(summary, _COST)
-    if cheapest is not None:
+    if cheapest is not None and by_index[cheapest.index].metrics[_COST].low is not None:
         treatment = by_index[cheapest.index]
         equals = (
             "" if not cheapest.level_with else f" ({len(cheapest.level_with)} more can't be told from it)"
@@ -116,22 +125,19 @@ def _effect_sentence(found: Sequence[Effect]) -> str:
         (effect,) = found
         instead = f"{level_phrase(name, effect.level)} instead of {base}"
         each = f" (one by one: {_range(effect.least, effect.most)})" if pairs > 1 else ""
-        if _is_doubtful(effect.ratio):
+        if _verdict(effect.ratio) == _NO_DIFFERENCE:
             return (
                 f"{instead} makes no difference that is shown: {ratio_text(effect.ratio)} times{alike}{each}."
             )
+        if effect.ratio.p is None:
+            return f"{instead}: goodput times {ratio_text(effect.ratio)}{alike}{each}."
         return f"{instead} multiplies goodput by {ratio_text(effect.ratio)}{alike}{each}."
     levels = "; ".join(
         f"{ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
-        + (" (no difference shown)" if _is_doubtful(effect.ratio) else "")
+        + (f" ({_NO_DIFFERENCE})" if _verdict(effect.ratio) == _NO_DIFFERENCE else "")
         for effect in found
     )
     return f"{factor_label(name)}: compared with {base}, goodput is multiplied by {levels}{alike}."
-
-
-def _is_doubtful(ratio: Ratio) -> bool:
-    """Judged, and found to be no more than chance; without enough trials nothing is judged."""
-    return ratio.p is not None and not is_shown(ratio)
 
 
 def _where(summary: CampaignSummary) -> Iterator[str]:
@@ -141,7 +147,8 @@ def _where(summary: CampaignSummary) -> Iterator[str]:
     if factor is None or layout.heat is not None or len(factor.levels) != 2:
         return
     for other in (layout.x, *layout.others):
-        if other is not None and (sliced := _sliced(summary, factor, other)):
+        sliced = _sliced(summary, factor, other) if other else []
+        if other and any(ratio.p is not None for _, ratio in sliced):
             yield _where_sentence(factor, other, sliced)
 
 
@@ -160,8 +167,7 @@ def _where_sentence(factor: FactorLevels, other: FactorLevels, sliced: Sequence[
     base, level = (level_phrase(factor.name, level) for level in factor.levels)
     verdicts: dict[str, list[str]] = {}
     for phrase, ratio in sliced:
-        verdict = "no difference shown" if not is_shown(ratio) else "higher" if ratio.value > 1 else "lower"
-        verdicts.setdefault(verdict, []).append(f"{phrase} {ratio_text(ratio)}")
+        verdicts.setdefault(_verdict(ratio), []).append(f"{phrase} {ratio_text(ratio)}")
     said = "; ".join(f"{verdict} with {', '.join(listed)}" for verdict, listed in verdicts.items())
     return f"{level} instead of {base}, by {factor_label(other.name).lower()}: {said}."
 
@@ -195,7 +201,8 @@ def _precision(summary: CampaignSummary, measured: Sequence[TreatmentSummary]) -
     rest = f"; not so: {_widths(loose)}" if loose else ""
     yield f"As precise as asked (± {wanted}): {precise}{rest}."
     if bare := [treatment for treatment in measured if treatment.metrics[MAIN_METRIC].low is None]:
-        yield f"Too few trials for an interval: {_named(summary, bare)}."
+        which = "every treatment" if len(bare) == len(measured) else _named(summary, bare)
+        yield f"Too few trials for an interval: {which}."
 
 
 def _widths(loose: Sequence[TreatmentSummary]) -> str:
@@ -207,8 +214,11 @@ def _widths(loose: Sequence[TreatmentSummary]) -> str:
 
 def _figure(summary: CampaignSummary, treatment: TreatmentSummary, metric: str) -> str:
     scale = scale_of(summary.treatments, metric)
-    text = figure(treatment.metrics[metric], metric, scale)
-    return f"{text} {scale.unit}"
+    estimate = treatment.metrics[metric]
+    if estimate.low is None and not estimate.modes:
+        value = format_interval(estimate.value, None, None, metric_of(metric).unit, scale=scale)
+        return f"{value.text} (no interval: {counted(estimate.trials, 'trial')})"
+    return f"{figure(estimate, metric, scale)} {scale.unit}"
 
 
 def _range(least: float, most: float) -> str:

@@ -92,8 +92,8 @@ def compare(
             Change(each.factors, each.metric, each.before, each.after, own)
             for each, own in zip(changes, adjusted, strict=True)
         ),
-        only_before=tuple(t.factors for key, t in first.items() if key not in second),
-        only_after=tuple(t.factors for key, t in second.items() if key not in first),
+        only_before=tuple(complete(t.factors) for key, t in first.items() if key not in second),
+        only_after=tuple(complete(t.factors) for key, t in second.items() if key not in first),
         unmeasured=tuple(_unmeasured(shared)),
     )
 
@@ -135,7 +135,7 @@ def _change(
         return None
     sides = [[p.values[metric] for p in t.points if metric in p.values] for t in (before, after)]
     own = ratio(sides[0], sides[1], confidence)
-    return Change(before.factors, metric, before.metrics[metric], after.metrics[metric], own)
+    return Change(complete(before.factors), metric, before.metrics[metric], after.metrics[metric], own)
 
 
 def _key(treatment: TreatmentSummary) -> frozenset[tuple[str, Level]]:
@@ -153,13 +153,15 @@ def _unmeasured(
     for before, after in shared:
         missing = [(side, t) for side, t in (("before", before), ("after", after)) if not t.metrics]
         if missing:
-            yield before.factors, ", ".join(f"{side}: {t.stopped_by}" for side, t in missing)
+            yield complete(before.factors), ", ".join(f"{side}: {t.stopped_by}" for side, t in missing)
 
 
 def _environment_table(found: Sequence[Difference]) -> Table | Text:
     if not found:
         return Text("The environments do not differ in any fact that is recorded.")
     table = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(3):
+        table.add_column(overflow="fold")
     table.add_row("differs", "before", "after", style="bold")
     for each in found:
         name = f"{', '.join(each.places)}: {each.name}"

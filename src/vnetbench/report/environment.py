@@ -9,6 +9,8 @@ from vnetbench.estimate.summary import CampaignSummary
 
 _OF_THE_MOMENT = {"pid", "load_average", "mac", "mhz", "available_congestion_control"}
 """Facts that differ between two campaigns on one and the same machine, and say nothing."""
+_SET_BY_TRIALS = {"interfaces": {"mtu", "name"}}
+"""Of the elements of a list: what a treatment sets anyway, or what the path says already."""
 _NAMES_OF_THE_BED = {"name", "endpoints"}
 
 
@@ -34,50 +36,79 @@ class Difference:
 def facts_of(summary: CampaignSummary) -> tuple[Fact, ...]:
     """Every fact, in the order of the file."""
     places: dict[tuple[str, str], list[str]] = {}
-    for (place, name), value in _flat(summary).items():
-        places.setdefault((name, value), []).append(place)
+    for place, facts in summary.facts.items():
+        for name, value in _leaves(facts):
+            places.setdefault((name, value), []).append(place)
     return tuple(Fact(tuple(at), name, value) for (name, value), at in places.items())
 
 
 def differences(before: CampaignSummary, after: CampaignSummary) -> tuple[Difference, ...]:
-    """What is not alike: machine, tools, testbed, and how it was measured; facts of the moment left out."""
-    first, second = (_lasting(summary) for summary in (before, after))
+    """What is not alike: machine, tools, testbed, and how it was measured.
+
+    Facts of the moment are left out. A whole part that only one campaign has, such as an interface or all
+    facts of a place, is one difference.
+    """
+    first, second = _environment(before), _environment(after)
     places: dict[tuple[str, str, str], list[str]] = {}
-    for place, name in {**first, **second}:
-        values = first.get((place, name), ""), second.get((place, name), "")
-        if values[0] != values[1]:
-            places.setdefault((name, *values), []).append(place)
+    for place in dict.fromkeys((*first, *second)):
+        for name, *values in _unlike(first.get(place), second.get(place)):
+            places.setdefault((name, values[0], values[1]), []).append(place)
     return tuple(Difference(tuple(at), *key) for key, at in places.items())
 
 
-def _lasting(summary: CampaignSummary) -> dict[tuple[str, str], str]:
-    lasting = {
-        (place, name): value
-        for (place, name), value in _flat(summary).items()
-        if not _OF_THE_MOMENT.intersection(name.split("."))
-    }
+def _environment(summary: CampaignSummary) -> dict[str, object]:
     testbed = {key: value for key, value in summary.testbed.items() if key not in _NAMES_OF_THE_BED}
-    lasting |= {("testbed", name): value for name, value in _leaves(testbed)}
-    for name in ("duration_s", "warmup_s", "interval_s"):
-        value = getattr(summary.timing, name)
-        lasting["study", f"timing.{name}"] = "chosen by the bench" if value is None else str(value)
-    return lasting | {("study", "workload"): summary.workload}
+    timing = {
+        name: "chosen by the bench" if value is None else value
+        for name, value in vars(summary.timing).items()
+    }
+    measured = {"workload": summary.workload, "timing": timing}
+    return {**summary.facts, "testbed": testbed, "study": measured}
 
 
-def _flat(summary: CampaignSummary) -> dict[tuple[str, str], str]:
-    return {(place, name): value for place, facts in summary.facts.items() for name, value in _leaves(facts)}
+def _unlike(before: object, after: object, path: str = "") -> Iterator[tuple[str, str, str]]:
+    """Paths at which two nested values are not alike, with both values."""
+    first, second = _parts(before), _parts(after)
+    if first is None or second is None:
+        if before != after:
+            yield path or "all facts", _outline(before), _outline(after)
+        return
+    ignored = _OF_THE_MOMENT | _SET_BY_TRIALS.get(path.split(".")[0], set())
+    for name in dict.fromkeys((*first, *second)):
+        if name not in ignored:
+            yield from _unlike(first.get(name), second.get(name), f"{path}.{name}" if path else name)
+
+
+def _outline(value: object) -> str:
+    """A value in a few words: a whole part by the number of its facts."""
+    parts = _parts(value)
+    if parts is None:
+        return "" if value is None else _text(value)
+    return str(parts.get("driver") or f"{sum(1 for _ in _leaves(value))} facts")
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    """Every leaf of nested facts with its path; elements of a list of objects go by their own `name`."""
+    parts = _parts(value)
+    if parts is None:
+        yield path, _text(value)
+        return
+    for name, inner in parts.items():
+        yield from _leaves(inner, f"{path}.{name}" if path else name)
+
+
+def _parts(value: object) -> dict[str, object] | None:
+    """What a nested value is made of; elements of a list of objects go by their own `name`. None: a leaf."""
     if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
-        for place, each in enumerate(value):
-            name = each.get("name", place) if isinstance(each, Mapping) else place
-            yield from _leaves(each, f"{path}.{name}")
-    elif isinstance(value, list | tuple):
-        yield path, ", ".join(map(str, value))
-    else:
-        yield path, "unknown" if value is None else str(value)
+        return {str(name): inner for name, inner in value.items()}
+    if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
+        return {
+            str(each.get("name", place) if isinstance(each, Mapping) else place): each
+            for place, each in enumerate(value)
+        }
+    return None
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value))
+    return "unknown" if value is None else str(value)
