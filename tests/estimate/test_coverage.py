@@ -1,4 +1,4 @@
-"""The proof by simulation: intervals cover what they say, and short trials save the time that they promise."""
+"""The proof by simulation: intervals cover what they say, and short trials save time."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def test_a_95_percent_interval_covers_the_truth_in_at_least_93_of_100_campaigns(
 
 def test_the_adaptive_rule_takes_a_fifth_of_the_time_of_three_long_trials_for_a_narrower_interval() -> None:
     long = many_long(KINDS["default"], CAMPAIGNS, 0.95)
-    usual = statistics.median(outcome.half_width for outcome in long)
+    usual = statistics.fmean(outcome.half_width for outcome in long)
 
     adaptive = many(KINDS["default"], CAMPAIGNS, Precision(half_width=usual))
 
     assert statistics.fmean(o.seconds for o in adaptive) <= statistics.fmean(o.seconds for o in long) / 5
-    assert statistics.fmean(o.half_width for o in adaptive) <= statistics.fmean(o.half_width for o in long)
-    assert statistics.median(o.half_width for o in adaptive) <= usual
-    assert sum(o.stopped_by == "precision" for o in adaptive) >= 0.95 * CAMPAIGNS
+    assert statistics.fmean(o.half_width for o in adaptive) <= usual
+    assert sum(o.half_width <= usual for o in adaptive) >= 0.99 * CAMPAIGNS
+    assert sum(o.covered for o in adaptive) >= 0.93 * CAMPAIGNS

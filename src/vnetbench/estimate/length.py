@@ -44,11 +44,6 @@ class PastTrial:
         """The metric's mean after the warm-up."""
         return float(np.mean(self.steady))
 
-    @cached_property
-    def within(self) -> float:
-        """The variance that a mean over many of its samples has, times their number."""
-        return long_run_variance(self.steady)
-
     @property
     def steady_s(self) -> float:
         """Seconds after the warm-up."""
@@ -75,8 +70,9 @@ def next_duration(
     if not 0 < shortest_s <= longest_s:
         raise ValueError("a trial's length needs bounds that are ascending and above zero")
     warmup_s = statistics.median(each.warmup.cut * each.interval_s for each in past)
-    per_second = statistics.median(each.within * each.interval_s for each in past)
-    of_means = statistics.fmean(each.within / len(each.steady) for each in past)
+    within = long_run_variance([each.steady for each in past])
+    per_second = within * statistics.median(each.interval_s for each in past)
+    of_means = within * statistics.fmean(1 / len(each.steady) for each in past)
     of_trials = float(np.var([each.mean for each in past], ddof=1))
     between = max(of_trials - of_means, of_trials / 4)
     chosen = math.sqrt((setup_s + warmup_s) * per_second / between) if between > 0 else shortest_s

@@ -22,9 +22,11 @@ from vnetbench.estimate.model import Mode
 FEWEST_TRIALS = 20
 _SMALLEST_SHARE = 0.2
 """A smaller part can't be told from outliers in the tens of trials that a treatment has."""
+_ONE_ASIDE_OF = 20
+"""Of so many values the smallest and the largest are not looked at: an outlier would hide both modes."""
 _HALVES_OF_UNIFORM = math.sqrt(12)
 """Distance of a uniform distribution's halves, in their standard deviations."""
-_BY_CHANCE = 4.6
+_BY_CHANCE = 6.0
 """How much further, times the square root of the number of trials, chance takes one sample in twenty."""
 
 
@@ -45,9 +47,11 @@ def find_modes(values: Sequence[float]) -> Modes:
     if len(values) < FEWEST_TRIALS:
         return Modes("cannot tell")
     ordered = np.sort(np.asarray(values, dtype=float))
+    aside = len(ordered) // _ONE_ASIDE_OF
     scale = np.log(ordered) if ordered[0] > 0 else ordered
-    split = _narrowest_split(scale)
-    low, high = scale[:split], scale[split:]
+    fewest = math.ceil(_SMALLEST_SHARE * len(ordered)) - aside
+    split = aside + _narrowest_split(scale[aside : len(scale) - aside], fewest)
+    low, high = scale[aside:split], scale[split : len(scale) - aside]
     apart = float(np.mean(high) - np.mean(low))
     wider = max(float(np.std(low, ddof=1)), float(np.std(high, ddof=1)))
     far = _HALVES_OF_UNIFORM + _BY_CHANCE / math.sqrt(len(ordered))
@@ -57,10 +61,9 @@ def find_modes(values: Sequence[float]) -> Modes:
     return Modes("two", (_mode(ordered[:split], len(ordered)), _mode(ordered[split:], len(ordered))))
 
 
-def _narrowest_split(ordered: npt.NDArray[np.float64]) -> int:
-    """How many of the ordered values make up the lower part."""
+def _narrowest_split(ordered: npt.NDArray[np.float64], fewest: int) -> int:
+    """How many of the ordered values make up the lower part, with at least `fewest` in either."""
     count = len(ordered)
-    fewest = math.ceil(_SMALLEST_SHARE * count)
     lower = np.arange(fewest, count - fewest + 1)
     sums = np.cumsum(ordered - np.mean(ordered))
     # The least sum of squares within is the largest between, and both parts' sums are each other's negative.

@@ -43,7 +43,7 @@ def find_warmup(samples: Sequence[float] | Samples) -> Warmup:
     data = np.asarray(samples, dtype=float)
     if len(data) < _FEWEST_SAMPLES:
         return Warmup(cut=0, steady=True, rule=_RULE)
-    noise = long_run_variance(data)
+    noise = long_run_variance([data])
     changes = _changes(data, noise, _CUT_PENALTY)
     if not changes:  # then a larger penalty finds none either
         return Warmup(cut=0, steady=True, rule=_RULE)
@@ -76,7 +76,7 @@ def shared_warmup(trials: Sequence[Sequence[float] | Samples], own: Sequence[War
     together = np.array([samples[:reach] for samples in alive if len(samples) >= reach])
     course = together.mean(axis=0)
     # Differences from a mean that they are part of are too small: n - 1 instead of n makes up for it.
-    noise = long_run_variance(together - course) / (len(together) - 1)
+    noise = long_run_variance(list(together - course)) / (len(together) - 1)
     shared = 2 * _last_early(_changes(course, noise, _CUT_PENALTY), reach)
     last = max(_changes(course, noise, _STEADY_PENALTY), default=0)
     return tuple(

@@ -1,0 +1,74 @@
+"""Looking repeatedly costs nothing: over all looks together the intervals fail no more often than asked."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vnetbench.estimate.location import interval
+from vnetbench.estimate.looks import depth, first_look, looks
+from vnetbench.study.model import Precision
+
+CAMPAIGNS = 4000
+
+
+def test_the_default_study_is_judged_at_6_9_13_20_and_30_trials() -> None:
+    assert looks(Precision()) == (6, 9, 13, 20, 30)
+
+
+def test_the_first_look_waits_until_the_confidence_has_an_interval() -> None:
+    assert first_look(0.95) == 6
+    assert looks(Precision(confidence=0.99))[0] == first_look(0.99) == 9
+    assert looks(Precision(fewest_trials=10))[0] == 10
+
+
+def test_too_few_trials_for_any_interval_are_never_judged() -> None:
+    assert looks(Precision(most_trials=5)) == ()
+    assert looks(Precision(most_trials=6)) == (6,)
+
+
+def test_an_impossible_confidence_is_refused() -> None:
+    with pytest.raises(ValueError, match="confidence"):
+        first_look(1.0)
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        Precision(),
+        Precision(confidence=0.9),
+        Precision(confidence=0.99),
+        Precision(most_trials=100),
+        Precision(fewest_trials=3, most_trials=12),
+        Precision(most_trials=6),
+    ],
+    ids=str,
+)
+def test_the_chance_that_any_look_misses_is_what_the_confidence_leaves(precision: Precision) -> None:
+    judged_at = looks(precision)
+    random = np.random.default_rng(7)
+    missed = 0
+    for _ in range(CAMPAIGNS):
+        values = random.exponential(size=judged_at[-1]).tolist()
+        bounds = [interval(values[:look], precision.confidence, judged_at) for look in judged_at]
+        missed += any(found is None or not found[0] <= np.log(2) <= found[1] for found in bounds)
+
+    error = 1 - precision.confidence
+    assert missed / CAMPAIGNS == pytest.approx(error, abs=0.007 + 0.12 * error)
+
+
+def test_between_two_looks_the_interval_is_the_next_looks_come_early() -> None:
+    random = np.random.default_rng(8)
+    missed = 0
+    for _ in range(CAMPAIGNS):
+        low, high = interval(random.random(11).tolist(), 0.95, (6, 9, 13, 20, 30)) or (1.0, 0.0)
+        missed += not low <= 0.5 <= high
+
+    assert missed / CAMPAIGNS <= 0.05
+
+
+def test_more_looks_make_wider_intervals() -> None:
+    fixed, watched = depth(30, 0.95), depth(30, 0.95, (6, 9, 13, 20, 30))
+
+    assert fixed is not None and watched is not None
+    assert (fixed.order, fixed.fraction) > (watched.order, watched.fraction)

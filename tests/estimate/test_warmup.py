@@ -1,0 +1,130 @@
+"""Warm-up is found, noise is not taken for it, and a trial that never gets steady says so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vnetbench.estimate.simulated import KINDS, SimulatedCampaign
+from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
+
+SEEDS = 200
+
+
+def slow_beginning(random: np.random.Generator, warm: int) -> np.ndarray:
+    samples = random.normal(10.0, 0.5, 40)
+    samples[:warm] *= 0.6
+    return samples
+
+
+@pytest.mark.parametrize("warm", [4, 8, 12])
+def test_a_slow_beginning_is_cut_where_it_ends(warm: int) -> None:
+    cuts = [find_warmup(slow_beginning(np.random.default_rng(seed), warm)).cut for seed in range(SEEDS)]
+
+    # In one trial of forty samples chance autocorrelation hides a step in one of ten.
+    assert np.mean([abs(cut - warm) <= 1 for cut in cuts]) >= 0.85
+
+
+@pytest.mark.parametrize("warm", [4, 8, 12])
+def test_all_trials_together_miss_no_slow_beginning(warm: int) -> None:
+    for seed in range(SEEDS):
+        random = np.random.default_rng(seed)
+        trials = [slow_beginning(random, warm) for _ in range(6)]
+        found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
+        assert all(warm <= each.cut <= 30 for each in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds", "share"),
+    [
+        ("independent", 1.0, 0.05),
+        ("independent", 4.0, 0.03),
+        ("autocorrelated", 2.0, 0.10),
+        ("default", 2.0, 0.15),
+        ("heavy tails", 2.0, 0.15),
+    ],
+)
+def test_of_trials_without_warm_up_little_is_cut(kind: str, seconds: float, share: float) -> None:
+    cut = []
+    for seed in range(SEEDS):
+        campaign = SimulatedCampaign(KINDS[kind], seed, trials=9)
+        trials = [campaign.samples(trial, seconds) for trial in range(9)]
+        found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
+        cut += [each.cut / len(samples) for each, samples in zip(found, trials, strict=True)]
+
+    assert np.mean(cut) <= share
+
+
+def test_noise_is_seldom_called_unsteady() -> None:
+    unsteady = [
+        not find_warmup(SimulatedCampaign(KINDS["default"], seed, trials=1).samples(0, 2.0)).steady
+        for seed in range(500)
+    ]
+
+    assert np.mean(unsteady) <= 0.2
+
+
+def test_a_rise_too_slow_to_be_seen_in_one_trial_is_cut_when_all_are_looked_at() -> None:
+    left = []
+    for seed in range(SEEDS):
+        random = np.random.default_rng(seed)
+        rise = 1 - 0.3 * np.exp(-np.arange(40) / 4)
+        trials = [rise * random.normal(10.0, 1.0, 40) for _ in range(12)]
+        found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
+        left.append(np.mean([1 - rise[each.cut :].mean() for each in found]))
+
+    # Nothing cut would leave 3 %.
+    assert np.mean(left) < 0.004
+
+
+def test_a_warm_up_of_more_than_half_a_trial_is_no_steady_state() -> None:
+    samples = np.random.default_rng(1).normal(10.0, 0.3, 40)
+    samples[:25] *= 0.5
+
+    assert not find_warmup(samples).steady
+
+
+def test_what_longer_trials_show_of_the_warm_up_is_cut_from_the_shorter_ones_too() -> None:
+    random = np.random.default_rng(5)
+    trials = [random.normal(10.0, 0.5, length) for length in (20, 20, 20, 40, 40, 40, 40)]
+    for samples in trials:
+        samples[:12] *= 0.5
+    found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
+
+    assert [each.cut >= 12 for each in found] == [True] * 7
+    assert all(each.cut <= 0.75 * len(samples) for each, samples in zip(found, trials, strict=True))
+    assert [each.steady for each in found[3:]] == [True] * 4
+
+
+def test_a_change_that_all_trials_share_in_their_second_half_makes_them_unsteady() -> None:
+    random = np.random.default_rng(6)
+    trials = [random.normal(10.0, 2.0, 20) for _ in range(6)]
+    for samples in trials:
+        samples[:13] *= 0.7
+    found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
+
+    assert not any(each.steady for each in found)
+
+
+@pytest.mark.parametrize("samples", [[], [3.0], [0.0] * 40, [7.0] * 40, [1.0, 2.0, 3.0]])
+def test_dead_even_and_short_trials_keep_all_samples(samples: list[float]) -> None:
+    own = find_warmup(samples)
+
+    assert (own.cut, own.steady) == (0, True)
+    assert shared_warmup([samples] * 6, [own] * 6) == (own,) * 6
+
+
+def test_a_fixed_warm_up_takes_every_sample_that_it_touches() -> None:
+    assert fixed_warmup([1.0] * 100, 0.05, 0.12).cut == 3
+    assert fixed_warmup([1.0] * 100, 0.1, 0.3).cut == 3
+
+
+def test_a_fixed_warm_up_longer_than_the_trial_keeps_one_sample_and_is_not_steady() -> None:
+    found = fixed_warmup([1.0] * 10, 0.05, 5.0)
+
+    assert (found.cut, found.steady) == (9, False)
+
+
+def test_a_fixed_warm_up_needs_an_interval() -> None:
+    with pytest.raises(ValueError, match="interval_s"):
+        fixed_warmup([1.0], 0.0, 1.0)
