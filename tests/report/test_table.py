@@ -100,6 +100,13 @@ def test_a_live_table_of_forty_treatments_fits_the_terminal_and_says_what_it_lea
     assert lines[-1] == "and 24 more: 5 precision, 19 waiting"
 
 
+def test_a_wide_live_table_has_bars_and_says_who_waits() -> None:
+    factors = [FactorLevels("streams", (1, 2, 3))]
+    lines = lines_of(live_table(running(3, active=[2], measured=[1]), factors), width=120, terminal=True)
+    assert "━" in lines[-3]
+    assert [line.split()[-1] for line in lines[-3:]] == ["precision", "running", "waiting"]
+
+
 def test_a_live_table_before_the_first_trial_shows_what_will_come() -> None:
     lines = lines_of(live_table(running(3, active=[1]), [FactorLevels("streams", (1, 2, 3))]), terminal=True)
     assert lines[-3].startswith("▶") and lines[-1].split()[0] == "3"

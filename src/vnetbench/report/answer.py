@@ -54,7 +54,7 @@ def _sentences(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(sentence[:1].upper() + sentence[1:] for sentence in found)
 
 
-def ratio_text(ratio: Ratio) -> str:
+def _ratio_text(ratio: Ratio) -> str:
     """`1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
     return f"{text.value} {text.interval or '(no interval: too few trials)'}"
@@ -126,14 +126,12 @@ def _effect_sentence(found: Sequence[Effect]) -> str:
         instead = f"{level_phrase(name, effect.level)} instead of {base}"
         each = f" (one by one: {_range(effect.least, effect.most)})" if pairs > 1 else ""
         if _verdict(effect.ratio) == _NO_DIFFERENCE:
-            return (
-                f"{instead} makes no difference that is shown: {ratio_text(effect.ratio)} times{alike}{each}."
-            )
+            return f"{instead} makes no difference that is shown: {_ratio_text(effect.ratio)} times{alike}{each}."
         if effect.ratio.p is None:
-            return f"{instead}: goodput times {ratio_text(effect.ratio)}{alike}{each}."
-        return f"{instead} multiplies goodput by {ratio_text(effect.ratio)}{alike}{each}."
+            return f"{instead}: goodput times {_ratio_text(effect.ratio)}{alike}{each}."
+        return f"{instead} multiplies goodput by {_ratio_text(effect.ratio)}{alike}{each}."
     levels = "; ".join(
-        f"{ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
+        f"{_ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
         + (f" ({_NO_DIFFERENCE})" if _verdict(effect.ratio) == _NO_DIFFERENCE else "")
         for effect in found
     )
@@ -167,7 +165,7 @@ def _where_sentence(factor: FactorLevels, other: FactorLevels, sliced: Sequence[
     base, level = (level_phrase(factor.name, level) for level in factor.levels)
     verdicts: dict[str, list[str]] = {}
     for phrase, ratio in sliced:
-        verdicts.setdefault(_verdict(ratio), []).append(f"{phrase} {ratio_text(ratio)}")
+        verdicts.setdefault(_verdict(ratio), []).append(f"{phrase} {_ratio_text(ratio)}")
     said = "; ".join(f"{verdict} with {', '.join(listed)}" for verdict, listed in verdicts.items())
     return f"{level} instead of {base}, by {factor_label(other.name).lower()}: {said}."
 

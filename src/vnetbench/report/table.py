@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -86,9 +86,7 @@ class LiveTable:
         shown = _most_recent(self.rows, heights, options.size.height - _LINES_AROUND)
         yield drawn([mark, *columns], [_style(row) for row in self.rows], shown)
         if hidden := [row for i, row in enumerate(self.rows) if i not in shown]:
-            states = Counter(
-                row.stopped_by if row.trials or row.stopped_by != "running" else "waiting" for row in hidden
-            )
+            states = Counter(row.stopped_by for row in hidden)
             counts = ", ".join(f"{count} {state}" for state, count in states.items())
             yield Text(f"and {len(hidden)} more: {counts}", no_wrap=True)
 
@@ -100,7 +98,13 @@ def estimates_table(summary: CampaignSummary) -> EstimatesTable:
 
 def live_table(rows: Sequence[LiveRow], factors: Sequence[FactorLevels]) -> LiveTable:
     """The same columns while a campaign runs; `▶` marks the trial in progress."""
-    return LiveTable(rows, factors)
+    told = [
+        replace(row, stopped_by="waiting")
+        if not row.trials and not row.active and row.stopped_by == "running"
+        else row
+        for row in rows
+    ]
+    return LiveTable(told, factors)
 
 
 def _fitting(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int) -> list[Column]:
@@ -114,19 +118,27 @@ def _fitting(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int) -
     if not head or total_width([*head, *chosen]) > width:
         head = [folded(rows, factors, width - total_width(chosen) - GAP)]
     left = width - total_width([*head, *chosen])
-    has_bar = False
-    for place, column in enumerate([stopped_column(rows), *metrics]):
-        if place == _BEFORE_THE_BAR and left >= _BAR_WIDTHS[0] + GAP:
-            has_bar = True
-            left -= _BAR_WIDTHS[0] + GAP
-        if left >= width_of(column) + GAP:
-            chosen.append(column)
-            left -= width_of(column) + GAP
+    less_needed = [stopped_column(rows), *metrics]
+    left -= _take(chosen, less_needed[:_BEFORE_THE_BAR], left)
+    has_bar = left >= _BAR_WIDTHS[0] + GAP
+    if has_bar:
+        left -= _BAR_WIDTHS[0] + GAP
+    left -= _take(chosen, less_needed[_BEFORE_THE_BAR:], left)
     if has_bar:
         bar_width = min(_BAR_WIDTHS[1], _BAR_WIDTHS[0] + left)
         bars = tuple((each.ljust(bar_width),) for each in _bars(rows, bar_width))
         chosen.insert(1, Column(_BAR, "", "", bars, False))
     return [*head, *chosen]
+
+
+def _take(chosen: list[Column], columns: Sequence[Column], left: int) -> int:
+    """Add those of the columns that fit into `left` characters; the characters that they take."""
+    taken = 0
+    for column in columns:
+        if taken + width_of(column) + GAP <= left:
+            chosen.append(column)
+            taken += width_of(column) + GAP
+    return taken
 
 
 def _bar_block(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int) -> Iterator[Text]:
