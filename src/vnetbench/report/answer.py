@@ -123,13 +123,14 @@ def _effect_sentence(found: Sequence[Effect]) -> str:
     base = level_phrase(name, found[0].base)
     if len(found) == 1:
         (effect,) = found
+        times = _ratio_text(effect.ratio)
         instead = f"{level_phrase(name, effect.level)} instead of {base}"
         each = f" (one by one: {_range(effect.least, effect.most)})" if pairs > 1 else ""
         if _verdict(effect.ratio) == _NO_DIFFERENCE:
-            return f"{instead} makes no difference that is shown: {_ratio_text(effect.ratio)} times{alike}{each}."
+            return f"{instead} makes no difference that is shown: {times} times{alike}{each}."
         if effect.ratio.p is None:
-            return f"{instead}: goodput times {_ratio_text(effect.ratio)}{alike}{each}."
-        return f"{instead} multiplies goodput by {_ratio_text(effect.ratio)}{alike}{each}."
+            return f"{instead}: goodput times {times}{alike}{each}."
+        return f"{instead} multiplies goodput by {times}{alike}{each}."
     levels = "; ".join(
         f"{_ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
         + (f" ({_NO_DIFFERENCE})" if _verdict(effect.ratio) == _NO_DIFFERENCE else "")
