@@ -1,24 +1,25 @@
-"""The commands: what each takes and prints. The work is done by the stages that they call."""
+"""The commands: what each takes and prints. The work is done by the stages that they call.
+
+A command imports the stages that it needs when it runs: the statistics alone take a second to load.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from rich.console import Console
 
 from vnetbench import __version__
-from vnetbench.commands.campaign import INTERRUPTED, begin, go_on
 from vnetbench.commands.lab import lab
 from vnetbench.errors import BenchError
-from vnetbench.estimate.summarize import summarize
-from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import parse_share
-from vnetbench.report.table import estimates_table
-from vnetbench.results.file import ResultsFile
+
+if TYPE_CHECKING:
+    from vnetbench.estimate.summary import CampaignSummary
 
 EXIT_BAD_INPUT = 2
 EXIT_WORSE = 3
@@ -68,6 +69,8 @@ def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | 
 
     Ctrl-C finishes the trial at work and leaves; a second Ctrl-C leaves at once. `resume` goes on.
     """
+    from vnetbench.commands.campaign import begin
+
     path = output or Path(f"{study.stem}.vnb")
     return _conclude(path, begin(study, path, overrides, seed, _console()))
 
@@ -76,6 +79,8 @@ def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | 
 @click.argument("results", type=RESULTS)
 def resume(results: Path) -> int:
     """Go on with a campaign that was interrupted: by Ctrl-C, a kill, a reboot, a full disk."""
+    from vnetbench.commands.campaign import go_on
+
     return _conclude(results, go_on(results, _console()))
 
 
@@ -88,6 +93,8 @@ def show(results: Path, form: str | None) -> None:
     """Show the estimates of a results file."""
     summary = _summary(results)
     if form is None:
+        from vnetbench.report.table import estimates_table
+
         _console().print(estimates_table(summary))
         return
     from vnetbench.report import json_form
@@ -160,6 +167,9 @@ cli.add_command(lab)
 
 
 def _summary(path: Path) -> CampaignSummary:
+    from vnetbench.estimate.summarize import summarize
+    from vnetbench.results.file import ResultsFile
+
     file = ResultsFile.open_to_read(path)
     try:
         return summarize(file)
@@ -169,6 +179,9 @@ def _summary(path: Path) -> CampaignSummary:
 
 def _conclude(path: Path, status: str) -> int:
     """Show what a session measured, and what to do next."""
+    from vnetbench.commands.campaign import INTERRUPTED
+    from vnetbench.report.table import estimates_table
+
     console = _console()
     summary = _summary(path)
     console.print(estimates_table(summary))

@@ -16,6 +16,7 @@ from vnetbench.lab.bed import raise_bed
 from vnetbench.lab.description import Shape, namespace
 from vnetbench.study.factors import FACTORS, complete, parse_level
 from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.problems import suggest
 
 BED_FACTORS = (
     "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "gro", "checksum_offload", "queues", "cpus",
@@ -148,16 +149,17 @@ def _end_empty_holder() -> None:
 def _level(setting: str) -> tuple[str, Level]:
     name, sign, text = setting.partition("=")
     name = name.strip()
-    if not sign or name not in BED_FACTORS:
-        known = (
-            f"{name} is set trial by trial, not in a testbed"
-            if name in FACTORS
-            else f"{setting!r} is not FACTOR=LEVEL"
-        )
-        raise BenchError(
-            known, where="--set", fix=f"one of {', '.join(BED_FACTORS)}, for example --set mtu=9000"
-        )
-    return name, parse_level(name, text.strip())
+    if not sign:
+        wrong = f"{setting!r} is not FACTOR=LEVEL"
+    elif name in FACTORS and name not in BED_FACTORS:
+        wrong = f"{name} is set trial by trial, not in a testbed"
+    elif name not in BED_FACTORS:
+        wrong = f"{name} is no setting of a testbed"
+    else:
+        return name, parse_level(name, text.strip())
+    raise BenchError(
+        wrong, where="--set", fix=suggest(name, BED_FACTORS, otherwise=f"one of {', '.join(BED_FACTORS)}")
+    )
 
 
 def _endpoints(description: dict[str, Any]) -> list[dict[str, Any]]:

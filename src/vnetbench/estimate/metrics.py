@@ -148,7 +148,12 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
     sides = [(s, load[s.endpoint][cut:]) for s in trial.sides if s.endpoint in load]
     host = next((s for s in trial.sides if s.role == "observe"), None)
     from_s, steady_s = sum(lengths[:cut]), sum(lengths[cut:])
-    watched = [x for x in host.samples if from_s < x.t_s <= _end(trial, x)] if host else []
+    # Its samples begin a moment apart from the endpoints': each counts where its middle lies.
+    watched = (
+        [x for x in host.samples if from_s < x.t_s - x.interval_s / 2 and x.t_s <= _end(trial, x)]
+        if host
+        else []
+    )
     return dict(_of_endpoints(sides, steady_s)) | dict(_of_host(watched, sides, steady_s))
 
 

@@ -1,0 +1,118 @@
+"""Metrics of a trial, from samples that were made up so that every figure is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests import made_up
+from vnetbench.estimate.metrics import METRICS, course, metric_values, warmups
+from vnetbench.results.records import Sample, SideRecord, TrialRecord
+from vnetbench.study.model import Timing
+
+STEADY = [8e9] * 20  # 50 MB in each 50 ms
+COLD = [2e9] * 6 + [8e9] * 14
+
+
+def test_every_metric_comes_from_its_counters() -> None:
+    found = metric_values(made_up.trial(rates=STEADY), 0)
+    assert found == pytest.approx(
+        {
+            "goodput_bps": 8e9,
+            "sender_cpu_percent": 50.0,
+            "receiver_cpu_percent": 50.0,
+            "host_cpu_percent": 80.0,
+            "host_softirq_percent": 20.0,
+            "cycles_per_byte": 0.5,
+            "packets_per_s": 1e9 / 9000,
+            "mean_segment_bytes": 9000.0,
+            "segments_per_s": 20 * (50_000_000 // 1448),
+            "interrupts_per_s": 2000.0,
+            "net_rx_softirqs_per_s": 1000.0,
+            "packets_per_interrupt": 2 * 1e9 / 9000 / 1000,
+            "context_switches_per_s": 2 * 11 * 20,
+            "retransmits_per_s": 20.0,
+            "rtt_us": 40.0,
+        }
+    )
+    assert set(found) <= set(METRICS)
+
+
+def test_the_warm_up_is_left_out_of_every_metric() -> None:
+    cold, steady = metric_values(made_up.trial(rates=COLD), 6), metric_values(made_up.trial(rates=STEADY), 0)
+    assert cold == pytest.approx(steady)
+    assert metric_values(made_up.trial(rates=COLD), 0)["goodput_bps"] == pytest.approx(6.2e9)
+
+
+def test_a_counter_that_is_missing_leaves_its_metric_out_and_invents_nothing() -> None:
+    trial = _without(made_up.trial(rates=STEADY), {"cycles", "tx_packets"})
+    found = metric_values(trial, 0)
+    assert "cycles_per_byte" not in found
+    assert "mean_segment_bytes" not in found
+    assert found["goodput_bps"] == pytest.approx(8e9)
+
+
+def test_what_arrives_after_the_load_has_ended_does_not_count() -> None:
+    trial = made_up.trial(rates=STEADY)
+    drained = [_later(side) for side in trial.sides]
+    assert metric_values(replace(trial, sides=tuple(drained)), 0) == pytest.approx(metric_values(trial, 0))
+
+
+def test_with_both_directions_side_a_stands_as_the_sender() -> None:
+    forth, back = made_up.trial(rates=STEADY), made_up.trial(rates=[4e9] * 20)
+    a = _both(forth.sides[0], back.sides[1])
+    b = _both(back.sides[0], forth.sides[1])
+    trial = replace(forth, sides=(replace(a, endpoint="a1"), replace(b, endpoint="b1"), forth.sides[2]))
+    found = metric_values(trial, 0)
+    assert found["goodput_bps"] == pytest.approx(12e9)
+    assert found["sender_cpu_percent"] == pytest.approx(found["receiver_cpu_percent"])
+
+
+def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:
+    trial = made_up.trial(rates=COLD)
+    assert course(trial).goodput_bps == pytest.approx(COLD)
+    for cut in (0, 6, 19):
+        assert course(trial).mean(cut) == pytest.approx(metric_values(trial, cut)["goodput_bps"])
+
+
+def test_a_fixed_warm_up_is_cut_as_asked_and_leaves_something() -> None:
+    courses = [course(made_up.trial(rates=STEADY))] * 3
+    assert [w.cut for w in warmups(courses, Timing(warmup_s=0.2))] == [4, 4, 4]
+    assert [w.cut for w in warmups(courses, Timing(warmup_s=60))] == [19, 19, 19]
+
+
+def test_a_warm_up_is_found_and_all_of_it_is_cut() -> None:
+    courses = [course(made_up.trial(rates=COLD))] * 6
+    found = warmups(courses, Timing())
+    assert all(w.cut >= 6 and w.steady for w in found)
+    assert all(c.mean(w.cut) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
+
+
+def test_a_trial_without_samples_is_an_error() -> None:
+    trial = made_up.trial(rates=STEADY)
+    empty = replace(trial, sides=tuple(replace(s, samples=()) for s in trial.sides))
+    with pytest.raises(ValueError, match="no samples"):
+        metric_values(empty, 0)
+
+
+def _without(trial: TrialRecord, counters: set[str]) -> TrialRecord:
+    def bare(sample: Sample) -> Sample:
+        return replace(sample, counters={k: v for k, v in sample.counters.items() if k not in counters})
+
+    return replace(
+        trial, sides=tuple(replace(s, samples=tuple(bare(x) for x in s.samples)) for s in trial.sides)
+    )
+
+
+def _later(side: SideRecord) -> SideRecord:
+    last = side.samples[-1]
+    return replace(side, samples=(*side.samples, replace(last, seq=last.seq + 1, t_s=last.t_s + 0.05)))
+
+
+def _both(source: SideRecord, sink: SideRecord) -> SideRecord:
+    samples = tuple(
+        replace(s, bytes_received=r.bytes_received, streams=(*s.streams, *r.streams))
+        for s, r in zip(source.samples, sink.samples, strict=True)
+    )
+    return replace(source, role="both", samples=samples)

@@ -1,0 +1,173 @@
+"""The command line: exit codes, what is printed where, and words for every mistake."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import made_up
+from tests.faults import bench_process as bench
+from vnetbench.estimate.metrics import course
+from vnetbench.lab import netlink
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("cli") / "r.vnb"
+    file, _ = made_up.file_at(path)
+    for block in range(6):
+        for treatment in range(4):
+            file.add_trial(made_up.trial(treatment, block), block)
+    for treatment in range(4):
+        file.set_treatment(treatment, "precision")
+    file.close("finished")
+    return path
+
+
+def test_help_names_every_command() -> None:
+    code, output = bench.run("--help")
+    assert code == 0
+    for command in ("run", "resume", "show", "report", "compare", "lab", "doctor"):
+        assert f"\n  {command} " in output
+
+
+def test_show_in_a_pipe_is_plain_and_fits_eighty_columns(results: Path) -> None:
+    code, output = bench.run("show", results)
+    assert code == 0
+    assert "\x1b" not in output
+    assert max(map(len, output.splitlines())) <= 80
+    assert "9.9" in output
+
+
+def test_show_for_programs_is_what_the_estimates_are(results: Path) -> None:
+    whole = json.loads(bench.run("show", "--json", results)[1])
+    assert whole["title"] == "Made up"
+    first = whole["treatments"][0]
+    assert first["factors"] == {"streams": 1, "mtu": 1500}
+    assert (first["trials"], first["stopped_by"]) == (6, "precision")
+    goodput = first["metrics"]["goodput_bps"]
+    assert goodput["low"] <= goodput["value"] <= goodput["high"]
+    assert goodput["unit"] == "bit/s"
+    rows = list(csv.DictReader(io.StringIO(bench.run("show", "--csv", results)[1])))
+    assert len(rows) == 4
+    assert bench.run("show", "--markdown", results)[1].count("\n|") >= 5
+
+
+def test_a_reader_that_leaves_early_is_no_error(results: Path) -> None:
+    shown = subprocess.run(
+        f"{sys.executable} -m vnetbench show --json {results} | head -c 10",
+        shell=True, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert shown.stderr == ""
+
+
+def test_report_writes_the_page_where_it_is_asked_to(results: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    code, output = bench.run("report", results, "-o", page)
+    assert (code, output.strip()) == (0, str(page))
+    assert 10_000 < page.stat().st_size < 3_000_000
+    code, output = bench.run("report", results, "-o", tmp_path / "no" / "page.html")
+    assert code == 2
+    assert "fix:" in output
+
+
+def test_compare_fails_only_when_something_surely_got_worse(results: Path, tmp_path: Path) -> None:
+    slower = tmp_path / "slower.vnb"
+    file, _ = made_up.file_at(slower)
+    for block in range(6):
+        for treatment in range(4):
+            rates = [rate * 0.8 for rate in course(made_up.trial(treatment, block, seed=7)).goodput_bps]
+            file.add_trial(made_up.trial(treatment, block, rates=rates), block)
+    file.close("finished")
+    assert bench.run("compare", results, slower)[0] == 0
+    assert bench.run("compare", results, slower, "--fail-if-worse", "5%")[0] == 3
+    assert bench.run("compare", results, slower, "--fail-if-worse", "30%")[0] == 0
+    assert bench.run("compare", results, results, "--fail-if-worse", "1%")[0] == 0
+    assert bench.run("compare", slower, results, "--fail-if-worse", "1%")[0] == 0
+    code, output = bench.run("compare", results, slower, "--fail-if-worse", "five")
+    assert code == 2
+    assert '"five" is not a share' in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "no-such.toml"], "no-such.toml"),
+        (["run", "studies/jumbo-frames.toml", "--set", "straems=1"], 'did you mean "streams"'),
+        (["run", "studies/jumbo-frames.toml", "--set", "mtu=12"], "mtu"),
+        (["run", "studies/jumbo-frames.toml", "--seed", "x"], "seed"),
+        (["show"], "RESULTS"),
+        (["dance"], "dance"),
+        (["lab", "up", "Not A Name"], "cannot name a testbed"),
+        (["lab", "up", "t-cli", "--set", "streams=2"], "trial by trial"),
+        (["lab", "up", "t-cli", "--set", "mtu"], "FACTOR=LEVEL"),
+        (["lab", "down", "t-none"], "no testbed named t-none"),
+        (["lab", "down"], "which testbed"),
+        (["lab", "exec", "t-none", "a1", "true"], "no testbed named t-none"),
+    ],
+)
+def test_a_mistake_is_answered_in_words_with_exit_code_2(arguments: list[str], words: str) -> None:
+    code, output = bench.run(*arguments, cwd=ROOT)
+    assert code == 2, output
+    assert words in output
+
+
+@pytest.mark.lab
+def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
+    code, output = bench.run("lab", "up", "t-cli", "--set", "mtu=9000", "--set", "pairs=2")
+    assert code == 0, output
+    try:
+        assert "MTU 9000 proved both ways" in output
+        assert "10.77.2.2" in output
+        assert "t-cli" in bench.run("lab", "ls")[1]
+        code, output = bench.run("lab", "exec", "t-cli", "a2", "--", "ip", "-br", "address", "show", "eth0")
+        assert (code, "10.77.1.2/16" in output) == (0, True)
+        assert bench.run("lab", "exec", "t-cli", "a1", "--", "false")[0] == 1
+        code, output = bench.run("lab", "exec", "t-cli", "c9", "true")
+        assert code == 2
+        assert "it has: a1, a2, b1, b2, sw" in output
+        assert bench.run("lab", "up", "t-cli")[0] == 2
+        background = bench.start("lab", "exec", "t-cli", "b1", "--", "sleep", "600")
+        while not bench.agents_of("t-cli"):
+            assert background.poll() is None
+    finally:
+        code, _ = bench.run("lab", "down", "t-cli")
+    assert code == 0
+    background.communicate(timeout=20)
+    assert bench.agents_of("t-cli") == []
+    assert not [n for n in netlink.namespaces() if n.startswith("vnb.t-cli.")]
+
+
+@pytest.mark.lab
+def test_the_live_table_is_drawn_in_a_terminal_and_leaves_a_clean_screen(tmp_path: Path) -> None:
+    study = bench.write_study(tmp_path, bench.STUDY.replace("0.1 %", "60 %"))
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vnetbench", "run", str(study), "-o", str(tmp_path / "r.vnb")],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40"},
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        shown += part
+    assert process.wait(timeout=bench.PATIENCE_S) == 0
+    text = shown.decode()
+    assert "left" in text
+    assert "\x1b[?25l" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "vnetbench report" in text
