@@ -1,6 +1,6 @@
 //! From addresses to connected streams: both sides of connecting, and the 32 bytes that tell our streams from others.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use serde::Serialize;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::Stream;
+use super::{Load, Stream};
 use crate::error::{Error, Result};
 use crate::waiting::{Bell, Waited, wait};
 
@@ -147,20 +147,19 @@ fn preamble(id: u32, secret: &Secret) -> [u8; PREAMBLE_BYTES] {
     bytes
 }
 
-/// Takes connections until all streams are there; `None` when the bell was rung before. Adds to `foreign` what it had to
-/// turn away.
+/// Takes connections until all streams are there, and returns them in the order of the load; `None` when the bell was
+/// rung before. Adds to `foreign` what it had to turn away.
 pub fn accept_all(
     listener: &Socket,
-    ids: &[u32],
-    secret: &Secret,
+    load: &Load,
     bell: &Bell,
     foreign: &mut u64,
-) -> Result<Option<HashMap<u32, Socket>>> {
+) -> Result<Option<Vec<Socket>>> {
     let failed = |error: io::Error| Error::system("take a connection", error);
-    let mut connected: HashMap<u32, Socket> = HashMap::with_capacity(ids.len());
+    let mut connected: Vec<Option<Socket>> = load.roles.iter().map(|_| None).collect();
     let mut unknown: VecDeque<Unknown> = VecDeque::new();
     let mut ready = Vec::new();
-    while connected.len() < ids.len() {
+    while connected.iter().any(Option::is_none) {
         let polled: Vec<_> = std::iter::once(listener.as_fd())
             .chain(unknown.iter().map(|connection| connection.socket.as_fd()))
             .map(|socket| (socket, PollFlags::IN))
@@ -177,16 +176,21 @@ pub fn accept_all(
         let mut still_unknown = VecDeque::with_capacity(unknown.len());
         for (index, mut connection) in unknown.drain(..).enumerate() {
             let speaks = ready.get(index + 1).copied().unwrap_or(false);
-            match if speaks {
-                connection.hear(secret)
+            let said = if speaks {
+                connection.hear(&load.secret)
             } else {
                 Said::NotYet
-            } {
-                Said::Stream(id) if ids.contains(&id) && !connected.contains_key(&id) => {
-                    connected.insert(id, connection.socket);
+            };
+            match said {
+                Said::Stream(id) => {
+                    let at = load.roles.iter().position(|(expected, _)| *expected == id);
+                    match at.map(|at| &mut connected[at]) {
+                        Some(place @ None) => *place = Some(connection.socket),
+                        _ => *foreign += 1,
+                    }
                 }
                 Said::NotYet if now < connection.until => still_unknown.push_back(connection),
-                _ => *foreign += 1,
+                Said::NotYet | Said::Foreign => *foreign += 1,
             }
         }
         unknown = still_unknown;
@@ -205,7 +209,7 @@ pub fn accept_all(
         }
     }
     *foreign += unknown.len() as u64;
-    Ok(Some(connected))
+    Ok(Some(connected.into_iter().flatten().collect()))
 }
 
 /// `None` where the connection was gone again before it was taken (accept(2), "Error handling").
@@ -232,21 +236,19 @@ fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
     }
 }
 
-/// Connects all streams at once; `None` when the bell was rung before they were.
+/// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
 pub fn connect_all(
     to: SocketAddr,
     from: Option<IpAddr>,
-    ids: &[u32],
-    secret: &Secret,
-    options: &Options,
+    load: &Load,
     bell: &Bell,
     timeout: Duration,
-) -> Result<Option<HashMap<u32, Socket>>> {
+) -> Result<Option<Vec<Socket>>> {
     let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
     let until = Instant::now() + timeout;
-    let mut begun = Vec::with_capacity(ids.len());
-    for id in ids {
-        let socket = open(to.ip(), options)?;
+    let mut begun = Vec::with_capacity(load.roles.len());
+    for _ in &load.roles {
+        let socket = open(to.ip(), &load.options)?;
         if let Some(from) = from {
             socket
                 .bind(&SockAddr::from(SocketAddr::new(from, 0)))
@@ -256,20 +258,13 @@ pub fn connect_all(
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
                 return Err(failed(error));
             }
-            _ => begun.push((*id, socket)),
+            _ => begun.push(socket),
         }
     }
-    let mut connected = HashMap::with_capacity(ids.len());
     let mut ready = Vec::new();
-    for (id, socket) in begun {
-        match wait(
-            &[(socket.as_fd(), PollFlags::OUT)],
-            &mut ready,
-            bell,
-            Some(until),
-        )
-        .map_err(failed)?
-        {
+    for (socket, (id, _)) in begun.iter().zip(&load.roles) {
+        let connecting = [(socket.as_fd(), PollFlags::OUT)];
+        match wait(&connecting, &mut ready, bell, Some(until)).map_err(failed)? {
             Waited::Rung => return Ok(None),
             Waited::TimedOut => {
                 return Err(Error::TimedOut {
@@ -282,9 +277,8 @@ pub fn connect_all(
         if let Some(error) = socket.take_error().map_err(failed)? {
             return Err(failed(error));
         }
-        // A new connection's buffer is empty, and holds at least this much.
-        socket.send(&preamble(id, secret)).map_err(failed)?;
-        connected.insert(id, socket);
+        // All of it: a new connection's buffer is empty, and no smaller than this.
+        socket.send(&preamble(*id, &load.secret)).map_err(failed)?;
     }
-    Ok(Some(connected))
+    Ok(Some(begun))
 }

@@ -14,11 +14,23 @@ use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
+use self::connection::{Options, Secret};
+use self::tcp_stream::Drive;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     Source,
     Sink,
+}
+
+/// The streams of one side, as they are asked for.
+#[derive(Debug)]
+pub struct Load {
+    pub secret: Secret,
+    pub roles: Vec<(u32, Role)>,
+    pub options: Options,
+    pub drive: Drive,
 }
 
 /// What one stream has moved. Only the stream's own thread writes here, the sampler reads; a cache line (and the one that
@@ -142,7 +154,9 @@ impl Orders {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
             let how = match (self.current(), stream.role) {
                 (Order::EndSources, Role::Source) => Shutdown::Write,
-                (Order::EndAll, _) => Shutdown::Both,
+                (Order::EndAll, Role::Source) => Shutdown::Both,
+                // Not its sending half: that would tell the source that everything was read.
+                (Order::EndAll, Role::Sink) => Shutdown::Read,
                 _ => continue,
             };
             // Fails only on a connection that is gone already, and then its thread knows.

@@ -8,9 +8,9 @@ use serde::Deserialize;
 
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
-use crate::traffic::Role;
 use crate::traffic::connection::{Options, Secret};
 use crate::traffic::tcp_stream::{Drive, Receive};
+use crate::traffic::{Load, Role};
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_STREAMS: usize = 1024;
@@ -120,16 +120,7 @@ pub struct Plan {
     pub interval: Duration,
     pub timeout: Duration,
     /// `None` for `observe`.
-    pub load: Option<Load>,
-}
-
-#[derive(Debug)]
-pub struct Load {
-    pub place: Place,
-    pub secret: Secret,
-    pub roles: Vec<(u32, Role)>,
-    pub options: Options,
-    pub drive: Drive,
+    pub load: Option<(Place, Load)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -173,7 +164,7 @@ impl Prepare {
         bad("the workload observe takes no streams, and neither listens nor connects".into())
     }
 
-    fn load(&self) -> Result<Load> {
+    fn load(&self) -> Result<(Place, Load)> {
         let place = match (self.listen, self.connect) {
             (Some(at), None) => Place::Listens(SocketAddr::new(at.address, at.port)),
             (None, Some(to)) => Place::Connects {
@@ -197,8 +188,7 @@ impl Prepare {
         if let Some(bytes) = self.socket_buffer_bytes {
             within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
         }
-        Ok(Load {
-            place,
+        let load = Load {
             secret,
             roles: self
                 .streams
@@ -218,7 +208,8 @@ impl Prepare {
                 },
                 thread_cpus: self.thread_cpus()?,
             },
-        })
+        };
+        Ok((place, load))
     }
 
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {
@@ -280,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_not_said_is_the_protocols_default() {
         let plan = plan_of(json!({})).expect("valid");
-        let load = plan.load.expect("streams");
+        let (_, load) = plan.load.expect("streams");
         assert_eq!(load.roles, [(7, Role::Sink)]);
         assert_eq!(load.secret[..3], [0x00, 0x11, 0x22]);
         assert_eq!((load.drive.message_bytes, load.drive.threads), (1 << 20, 1));

@@ -1,6 +1,5 @@
 //! The life of one trial on its own thread: connecting, waiting for the start, sampling at set times, ending.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -12,14 +11,14 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use socket2::Socket;
 
-use super::asked::Plan;
-use super::report::{End, Instrument, Sample};
+use super::report::{End, Instrument};
 use super::sampler::{Sampler, Snapshot};
+use super::series::Series;
 use super::{Connecting, Message, Trial, Trials, lock};
 use crate::counters::Sources;
 use crate::error::{Error, Result};
 use crate::rpc;
-use crate::traffic::{self, Order, Orders, Role, Stream, connection, tcp_stream};
+use crate::traffic::{self, Load, Order, Orders, Role, Stream, connection, tcp_stream};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -28,16 +27,17 @@ pub struct Conductor {
     pub trials: Arc<Trials>,
     pub trial: Arc<Trial>,
     pub messages: Receiver<Message>,
-    pub plan: Plan,
+    pub interval: Duration,
 }
 
 /// Where a trial's streams come from.
 pub enum Entry {
     Nothing,
-    Listener(Socket),
+    Listener(Socket, Load),
     Connect {
         to: SocketAddr,
         from: Option<IpAddr>,
+        load: Load,
     },
 }
 
@@ -142,29 +142,27 @@ impl Conductor {
 
     /// Makes the streams and their threads; false where the trial was stopped before.
     fn connect(&self, entry: Entry, streams: &mut Streams) -> Result<bool> {
-        let Some(load) = &self.plan.load else {
-            return Ok(true);
-        };
-        let ids: Vec<u32> = load.roles.iter().map(|(id, _)| *id).collect();
         let bell = &self.trial.bell;
-        let sockets = match entry {
-            Entry::Nothing => Some(HashMap::new()),
-            Entry::Listener(listener) => {
-                connection::accept_all(&listener, &ids, &load.secret, bell, &mut streams.foreign)?
+        let (load, sockets) = match entry {
+            Entry::Nothing => return Ok(true),
+            Entry::Listener(listener, load) => {
+                let sockets = connection::accept_all(&listener, &load, bell, &mut streams.foreign)?;
+                (load, sockets)
             }
-            Entry::Connect { to, from } => {
-                let within = self.plan.timeout;
-                connection::connect_all(to, from, &ids, &load.secret, &load.options, bell, within)?
+            Entry::Connect { to, from, load } => {
+                let sockets = connection::connect_all(to, from, &load, bell, self.trial.timeout)?;
+                (load, sockets)
             }
         };
-        let Some(mut sockets) = sockets else {
+        let Some(sockets) = sockets else {
             return Ok(false);
         };
-        for (id, role) in &load.roles {
-            if let Some(socket) = sockets.remove(id) {
-                streams.all.push(Arc::new(Stream::new(*id, *role, socket)));
-            }
-        }
+        streams.all = load
+            .roles
+            .iter()
+            .zip(sockets)
+            .map(|((id, role), socket)| Arc::new(Stream::new(*id, *role, socket)))
+            .collect();
         let ended = lock(&self.trial.conductor).clone();
         let on_end: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
             // Fails only when the trial is over.
@@ -202,7 +200,7 @@ impl Conductor {
         // Fails only when nobody waits for it.
         let _ = started.try_send(nanos(clock));
 
-        let mut series = Series::new(start, self.plan.interval);
+        let mut series = Series::new(start, self.interval);
         let load_end = start + duration;
         let mut load_ended = false;
         let reason = loop {
@@ -217,13 +215,15 @@ impl Conductor {
                 .recv_timeout(until.saturating_duration_since(Instant::now()))
             {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break Reason::Stopped,
-                Ok(Message::StreamEnded) => {
+                // After the load has ended a stream that breaks is one that did not drain: the other side may have
+                // waited for it as long as a side waits.
+                Ok(Message::StreamEnded) if !load_ended => {
                     if let Some(fault) = streams.fault() {
                         break Reason::Fault(fault);
                     }
                 }
-                // Dropped unanswered: it has been started.
-                Ok(Message::Start { .. }) | Err(RecvTimeoutError::Timeout) => {}
+                // A second start is dropped unanswered.
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
             let ends_now = now >= load_end && !load_ended;
@@ -232,8 +232,8 @@ impl Conductor {
                 load_ended = true;
             }
             if now >= series.next_at() {
-                let fault = series.sample(self, sampler, &first, now);
-                if let Some(fault) = fault {
+                let outbox = &self.trials.outbox;
+                if let Some(fault) = series.sample(&self.trial.name, sampler, &first, now, outbox) {
                     break Reason::Fault(fault);
                 }
             }
@@ -312,67 +312,6 @@ fn never_started(reason: Reason, sampler: &mut Sampler) -> Outcome {
         duration: Duration::ZERO,
         first: sampler.read(),
         instrument: Instrument::default(),
-    }
-}
-
-/// The samples of a trial, taken at whole multiples of the interval after its start.
-struct Series {
-    start: Instant,
-    interval: Duration,
-    /// How many intervals the next sample closes, counted from the start.
-    next: u64,
-    last: Option<Snapshot>,
-    instrument: Instrument,
-}
-
-impl Series {
-    fn new(start: Instant, interval: Duration) -> Self {
-        Self {
-            start,
-            interval,
-            next: 1,
-            last: None,
-            instrument: Instrument::default(),
-        }
-    }
-
-    fn next_at(&self) -> Instant {
-        self.start + Duration::from_nanos(self.interval.as_nanos() as u64 * self.next)
-    }
-
-    /// Takes the sample that is due; returns the fault that it met. Where this comes so late that further samples are
-    /// due too, it closes their intervals with its own, and the gap in `seq` says so.
-    fn sample(
-        &mut self,
-        conductor: &Conductor,
-        sampler: &mut Sampler,
-        first: &Snapshot,
-        now: Instant,
-    ) -> Option<String> {
-        let late = now.saturating_duration_since(self.next_at());
-        self.instrument.sampler_late_max = self.instrument.sampler_late_max.max(late);
-        let closed = ((now - self.start).as_nanos() / self.interval.as_nanos()) as u64;
-        self.next = closed + 1;
-
-        let snapshot = sampler.read();
-        let then = self.last.as_ref().unwrap_or(first);
-        let since = self.last.as_ref().map_or(self.start, |last| last.at);
-        let event = Sample {
-            trial: &conductor.trial.name,
-            seq: closed - 1,
-            t_s: (snapshot.at - self.start).as_secs_f64(),
-            interval_s: (snapshot.at - since).as_secs_f64(),
-            moved: sampler.between(then, &snapshot),
-        };
-        let sent = conductor
-            .trials
-            .outbox
-            .offer(rpc::event("trial.sample", &event));
-        self.instrument.samples += 1;
-        self.instrument.events_lost += u64::from(!sent);
-        let fault = snapshot.fault().map(str::to_owned);
-        self.last = Some(snapshot);
-        fault
     }
 }
 

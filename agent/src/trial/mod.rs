@@ -4,6 +4,7 @@ mod asked;
 mod conduct;
 mod report;
 mod sampler;
+mod series;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
@@ -139,19 +140,22 @@ impl Trials {
             None => CyclesOf::System,
         };
         let sources = Sources::open(plan.interface.as_deref(), of)?;
-        let (entry, answer) = match plan.load.as_ref().map(|load| (load.place, load)) {
+        let (entry, answer) = match plan.load {
             None => (Entry::Nothing, Some(json!({"streams": []}))),
             Some((Place::Listens(address), load)) => {
                 let (listener, port) =
                     connection::listen(address, load.roles.len(), &load.options)?;
-                (Entry::Listener(listener), Some(json!({ "port": port })))
+                (
+                    Entry::Listener(listener, load),
+                    Some(json!({ "port": port })),
+                )
             }
-            Some((Place::Connects { to, from }, _)) => (Entry::Connect { to, from }, None),
+            Some((Place::Connects { to, from }, load)) => (Entry::Connect { to, from, load }, None),
         };
         let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
         let trial = Arc::new(Trial {
-            name: plan.trial.clone(),
+            name: plan.trial,
             timeout: plan.timeout,
             connecting: Mutex::new(match entry {
                 // Ready as soon as it is prepared.
@@ -166,7 +170,7 @@ impl Trials {
             trials: Arc::clone(self),
             trial: Arc::clone(&trial),
             messages,
-            plan,
+            interval: plan.interval,
         };
         std::thread::Builder::new()
             .name("trial".into())

@@ -170,6 +170,24 @@ fn a_source_whose_data_is_still_on_its_way_can_be_stopped() {
 }
 
 #[test]
+fn a_stream_that_breaks_while_it_drains_is_no_fault() {
+    // The side that has waited long enough tears down what the other one may still be waiting for.
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source"], json!({}));
+    start(&mut pair.a, 0.05);
+    pair.a.event("trial.sample", "t");
+    pair.a.event("trial.sample", "t");
+    stop(&mut pair.b);
+    let (_, end) = pair.a.events("t");
+    assert_eq!(
+        (&end["reason"], &end["drained"]),
+        (&json!("done"), &json!(false)),
+        "{end}"
+    );
+    assert_eq!(end["streams"][0]["state"], "broken");
+}
+
+#[test]
 fn data_that_is_never_read_ends_a_trial_undrained() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source", "sink"], json!({}));
