@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.model import Ratio
 
-SETS = 2000
+SETS = 1000
 SIZES = [(6, 6), (6, 13), (9, 9), (20, 30)]
 SPREADS = ["normal", "heavy tails", "two modes"]
 positive = st.lists(st.floats(0.01, 1e9), min_size=6, max_size=15)

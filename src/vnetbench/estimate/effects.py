@@ -74,7 +74,7 @@ def _effect(summary: CampaignSummary, factor: FactorLevels, level: Level, metric
     used = _usable(pairs, fewest_blocks(confidence))
     if not used:
         return None
-    own = [together([pair], confidence).value for pair in used]
+    own = [pair.ratio for pair in used]
     return Effect(
         factor=factor.name,
         base=factor.levels[0],

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from vnetbench.estimate.looks import first_look
 from vnetbench.estimate.model import Ratio
@@ -34,6 +34,11 @@ class Pair:
     """Block to its share of the error of `log`; their squares add up to the variance."""
     kept: int
     """Number of blocks that were not trimmed."""
+
+    @property
+    def ratio(self) -> float:
+        """The ratio itself; 0 or infinite where one treatment is dead."""
+        return _exp(self.log)
 
     @property
     def blocks(self) -> int:
@@ -95,8 +100,8 @@ def together(pairs: Sequence[Pair], confidence: float) -> Ratio:
     if spread == 0:
         return Ratio(value, value, value, confidence, 1.0 if log == 0 else 0.0)
     freedom = _degrees_of_freedom(pairs)
-    reach = spread * float(stats.t.ppf((1 + confidence) / 2, freedom))
-    p = 2 * float(stats.t.sf(abs(log) / spread, freedom))
+    reach = spread * float(special.stdtrit(freedom, (1 + confidence) / 2))
+    p = 2 * float(special.stdtr(freedom, -abs(log) / spread))
     return Ratio(value, _exp(log - reach), _exp(log + reach), confidence, p)
 
 
