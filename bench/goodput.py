@@ -24,7 +24,7 @@ from rich.table import Table
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.campaign.trial import Load, measure
-from vnetbench.estimate.compare import paired_ratio
+from vnetbench.estimate.location import estimate
 from vnetbench.lab.bed import Bed, raise_bed, start_observer
 from vnetbench.lab.description import Shape
 from vnetbench.lab.privilege import enter_for_run
@@ -72,22 +72,13 @@ def compare(
     bed: Bed, observer: AgentClient, levels: dict[str, Level], rounds: int, seconds: float, streams: list[int]
 ) -> None:
     """Measure, and print a row for each tool and number of streams."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=max(100, Console().width))
     version = subprocess.run(["iperf3", "--version"], capture_output=True, text=True, check=True).stdout
     name = version.split(" (")[0].splitlines()[0]
     console.print(f"{name}, MTU {levels['mtu']}, {seconds:g} s a run, {rounds} runs each")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in (
-        "streams",
-        "tool",
-        "Gbit/s",
-        "(lowest to highest)",
-        "× iperf3",
-        "95 % interval",
-        "cycles/byte",
-        "(lowest to highest)",
-    ):
-        table.add_column(name, justify="left" if name == "tool" else "right", no_wrap=True)
+    for name in ("Streams", "Tool", "Gbit/s", "× iperf3", "Cycles/byte"):
+        table.add_column(name, justify="right" if name == "Streams" else "left", no_wrap=True)
     for count in streams:
         best = fastest_flags(bed, observer, seconds, count)
         tools: dict[str, Runner] = {
@@ -103,7 +94,7 @@ def compare(
         for name, figures in found.items():
             table.add_row(str(count), name, *_row(figures, found[fastest], is_itself=name == fastest))
     console.print(table)
-    console.print("× iperf3: median of the ratios to iperf3 at its best flags, round by round")
+    console.print("Median (lowest to highest). × iperf3: to its best flags, round by round [95 % interval].")
 
 
 def fastest_flags(bed: Bed, observer: AgentClient, seconds: float, streams: int) -> str:
@@ -168,21 +159,20 @@ def _cycles(totals: Any) -> float:
 
 
 def _row(figures: list[Figure], others: list[Figure], *, is_itself: bool) -> Iterable[str]:
-    goodput = [f.goodput_bps / 1e9 for f in figures]
-    cycles = [f.cycles_per_byte for f in figures]
-    ratio = paired_ratio(
-        {i: f.goodput_bps for i, f in enumerate(others)},
-        {i: f.goodput_bps for i, f in enumerate(figures)},
-        0.95,
-    )
-    yield f"{statistics.median(goodput):.1f}"
-    yield f"{min(goodput):.1f} to {max(goodput):.1f}"
-    yield "" if is_itself else f"{ratio.value:.2f}"
-    yield (
-        "" if is_itself or ratio.low is None or ratio.high is None else f"{ratio.low:.2f} to {ratio.high:.2f}"
-    )
-    yield f"{statistics.median(cycles):.2f}"
-    yield f"{min(cycles):.2f} to {max(cycles):.2f}"
+    ratio = estimate([f.goodput_bps / o.goodput_bps for f, o in zip(figures, others, strict=True)], 0.95)
+    yield _with_spread([f.goodput_bps / 1e9 for f in figures], 1)
+    if is_itself:
+        yield "1"
+    elif ratio.low is None or ratio.high is None:
+        yield f"{ratio.value:.2f}"
+    else:
+        yield f"{ratio.value:.2f} [{ratio.low:.2f} to {ratio.high:.2f}]"
+    yield _with_spread([f.cycles_per_byte for f in figures], 2)
+
+
+def _with_spread(values: list[float], decimals: int) -> str:
+    low, middle, high = (f"{f(values):.{decimals}f}" for f in (min, statistics.median, max))
+    return f"{middle} ({low} to {high})"
 
 
 if __name__ == "__main__":

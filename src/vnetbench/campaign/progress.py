@@ -97,7 +97,8 @@ class Progress:
         trials, seconds = 0, 0.0
         for index in self.still_open():
             treatment = self.treatments[index]
-            more = schedule.trials_left(treatment.trials, treatment.goodput, self.study.precision)
+            values = treatment.values(self.study)
+            more = schedule.trials_left(values, treatment.goodput, self.study.precision)
             trials += more
             seconds += more * (self.next_duration(index) + self.setup_s())
         limit = self.study.precision.time_limit_s

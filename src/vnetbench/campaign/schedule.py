@@ -16,6 +16,8 @@ SHORTEST_IN_A_HURRY_S = 0.5
 """Shorter trials hold too few samples to tell a warm-up."""
 FIRST_SETUP_S = 0.15
 """Taken for the cost of a trial's set-up until one has been measured."""
+MEDIAN_OVER_MEAN = math.sqrt(math.pi / 2)
+"""How much wider the interval of a normal distribution's median is than that of its mean."""
 SHARE_FOR_FEWEST = 0.9
 """Share of the time limit that the fewest trials may take: the rest goes to treatments that need more."""
 
@@ -36,16 +38,23 @@ def trial_duration(past: Sequence[PastTrial], setup_s: float, precision: Precisi
     return next_duration(past, setup_s, shortest, longest)
 
 
-def trials_left(trials: int, goodput: Estimate | None, precision: Precision) -> int:
-    """How many more trials a treatment is likely to need: its interval shrinks with their number's root."""
+def trials_left(values: Sequence[float], goodput: Estimate | None, precision: Precision) -> int:
+    """How many more trials a treatment is likely to need, from the goodput of those that it has had.
+
+    The interval of a median shrinks with the root of the number of trials; before there is one it is taken
+    for that of a normal distribution with the trials' own spread.
+    """
     judged_at = looks(precision) or (precision.most_trials,)
-    wanted = float(max(precision.fewest_trials, judged_at[0]))
-    if goodput is not None and goodput.half_width is not None:
-        wanted = trials * (goodput.half_width / precision.half_width) ** 2
-    later = [look for look in judged_at if look > trials]
+    half_width = goodput.half_width if goodput else None
+    if half_width is None and len(values) >= PILOT_TRIALS:
+        deviation = statistics.stdev(values) / statistics.mean(values) if any(values) else 0.0
+        reach = statistics.NormalDist().inv_cdf((1 + precision.confidence) / 2)
+        half_width = reach * MEDIAN_OVER_MEAN * deviation / math.sqrt(len(values))
+    wanted = len(values) * ((half_width or 0.0) / precision.half_width) ** 2
+    later = [look for look in judged_at if look > len(values)]
     if not later:
         return 0
-    return next((look for look in later if look >= wanted), later[-1]) - trials
+    return next((look for look in later if look >= wanted), later[-1]) - len(values)
 
 
 def setup_cost(measured: Sequence[float]) -> float:

@@ -110,12 +110,17 @@ def _treatment(
         index=record.index,
         factors=record.factors,
         effective=effective,
-        stopped_by=record.state if record.state in STATES_THAT_STAND else status,
+        stopped_by=record.state if record.state in STATES_THAT_STAND else _unfinished(status),
         metrics=estimates_of([p.values for p in points], study.precision),
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
         notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
     )
+
+
+def _unfinished(status: str) -> str:
+    """How an open treatment stands, by how its campaign stands."""
+    return "running" if status == "running" else "interrupted"
 
 
 def _warnings(points: Iterable[Sequence[TrialPoint]], facts: Mapping[str, Mapping[str, Any]]) -> list[str]:

@@ -26,6 +26,8 @@ from vnetbench.study.model import Plan, Study
 
 APPLICATION_ID = 0x764E4231  # "vNB1", in the SQLite header: `file` and we know the file by it
 SCHEMA_VERSION = 1
+PAGE_BYTES = 16384
+"""A sample's row is up to 2 KB, and rows of an index tree that exceed a quarter page waste one each."""
 SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "bytes")
 
 
@@ -52,6 +54,7 @@ class ResultsFile:
             )
         with _explained(path):
             db = _connect(path, "rwc")
+            db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             schema = resources.files("vnetbench.results").joinpath("schema.sql").read_text()
             db.executescript(
                 f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
@@ -60,11 +63,11 @@ class ResultsFile:
             with db:
                 db.execute(
                     "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, 'running', NULL)",
-                    (study.title, study.text, study.path, json.dumps(study.overrides), plan.seed, _now()),
+                    (study.title, study.text, study.path, _json(study.overrides), plan.seed, _now()),
                 )
                 db.executemany(
                     "INSERT INTO treatment (id, factors) VALUES (?, ?)",
-                    [(t.index, json.dumps(dict(t.factors))) for t in plan.treatments],
+                    [(t.index, _json(dict(t.factors))) for t in plan.treatments],
                 )
             return cls(path, db, None)._begin_session()
 
@@ -108,13 +111,13 @@ class ResultsFile:
         with _explained(self.path), self._db:
             self._db.executemany(
                 "INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)",
-                [(self._session, place, name, json.dumps(value)) for name, value in facts.items()],
+                [(self._session, place, name, _json(value)) for name, value in facts.items()],
             )
 
     def add_testbed(self, shape: str, description: Mapping[str, object]) -> None:
         """Keep the description of a testbed that trials of this campaign ran on."""
         with _explained(self.path), self._db:
-            self._db.execute("INSERT OR REPLACE INTO testbed VALUES (?, ?)", (shape, json.dumps(description)))
+            self._db.execute("INSERT OR REPLACE INTO testbed VALUES (?, ?)", (shape, _json(description)))
 
     def add_trial(self, trial: TrialRecord, elapsed_s: float) -> int:
         """Write a trial with all that belongs to it in one transaction; returns its id.
@@ -128,8 +131,8 @@ class ResultsFile:
                 " state, failure, effective, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     trial.treatment, trial.block, self._session, trial.shape, trial.started_s,
-                    trial.duration_s, trial.setup_s, trial.state, trial.failure, json.dumps(trial.effective),
-                    json.dumps(trial.notes),
+                    trial.duration_s, trial.setup_s, trial.state, trial.failure, _json(trial.effective),
+                    _json(trial.notes),
                 ),
             )  # fmt: skip
             trial_id = int(cursor.lastrowid or 0)
@@ -142,13 +145,13 @@ class ResultsFile:
         key = (trial_id, side.endpoint)
         self._db.execute(
             "INSERT INTO side VALUES (?, ?, ?, ?, ?, ?)",
-            (*key, side.role, side.bytes_sent, side.bytes_received, json.dumps(side.totals)),
+            (*key, side.role, side.bytes_sent, side.bytes_received, _json(side.totals)),
         )
         self._db.executemany(
             "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (*key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received, json.dumps(s.counters),
-                 json.dumps(s.cpu) if s.cpu else None)
+                (*key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received, _json(s.counters),
+                 _json(s.cpu) if s.cpu else None)
                 for s in side.samples
             ],
         )  # fmt: skip
@@ -164,7 +167,7 @@ class ResultsFile:
                     x.rtt_us,
                     x.cwnd,
                     x.retransmits,
-                    json.dumps(x.tcp_info),
+                    _json(x.tcp_info),
                 )
                 for s in side.samples
                 for x in s.streams
@@ -181,15 +184,18 @@ class ResultsFile:
     # -- what the estimate stage reads --
 
     def campaign(self) -> CampaignRecord:
-        """The head of the file."""
+        """The head of the file. A campaign whose bench was killed is `interrupted`."""
         with _explained(self.path):
             row = self._db.execute(
-                "SELECT title, study_text, study_path, overrides, seed, started_at, status FROM campaign"
+                "SELECT title, study_text, study_path, overrides, seed, started_at, status, writer"
+                " FROM campaign"
             ).fetchone()
             elapsed_s, version = self._db.execute(
                 "SELECT coalesce(sum(elapsed_s), 0), max(vnetbench) FROM session"
             ).fetchone()
-        title, text, path, overrides, seed, started_at, status = row
+        title, text, path, overrides, seed, started_at, status, writer = row
+        if status == "running" and not (writer and is_alive(writer)):
+            status = "interrupted"
         return CampaignRecord(
             title,
             text,
@@ -381,6 +387,10 @@ def _explained(path: Path) -> Iterator[None]:
         else:
             what, fix = f"the file cannot be used ({text})", "check that it is a results file and is whole"
         raise BenchError(what, where=str(path), fix=fix) from error
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _now() -> str:
