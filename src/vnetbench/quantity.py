@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from vnetbench.errors import BenchError
-from vnetbench.study.problems import printable
+from vnetbench.printable import printable
 
 MAX_TEXT = 64
 """A quantity longer than this is no quantity; it bounds the work that a hostile file can ask for."""

@@ -16,7 +16,7 @@ from vnetbench.quantity import format_interval, spell_share
 from vnetbench.report.columns import MAIN_METRIC, Column, factor_columns, varying_factors
 from vnetbench.report.environment import Difference, differences
 from vnetbench.report.figures import metric_of, scale_of, short_figure
-from vnetbench.report.grid import GAP, drawn, folded, listed, printable, total_width
+from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
 from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.study.factors import complete
 from vnetbench.study.model import FactorLevels, Level
@@ -116,7 +116,7 @@ class ComparisonTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         found = self.comparison
-        yield Text(printable(f"before: {found.before}\nafter:  {found.after}\n"))
+        yield safe(f"before: {found.before}\nafter:  {found.after}\n")
         yield _environment_table(found.environment)
         for metric in dict.fromkeys(change.metric for change in found.changes):
             changes = [change for change in found.changes if change.metric == metric]
@@ -165,7 +165,7 @@ def _environment_table(found: Sequence[Difference]) -> Table | Text:
     table.add_row("differs", "before", "after", style="bold")
     for each in found:
         name = f"{', '.join(each.places)}: {each.name}"
-        table.add_row(*(Text(printable(text or "–")) for text in (name, each.before, each.after)))
+        table.add_row(*(safe(text or "–") for text in (name, each.before, each.after)))
     return table
 
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
+from vnetbench.printable import printable
 from vnetbench.report.columns import Column, Row, varying_factors
 from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.study.model import FactorLevels
@@ -18,9 +19,9 @@ GAP = 2
 _NARROWEST_FOLD = 12
 
 
-def printable(text: str) -> str:
-    """The text without characters that a terminal would obey: a study's title may hold anything."""
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+def safe(text: str) -> Text:
+    """The text as rich may draw it: its lines, and nothing that a terminal would obey."""
+    return Text(printable(text, keep="\n"))
 
 
 def width_of(column: Column) -> int:
@@ -55,7 +56,7 @@ def drawn(columns: Sequence[Column], styles: Sequence[str], shown: Iterable[int]
             width=width_of(column),
         )
     for i in shown:
-        table.add_row(*(Text(printable("\n".join(c.cells[i]))) for c in columns), style=styles[i])
+        table.add_row(*(safe("\n".join(c.cells[i])) for c in columns), style=styles[i])
     return table
 
 
@@ -63,7 +64,7 @@ def listed(notes: Iterable[str]) -> Table:
     """Notes as a list with hanging indents."""
     table = Table.grid(padding=(0, 1, 0, 0))
     for note in notes:
-        table.add_row("·", Text(printable(note)))
+        table.add_row("·", safe(note))
     return table
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.printable import printable
 from vnetbench.report.bars import bar, largest_shown
 from vnetbench.report.columns import (
     MAIN_METRIC,
@@ -24,7 +25,7 @@ from vnetbench.report.columns import (
     trials_column,
     varying_factors,
 )
-from vnetbench.report.grid import GAP, drawn, folded, listed, printable, total_width, width_of
+from vnetbench.report.grid import GAP, drawn, folded, listed, total_width, width_of
 from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.notes import legend, notes
 from vnetbench.study.model import FactorLevels, Level

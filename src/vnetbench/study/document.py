@@ -11,7 +11,8 @@ from functools import cached_property
 import tree_sitter_toml
 from tree_sitter import Language, Node, Parser
 
-from vnetbench.study.problems import Place, Problem, WrongValue, printable
+from vnetbench.printable import printable
+from vnetbench.study.problems import Place, Problem, WrongValue
 
 MAX_CHARACTERS = 65_536
 """Of a study file. With MAX_LINE it bounds what nested keys can cost (tomllib: cubic in their depth)."""

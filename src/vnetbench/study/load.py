@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vnetbench.errors import BenchError
+from vnetbench.printable import printable
 from vnetbench.study.checks import check, check_exclusion
 from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
 from vnetbench.study.expression import read_levels
@@ -19,7 +20,6 @@ from vnetbench.study.problems import (
     StudyError,
     WrongValue,
     nearest,
-    printable,
     shown,
     suggest,
 )

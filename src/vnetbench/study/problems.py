@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
+from vnetbench.printable import printable
 
 _SHOWN = 50
 """Problems printed of one study; a file with more is wrong as a whole."""
@@ -75,11 +76,6 @@ def suggest(word: str, choices: Iterable[str], *, otherwise: str) -> str:
     """ "did you mean …?" before `otherwise` when a choice is near, else `otherwise` alone."""
     near = nearest(word, choices)
     return f'did you mean "{near}"? {otherwise}' if near else otherwise
-
-
-def printable(text: str) -> str:
-    """A text of a study as it may be written to a terminal: without control characters."""
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def shown(raw: object) -> str:
