@@ -59,6 +59,19 @@ def test_what_arrives_after_the_load_has_ended_does_not_count() -> None:
     assert metric_values(replace(trial, sides=tuple(drained)), 0) == pytest.approx(metric_values(trial, 0))
 
 
+def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
+    """Whichever side it is on: bytes stay with the time in which they were moved."""
+    trial = made_up.trial(rates=COLD)
+    for late in (0, 1):
+        sides = list(trial.sides)
+        sides[late] = _closing_two(sides[late], 9)
+        shifted = replace(trial, sides=tuple(sides))
+        assert len(course(shifted).goodput_bps) == 19
+        assert sum(course(shifted).lengths_s) == pytest.approx(1.0)
+        assert metric_values(shifted, 0) == pytest.approx(metric_values(trial, 0))
+        assert metric_values(shifted, 6) == pytest.approx(metric_values(trial, 6))
+
+
 def test_with_both_directions_side_a_stands_as_the_sender() -> None:
     forth, back = made_up.trial(rates=STEADY), made_up.trial(rates=[4e9] * 20)
     a = _both(forth.sides[0], back.sides[1])
@@ -116,3 +129,24 @@ def _both(source: SideRecord, sink: SideRecord) -> SideRecord:
         for s, r in zip(source.samples, sink.samples, strict=True)
     )
     return replace(source, role="both", samples=samples)
+
+
+def _closing_two(side: SideRecord, at: int) -> SideRecord:
+    first, second = side.samples[at : at + 2]
+    both = replace(
+        second,
+        interval_s=first.interval_s + second.interval_s,
+        bytes_sent=first.bytes_sent + second.bytes_sent,
+        bytes_received=first.bytes_received + second.bytes_received,
+        counters={k: first.counters[k] + second.counters[k] for k in first.counters},
+        streams=tuple(
+            replace(
+                y,
+                bytes=x.bytes + y.bytes,
+                retransmits=(x.retransmits or 0) + (y.retransmits or 0),
+                tcp_info={"segments_out": x.tcp_info["segments_out"] + y.tcp_info["segments_out"]},  # type: ignore[operator]
+            )
+            for x, y in zip(first.streams, second.streams, strict=True)
+        ),
+    )
+    return replace(side, samples=(*side.samples[:at], both, *side.samples[at + 2 :]))

@@ -120,9 +120,10 @@ class Course:
 
 def course(trial: TrialRecord) -> Course:
     """The goodput of a trial at its sinks, in time; raises ValueError for a trial without samples."""
-    load = _load_samples(trial)
-    lengths = tuple(max(x.interval_s for x in at_once) for at_once in zip(*load.values(), strict=True))
-    received = (sum(x.bytes_received for x in at_once) for at_once in zip(*load.values(), strict=True))
+    sides = list(_intervals(trial).values())
+    together = list(zip(*sides, strict=True))
+    lengths = tuple(max(sum(x.interval_s for x in side) for side in at_once) for at_once in together)
+    received = (sum(x.bytes_received for side in at_once for x in side) for at_once in together)
     return Course(tuple(8 * b / s for b, s in zip(received, lengths, strict=True)), lengths)
 
 
@@ -143,9 +144,13 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
     Counters are added up over these samples only. A metric whose counters are missing is absent. Raises
     ValueError for a trial without samples.
     """
-    load = _load_samples(trial)
+    load = _intervals(trial)
     lengths = course(trial).lengths_s
-    sides = [(s, load[s.endpoint][cut:]) for s in trial.sides if s.endpoint in load]
+    sides = [
+        (s, [x for interval in load[s.endpoint][cut:] for x in interval])
+        for s in trial.sides
+        if s.endpoint in load
+    ]
     host = next((s for s in trial.sides if s.role == "observe"), None)
     from_s, steady_s = sum(lengths[:cut]), sum(lengths[cut:])
     # Its samples begin a moment apart from the endpoints': each counts where its middle lies.
@@ -157,17 +162,27 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
     return dict(_of_endpoints(sides, steady_s)) | dict(_of_host(watched, sides, steady_s))
 
 
-def _load_samples(trial: TrialRecord) -> dict[str, list[Sample]]:
-    """Endpoint to its samples during the load, as many of each endpoint; without the drain that follows."""
+def _intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
+    """Endpoint to its samples, in intervals that are the same for all, without the drain after the load.
+
+    An interval is one sample of each endpoint, but where an agent's sample came so late that it closes
+    several at once (docs/protocol.md, trial.sample): then it is as long as that one.
+    """
     load = {
         s.endpoint: [x for x in s.samples if x.t_s <= _end(trial, x)]
         for s in trial.sides
         if s.role != "observe"
     }
-    count = min((len(samples) for samples in load.values()), default=0)
-    if count == 0:
+    ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
+    if not ends:
         raise ValueError(f"trial {trial.id} has no samples")
-    return {endpoint: samples[:count] for endpoint, samples in load.items()}
+    return {
+        endpoint: [
+            [x for x in samples if after < x.seq <= end]
+            for after, end in zip([-1, *ends], ends, strict=False)
+        ]
+        for endpoint, samples in load.items()
+    }
 
 
 def _end(trial: TrialRecord, sample: Sample) -> float:
