@@ -65,10 +65,10 @@ def simulated(
 ) -> CampaignSummary:
     """Three levels of streams, the noisier the more, two of MTU; stopped by the rule.
 
-    Blocks differ by 10 %, and by 3 % more or less for jumbo frames.
+    Blocks differ by 10 %, and by 8 % more for jumbo frames.
     """
     block = random.normal(0, 0.1, 30)
-    harder = random.normal(0, 0.03, 30)
+    harder = random.normal(0, 0.08, 30)
     treatments = []
     for index, ((position, streams), mtu) in enumerate(
         itertools.product(enumerate(STREAMS.levels), MTU.levels)
@@ -196,6 +196,14 @@ def test_a_pair_with_a_dead_or_a_missing_treatment_is_left_out_and_counted() -> 
     for mtu in (refused, dead):
         assert (mtu.pairs, mtu.left_out) == (1, 1)
         assert mtu.ratio.value == pytest.approx(2.0)
+
+
+def test_a_pair_with_too_few_blocks_is_left_out_where_others_have_enough() -> None:
+    values = {(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80, 3)}
+    _, mtu = effects(grid(values))
+
+    assert (mtu.pairs, mtu.left_out) == (1, 1)
+    assert mtu.ratio.low == pytest.approx(2.0, rel=0.01)
 
 
 def test_one_dead_trial_in_six_does_not_take_the_effect_away() -> None:

@@ -67,6 +67,17 @@ def test_between_two_looks_the_interval_is_the_next_looks_come_early() -> None:
     assert missed / CAMPAIGNS <= 0.05
 
 
+def test_more_trials_than_the_last_look_take_its_place() -> None:
+    assert depth(60, 0.95, (6, 9, 13, 20, 30)) == depth(60, 0.95, (6, 9, 13, 20, 60))
+
+
+def test_something_of_the_error_is_left_to_each_look() -> None:
+    reached = [depth(look, 0.95, (6, 9, 13, 20, 30)) for look in (9, 13, 20, 30)]
+
+    # Spent at the first look, the error would leave each later one about the whole range of the trials.
+    assert [reach.order for reach in reached if reach is not None] == [1, 2, 4, 8]
+
+
 def test_more_looks_make_wider_intervals() -> None:
     fixed, watched = depth(30, 0.95), depth(30, 0.95, (6, 9, 13, 20, 30))
 
