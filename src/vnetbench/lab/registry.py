@@ -96,18 +96,19 @@ def remove(name: str) -> None:
 
 def _end_processes(name: str) -> None:
     """End the processes that carry the testbed's label; each by its id, ours is never among them."""
-    pids = [pid for pid in _labelled(name) if pid != os.getpid()]
+    pids = [pid for pid in processes_of(name) if pid != os.getpid()]
     for pid in pids:
         _signal(pid, signal.SIGTERM)
     deadline = time.monotonic() + ENDING_TIMEOUT_S
     while pids and time.monotonic() < deadline:
         time.sleep(0.02)
-        pids = [pid for pid in pids if pid in _labelled(name)]
+        pids = [pid for pid in pids if pid in processes_of(name)]
     for pid in pids:
         _signal(pid, signal.SIGKILL)
 
 
-def _labelled(name: str) -> list[int]:
+def processes_of(name: str) -> list[int]:
+    """Ids of the processes that carry the testbed's label."""
     label = f"{PROCESS_LABEL}={name}".encode()
     pids = []
     for path in Path("/proc").glob("[0-9]*/environ"):
