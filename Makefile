@@ -53,10 +53,10 @@ test-bench: install
 
 bench: install
 	tools/prepare iperf3
-	$(BIN)/python bench/goodput.py
+	$(BIN)/python -m bench.goodput
 
 bench-estimates: install
-	$(BIN)/python bench/estimates.py
+	$(BIN)/python -m bench.estimates
 
 docs: install
 	$(BIN)/python -m vnetbench.study.reference docs

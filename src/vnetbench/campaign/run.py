@@ -89,7 +89,7 @@ class Campaign:
 
     def _out_of_time(self, index: int) -> bool:
         progress = self.progress
-        expected = progress.next_duration(index) + progress.setup_s()
+        expected = progress.treatments[index].next_s + progress.setup_s()
         limit = self._study.precision.time_limit_s
         if not schedule.is_last_moment(progress.elapsed_s, expected, limit):
             return False
@@ -106,7 +106,7 @@ class Campaign:
             treatment = self.progress.treatments[index]
             if any(later > block for later in treatment.courses):
                 continue
-            decision = decide(treatment.values(self._study), self._study.precision)
+            decision = decide(treatment.values, self._study.precision)
             if decision.stop:
                 self._close_treatment(index, decision.reason)
 
@@ -118,7 +118,7 @@ class Campaign:
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
         """One trial on disk, or why there is none: refused, given up, or left because the user asked."""
         levels = complete(self._plan.treatments[index].factors)
-        load = Load(levels, self.progress.next_duration(index), self._study.timing.interval_s)
+        load = Load(levels, self.progress.treatments[index].next_s, self._study.timing.interval_s)
         failure = ""
         for _ in range(ATTEMPTS):
             if interrupts.asked and failure:
