@@ -202,12 +202,11 @@ impl Conductor {
 
         let mut series = Series::new(start, self.interval);
         let load_end = start + duration;
-        let mut load_ended = false;
+        let mut load_ended_at = None;
         let reason = loop {
-            let until = if load_ended {
-                load_end + DRAIN_LIMIT
-            } else {
-                load_end
+            let until = match load_ended_at {
+                Some(_) => load_end + DRAIN_LIMIT,
+                None => load_end,
             };
             let until = until.min(series.next_at());
             match self
@@ -217,7 +216,7 @@ impl Conductor {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break Reason::Stopped,
                 // After the load has ended a stream that breaks is one that did not drain: the other side may have
                 // waited for it as long as a side waits.
-                Ok(Message::StreamEnded) if !load_ended => {
+                Ok(Message::StreamEnded) if load_ended_at.is_none() => {
                     if let Some(fault) = streams.fault() {
                         break Reason::Fault(fault);
                     }
@@ -226,10 +225,10 @@ impl Conductor {
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
-            let ends_now = now >= load_end && !load_ended;
+            let ends_now = now >= load_end && load_ended_at.is_none();
             if ends_now {
                 streams.orders.give(Order::EndSources);
-                load_ended = true;
+                load_ended_at = Some(now);
             }
             if now >= series.next_at() {
                 let outbox = &self.trials.outbox;
@@ -241,13 +240,13 @@ impl Conductor {
                 // After the sample that is due at the same time, which this would make late.
                 streams.orders.enforce(&streams.all);
             }
-            if load_ended && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
+            if load_ended_at.is_some() && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
                 break Reason::Done;
             }
         };
         Outcome {
             reason,
-            duration: start.elapsed().min(duration),
+            duration: load_ended_at.unwrap_or_else(Instant::now) - start,
             first,
             instrument: Instrument {
                 sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start),
