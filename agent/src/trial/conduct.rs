@@ -203,6 +203,7 @@ impl Conductor {
         let mut series = Series::new(start, self.interval);
         let load_end = start + duration;
         let mut load_ended_at = None;
+        let mut enforcing = Duration::ZERO;
         let reason = loop {
             let until = match load_ended_at {
                 Some(_) => load_end + DRAIN_LIMIT,
@@ -237,8 +238,11 @@ impl Conductor {
                 }
             }
             if ends_now {
-                // After the sample that is due at the same time, which this would make late.
+                // After the sample that is due at the same time, which this would make late. It sends what the streams
+                // had left to send: traffic, and no work of the sampler's.
+                let before = thread_cpu_time();
                 streams.orders.enforce(&streams.all);
+                enforcing = thread_cpu_time().saturating_sub(before);
             }
             if load_ended_at.is_some() && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
                 break Reason::Done;
@@ -249,7 +253,7 @@ impl Conductor {
             duration: load_ended_at.unwrap_or_else(Instant::now) - start,
             first,
             instrument: Instrument {
-                sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start),
+                sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start + enforcing),
                 sampler_realtime: is_realtime,
                 ..series.instrument
             },
