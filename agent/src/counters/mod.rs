@@ -72,6 +72,8 @@ impl Serialize for Counters {
 pub struct Reading {
     pub counters: Counters,
     pub cpu: Vec<CpuTimes>,
+    /// CPU time of this process, user and system: what its cycles may have to be estimated from.
+    process_cpu_nanos: u64,
     /// Set where a source has gone for good in mid-trial, as a sentence.
     pub fault: Option<String>,
 }
@@ -97,6 +99,7 @@ impl Sources {
                 to.push(Box::new(source));
             }
         }
+        // The CPU times first: where there are no hardware counters, cycles are estimated from them.
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(process::Process)];
         add(&mut sources, cpu::Cpu::open());
         match cycles {

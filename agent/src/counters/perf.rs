@@ -15,7 +15,6 @@ use sys::bindings::{
 };
 
 use super::cpu::{CpuTimes, mean_clock_hz};
-use super::process::cpu_nanos;
 use super::{Amount, Reading, Source};
 use crate::cpu_list::CpuList;
 
@@ -183,7 +182,7 @@ pub(super) struct ProcessCyclesSource {
 impl Source for ProcessCyclesSource {
     fn read(&mut self, into: &mut Reading) {
         if self.events.is_empty() {
-            let now = cpu_nanos();
+            let now = into.process_cpu_nanos;
             let before = self.last_nanos.replace(now);
             let spent_s = before.map(|before| now.saturating_sub(before) as f64 / 1e9);
             self.estimate.read(spent_s, into);
@@ -197,7 +196,7 @@ impl Source for ProcessCyclesSource {
     }
 }
 
-/// Cycles and instructions of every CPU together. Read after the CPU times, from which they may have to be estimated.
+/// Cycles and instructions of every CPU together.
 pub(super) struct SystemCycles {
     cpus: Vec<(Vec<Event>, [Scaled; KINDS.len()])>,
     last_times: Option<Vec<CpuTimes>>,
