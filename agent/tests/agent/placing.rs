@@ -1,4 +1,4 @@
-//! Knobs and where threads run: what is set is what the kernel then says.
+//! Knobs, where threads run, and how wide a path is: what is set is what the kernel then says.
 
 use serde_json::{Value, json};
 
@@ -112,6 +112,33 @@ fn a_thread_that_cannot_be_placed_is_the_answer_and_leaves_none_behind() {
     while !stream_threads(&pair.a).is_empty() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_path_that_is_too_narrow_is_told_from_one_that_is_wide_enough() {
+    let mut agent = Agent::start_apart("ip link set lo mtu 1500 &&");
+    let path = agent.must("path.listen", json!({"address": "127.0.0.1"}));
+    let mut probe = |packet_bytes: u32| {
+        let probe = json!({
+            "from": "127.0.0.1", "to": "127.0.0.1", "port": path["port"], "packet_bytes": packet_bytes,
+            "attempts": 1, "timeout_s": 30,
+        });
+        agent.must("path.probe", probe)
+    };
+    let wide = probe(1500);
+    assert_eq!(
+        (&wide["forward"], &wide["back"], &wide["reason"]),
+        (&json!(true), &json!(true), &json!(""))
+    );
+    let narrow = probe(1501);
+    assert_eq!(
+        (&narrow["forward"], &narrow["back"], &narrow["reason"]),
+        (
+            &json!(false),
+            &json!(false),
+            &json!("larger than the MTU of the sending interface")
+        )
+    );
 }
 
 #[test]
