@@ -20,13 +20,13 @@ install: $(BIN)/vnetbench $(AGENT)
 
 # The venv is made anew when its list of packages changes.
 $(BIN)/vnetbench: pyproject.toml constraints.txt
-	tools/prepare
+	PYTHON=$(PYTHON) tools/prepare
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 $(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml $(shell find agent/src -name '*.rs')
-	tools/prepare
+	PYTHON=$(PYTHON) tools/prepare
 	cargo build --release --locked --quiet
 	@mkdir -p $(@D)
 	cp target/release/vnetbench-agent $@
@@ -52,7 +52,7 @@ test-bench: install
 	tools/in-lab $(BIN)/pytest
 
 bench: install
-	tools/prepare iperf3
+	PYTHON=$(PYTHON) tools/prepare iperf3
 	$(BIN)/python -m bench.goodput
 
 bench-estimates: install

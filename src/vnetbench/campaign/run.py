@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from vnetbench.campaign import schedule
-from vnetbench.campaign.instrument import Instrument
+from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
 from vnetbench.campaign.trial import Abandoned, Load
@@ -40,6 +40,8 @@ class Campaign:
         self._plan = plan
         self._say = say
         self._tick = tick
+        self._earlier: dict[int, str] = {}
+        """Treatments that an earlier session refused or gave up, and that have not been tried anew."""
         self._instrument = instrument
         self._replay()
 
@@ -69,7 +71,8 @@ class Campaign:
         """Take in what earlier sessions measured. What was refused or failed then is tried anew."""
         for record in self._file.treatments():
             if record.state in ("refused", "failed"):
-                self._file.set_treatment(record.index, OPEN)
+                self.progress.treatments[record.index].reason = record.reason
+                self._earlier[record.index] = record.state
         for trial in self._file.trials():
             if not trial.failure:
                 self.progress.finished(trial.treatment, trial.block, course(trial), trial.setup_s)
@@ -94,7 +97,9 @@ class Campaign:
         if not schedule.is_last_moment(progress.elapsed_s, expected, limit):
             return False
         for left in progress.still_open():
-            self._close_treatment(left, "time limit")
+            # What was refused in an earlier session, and could not be tried anew, stays refused.
+            earlier = self._earlier.get(left, "time limit")
+            self._close_treatment(left, earlier, progress.treatments[left].reason)
         return True
 
     def _judge(self, block: int) -> None:
@@ -128,6 +133,7 @@ class Campaign:
             try:
                 with interrupts.interruptible():
                     done = self._instrument.measure(load, lambda: interrupts.now)
+                record = _record(index, block, began_s, load, done)
             except TreatmentRefused as refusal:
                 self._close_treatment(index, "refused", str(refusal))
                 self._say(f"refused: {refusal}", index)
@@ -141,12 +147,7 @@ class Campaign:
                 continue
             finally:
                 self.progress.running = None
-            self._keep(
-                TrialRecord(
-                    index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
-                    done.measured.sides, notes=done.measured.notes,
-                )
-            )  # fmt: skip
+            self._keep(record)
             return
         self._close_treatment(index, "failed", f"{ATTEMPTS} trials in a row failed; the last one: {failure}")
         self._say(f"given up: {ATTEMPTS} trials in a row failed; the last one: {failure}", index)
@@ -159,6 +160,9 @@ class Campaign:
         for place, facts in news.facts.items():
             self._file.add_facts(place, facts)
         self._file.add_trial(trial, self.progress.elapsed_s)
+        if self._earlier.pop(trial.treatment, None):
+            self._file.set_treatment(trial.treatment, OPEN)
+            self.progress.treatments[trial.treatment].reason = ""
         if not trial.failure:
             self.progress.finished(trial.treatment, trial.block, course(trial), trial.setup_s)
 
@@ -168,3 +172,16 @@ class Campaign:
             asked = f"{treatments} treatments of {precision.fewest_trials} trials each"
             limit = f"precision.time_limit = {precision.time_limit_s:g} s"
             self._say(f"{limit} is too short for {asked}: some will have no interval", None)
+
+
+def _record(index: int, block: int, began_s: float, load: Load, done: Done) -> TrialRecord:
+    """The trial as it is kept; raises TrialFailed for one that has nothing to estimate from."""
+    record = TrialRecord(
+        index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
+        done.measured.sides, notes=done.measured.notes,
+    )  # fmt: skip
+    try:
+        course(record)
+    except ValueError:
+        raise TrialFailed("no sample came during the load: the agents were kept from running") from None
+    return record

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
-from vnetbench.report.labels import names_of, treatment_phrase
+from vnetbench.report.columns import UNMEASURED
+from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.report.table import LiveRow, live_table
 
 REFRESHES_PER_S = 1
@@ -116,7 +117,8 @@ class LogDisplay:
             return
         for treatment in self._progress.treatments:
             index = treatment.treatment.index
-            if treatment.state != OPEN and index not in self._told:
+            # Why one was refused or given up has been said.
+            if treatment.state not in (OPEN, *UNMEASURED) and index not in self._told:
                 self._told.add(index)
                 self._print(_about(self._progress, index) + _ended(treatment))
         if time.monotonic() - self._last_line >= LINE_EVERY_S:
@@ -130,10 +132,14 @@ class LogDisplay:
 
 def status_line(progress: Progress, trials: int, seconds: float) -> str:
     """How far a campaign is, in a line; `trials` and `seconds` are what is left."""
-    done = f"{progress.trials} trials in {format_duration(progress.elapsed_s)}"
+    done = f"{counted(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
     if progress.phase == "cleaning up":
         return f"{done}; removing the testbeds"
-    return f"{done}; about {trials} more, {format_duration(max(1, round(seconds)))} left"
+    return f"{done}; about {trials} more, {_whole_seconds(seconds)} left"
+
+
+def _whole_seconds(seconds: float) -> str:
+    return f"{max(1, round(seconds))} s" if seconds < 99.5 else format_duration(seconds)
 
 
 def _bar(progress: Progress) -> RenderableType:
@@ -167,7 +173,7 @@ def _ended(treatment: TreatmentProgress) -> str:
     else:
         low, high = format_value(found.low, "bit/s"), format_value(found.high, "bit/s")
         figure = f"{format_value(found.value, 'bit/s')} ({low} to {high})"
-    return f"{figure}, {treatment.trials} trials, {treatment.state}"
+    return f"{figure}, {counted(treatment.trials, 'trial')}, {treatment.state}"
 
 
 def _about(progress: Progress | None, treatment: int | None) -> str:
