@@ -138,7 +138,7 @@ def clean() -> None:
 def _remove_unused() -> None:
     if not _enter():
         ended = registry.end_orphans()
-        click.echo(f"ended: {ended} processes of testbeds that are gone" if ended else "nothing to remove")
+        click.echo(f"ended {ended} left over from testbeds that are gone" if ended else "nothing to remove")
         return
     entries = registry.entries()
     removed = [entry.name for entry in entries if not entry.in_use]

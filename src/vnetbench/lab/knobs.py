@@ -166,8 +166,9 @@ def _set(agent: AgentClient, setting: Setting, network_mtu: int | None) -> None:
         if setting.knob == "mtu" and network_mtu is not None and network_mtu < int(setting.value):
             # A macvlan's MTU cannot exceed its parent's.
             fix = f"the vSwitch has an MTU of {network_mtu}: raise testbed.vswitch_mtu, or leave it out"
+        why = error.data.get("reason") or error.message
         raise TreatmentRefused(
-            f"{setting.asked} cannot be set: {error.message}", where=setting.where, fix=fix
+            f"{setting.asked} cannot be set: {why}", where=setting.where, fix=fix
         ) from error
 
 
