@@ -41,6 +41,8 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         if trial.failure:
             failures[trial.treatment].append(trial.failure)
             continue
+        if trial.id not in cuts:
+            continue  # of a campaign at work, finished since the first look
         effective[trial.treatment] = dict(trial.effective)
         points[trial.treatment].append(_point(trial, *cuts[trial.id]))
     return CampaignSummary(

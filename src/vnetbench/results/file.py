@@ -60,26 +60,22 @@ class ResultsFile:
             db = connect(path, "rwc")
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             schema = resources.files("vnetbench.results").joinpath("schema.sql").read_text()
+            # One transaction for all of it: who looks meanwhile finds nothing, or a campaign.
             db.executescript(
                 f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {SCHEMA_VERSION};"
-                f"{schema} COMMIT;"
+                f"{schema}"
             )
-            with db:
-                db.execute(
-                    "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, 'running', NULL)",
-                    (
-                        study.title,
-                        study.text,
-                        _storable(study.path),
-                        _json(study.overrides),
-                        plan.seed,
-                        _now(),
-                    ),
-                )
-                db.executemany(
-                    "INSERT INTO treatment (id, factors) VALUES (?, ?)",
-                    [(t.index, _json(dict(t.factors))) for t in plan.treatments],
-                )
+            db.execute(
+                "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, 'running', NULL)",
+                (
+                    study.title, study.text, _storable(study.path), _json(study.overrides), plan.seed, _now(),
+                ),
+            )  # fmt: skip
+            db.executemany(
+                "INSERT INTO treatment (id, factors) VALUES (?, ?)",
+                [(t.index, _json(dict(t.factors))) for t in plan.treatments],
+            )
+            db.commit()
             return cls(path, db, cls._begin_session(path, db))
 
     @classmethod
