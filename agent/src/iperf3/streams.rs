@@ -1,0 +1,407 @@
+//! The streams of one test: what each is, and the threads that drive them, one a stream.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvFlags, SendFlags};
+use socket2::Socket;
+
+use super::cpu_time::{CpuSpent, ThreadTime};
+use super::parameters::{Direction, Ending, Parameters, Transport};
+use super::udp::{Datagrams, Header, NARROW_BYTES, Reception, WIDE_BYTES};
+use crate::cpu_list::CpuList;
+use crate::traffic::receive::{Discard, Receiver};
+use crate::traffic::send::{Messages, Sender, message};
+use crate::traffic::{Order, Orders, Role, Tally};
+use crate::waiting::Bell;
+
+/// How long one call may keep a thread that has been told to stop.
+const CALL_TIMEOUT: Duration = Duration::from_millis(50);
+/// The longest sleep of a paced sender between two looks at its orders.
+const LONGEST_NAP: Duration = Duration::from_millis(5);
+const STACK_BYTES: usize = 256 << 10;
+
+/// One stream and its one direction.
+#[derive(Debug)]
+pub struct Flow {
+    /// Its number on the wire.
+    pub id: u32,
+    pub role: Role,
+    pub socket: Socket,
+    pub tally: Tally,
+    pub datagrams: Datagrams,
+    /// The sender has closed it: nothing more will come.
+    pub at_end: AtomicBool,
+    pub failure: OnceLock<io::Error>,
+}
+
+impl Flow {
+    /// The stream that was made as number `index` (from 0) of its test.
+    pub fn new(index: usize, role: Role, socket: Socket) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(CALL_TIMEOUT))?;
+        socket.set_write_timeout(Some(CALL_TIMEOUT))?;
+        Ok(Self {
+            id: wire_id(index),
+            role,
+            socket,
+            tally: Tally::default(),
+            datagrams: Datagrams::default(),
+            at_end: AtomicBool::new(false),
+            failure: OnceLock::new(),
+        })
+    }
+}
+
+/// Streams are numbered 1, 3, 4, 5 … in the order in which they are made: iperf3 leaves the 2 out.
+fn wire_id(index: usize) -> u32 {
+    index as u32 + if index == 0 { 1 } else { 2 }
+}
+
+/// What is left of the bytes that end a test; both sides of it count down from the end of what is omitted on.
+#[derive(Debug)]
+struct Quota {
+    left: AtomicI64,
+    counts: AtomicBool,
+}
+
+/// What all threads of a test share.
+pub struct Shared {
+    transport: Transport,
+    block_bytes: usize,
+    payload: Arc<[u8]>,
+    rate_bps: u64,
+    burst: u32,
+    wide_counters: bool,
+    discard: bool,
+    quota: Option<Quota>,
+    quota_of: Role,
+    epoch: Instant,
+    orders: Orders,
+    senders_left: AtomicUsize,
+    /// Rung when the quota is used up, or a stream has failed.
+    pub bell: Bell,
+    pub cpu: CpuSpent,
+}
+
+impl Shared {
+    /// `counts_quota`: this side ends the test.
+    pub fn new(asked: &Parameters, counts_quota: bool) -> io::Result<Self> {
+        let bytes = match asked.ending {
+            Ending::Bytes(bytes) => Some(bytes),
+            Ending::Blocks(blocks) => Some(blocks.saturating_mul(asked.block_bytes as u64)),
+            Ending::After(_) | Ending::Never => None,
+        };
+        Ok(Self {
+            transport: asked.transport,
+            block_bytes: asked.block_bytes,
+            payload: if asked.repeating_payload {
+                (b'0'..=b'9').cycle().take(asked.block_bytes).collect()
+            } else {
+                message(asked.block_bytes)
+            },
+            rate_bps: asked.rate_bps,
+            burst: asked.burst.max(1),
+            wide_counters: asked.wide_counters,
+            discard: asked.discard,
+            quota: bytes.filter(|_| counts_quota).map(|bytes| Quota {
+                left: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
+                counts: AtomicBool::new(asked.omit.is_zero()),
+            }),
+            quota_of: if asked.direction == Direction::Reverse {
+                Role::Sink
+            } else {
+                Role::Source
+            },
+            epoch: Instant::now(),
+            orders: Orders::default(),
+            senders_left: AtomicUsize::new(0),
+            bell: Bell::new()?,
+            cpu: CpuSpent::default(),
+        })
+    }
+
+    pub fn quota_counts_from_now(&self) {
+        if let Some(quota) = &self.quota {
+            quota.counts.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Before a block is sent: whether the quota has room for it.
+    fn may_send(&self) -> bool {
+        match &self.quota {
+            Some(quota)
+                if self.quota_of == Role::Source && quota.counts.load(Ordering::Relaxed) =>
+            {
+                quota
+                    .left
+                    .fetch_sub(self.block_bytes as i64, Ordering::Relaxed)
+                    > 0
+            }
+            _ => true,
+        }
+    }
+
+    fn note_received(&self, bytes: usize) {
+        if let Some(quota) = &self.quota
+            && self.quota_of == Role::Sink
+            && quota.counts.load(Ordering::Relaxed)
+            && quota.left.fetch_sub(bytes as i64, Ordering::Relaxed) <= bytes as i64
+        {
+            self.bell.ring();
+        }
+    }
+
+    fn sources_go(&self) -> bool {
+        self.orders.current() == Order::Go
+    }
+
+    fn sinks_go(&self) -> bool {
+        self.orders.current() < Order::EndAll
+    }
+}
+
+/// The threads at work; dropping it ends them.
+pub struct Load {
+    pub flows: Vec<Arc<Flow>>,
+    pub shared: Arc<Shared>,
+    threads: Vec<(Role, JoinHandle<()>)>,
+}
+
+impl Load {
+    /// Starts the threads; they wait for `go`.
+    pub fn start(flows: Vec<Arc<Flow>>, shared: Shared, cpus: &CpuList) -> io::Result<Self> {
+        let sources = flows
+            .iter()
+            .filter(|flow| flow.role == Role::Source)
+            .count();
+        shared.senders_left.store(sources, Ordering::Relaxed);
+        let mut load = Self {
+            flows,
+            shared: Arc::new(shared),
+            threads: Vec::new(),
+        };
+        for flow in &load.flows {
+            let (flow, shared, cpus) = (Arc::clone(flow), Arc::clone(&load.shared), cpus.clone());
+            let role = flow.role;
+            let thread = std::thread::Builder::new()
+                .name(format!("stream {}", flow.id))
+                .stack_size(STACK_BYTES)
+                .spawn(move || drive(&flow, &shared, &cpus))?;
+            load.threads.push((role, thread));
+        }
+        Ok(load)
+    }
+
+    pub fn go(&self) {
+        self.shared.orders.give(Order::Go);
+    }
+
+    /// Returns when nothing more will be sent.
+    pub fn stop_sending(&mut self) {
+        self.shared.orders.give(Order::EndSources);
+        self.join(|role| role == Role::Source);
+    }
+
+    /// Returns when all threads have ended.
+    pub fn stop(&mut self) {
+        self.shared.orders.give(Order::EndAll);
+        self.join(|_| true);
+    }
+
+    fn join(&mut self, which: impl Fn(Role) -> bool) {
+        let (ending, staying) = std::mem::take(&mut self.threads)
+            .into_iter()
+            .partition(|(role, _)| which(*role));
+        self.threads = staying;
+        for (_, thread) in ending {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+
+    /// The first stream that has failed, and how.
+    pub fn failure(&self) -> Option<(&Flow, &io::Error)> {
+        self.flows
+            .iter()
+            .find_map(|flow| Some((&**flow, flow.failure.get()?)))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn drive(flow: &Flow, shared: &Shared, cpus: &CpuList) {
+    if !cpus.is_empty() {
+        // That these CPUs can be had was tried before the test was accepted.
+        let _ = cpus.apply_to(None);
+    }
+    shared.orders.wait_for_start();
+    let outcome = match (shared.transport, flow.role) {
+        (Transport::Tcp, Role::Source) => send_tcp(flow, shared),
+        (Transport::Tcp, Role::Sink) => receive_tcp(flow, shared),
+        (Transport::Udp, Role::Source) => send_udp(flow, shared),
+        (Transport::Udp, Role::Sink) => receive_udp(flow, shared),
+    };
+    shared.cpu.add_this_thread(ThreadTime::default());
+    let last_source =
+        flow.role == Role::Source && shared.senders_left.fetch_sub(1, Ordering::AcqRel) == 1;
+    if let Err(error) = outcome {
+        let _ = flow.failure.set(error);
+        shared.bell.ring();
+    } else if last_source && shared.quota.is_some() {
+        shared.bell.ring();
+    }
+}
+
+/// Holds a sender to its rate: on average since its start, so that what a blocked call cost is made up for.
+struct Pacer {
+    started: Instant,
+    blocks: u64,
+}
+
+impl Pacer {
+    /// Returns when the next block is due, or the sender's time is over.
+    fn wait(&mut self, shared: &Shared) {
+        let block = self.blocks;
+        self.blocks += 1;
+        if shared.rate_bps == 0 || !block.is_multiple_of(shared.burst.into()) {
+            return;
+        }
+        let bits = block as f64 * shared.block_bytes as f64 * 8.0;
+        let due = self.started + Duration::from_secs_f64((bits / shared.rate_bps as f64).min(1e9));
+        while shared.sources_go() {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::sleep(left.min(LONGEST_NAP));
+        }
+    }
+}
+
+fn send_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
+    let mut sender = Messages::new(Arc::clone(&shared.payload));
+    let mut pacer = Pacer {
+        started: Instant::now(),
+        blocks: 0,
+    };
+    while shared.sources_go() && shared.may_send() {
+        pacer.wait(shared);
+        let mut left = shared.block_bytes;
+        while left > 0 && shared.sources_go() {
+            match sender.send(flow.socket.as_fd()) {
+                Ok(count) => {
+                    flow.tally.add(count);
+                    left -= count;
+                }
+                Err(error) if is_passing(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads blocks of the length that the test names, as an application does.
+struct Blocks(Vec<u8>);
+
+impl Receiver for Blocks {
+    fn receive(&mut self, socket: std::os::fd::BorrowedFd<'_>) -> io::Result<usize> {
+        let (count, _) = rustix::net::recv(socket, &mut self.0[..], RecvFlags::empty())?;
+        Ok(count)
+    }
+}
+
+fn receive_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
+    let mut receiver: Box<dyn Receiver> = if shared.discard {
+        Box::new(Discard)
+    } else {
+        Box::new(Blocks(vec![0; shared.block_bytes]))
+    };
+    while shared.sinks_go() {
+        match receiver.receive(flow.socket.as_fd()) {
+            Ok(0) => {
+                flow.at_end.store(true, Ordering::Release);
+                return Ok(());
+            }
+            Ok(count) => {
+                flow.tally.add(count);
+                shared.note_received(count);
+            }
+            Err(error) if is_passing(&error) => {}
+            Err(error) => {
+                flow.at_end.store(true, Ordering::Release);
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn send_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
+    let mut datagram = shared.payload.to_vec();
+    let mut pacer = Pacer {
+        started: Instant::now(),
+        blocks: 0,
+    };
+    while shared.sources_go() && shared.may_send() {
+        pacer.wait(shared);
+        if !shared.sources_go() {
+            break;
+        }
+        let header = Header {
+            sent: shared.epoch.elapsed(),
+            number: flow.datagrams.count().packets + 1,
+        };
+        header.write(shared.wide_counters, &mut datagram);
+        while shared.sources_go() {
+            match rustix::net::send(&flow.socket, &datagram, SendFlags::NOSIGNAL) {
+                Ok(count) => {
+                    flow.tally.add(count);
+                    flow.datagrams.sent();
+                    break;
+                }
+                // Refused: an earlier datagram found nobody. Whether anybody is there the control connection knows.
+                Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOBUFS) => {}
+                Err(error) if is_passing(&error.into()) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn receive_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
+    let mut datagram = vec![0; shared.block_bytes.max(WIDE_BYTES)];
+    let mut reception = Reception::default();
+    while shared.sinks_go() {
+        match rustix::net::recv(&flow.socket, &mut datagram[..], RecvFlags::TRUNC) {
+            Ok((kept, count)) => {
+                let Some(header) = Header::read(shared.wide_counters, &datagram[..kept]) else {
+                    // A greeting that came twice, or nothing of this test.
+                    continue;
+                };
+                debug_assert!(kept >= NARROW_BYTES);
+                flow.tally.add(count);
+                reception.note(header, shared.epoch.elapsed(), &flow.datagrams);
+                shared.note_received(count);
+            }
+            Err(rustix::io::Errno::CONNREFUSED) => {}
+            Err(error) if is_passing(&error.into()) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+}
