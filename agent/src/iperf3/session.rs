@@ -157,6 +157,9 @@ impl<'a> Session<'a> {
     fn conclude(&mut self, mut running: Running, asked: &Parameters) -> Result<(), Failure> {
         let (ended, received) = (Instant::now(), running.record.received());
         running.load.stop_sending();
+        if !asked.is_udp() {
+            running.load.close_sources();
+        }
         self.control.say(State::ExchangeResults)?;
         let theirs = match self.next("send its results")? {
             FromClient::Results(document) => Results::from_json(&document)

@@ -1,6 +1,7 @@
 //! The streams of one test: what each is, and the threads that drive them, one a stream.
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -205,6 +206,15 @@ impl Load {
     pub fn stop_sending(&mut self) {
         self.shared.orders.give(Order::EndSources);
         self.join(|role| role == Role::Source);
+    }
+
+    /// Lets the receivers of what was sent see its end. A stock client that waits for the rest of a block would wait for
+    /// good.
+    pub fn close_sources(&self) {
+        for flow in self.flows.iter().filter(|flow| flow.role == Role::Source) {
+            // Fails only on a connection that is gone, or where there is none.
+            let _ = flow.socket.shutdown(Shutdown::Write);
+        }
     }
 
     /// Returns when all threads have ended.

@@ -354,6 +354,7 @@ mod tests {
                 errno: 2
             }]
         );
+        assert_eq!(ear.kept(), 0);
         assert!(ear.hear(&[14]).is_err());
     }
 
