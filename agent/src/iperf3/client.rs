@@ -283,13 +283,13 @@ impl Conversation<'_> {
         running: &mut Running,
         printer: &mut Printer,
     ) -> Result<Option<Results>, Failure> {
-        let (ended, received) = (Instant::now(), running.record.received());
+        let ended = Instant::now();
         running.load.stop_sending();
         self.control.say(State::TestEnd)?;
         self.expect(State::ExchangeResults, "end the test")?;
-        let last = running.record.drain(received, &|_| None);
+        running.record.drain(&|_| None);
         running.load.stop();
-        running.finish(last.unwrap_or(ended), printer);
+        running.finish(running.record.received_last(ended), printer);
         match self.heard.pop_front() {
             None => Ok(None),
             Some(FromServer::Results(document)) => read_results(&document).map(Some),

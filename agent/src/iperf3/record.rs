@@ -228,29 +228,25 @@ impl Record {
             .collect()
     }
 
-    /// Bytes that the receiving streams have taken so far.
-    pub fn received(&self) -> u64 {
-        self.receiving().map(|flow| flow.tally.bytes()).sum()
-    }
-
     fn receiving(&self) -> impl Iterator<Item = &Arc<Flow>> {
         self.flows.iter().filter(|flow| flow.role == Role::Sink)
     }
 
+    /// When data came last, or the moment, whichever is later.
+    pub fn received_last(&self, moment: Instant) -> Instant {
+        self.receiving()
+            .map(|flow| flow.received_at())
+            .fold(moment, Instant::max)
+    }
+
     /// Lets what is on its way arrive: until every receiving stream has `expected` (by its id, bytes or datagrams), is
-    /// closed, or nothing has come for `IDLE`, and `LONGEST` at most. Returns when the last byte was seen to come;
-    /// `None` where no more than `received` have.
-    pub fn drain(&self, received: u64, expected: &dyn Fn(u32) -> Option<u64>) -> Option<Instant> {
+    /// closed, or nothing has come for `IDLE`, and `LONGEST` at most.
+    pub fn drain(&self, expected: &dyn Fn(u32) -> Option<u64>) {
         const IDLE: Duration = Duration::from_millis(100);
         const LONGEST: Duration = Duration::from_secs(1);
         const STEP: Duration = Duration::from_millis(1);
         let began = Instant::now();
-        let (mut received, mut last) = (received, None);
         loop {
-            let now = Instant::now();
-            if self.received() != received {
-                (received, last) = (self.received(), Some(now));
-            }
             let all_here = self.receiving().all(|flow| {
                 let has = if self.is_udp {
                     flow.datagrams.count().packets
@@ -260,8 +256,9 @@ impl Record {
                 flow.at_end.load(Ordering::Acquire)
                     || expected(flow.id).is_some_and(|all| has >= all)
             });
-            if all_here || now - last.unwrap_or(began) >= IDLE || now - began >= LONGEST {
-                return last;
+            let last = self.received_last(began);
+            if all_here || last.elapsed() >= IDLE || began.elapsed() >= LONGEST {
+                return;
             }
             std::thread::sleep(STEP);
         }

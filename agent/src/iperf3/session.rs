@@ -155,7 +155,7 @@ impl<'a> Session<'a> {
 
     /// After the client has ended the load: everything that is on its way, both sides' results, the last lines.
     fn conclude(&mut self, mut running: Running, asked: &Parameters) -> Result<(), Failure> {
-        let (ended, received) = (Instant::now(), running.record.received());
+        let ended = Instant::now();
         running.load.stop_sending();
         if !asked.is_udp() {
             running.load.close_sources();
@@ -166,11 +166,9 @@ impl<'a> Session<'a> {
                 .map_err(|words| Failure::refused(Reason::ReceiveResults, words))?,
             other => return Err(ended_by(&other)),
         };
-        let last = running
-            .record
-            .drain(received, &|id| running.expected_of(&theirs, id));
+        running.record.drain(&|id| running.expected_of(&theirs, id));
         running.load.stop();
-        running.finish(last.unwrap_or(ended), &mut self.printer);
+        running.finish(running.record.received_last(ended), &mut self.printer);
         self.document.intervals = running.intervals_json();
         running
             .load

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::traffic::{Order, Orders, Role, Tally};
 use crate::waiting::Bell;
 
 /// How long one call may keep a thread that has been told to stop.
-const CALL_TIMEOUT: Duration = Duration::from_millis(50);
+const CALL_TIMEOUT: Duration = Duration::from_millis(20);
 /// The longest sleep of a paced sender between two looks at its orders.
 const LONGEST_NAP: Duration = Duration::from_millis(5);
 const STACK_BYTES: usize = 256 << 10;
@@ -35,6 +35,9 @@ pub struct Flow {
     pub socket: Socket,
     pub tally: Tally,
     pub datagrams: Datagrams,
+    made: Instant,
+    /// When data came last, in nanoseconds since it was made.
+    received_ns: AtomicU64,
     /// The sender has closed it: nothing more will come.
     pub at_end: AtomicBool,
     pub failure: OnceLock<io::Error>,
@@ -52,9 +55,23 @@ impl Flow {
             socket,
             tally: Tally::default(),
             datagrams: Datagrams::default(),
+            made: Instant::now(),
+            received_ns: AtomicU64::new(0),
             at_end: AtomicBool::new(false),
             failure: OnceLock::new(),
         })
+    }
+
+    /// One call has brought so many bytes.
+    fn note_received(&self, bytes: usize) {
+        let since = u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.received_ns.store(since, Ordering::Relaxed);
+        self.tally.add(bytes);
+    }
+
+    /// When data came last; when it was made, if none has.
+    pub fn received_at(&self) -> Instant {
+        self.made + Duration::from_nanos(self.received_ns.load(Ordering::Relaxed))
     }
 }
 
@@ -343,7 +360,7 @@ fn receive_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
                 return Ok(());
             }
             Ok(count) => {
-                flow.tally.add(count);
+                flow.note_received(count);
                 shared.note_received(count);
             }
             Err(error) if is_passing(&error) => {}
@@ -400,7 +417,7 @@ fn receive_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
                     continue;
                 };
                 debug_assert!(kept >= NARROW_BYTES);
-                flow.tally.add(count);
+                flow.note_received(count);
                 reception.note(header, shared.epoch.elapsed(), &flow.datagrams);
                 shared.note_received(count);
             }
