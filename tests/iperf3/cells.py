@@ -13,14 +13,14 @@ Document = dict[str, Any]
 TCP = (
     "-n 4M",
     "-n 4M -R",
-    "-n 4M --bidir",
+    "-n 64M --bidir",
     "-n 8M -P 4",
     "-n 8M -P 4 -R",
-    "-n 4M -P 3 --bidir",
+    "-n 64M -P 3 --bidir",
     "-n 4M -P 40",
     "-k 40",
     "-k 40 -R",
-    "-k 30 -P 2 -l 4K",
+    "-k 3000 -P 2 -l 4K",
     "-t 1",
     "-t 1 -R",
     "-t 1 --bidir",
@@ -157,8 +157,9 @@ def _check_end(cell: Cell, client: Document) -> None:
         return
     block = cell.count("-l") or (131_072 if not cell.has("-u") else 0)
     least = cell.count("-n") or cell.count("-k") * block
-    # In both directions at once whichever ends first ends the test.
-    if not cell.has("--bidir"):
+    # A stock client counts what a call brought as a block, however little it was; in both directions at once
+    # whichever is first ends the test.
+    if not cell.has("--bidir") and not (cell.has("-k") and cell.has("-R")):
         assert own["bytes"] >= least
     if not cell.has("-R"):
         streams = int(cell.value("-P", "1"))

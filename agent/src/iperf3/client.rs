@@ -10,7 +10,6 @@ use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
 use super::control::{Control, STEP_TIMEOUT};
-use super::cpu_time::ThreadTime;
 use super::json;
 use super::options::ClientOptions;
 use super::parameters::{Direction, MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, Parameters, Transport};
@@ -50,7 +49,6 @@ pub fn run(options: &ClientOptions) -> Result<(), Failure> {
 }
 
 fn test(options: &ClientOptions, document: &mut json::Document) -> Result<(), Failure> {
-    let before = ThreadTime::now();
     let mut printer = Printer {
         prefix: options
             .asked
@@ -77,7 +75,7 @@ fn test(options: &ClientOptions, document: &mut json::Document) -> Result<(), Fa
         ear: ClientEar::new(),
         heard: VecDeque::new(),
     };
-    let outcome = conversation.test(document, &mut printer, before);
+    let outcome = conversation.test(document, &mut printer);
     if outcome.is_err() {
         // It may be gone, and then needs not be told.
         let _ = conversation.control.say(State::ClientTerminated);
@@ -111,7 +109,6 @@ impl Conversation<'_> {
         &mut self,
         document: &mut json::Document,
         printer: &mut Printer,
-        before: ThreadTime,
     ) -> Result<(), Failure> {
         let asked = self.parameters();
         self.control.send(&self.cookie)?;
@@ -165,7 +162,7 @@ impl Conversation<'_> {
             }
         };
         document.intervals = running.intervals_json();
-        let own = own_results(&running, before);
+        let own = running.own_results();
         self.control
             .send(&framed(&own.to_json(running.retransmits_known())))?;
         let theirs = match theirs {
@@ -323,11 +320,6 @@ impl Conversation<'_> {
 
 fn read_results(document: &serde_json::Value) -> Result<Results, Failure> {
     Results::from_json(document).map_err(Failure::Broken)
-}
-
-fn own_results(running: &Running, before: ThreadTime) -> Results {
-    running.load.shared.cpu.add_this_thread(before);
-    running.own_results()
 }
 
 fn show_server_output(theirs: Results, document: &mut json::Document, printer: &mut Printer) {

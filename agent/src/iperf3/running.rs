@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::control::Control;
+use super::cpu_time::ThreadTime;
 use super::json;
 use super::parameters::{Direction, Ending, MAX_SECONDS, Parameters};
 use super::printer::Printer;
@@ -46,6 +47,8 @@ pub struct Running {
     asked: Parameters,
     manner: Manner,
     began: Instant,
+    /// Of the thread that conducts the test.
+    cpu_before: ThreadTime,
     is_client: bool,
 }
 
@@ -85,6 +88,7 @@ impl Running {
             asked: asked.clone(),
             manner: manner.clone(),
             began: Instant::now(),
+            cpu_before: ThreadTime::now(),
             is_client,
         })
     }
@@ -99,6 +103,7 @@ impl Running {
         printer.line(&self.layout.interval_head());
         self.record = Record::begin(&self.load.flows, self.asked.is_udp());
         self.began = Instant::now();
+        self.cpu_before = ThreadTime::now();
         self.load.go();
         let omitted_until = self.began + self.asked.omit;
         let mut omitting = !self.asked.omit.is_zero();
@@ -246,8 +251,9 @@ impl Running {
         }
     }
 
-    /// What this side has counted. The calling thread's CPU time must have been added before.
+    /// What this side has counted; to be called once, by the thread that conducts the test.
     pub fn own_results(&self) -> Results {
+        self.load.shared.cpu.add_this_thread(self.cpu_before);
         Results {
             cpu: self.load.shared.cpu.share_of(self.began.elapsed()),
             congestion: (!self.asked.is_udp())

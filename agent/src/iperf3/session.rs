@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 
 use super::control::{Control, STEP_TIMEOUT};
-use super::cpu_time::ThreadTime;
 use super::house::{MAX_STREAMS, Place};
 use super::json;
 use super::parameters::{Direction, Parameters};
@@ -170,11 +169,6 @@ impl<'a> Session<'a> {
         running.load.stop();
         running.finish(running.record.received_last(ended), &mut self.printer);
         self.document.intervals = running.intervals_json();
-        running
-            .load
-            .shared
-            .cpu
-            .add_this_thread(ThreadTime::default());
         let mut own = running.own_results();
         let done = running.final_report(&own, Some(&theirs));
         running.print_final(&done, &mut self.printer);
