@@ -34,6 +34,7 @@ pub struct Door {
     unknown: VecDeque<Unknown>,
     /// Rung when nobody is to be let in any more.
     pub closing: Arc<Bell>,
+    patience: Duration,
 }
 
 struct Unknown {
@@ -45,8 +46,9 @@ struct Unknown {
 }
 
 impl Door {
-    /// Listens on the address for both; port 0 takes a free one.
-    pub fn open(address: SocketAddr) -> io::Result<Self> {
+    /// Listens on the address for both; port 0 takes a free one. A connection has `patience` to show its cookie, and
+    /// `COOKIE_TIMEOUT` at most.
+    pub fn open(address: SocketAddr, patience: Duration) -> io::Result<Self> {
         let tcp = open(Transport::Tcp, &address)?;
         tcp.set_reuse_address(true)?;
         dual_stack(&tcp, &address)?;
@@ -69,6 +71,7 @@ impl Door {
             address,
             unknown: VecDeque::new(),
             closing: Arc::new(Bell::new()?),
+            patience: patience.min(COOKIE_TIMEOUT),
         })
     }
 
@@ -86,7 +89,7 @@ impl Door {
         let until = self
             .unknown
             .front()
-            .map(|unknown| unknown.came + COOKIE_TIMEOUT);
+            .map(|unknown| unknown.came + self.patience);
         let mut ready = Vec::new();
         wait(&polled, &mut ready, &self.closing, until)?;
         let speaks = |index: usize| ready.get(index).copied().unwrap_or(false);
@@ -145,7 +148,7 @@ impl Door {
         let (mut begun, mut waiting): (Vec<(Socket, Cookie)>, VecDeque<Unknown>) =
             Default::default();
         for unknown in self.unknown.drain(..) {
-            if unknown.gone || now >= unknown.came + COOKIE_TIMEOUT {
+            if unknown.gone || now >= unknown.came + self.patience {
                 continue;
             }
             let Some(cookie) = unknown.cookie() else {

@@ -7,6 +7,8 @@ mod cpu_time;
 mod door;
 mod house;
 mod json;
+#[cfg(test)]
+mod mutated_messages;
 mod options;
 mod parameters;
 mod printer;

@@ -23,7 +23,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 /// test.
 pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
     let address = SocketAddr::new(options.bind, options.port);
-    let mut door = Door::open(address).map_err(|error| {
+    let mut door = Door::open(address, options.manner.patience).map_err(|error| {
         let fix = match error.raw_os_error() {
             Some(libc::EADDRINUSE) => "; another server has this port: choose one with -p",
             Some(libc::EADDRNOTAVAIL) => "; this machine has no such address",
