@@ -5,11 +5,13 @@ mod client;
 mod control;
 mod cpu_time;
 mod door;
+mod fields;
 mod house;
 mod json;
 #[cfg(test)]
 mod mutated_messages;
 mod options;
+mod pacing;
 mod parameters;
 mod printer;
 mod record;

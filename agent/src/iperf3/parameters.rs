@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::fields::Fields;
 use super::states::{Failure, Reason};
 use crate::cpu_list::CpuList;
 
@@ -18,10 +19,9 @@ pub const MIN_DATAGRAM_BYTES: usize = 16;
 pub const MAX_BUFFER_BYTES: usize = 512 << 20;
 pub const MAX_MSS: u32 = 9_216;
 pub const MAX_BURST: u32 = 1_000;
-const MAX_TEXT_BYTES: usize = 1_024;
 
-const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
-const DEFAULT_DATAGRAM_BYTES: usize = 1_460;
+pub const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
+pub const DEFAULT_DATAGRAM_BYTES: usize = 1_460;
 const DEFAULT_SECONDS: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,126 +267,6 @@ impl Parameters {
             )),
             None => Ok(()),
         }
-    }
-}
-
-struct Fields<'a>(&'a Map<String, Value>);
-
-impl Fields<'_> {
-    /// Flags come as `true` and as numbers.
-    fn flag(&self, name: &str) -> bool {
-        match self.0.get(name) {
-            Some(Value::Bool(flag)) => *flag,
-            Some(Value::Number(number)) => number.as_f64().is_some_and(|number| number > 0.0),
-            _ => false,
-        }
-    }
-
-    fn number(&self, name: &str, reason: Reason) -> Result<Option<f64>, Failure> {
-        match self.0.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => value.as_f64().map(Some).ok_or_else(|| {
-                Failure::refused(reason, format!("the parameter {name} is no number"))
-            }),
-        }
-    }
-
-    fn whole(
-        &self,
-        name: &str,
-        default: u64,
-        allowed: std::ops::RangeInclusive<u64>,
-        reason: Reason,
-    ) -> Result<u64, Failure> {
-        let Some(number) = self.number(name, reason)? else {
-            return Ok(default);
-        };
-        // A float keeps 53 bits; the exact value is there when it is a whole number.
-        let exact = self.0.get(name).and_then(Value::as_u64);
-        let value = exact.unwrap_or(number.trunc().max(0.0) as u64);
-        if number < 0.0 || !allowed.contains(&value) {
-            return Err(Failure::refused(
-                reason,
-                format!(
-                    "the parameter {name} is {number}, from {} to {} it can be",
-                    allowed.start(),
-                    allowed.end()
-                ),
-            ));
-        }
-        Ok(value)
-    }
-
-    /// Like `whole`, with 0 for what is not asked.
-    fn asked(
-        &self,
-        name: &str,
-        allowed: std::ops::RangeInclusive<u64>,
-        reason: Reason,
-    ) -> Result<Option<u64>, Failure> {
-        let value = self.whole(name, 0, 0..=*allowed.end(), reason)?;
-        Ok((value > 0).then_some(value))
-    }
-
-    fn seconds(&self, name: &str, most: f64, reason: Reason) -> Result<Duration, Failure> {
-        let seconds = self.number(name, reason)?.unwrap_or(0.0);
-        if !(0.0..=most).contains(&seconds) {
-            return Err(Failure::refused(
-                reason,
-                format!("the parameter {name} is {seconds} s, at most {most} s it can be"),
-            ));
-        }
-        Ok(Duration::from_secs_f64(seconds))
-    }
-
-    fn ending(&self) -> Result<Ending, Failure> {
-        let bytes = self.whole("num", 0, 0..=u64::MAX, Reason::EndConditions)?;
-        let blocks = self.whole("blockcount", 0, 0..=u64::MAX, Reason::EndConditions)?;
-        let time = self.seconds("time", MAX_SECONDS, Reason::Duration)?;
-        match (bytes, blocks, time) {
-            (1.., 1.., _) => Err(Failure::refused(Reason::EndConditions, "both -n and -k")),
-            (1.., 0, _) => Ok(Ending::Bytes(bytes)),
-            (0, 1.., _) => Ok(Ending::Blocks(blocks)),
-            (0, 0, Duration::ZERO) => Ok(Ending::Never),
-            (0, 0, time) => Ok(Ending::After(time)),
-        }
-    }
-
-    fn block_bytes(&self, transport: Transport) -> Result<usize, Failure> {
-        let (default, allowed, reason) = match transport {
-            Transport::Tcp => (
-                DEFAULT_BLOCK_BYTES,
-                1..=MAX_BLOCK_BYTES as u64,
-                Reason::BlockSize,
-            ),
-            Transport::Udp => (
-                DEFAULT_DATAGRAM_BYTES,
-                MIN_DATAGRAM_BYTES as u64..=MAX_DATAGRAM_BYTES as u64,
-                Reason::UdpBlockSize,
-            ),
-        };
-        Ok(self.whole("len", default as u64, allowed, reason)? as usize)
-    }
-
-    fn text(&self, name: &str) -> Result<Option<String>, Failure> {
-        match self.0.get(name) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
-            Some(_) => Err(Failure::refused(
-                Reason::ReceiveParameters,
-                format!("the parameter {name} is no text of at most {MAX_TEXT_BYTES} bytes"),
-            )),
-        }
-    }
-
-    fn cpus(&self) -> Result<CpuList, Failure> {
-        let number = self.number("server_affinity", Reason::Affinity)?;
-        // A client that asks for none says -1.
-        let Some(number) = number.filter(|number| *number >= 0.0) else {
-            return Ok(CpuList::default());
-        };
-        CpuList::parse(&format!("{}", number.trunc()))
-            .map_err(|error| Failure::refused(Reason::Affinity, error.to_string()))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::Shutdown;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
 use super::cpu_time::{CpuSpent, ThreadTime};
+use super::pacing::{Pacer, Quota};
 use super::parameters::{Direction, Ending, Parameters, Transport};
 use super::udp::{Datagrams, Header, NARROW_BYTES, Reception, WIDE_BYTES};
 use crate::cpu_list::CpuList;
@@ -22,8 +23,6 @@ use crate::waiting::Bell;
 
 /// How long one call may keep a thread that has been told to stop.
 const CALL_TIMEOUT: Duration = Duration::from_millis(20);
-/// The longest sleep of a paced sender between two looks at its orders.
-const LONGEST_NAP: Duration = Duration::from_millis(5);
 const STACK_BYTES: usize = 256 << 10;
 
 /// One stream and its one direction.
@@ -80,13 +79,6 @@ fn wire_id(index: usize) -> u32 {
     index as u32 + if index == 0 { 1 } else { 2 }
 }
 
-/// What is left of the bytes that end a test; both sides of it count down from the end of what is omitted on.
-#[derive(Debug)]
-struct Quota {
-    left: AtomicI64,
-    counts: AtomicBool,
-}
-
 /// What all threads of a test share.
 pub struct Shared {
     transport: Transport,
@@ -123,13 +115,12 @@ impl Shared {
                 message(asked.block_bytes)
             },
             rate_bps: asked.rate_bps,
-            burst: asked.burst.max(1),
+            burst: asked.burst,
             wide_counters: asked.wide_counters,
             discard: asked.discard,
-            quota: bytes.filter(|_| counts_quota).map(|bytes| Quota {
-                left: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
-                counts: AtomicBool::new(asked.omit.is_zero()),
-            }),
+            quota: bytes
+                .filter(|_| counts_quota)
+                .map(|bytes| Quota::new(bytes, asked.omit.is_zero())),
             quota_of: if asked.direction == Direction::Reverse {
                 Role::Sink
             } else {
@@ -145,21 +136,14 @@ impl Shared {
 
     pub fn quota_counts_from_now(&self) {
         if let Some(quota) = &self.quota {
-            quota.counts.store(true, Ordering::Relaxed);
+            quota.count_from_now();
         }
     }
 
     /// Before a block is sent: whether the quota has room for it.
     fn may_send(&self) -> bool {
         match &self.quota {
-            Some(quota)
-                if self.quota_of == Role::Source && quota.counts.load(Ordering::Relaxed) =>
-            {
-                quota
-                    .left
-                    .fetch_sub(self.block_bytes as i64, Ordering::Relaxed)
-                    > 0
-            }
+            Some(quota) if self.quota_of == Role::Source => quota.take(self.block_bytes),
             _ => true,
         }
     }
@@ -167,11 +151,14 @@ impl Shared {
     fn note_received(&self, bytes: usize) {
         if let Some(quota) = &self.quota
             && self.quota_of == Role::Sink
-            && quota.counts.load(Ordering::Relaxed)
-            && quota.left.fetch_sub(bytes as i64, Ordering::Relaxed) <= bytes as i64
+            && quota.reached_with(bytes)
         {
             self.bell.ring();
         }
+    }
+
+    fn pacer(&self) -> Pacer {
+        Pacer::new(self.rate_bps, self.block_bytes, self.burst)
     }
 
     fn sources_go(&self) -> bool {
@@ -288,40 +275,11 @@ fn drive(flow: &Flow, shared: &Shared, cpus: &CpuList) {
     }
 }
 
-/// Holds a sender to its rate: on average since its start, so that what a blocked call cost is made up for.
-struct Pacer {
-    started: Instant,
-    blocks: u64,
-}
-
-impl Pacer {
-    /// Returns when the next block is due, or the sender's time is over.
-    fn wait(&mut self, shared: &Shared) {
-        let block = self.blocks;
-        self.blocks += 1;
-        if shared.rate_bps == 0 || !block.is_multiple_of(shared.burst.into()) {
-            return;
-        }
-        let bits = block as f64 * shared.block_bytes as f64 * 8.0;
-        let due = self.started + Duration::from_secs_f64((bits / shared.rate_bps as f64).min(1e9));
-        while shared.sources_go() {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return;
-            }
-            std::thread::sleep(left.min(LONGEST_NAP));
-        }
-    }
-}
-
 fn send_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
     let mut sender = Messages::new(Arc::clone(&shared.payload));
-    let mut pacer = Pacer {
-        started: Instant::now(),
-        blocks: 0,
-    };
+    let mut pacer = shared.pacer();
     while shared.sources_go() && shared.may_send() {
-        pacer.wait(shared);
+        pacer.wait(|| shared.sources_go());
         let mut left = shared.block_bytes;
         while left > 0 && shared.sources_go() {
             match sender.send(flow.socket.as_fd()) {
@@ -375,12 +333,9 @@ fn receive_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
 
 fn send_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
     let mut datagram = shared.payload.to_vec();
-    let mut pacer = Pacer {
-        started: Instant::now(),
-        blocks: 0,
-    };
+    let mut pacer = shared.pacer();
     while shared.sources_go() && shared.may_send() {
-        pacer.wait(shared);
+        pacer.wait(|| shared.sources_go());
         if !shared.sources_go() {
             break;
         }
