@@ -61,6 +61,7 @@ UDP = (
     "-u -t 1 -b 5M -l 200",
     "-u -t 1 -b 5M/20 -l 1000 -R",
     "-u -t 1 -O 1 -b 5M -l 1000",
+    "-u -t 1 -O 1 -b 5M -l 1000 -R",
     "-u -t 1 -b 5M --udp-counters-64bit",
     "-u -t 1 -b 5M --udp-counters-64bit -R",
     "-u -n 400K -w 200K --get-server-output",
@@ -210,4 +211,9 @@ def _check_loss(cell: Cell, end: Document) -> None:
     assert whole["packets"] > 0
     assert 0 <= whole["lost_packets"] <= whole["packets"]
     assert 0 <= whole["jitter_ms"] < 1000
+    sent, received = end["sum_sent"], end["sum_received"]
+    for counted in (sent, received):
+        assert counted["packets"] > 0
+    if cell.has("-O"):
+        assert math.isclose(sent["packets"], received["packets"], rel_tol=0.25)
     assert math.isclose(whole["lost_percent"], 100 * whole["lost_packets"] / whole["packets"], abs_tol=0.01)

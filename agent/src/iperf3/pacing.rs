@@ -38,9 +38,9 @@ impl Pacer {
         }
         let after_s = block as f64 * self.block_bits / self.rate_bps as f64;
         let due = self.started + Duration::from_secs_f64(after_s.min(LONGEST_WAIT_S));
-        while goes_on() {
+        loop {
             let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || !goes_on() {
                 return;
             }
             std::thread::sleep(left.min(LONGEST_NAP));

@@ -213,6 +213,7 @@ impl Record {
                     jitter_s: datagrams.jitter_s,
                     errors: datagrams.lost.max(0) as u64,
                     packets: datagrams.packets,
+                    omitted_packets: Some(base.datagrams.packets),
                     seconds,
                 }
             })

@@ -22,7 +22,10 @@ pub struct StreamResult {
     pub jitter_s: f64,
     /// Datagrams lost.
     pub errors: u64,
+    /// After what is omitted.
     pub packets: u64,
+    /// `None` where the other side did not say; its `packets` then are all.
+    pub omitted_packets: Option<u64>,
     pub seconds: f64,
 }
 
@@ -40,6 +43,17 @@ impl Results {
         self.streams.iter().find(|stream| stream.id == id)
     }
 
+    /// Takes off the packets what `own` side has omitted, where the other side did not say what it did.
+    pub fn without_omitted(mut self, own: &Self) -> Self {
+        for stream in &mut self.streams {
+            let here = own.stream(stream.id).and_then(|own| own.omitted_packets);
+            if stream.omitted_packets.is_none() {
+                stream.packets = stream.packets.saturating_sub(here.unwrap_or(0));
+            }
+        }
+        self
+    }
+
     /// `retransmits_known`: 1 where a sender counts them, 0 where none can be, -1 for a receiver.
     pub fn to_json(&self, retransmits_known: i32) -> Value {
         let streams: Vec<Value> = self
@@ -52,10 +66,11 @@ impl Results {
                     "retransmits": stream.retransmits.map_or(json!(-1), Value::from),
                     "jitter": stream.jitter_s,
                     "errors": stream.errors,
-                    // Counts here begin after what is omitted; a newer client subtracts these.
+                    // Version 3.12 takes what it omitted itself off the packets, and nothing off the errors; a newer
+                    // one takes off what is said here.
                     "omitted_errors": 0,
-                    "packets": stream.packets,
-                    "omitted_packets": 0,
+                    "packets": stream.packets.saturating_add(stream.omitted_packets.unwrap_or(0)),
+                    "omitted_packets": stream.omitted_packets.unwrap_or(0),
                     "start_time": 0,
                     "end_time": stream.seconds,
                 })
@@ -137,14 +152,15 @@ fn stream(document: &Value) -> Result<StreamResult, String> {
             .and_then(Value::as_f64)
             .filter(|s| *s >= 0.0)
     };
-    let omitted = |name: &str| count(document, name).unwrap_or(0);
+    let omitted_packets = count(document, "omitted_packets");
     Ok(StreamResult {
         id,
         bytes: counted("bytes")?,
         retransmits: count(document, "retransmits"),
         jitter_s: seconds("jitter").unwrap_or(0.0),
-        errors: counted("errors")?.saturating_sub(omitted("omitted_errors")),
-        packets: counted("packets")?.saturating_sub(omitted("omitted_packets")),
+        errors: counted("errors")?.saturating_sub(count(document, "omitted_errors").unwrap_or(0)),
+        packets: counted("packets")?.saturating_sub(omitted_packets.unwrap_or(0)),
+        omitted_packets,
         seconds: (seconds("end_time").unwrap_or(0.0) - seconds("start_time").unwrap_or(0.0))
             .max(0.0),
     })
@@ -197,12 +213,22 @@ mod tests {
                 jitter_s: 0.001,
                 errors: 5,
                 packets: 100,
+                omitted_packets: Some(30),
                 seconds: 2.5,
             }],
             server_text: Some("text".into()),
             server_json: None,
         };
         assert_eq!(Results::from_json(&told.to_json(1)), Ok(told));
+    }
+
+    #[test]
+    fn packets_that_a_side_omitted_without_saying_so_are_those_omitted_here() {
+        let stream = json!({"id": 1, "bytes": 0, "errors": 0, "packets": 1_250});
+        let peer = Results::from_json(&json!({"streams": [stream]})).expect("it is right");
+        let mut own = peer.clone();
+        own.streams[0].omitted_packets = Some(625);
+        assert_eq!(peer.without_omitted(&own).streams[0].packets, 625);
     }
 
     #[test]
