@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import struct
 import subprocess
@@ -230,3 +231,19 @@ def test_a_second_client_of_a_stock_server_is_told_that_it_is_busy() -> None:
                 assert (code, "busy" in errors) == (1, True)
         finally:
             stock.kill()
+
+
+def test_ctrl_c_at_our_client_ends_the_test_with_its_figures(tmp_path: Path) -> None:
+    with programs.server(tmp_path) as server:
+        arguments = [programs.HOST, "-p", str(server.port), "-t", "0", "-i", "0.1"]
+        with subprocess.Popen(
+            [*programs.ours("client"), *arguments], stdout=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stdout is not None
+            while "0.10-" not in client.stdout.readline():
+                pass
+            client.send_signal(signal.SIGINT)
+            output, _ = client.communicate(timeout=programs.PATIENCE_S)
+    assert client.returncode == 0
+    assert output.count("sender") == output.count("receiver") == 1
+    assert [document.get("error") for document in server.documents()] == [None]

@@ -10,6 +10,7 @@ use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
 use super::control::{Control, STEP_TIMEOUT};
+use super::interrupt;
 use super::json;
 use super::options::ClientOptions;
 use super::parameters::{Direction, MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, Parameters, Transport};
@@ -32,6 +33,8 @@ const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// Runs the test and prints it; the failure is in the JSON too.
 pub fn run(options: &ClientOptions) -> Result<(), Failure> {
+    interrupt::watch()
+        .map_err(|error| Failure::broken(format!("Ctrl-C cannot be waited for: {error}")))?;
     let mut document = json::Document {
         title: options.asked.title.clone(),
         extra_data: options.asked.extra_data.clone(),
@@ -146,6 +149,7 @@ impl Conversation<'_> {
             true,
             &CpuList::default(),
         )?;
+        interrupt::ends(&running.load.shared);
         self.expect(State::TestStart, "take the streams")?;
         self.expect(State::TestRunning, "start the test")?;
         let outcome = self

@@ -7,6 +7,7 @@ mod cpu_time;
 mod door;
 mod fields;
 mod house;
+mod interrupt;
 mod json;
 #[cfg(test)]
 mod mutated_messages;

@@ -93,7 +93,7 @@ pub struct Shared {
     epoch: Instant,
     orders: Orders,
     senders_left: AtomicUsize,
-    /// Rung when the quota is used up, or a stream has failed.
+    /// Rung when the quota is used up, a stream has failed, or the user has pressed Ctrl-C.
     pub bell: Bell,
     pub cpu: CpuSpent,
 }
