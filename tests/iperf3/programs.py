@@ -64,10 +64,20 @@ class Server:
         wait_for_listener(self.port, self.process)
 
     def documents(self) -> list[Document]:
-        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+        lines = self.log.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
+
+    def documents_of(self, tests: int) -> list[Document]:
+        """What the server says of that many tests; it says so after its clients have gone."""
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            if len(documents := self.documents()) >= tests:
+                return documents
+            time.sleep(0.02)
+        raise AssertionError(f"the server does not tell of {tests} tests: {self.log.read_text()}")
 
     def document_of(self, cookie: str) -> Document:
-        """What the server says of the test with that cookie; it is printed after the client has gone."""
+        """What the server says of the test with that cookie."""
         until = time.monotonic() + PATIENCE_S
         while time.monotonic() < until:
             for document in self.documents():

@@ -77,4 +77,5 @@ def test_what_a_stock_client_cannot_have_is_refused_in_its_own_words(tmp_path: P
             command = [programs.stock(), "-c", programs.HOST, "-p", str(server.port), "-t", "1", *options]
             code, output, errors = programs.run(command)
             assert (code, words in output + errors) == (1, True), output + errors
-        assert [document["error"] != "" for document in server.documents()]
+        refused = [document["error"] for document in server.documents_of(3)]
+    assert ["sendfile" in refused[0], "buffers" in refused[1], "--fq-rate" in refused[2]] == [True] * 3

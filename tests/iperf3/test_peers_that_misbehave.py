@@ -125,8 +125,10 @@ def test_a_client_that_is_killed_costs_only_its_own_test(server: programs.Server
         serves(server)
         killed.kill()
     serves(server)
-    failed = [document for document in server.documents() if "error" in document]
-    assert failed == [] or "closed" in failed[0]["error"] or "broke" in failed[0]["error"]
+    failed = [document for document in server.documents_of(3) if "error" in document]
+    assert len(failed) == 1
+    assert "closed" in failed[0]["error"] or "broke" in failed[0]["error"]
+    assert failed[0]["intervals"]
 
 
 def test_many_stock_clients_are_served_at_once_from_one_address(server: programs.Server) -> None:
@@ -244,6 +246,7 @@ def test_ctrl_c_at_our_client_ends_the_test_with_its_figures(tmp_path: Path) -> 
                 pass
             client.send_signal(signal.SIGINT)
             output, _ = client.communicate(timeout=programs.PATIENCE_S)
+        documents = server.documents_of(1)
     assert client.returncode == 0
     assert output.count("sender") == output.count("receiver") == 1
-    assert [document.get("error") for document in server.documents()] == [None]
+    assert [document.get("error") for document in documents] == [None]
