@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::Socket;
 
 use super::control::Control;
@@ -22,6 +23,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 /// Serves until it is killed, or with `one_off` until the first client has left; then returns whether that was a whole
 /// test.
 pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
+    allow_many_files();
     let address = SocketAddr::new(options.bind, options.port);
     let mut door = Door::open(address, options.manner.patience).map_err(|error| {
         let fix = match error.raw_os_error() {
@@ -73,6 +75,19 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
         }
     });
     Ok(whole.into_inner())
+}
+
+/// Each stream needs a descriptor, and the usual limit is as low as the number of streams allowed here.
+fn allow_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, a stream too many is refused when it comes.
+    let _ = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            ..limit
+        },
+    );
 }
 
 fn begin(
