@@ -173,7 +173,7 @@ impl Conversation<'_> {
             Some(early) => early,
             None => self.results()?,
         };
-        let theirs = theirs.without_omitted(&own);
+        let theirs = theirs.completed_by(&own);
         self.expect(State::DisplayResults, "end the test")?;
         let done = running.final_report(&own, Some(&theirs));
         running.print_final(&done, printer);

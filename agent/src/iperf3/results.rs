@@ -43,12 +43,19 @@ impl Results {
         self.streams.iter().find(|stream| stream.id == id)
     }
 
-    /// Takes off the packets what `own` side has omitted, where the other side did not say what it did.
-    pub fn without_omitted(mut self, own: &Self) -> Self {
+    /// Fills in what early versions leave out by what is known on the `own` side: how long the test was, and how many
+    /// packets were omitted, which they count as sent.
+    pub fn completed_by(mut self, own: &Self) -> Self {
         for stream in &mut self.streams {
-            let here = own.stream(stream.id).and_then(|own| own.omitted_packets);
+            let Some(here) = own.stream(stream.id) else {
+                continue;
+            };
             if stream.omitted_packets.is_none() {
-                stream.packets = stream.packets.saturating_sub(here.unwrap_or(0));
+                let omitted = here.omitted_packets.unwrap_or(0);
+                stream.packets = stream.packets.saturating_sub(omitted);
+            }
+            if stream.seconds == 0.0 {
+                stream.seconds = here.seconds;
             }
         }
         self
@@ -223,12 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_a_side_omitted_without_saying_so_are_those_omitted_here() {
+    fn what_an_early_version_does_not_say_is_filled_in_from_here() {
         let stream = json!({"id": 1, "bytes": 0, "errors": 0, "packets": 1_250});
         let peer = Results::from_json(&json!({"streams": [stream]})).expect("it is right");
         let mut own = peer.clone();
         own.streams[0].omitted_packets = Some(625);
-        assert_eq!(peer.without_omitted(&own).streams[0].packets, 625);
+        own.streams[0].seconds = 1.5;
+        let completed = &peer.completed_by(&own).streams[0];
+        assert_eq!((completed.packets, completed.seconds), (625, 1.5));
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
         running.finish(running.record.received_last(ended), &mut self.printer);
         self.document.intervals = running.intervals_json();
         let mut own = running.own_results();
-        let done = running.final_report(&own, Some(&theirs.without_omitted(&own)));
+        let done = running.final_report(&own, Some(&theirs.completed_by(&own)));
         running.print_final(&done, &mut self.printer);
         self.document.end = json::end(&running.layout, &done);
         if asked.server_output {

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
@@ -90,7 +90,8 @@ pub struct Shared {
     discard: bool,
     quota: Option<Quota>,
     quota_of: Role,
-    epoch: Instant,
+    begun: Instant,
+    begun_at: Duration,
     orders: Orders,
     senders_left: AtomicUsize,
     /// Rung when the quota is used up, a stream has failed, or the user has pressed Ctrl-C.
@@ -126,7 +127,10 @@ impl Shared {
             } else {
                 Role::Source
             },
-            epoch: Instant::now(),
+            begun: Instant::now(),
+            begun_at: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .unwrap_or_default(),
             orders: Orders::default(),
             senders_left: AtomicUsize::new(0),
             bell: Bell::new()?,
@@ -155,6 +159,11 @@ impl Shared {
         {
             self.bell.ring();
         }
+    }
+
+    /// The time of day, without its leaps: early versions of iperf3 measure the first transit against it.
+    fn header_time(&self) -> Duration {
+        self.begun_at + self.begun.elapsed()
     }
 
     fn pacer(&self) -> Pacer {
@@ -340,7 +349,7 @@ fn send_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
             break;
         }
         let header = Header {
-            sent: shared.epoch.elapsed(),
+            sent: shared.header_time(),
             number: flow.datagrams.count().packets + 1,
         };
         header.write(shared.wide_counters, &mut datagram);
@@ -373,7 +382,7 @@ fn receive_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
                 };
                 debug_assert!(kept >= NARROW_BYTES);
                 flow.note_received(count);
-                reception.note(header, shared.epoch.elapsed(), &flow.datagrams);
+                reception.note(header, shared.header_time(), &flow.datagrams);
                 shared.note_received(count);
             }
             Err(rustix::io::Errno::CONNREFUSED) => {}
