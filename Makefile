@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 AGENT := src/vnetbench/agents/bin/vnetbench-agent
 DEMO := out/jumbo-frames-$(shell date +%Y%m%d-%H%M%S)
 
-.PHONY: help install demo test test-agent test-bench lint bench bench-estimates docs clean
+.PHONY: help install demo test test-agent test-bench test-peers fuzz lint bench bench-estimates docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
 	@echo "make demo             measure studies/jumbo-frames.toml on this machine (three minutes)"
 	@echo "make test             linters, type checks and all tests"
+	@echo "make fuzz             a million mutated messages at the parsers of iperf3's protocol"
 	@echo "make bench            the instrument beside iperf3, interleaved"
 	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
 	@echo "make docs             the generated pages: study reference and its JSON Schema"
@@ -48,8 +49,16 @@ lint: install
 test-agent: install
 	cargo test --locked --quiet
 
-test-bench: install
+test-bench: install test-peers
 	tools/in-lab $(BIN)/pytest
+
+# What the tests run against, and nobody needs who only measures.
+test-peers:
+	tools/prepare iperf3
+
+fuzz:
+	tools/prepare
+	VNETBENCH_FUZZ_INPUTS=1000000 cargo test --locked --release --quiet iperf3::mutated_messages
 
 bench: install
 	PYTHON=$(PYTHON) tools/prepare iperf3

@@ -37,7 +37,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_every_command() -> None:
     code, output = bench.run("--help")
     assert code == 0
-    for command in ("run", "resume", "show", "report", "compare", "lab", "doctor"):
+    for command in ("run", "resume", "show", "report", "compare", "lab", "iperf3", "doctor"):
         assert f"\n  {command} " in output
 
 

@@ -6,6 +6,7 @@ mod cpu_list;
 mod error;
 mod facts;
 mod interface;
+mod iperf3;
 mod knobs;
 mod lines;
 mod outbox;
@@ -18,12 +19,14 @@ mod waiting;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: vnetbench-agent stdio
+Usage: vnetbench-agent stdio | iperf3-serve | iperf3-client HOST
 
 The instrument of vnetbench: drives and counts traffic on this endpoint. It is started and spoken to by vnetbench, in
 JSON-RPC 2.0, one message a line (docs/protocol.md).
 
   stdio        take requests from standard input, answer on standard output, end when the input closes
+  iperf3-serve, iperf3-client HOST
+               speak iperf3 with others (docs/iperf3.md); each has its own --help
   --version    print the version
   --help       print this text
 ";
@@ -40,6 +43,8 @@ fn main() -> ExitCode {
             println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
+        ["iperf3-serve", ..] => iperf3::serve(&arguments[1..]),
+        ["iperf3-client", ..] => iperf3::client(&arguments[1..]),
         ["--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from vnetbench import __version__
+from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
@@ -183,6 +184,7 @@ def doctor() -> int:
 
 
 cli.add_command(lab)
+cli.add_command(iperf3)
 
 
 def _summary(path: Path) -> CampaignSummary:

@@ -2,8 +2,8 @@
 
 pub mod connection;
 mod event_loop;
-mod receive;
-mod send;
+pub mod receive;
+pub mod send;
 pub mod tcp_stream;
 
 use std::io;
@@ -44,7 +44,7 @@ pub struct Tally {
 
 impl Tally {
     /// One call moved so many bytes.
-    fn add(&self, bytes: usize) {
+    pub fn add(&self, bytes: usize) {
         // Loads and stores and no read-modify-write: there is one writer.
         let sum = self.bytes.load(Ordering::Relaxed) + bytes as u64;
         self.bytes.store(sum, Ordering::Relaxed);
@@ -164,7 +164,8 @@ impl Orders {
         }
     }
 
-    fn wait_for_start(&self) {
+    /// Returns when an order is in force.
+    pub fn wait_for_start(&self) {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while self.current() == Order::Wait {
             gate = self

@@ -1,0 +1,331 @@
+//! The load of one test from its first byte to its last, the same on both sides: intervals, what is omitted, the end.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::control::Control;
+use super::cpu_time::ThreadTime;
+use super::json;
+use super::parameters::{Direction, Ending, MAX_SECONDS, Parameters};
+use super::printer::Printer;
+use super::record::Record;
+use super::report::Final;
+use super::results::Results;
+use super::sockets::congestion_of;
+use super::states::{Failure, Reason};
+use super::streams::{Flow, Load, Shared};
+use super::text::{Layout, RULE};
+use super::units::Format;
+use crate::cpu_list::CpuList;
+use crate::traffic::Role;
+use crate::waiting::Waited;
+
+/// How often it is looked whether anything moves at all.
+const LOOK: Duration = Duration::from_secs(1);
+/// A stream that breaks may be a peer's that has ended its test: so long its control connection has to say so.
+const GRACE: Duration = Duration::from_secs(1);
+/// How much longer than it said itself a client's test may take.
+const OVERTIME: Duration = Duration::from_secs(30);
+/// An interval that is shorter than this share of a whole one is not worth a line, unless it has data.
+const SHORTEST_SHARE: f64 = 0.1;
+
+/// What both sides set for themselves.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// `None`: one interval, the whole test.
+    pub interval: Option<Duration>,
+    pub format: Format,
+    pub json: bool,
+    /// A test in which nothing moves for so long is given up.
+    pub patience: Duration,
+}
+
+pub struct Running {
+    pub load: Load,
+    pub record: Record,
+    pub layout: Layout,
+    asked: Parameters,
+    manner: Manner,
+    began: Instant,
+    /// Of the thread that conducts the test.
+    cpu_before: ThreadTime,
+    is_client: bool,
+}
+
+impl Running {
+    /// `shown`: what the streams are called, in their order.
+    pub fn prepare(
+        flows: Vec<Arc<Flow>>,
+        shown: &[u32],
+        asked: &Parameters,
+        manner: &Manner,
+        is_client: bool,
+        cpus: &CpuList,
+    ) -> Result<Self, Failure> {
+        let layout = Layout {
+            is_udp: asked.is_udp(),
+            is_client,
+            both_ways: asked.direction == Direction::Both,
+            format: manner.format,
+            streams: shown
+                .iter()
+                .copied()
+                .zip(flows.iter().map(|flow| flow.role == Role::Source))
+                .collect(),
+        };
+        let failed = |error| {
+            Failure::refused(
+                Reason::CreateStream,
+                format!("the streams cannot be started: {error}"),
+            )
+        };
+        let shared = Shared::new(asked, is_client).map_err(failed)?;
+        let load = Load::start(flows, shared, cpus).map_err(failed)?;
+        Ok(Self {
+            record: Record::begin(&load.flows, asked.is_udp()),
+            load,
+            layout,
+            asked: asked.clone(),
+            manner: manner.clone(),
+            began: Instant::now(),
+            cpu_before: ThreadTime::now(),
+            is_client,
+        })
+    }
+
+    /// Drives the load until its own end, or until `heard` says that the peer has ended it.
+    pub fn run(
+        &mut self,
+        control: &Control,
+        printer: &mut Printer,
+        heard: &mut dyn FnMut(&[u8]) -> Result<bool, Failure>,
+    ) -> Result<(), Failure> {
+        printer.line(&self.layout.interval_head());
+        self.record = Record::begin(&self.load.flows, self.asked.is_udp());
+        self.began = Instant::now();
+        self.cpu_before = ThreadTime::now();
+        self.load.go();
+        let omitted_until = self.began + self.asked.omit;
+        let mut omitting = !self.asked.omit.is_zero();
+        let (end, latest) = self.ends();
+        let mut tick = self.manner.interval.map(|interval| self.began + interval);
+        let mut progress = Progress {
+            moved: 0,
+            at: self.began,
+        };
+        let mut grace: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            let until = [
+                end,
+                tick,
+                grace,
+                omitting.then_some(omitted_until),
+                Some(now + LOOK),
+                Some(latest),
+            ]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("there is always a next look");
+            let bell = grace.is_none().then_some(&self.load.shared.bell);
+            let waited = control.wait(bell, until)?;
+            let now = Instant::now();
+            if waited == Waited::Ready && heard(&control.read()?)? {
+                return Ok(());
+            }
+            if waited == Waited::Rung {
+                if self.load.failure().is_none() {
+                    return Ok(());
+                }
+                grace = Some(now + GRACE);
+            }
+            if grace.is_some_and(|grace| now >= grace) {
+                return Err(self.stream_failure());
+            }
+            if omitting && now >= omitted_until {
+                self.close_interval(now, true, printer);
+                self.record.omit_until_here();
+                self.load.shared.quota_counts_from_now();
+                omitting = false;
+                tick = self.manner.interval.map(|interval| now + interval);
+            }
+            if end.is_some_and(|end| now >= end) {
+                return Ok(());
+            }
+            if let Some((due, interval)) = tick.filter(|due| now >= *due).zip(self.manner.interval)
+            {
+                self.close_interval(now, omitting, printer);
+                // A tick that came too late to be of use is left out.
+                tick = Some(if due + interval > now {
+                    due + interval
+                } else {
+                    now + interval
+                });
+            }
+            self.check_progress(&mut progress, now)?;
+            if now >= latest {
+                return Err(Failure::refused(
+                    Reason::Idle,
+                    format!(
+                        "{} did not end the test when its time was over",
+                        control.peer
+                    ),
+                ));
+            }
+        }
+    }
+
+    /// When this side ends the test, and when it gives it up.
+    fn ends(&self) -> (Option<Instant>, Instant) {
+        let time = match self.asked.ending {
+            Ending::After(time) => time,
+            _ => Duration::from_secs_f64(MAX_SECONDS),
+        };
+        let end = self.began + self.asked.omit + time;
+        let ends_by_time = self.is_client && matches!(self.asked.ending, Ending::After(_));
+        (ends_by_time.then_some(end), end + OVERTIME)
+    }
+
+    fn check_progress(&self, progress: &mut Progress, now: Instant) -> Result<(), Failure> {
+        let moved = self.record.moved();
+        if moved != progress.moved {
+            *progress = Progress { moved, at: now };
+        } else if now - progress.at >= self.manner.patience {
+            return Err(Failure::refused(
+                Reason::Idle,
+                format!(
+                    "nothing has moved for {:.1} s",
+                    self.manner.patience.as_secs_f64()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn stream_failure(&self) -> Failure {
+        self.load.failure().map_or_else(
+            || Failure::broken("a stream broke"),
+            |(flow, error)| {
+                let (reason, did) = match flow.role {
+                    Role::Source => (Reason::StreamWrite, "be written to"),
+                    Role::Sink => (Reason::StreamRead, "be read from"),
+                };
+                let hint = match error.raw_os_error() {
+                    Some(libc::EMSGSIZE) => {
+                        "; the datagram is larger than the path's MTU allows: ask for less with -l"
+                    }
+                    _ => "",
+                };
+                Failure::Refused {
+                    reason,
+                    errno: error.raw_os_error().unwrap_or(0),
+                    words: format!("stream {} could not {did}: {error}{hint}", flow.id),
+                }
+            },
+        )
+    }
+
+    fn close_interval(&mut self, now: Instant, omitted: bool, printer: &mut Printer) {
+        let interval = self.record.interval(now, omitted);
+        let first = self.record.intervals.is_empty() && self.record.left_out == 0;
+        if !first && self.layout.streams.len() > 1 {
+            printer.line(RULE);
+        }
+        printer.lines(&self.layout.interval(&interval));
+        self.record.keep(interval);
+    }
+
+    /// Closes the last interval; nothing is counted any more.
+    pub fn finish(&mut self, end: Instant, printer: &mut Printer) {
+        let since = end
+            .saturating_duration_since(self.record.last_at())
+            .as_secs_f64();
+        let whole = self
+            .manner
+            .interval
+            .map_or(f64::INFINITY, |interval| interval.as_secs_f64());
+        let none_yet = self.record.since_start(self.record.last_at()) == 0.0;
+        if none_yet || self.record.is_behind() || since > SHORTEST_SHARE * whole {
+            self.close_interval(end.max(self.record.last_at()), false, printer);
+        }
+    }
+
+    /// What this side has counted; to be called once, by the thread that conducts the test.
+    pub fn own_results(&self) -> Results {
+        self.load.shared.cpu.add_this_thread(self.cpu_before);
+        Results {
+            cpu: self.load.shared.cpu.share_of(self.began.elapsed()),
+            congestion: (!self.asked.is_udp())
+                .then(|| {
+                    self.load
+                        .flows
+                        .first()
+                        .and_then(|flow| congestion_of(&flow.socket))
+                })
+                .flatten(),
+            streams: self.record.totals(),
+            server_text: None,
+            server_json: None,
+        }
+    }
+
+    /// The number by which the other side knows what this side's retransmits are worth.
+    pub fn retransmits_known(&self) -> i32 {
+        match (
+            self.asked.is_udp(),
+            self.layout.streams.iter().any(|(_, sends)| *sends),
+        ) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => -1,
+        }
+    }
+
+    pub fn final_report(&self, own: &Results, peer: Option<&Results>) -> Final {
+        let roles: Vec<(u32, Role)> = self
+            .layout
+            .streams
+            .iter()
+            .zip(&self.load.flows)
+            .map(|((shown, _), flow)| (*shown, flow.role))
+            .collect();
+        Final::new(
+            &roles,
+            own,
+            peer,
+            &self.record.extremes,
+            &self.record.out_of_order(),
+        )
+    }
+
+    pub fn print_final(&self, done: &Final, printer: &mut Printer) {
+        printer.line(RULE);
+        printer.line(&self.layout.final_head());
+        printer.lines(&self.layout.final_lines(done));
+    }
+
+    pub fn intervals_json(&self) -> Vec<serde_json::Value> {
+        self.record
+            .intervals
+            .iter()
+            .map(|interval| json::interval(&self.layout, interval))
+            .collect()
+    }
+
+    /// What the peer says that it has sent on a stream, in what `Record::drain` counts; known only where nothing is
+    /// omitted, since each side omits by its own clock.
+    pub fn expected_of(&self, peer: &Results, id: u32) -> Option<u64> {
+        let stream = peer.stream(id).filter(|_| self.asked.omit.is_zero())?;
+        Some(if self.asked.is_udp() {
+            stream.packets
+        } else {
+            stream.bytes
+        })
+    }
+}
+
+struct Progress {
+    moved: u64,
+    at: Instant,
+}

@@ -1,0 +1,112 @@
+//! Numbers as iperf3's users write and read them: `128K`, `10M/5`, `1.22 MBytes`, `10.2 Mbits/sec`.
+
+/// `-f`: the unit that all lines are to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    #[default]
+    Adaptive,
+    /// Thousands of bits to this power (k, m, g, t).
+    Bits(usize),
+    /// 1024 bytes to this power (K, M, G, T).
+    Bytes(usize),
+}
+
+impl Format {
+    pub fn parse(letter: &str) -> Option<Self> {
+        let power = |letter: char| "kmgt".find(letter).map(|at| at + 1);
+        let mut letters = letter.chars();
+        match (letters.next(), letters.next()) {
+            (Some(letter), None) if letter.is_ascii_lowercase() => power(letter).map(Self::Bits),
+            (Some(letter), None) => power(letter.to_ascii_lowercase()).map(Self::Bytes),
+            _ => None,
+        }
+    }
+}
+
+const PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
+
+fn scaled(value: f64, base: f64, power: Option<usize>) -> (String, &'static str) {
+    let mut power = power.unwrap_or(PREFIXES.len());
+    if power == PREFIXES.len() {
+        power = 0;
+        while power + 1 < PREFIXES.len() && value >= base.powi(power as i32 + 1) {
+            power += 1;
+        }
+    }
+    let value = value / base.powi(power as i32);
+    let digits = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    (format!("{value:.digits$}"), PREFIXES[power])
+}
+
+/// `1.22 MBytes`: bytes count in 1024s.
+pub fn amount(bytes: u64) -> String {
+    let (number, prefix) = scaled(bytes as f64, 1024.0, None);
+    format!("{number:>4} {prefix}Bytes")
+}
+
+/// `10.2 Mbits/sec`: bits count in 1000s.
+pub fn rate(bytes: u64, seconds: f64, format: Format) -> String {
+    let per_second = if seconds > 0.0 {
+        bytes as f64 / seconds
+    } else {
+        0.0
+    };
+    let (base, value, power, unit) = match format {
+        Format::Adaptive => (1000.0, per_second * 8.0, None, "bits"),
+        Format::Bits(power) => (1000.0, per_second * 8.0, Some(power), "bits"),
+        Format::Bytes(power) => (1024.0, per_second, Some(power), "Bytes"),
+    };
+    let (number, prefix) = scaled(value, base, power);
+    format!("{number:>4} {prefix}{unit}/sec")
+}
+
+/// A count with a suffix: `base` 1024 for bytes, 1000 for rates.
+pub fn parse_count(text: &str, base: u64) -> Option<u64> {
+    let (number, power) = match text.chars().last()?.to_ascii_lowercase() {
+        letter @ ('k' | 'm' | 'g' | 't') => {
+            (&text[..text.len() - 1], "kmgt".find(letter)? as i32 + 1)
+        }
+        _ => (text, 0),
+    };
+    let value: f64 = number.parse().ok()?;
+    let whole = value * (base as f64).powi(power);
+    (value.is_finite() && whole >= 0.0 && whole < u64::MAX as f64).then_some(whole as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_and_rates_read_as_in_iperf3() {
+        assert_eq!(amount(393_216), " 384 KBytes");
+        assert_eq!(amount(0), "0.00 Bytes");
+        assert_eq!(amount(1_279_263), "1.22 MBytes");
+        assert_eq!(rate(1_279_263, 1.0, Format::Adaptive), "10.2 Mbits/sec");
+        assert_eq!(rate(1_250_000, 1.0, Format::Bits(1)), "10000 Kbits/sec");
+        assert_eq!(rate(1 << 20, 1.0, Format::Bytes(2)), "1.00 MBytes/sec");
+        assert_eq!(rate(1 << 20, 0.0, Format::Adaptive), "0.00 bits/sec");
+    }
+
+    #[test]
+    fn counts_are_read_with_their_suffix() {
+        assert_eq!(parse_count("128K", 1024), Some(131_072));
+        assert_eq!(parse_count("1.5M", 1000), Some(1_500_000));
+        assert_eq!(parse_count("7", 1024), Some(7));
+        for wrong in ["", "K", "-1", "1e40", "nan", "infinity", "1Q", "ü"] {
+            assert_eq!(parse_count(wrong, 1024), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_format_is_one_letter() {
+        assert_eq!(Format::parse("m"), Some(Format::Bits(2)));
+        assert_eq!(Format::parse("T"), Some(Format::Bytes(4)));
+        assert_eq!(Format::parse("x"), None);
+        assert_eq!(Format::parse("mm"), None);
+    }
+}
