@@ -50,6 +50,8 @@ pub struct TcpReading {
     pub min_rtt_us: Option<u32>,
     /// In segments.
     pub cwnd: u32,
+    /// Bytes of a segment on the way out.
+    pub mss: u32,
     /// In segments.
     pub unacked: u32,
     pub notsent_bytes: u32,
@@ -87,6 +89,7 @@ impl Meter {
             rttvar_us: raw.rttvar,
             min_rtt_us: (raw.min_rtt != u32::MAX).then_some(raw.min_rtt),
             cwnd: raw.snd_cwnd,
+            mss: raw.snd_mss,
             unacked: raw.unacked,
             notsent_bytes: raw.notsent_bytes,
             delivery_rate_bps: raw.delivery_rate.saturating_mul(8),
