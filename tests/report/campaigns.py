@@ -105,7 +105,7 @@ def treatment(
                 duration_s=1.0,
                 warmup_s=warmup,
                 steady=bool(rng.random() > 0.03),
-                course_bps=course(rng, float(goodput), warmup),
+                course=course(rng, float(goodput), warmup),
                 values=trial_values(float(goodput), segment_bytes * float(np.exp(rng.normal(0, 0.01)))),
                 notes=("the sender's sampler was 12 ms late",) if index == 3 and position == 2 else (),
             )

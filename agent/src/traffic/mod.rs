@@ -171,6 +171,13 @@ impl Stream {
         }
     }
 
+    /// A source whose transactions have connections of their own finishes the one at work, and then says so: its sink must
+    /// not hear of the end before.
+    fn closes_itself(&self) -> bool {
+        let timing = self.timing.as_ref();
+        timing.is_some_and(|timing| timing.connect.is_some())
+    }
+
     fn note_end(&self, end: End) {
         if matches!(end, End::Drained) {
             // Nothing is on its way any more, so nothing needs to be torn down.
@@ -245,7 +252,7 @@ impl Orders {
     pub fn enforce(&self, streams: &[Arc<Stream>]) {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
             let how = match (self.current(), stream.role) {
-                (Order::EndSources, Role::Source) => Shutdown::Write,
+                (Order::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
                 (Order::EndAll, Role::Source) => Shutdown::Both,
                 // Not its sending half: that would tell the source that everything was read.
                 (Order::EndAll, Role::Sink) => Shutdown::Read,

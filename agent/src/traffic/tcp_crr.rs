@@ -123,6 +123,8 @@ impl Side {
                 return Ok(Over::Cut);
             }
         }
+        // Fails only where the sink is gone, and then waiting for it says so.
+        let _ = shutdown(&self.stream.socket, Shutdown::Write);
         self.await_end(orders)
     }
 

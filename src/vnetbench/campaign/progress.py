@@ -27,7 +27,8 @@ class TreatmentProgress:
     state: str = OPEN
     """`open`, or why it is repeated no more."""
     reason: str = ""
-    goodput: Estimate | None = None
+    estimate: Estimate | None = None
+    """Of the metric that decides."""
     last_trial: int = 0
     """Number of its latest trial in the campaign; 0: none yet."""
 
@@ -37,17 +38,15 @@ class TreatmentProgress:
         return len(self.courses)
 
     def values(self, study: Study) -> list[float]:
-        """Goodput of each finished trial without its warm-up, bit/s, in the order of blocks."""
+        """The deciding metric of each finished trial without its warm-up, in the order of blocks."""
         courses = [self.courses[block] for block in sorted(self.courses)]
-        return [c.mean(w.cut) for c, w in zip(courses, warmups(courses, study.timing), strict=True)]
+        return [c.value(w.cut) for c, w in zip(courses, warmups(courses, study.timing), strict=True)]
 
     def past(self, study: Study) -> list[PastTrial]:
         """Its trials as the choice of the next one's length sees them."""
         courses = [self.courses[block] for block in sorted(self.courses)]
         cut = warmups(courses, study.timing)
-        return [
-            PastTrial(c.goodput_bps, study.timing.interval_s, w) for c, w in zip(courses, cut, strict=True)
-        ]
+        return [PastTrial(c.values, study.timing.interval_s, w) for c, w in zip(courses, cut, strict=True)]
 
 
 @dataclass
@@ -90,7 +89,7 @@ class Progress:
         treatment.setups_s.append(setup_s)
         treatment.last_trial = self.trials
         precision = self.study.precision
-        treatment.goodput = estimate(treatment.values(self.study), precision.confidence, looks(precision))
+        treatment.estimate = estimate(treatment.values(self.study), precision.confidence, looks(precision))
 
     def left(self) -> tuple[int, float]:
         """Trials still to come, and the seconds that they will take: predictions, within the time limit."""
@@ -98,7 +97,7 @@ class Progress:
         for index in self.still_open():
             treatment = self.treatments[index]
             values = treatment.values(self.study)
-            more = schedule.trials_left(values, treatment.goodput, self.study.precision)
+            more = schedule.trials_left(values, treatment.estimate, self.study.precision)
             trials += more
             seconds += more * (self.next_duration(index) + self.setup_s())
         limit = self.study.precision.time_limit_s
