@@ -74,8 +74,14 @@ impl Pacing {
         }
     }
 
+    /// Sets the start that all requests are due after; a thread that comes to run later is late.
+    pub fn begin(&self, at: Instant) {
+        // Of two starts the first counts.
+        let _ = self.began.set(at);
+    }
+
     /// When the request of that number, counted from 0, is due. Each is reckoned from the start, so that errors do not add
-    /// up. The first call is the start.
+    /// up. Without a start this is it.
     pub(super) fn due(&self, number: u64) -> Instant {
         let began = *self.began.get_or_init(Instant::now);
         began + self.pace.first + Duration::from_secs_f64(number as f64 / self.pace.per_s)
@@ -116,7 +122,8 @@ mod tests {
             first: Duration::ZERO,
         }));
         assert_eq!(timing.owed(Instant::now()), 0, "nothing before the start");
-        let begin = timing.pacing.as_ref().expect("an open loop").due(0);
+        let begin = Instant::now();
+        timing.pacing.as_ref().expect("an open loop").begin(begin);
         timing.latency.record(Duration::from_micros(30));
         assert_eq!(timing.owed(begin + Duration::from_micros(9500)), 9);
     }

@@ -218,6 +218,13 @@ impl Conductor {
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();
+        for pacing in streams
+            .all
+            .iter()
+            .filter_map(|s| s.timing.as_ref()?.pacing.as_ref())
+        {
+            pacing.begin(start);
+        }
         streams.orders.give(Order::Go);
         // Fails only when nobody waits for it.
         let _ = started.try_send(nanos(clock));
