@@ -12,7 +12,7 @@ help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
 	@echo "make demo             measure studies/jumbo-frames.toml on this machine (three minutes)"
 	@echo "make test             linters, type checks and all tests"
-	@echo "make bench            the instrument beside iperf3, interleaved"
+	@echo "make bench            the instrument beside iperf3 and sockperf, interleaved"
 	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
 	@echo "make docs             the generated pages: study reference and its JSON Schema"
 
@@ -52,8 +52,9 @@ test-bench: install
 	tools/in-lab $(BIN)/pytest
 
 bench: install
-	tools/prepare iperf3
+	tools/prepare iperf3 sockperf
 	$(BIN)/python bench/goodput.py
+	$(BIN)/python bench/latency.py
 
 bench-estimates: install
 	$(BIN)/python bench/estimates.py
