@@ -20,13 +20,13 @@ install: $(BIN)/vnetbench $(AGENT)
 
 # The venv is made anew when its list of packages changes.
 $(BIN)/vnetbench: pyproject.toml constraints.txt
-	tools/prepare
+	PYTHON=$(PYTHON) tools/prepare
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
 $(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml $(shell find agent/src -name '*.rs')
-	tools/prepare
+	PYTHON=$(PYTHON) tools/prepare
 	cargo build --release --locked --quiet
 	@mkdir -p $(@D)
 	cp target/release/vnetbench-agent $@
@@ -52,12 +52,12 @@ test-bench: install
 	tools/in-lab $(BIN)/pytest
 
 bench: install
-	tools/prepare iperf3 sockperf
-	$(BIN)/python bench/goodput.py
-	$(BIN)/python bench/latency.py
+	PYTHON=$(PYTHON) tools/prepare iperf3 sockperf
+	$(BIN)/python -m bench.goodput
+	$(BIN)/python -m bench.latency
 
 bench-estimates: install
-	$(BIN)/python bench/estimates.py
+	$(BIN)/python -m bench.estimates
 
 docs: install
 	$(BIN)/python -m vnetbench.study.reference docs

@@ -16,7 +16,7 @@ import pytest
 from tests import made_up
 from tests.faults import bench_process as bench
 from vnetbench.estimate.metrics import course
-from vnetbench.lab import netlink
+from vnetbench.lab import netlink, registry
 
 ROOT = Path(__file__).parents[1]
 
@@ -138,13 +138,13 @@ def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
         assert "it has: a1, a2, b1, b2, sw" in output
         assert bench.run("lab", "up", "t-cli")[0] == 2
         background = bench.start("lab", "exec", "t-cli", "b1", "--", "sleep", "600")
-        while not bench.agents_of("t-cli"):
+        while not registry.processes_of("t-cli"):
             assert background.poll() is None
     finally:
         code, _ = bench.run("lab", "down", "t-cli")
     assert code == 0
     background.communicate(timeout=20)
-    assert bench.agents_of("t-cli") == []
+    assert registry.processes_of("t-cli") == []
     assert not [n for n in netlink.namespaces() if n.startswith("vnb.t-cli.")]
 
 

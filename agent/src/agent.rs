@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::counters::ProcessCycles;
 use crate::error::{Error, Result};
-use crate::lines::{Line, Lines, MAX_LINE_BYTES};
+use crate::lines::{Line, MAX_LINE_BYTES, next_line};
 use crate::outbox::Outbox;
 use crate::path::Paths;
 use crate::rpc::{self, Request};
@@ -45,8 +45,8 @@ pub fn serve() -> ExitCode {
         outbox,
         cycles,
     };
-    let mut lines = Lines::new(std::io::stdin());
-    while let Ok(line) = lines.next_line() {
+    let mut input = std::io::stdin().lock();
+    while let Ok(line) = next_line(&mut input) {
         match line {
             Line::Text(text) => agent.take(text.trim_ascii()),
             Line::TooLong => {

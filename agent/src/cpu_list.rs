@@ -9,12 +9,20 @@ use crate::error::{Error, Result};
 /// What `sched_setaffinity` is asked about here (the kernel's usual upper bound of CPUs).
 const MAX_CPUS: usize = CpuSet::MAX_CPU;
 
+/// Longer than any list of so many CPUs needs to be: "0,2,4" and so on to the last.
+const MAX_TEXT_BYTES: usize = 4096;
+
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
     /// Reads `0-1,3`; the empty text is the empty list.
     pub fn parse(text: &str) -> Result<Self> {
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(Error::BadParameter(format!(
+                "a CPU list may have {MAX_TEXT_BYTES} bytes; join its neighbours as in 0-7"
+            )));
+        }
         let wrong = || {
             Error::BadParameter(format!(
                 "\"{text}\" is no CPU list; write it as 0-1,3 with CPUs below {MAX_CPUS}"
@@ -117,6 +125,15 @@ mod tests {
         assert_eq!(list("3,0-1").expect("valid"), "0-1,3");
         assert_eq!(list("0,1,2").expect("valid"), "0-2");
         assert_eq!(list("").expect("valid"), "");
+    }
+
+    #[test]
+    fn every_other_cpu_of_the_largest_machine_can_be_named() {
+        let every_other: CpuList = CpuList((0..MAX_CPUS).step_by(2).collect());
+        let text = every_other.to_string();
+        assert_eq!(CpuList::parse(&text).expect("valid"), every_other);
+        let repeated = "0-1023,".repeat(1000) + "0";
+        assert!(CpuList::parse(&repeated).is_err(), "it costs too much");
     }
 
     #[test]

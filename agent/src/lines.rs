@@ -1,6 +1,6 @@
 //! Cuts an endless stream of bytes into lines, none of which can make the agent take more than a bounded memory.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 
 /// The longest line that is looked at (docs/protocol.md); a longer one is skipped to its end.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
@@ -12,81 +12,30 @@ pub enum Line {
     End,
 }
 
-pub struct Lines<R> {
-    input: R,
-    buffer: Vec<u8>,
-    /// Bytes of `buffer` before this hold no line end; they are not searched twice.
-    searched: usize,
-    skipping: bool,
-    ended: bool,
-}
-
-impl<R: Read> Lines<R> {
-    pub fn new(input: R) -> Self {
-        Self {
-            input,
-            buffer: Vec::new(),
-            searched: 0,
-            skipping: false,
-            ended: false,
-        }
+/// The next line without its end; a last line that lacks one is still a line.
+pub fn next_line(input: &mut impl BufRead) -> io::Result<Line> {
+    let mut line = Vec::new();
+    let longest = MAX_LINE_BYTES as u64 + 1;
+    if input.by_ref().take(longest).read_until(b'\n', &mut line)? == 0 {
+        return Ok(Line::End);
     }
-
-    pub fn next_line(&mut self) -> io::Result<Line> {
-        loop {
-            if let Some(at) = self.buffer[self.searched..]
-                .iter()
-                .position(|b| *b == b'\n')
-            {
-                let rest = self.buffer.split_off(self.searched + at + 1);
-                let mut line = std::mem::replace(&mut self.buffer, rest);
-                self.searched = 0;
-                line.pop();
-                let skipped = std::mem::take(&mut self.skipping);
-                if skipped || line.len() > MAX_LINE_BYTES {
-                    return Ok(Line::TooLong);
-                }
-                return Ok(Line::Text(line));
-            }
-            self.searched = self.buffer.len();
-            if self.buffer.len() > MAX_LINE_BYTES {
-                self.skipping = true;
-                self.buffer.clear();
-                self.searched = 0;
-            }
-            if self.ended {
-                // A last line without its line end is still a line.
-                if self.skipping || !self.buffer.is_empty() {
-                    self.buffer.push(b'\n');
-                    continue;
-                }
-                return Ok(Line::End);
-            }
-            self.fill()?;
-        }
+    if line.ends_with(b"\n") {
+        line.pop();
+    } else if line.len() > MAX_LINE_BYTES {
+        input.skip_until(b'\n')?;
+        return Ok(Line::TooLong);
     }
-
-    fn fill(&mut self) -> io::Result<()> {
-        let mut chunk = [0; 64 << 10];
-        match self.input.read(&mut chunk) {
-            Ok(0) => self.ended = true,
-            Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
+    Ok(Line::Text(line))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lines_of(input: &[u8]) -> Vec<Line> {
-        let mut lines = Lines::new(input);
+    fn lines_of(mut input: &[u8]) -> Vec<Line> {
         let mut found = Vec::new();
         loop {
-            match lines.next_line().expect("a slice can be read") {
+            match next_line(&mut input).expect("a slice can be read") {
                 Line::End => return found,
                 line => found.push(line),
             }
@@ -107,6 +56,7 @@ mod tests {
             lines_of(&input),
             [Line::TooLong, Line::Text(b"next".to_vec())]
         );
+        assert_eq!(lines_of(&[b'x'; MAX_LINE_BYTES + 1]), [Line::TooLong]);
     }
 
     #[test]

@@ -17,10 +17,12 @@ from vnetbench import __version__
 from vnetbench.commands.lab import lab
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
+from vnetbench.study.plan import SEED_BITS
 
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
 
+EXIT_NOTHING_MEASURED = 1
 EXIT_BAD_INPUT = 2
 EXIT_WORSE = 3
 EXIT_INTERRUPTED = 130
@@ -44,6 +46,11 @@ def main() -> NoReturn:
         # Who read our output has left (`| head`): nothing to say, and nobody to say it to.
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        _complain(
+            f"{error.filename or 'the output'}: {error.strerror}\n  fix: make room, or name another place"
+        )
+        code = EXIT_BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -63,7 +70,9 @@ def cli() -> None:
     metavar="KEY=LEVELS",
     help="Other levels for a factor (streams=1,4), or another setting (precision.time_limit=60s).",
 )
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="Order the blocks as a former campaign did.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**SEED_BITS - 1), help="Order the blocks as a former campaign did."
+)
 def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | None) -> int:  # fmt: skip
     """Measure what STUDY asks, and leave one results file.
 
@@ -137,22 +146,32 @@ def report(results: Path, output: Path | None, png: Path | None) -> None:
 )
 def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     """What changed between two campaigns: ratios with intervals, and what differs between the machines."""
-    share = None if fail_if_worse is None else parse_share(fail_if_worse)
+    try:
+        share = None if fail_if_worse is None else parse_share(fail_if_worse)
+    except BenchError as error:
+        raise BenchError(error.what, where="--fail-if-worse", fix=error.fix) from error
     from vnetbench.report.comparison import compare as compare_campaigns
     from vnetbench.report.comparison import comparison_table, worse_than
+    from vnetbench.report.labels import counted
 
     found = compare_campaigns(_summary(before), _summary(after))
     _console().print(comparison_table(found))
     if share is None:
         return 0
-    worse = worse_than(found, share)
-    verdict = (
-        f"worse by more than {fail_if_worse}: {len(worse)} treatments"
-        if worse
-        else f"none is worse by {fail_if_worse}"
-    )
-    click.echo(verdict)
-    return EXIT_WORSE if worse else 0
+    if not found.changes:
+        raise BenchError(
+            "no treatment was measured in both, so nothing can be said to be worse",
+            where=f"{before} and {after}",
+            fix="compare campaigns of the same study",
+        )
+    worse, lost = worse_than(found, share), found.lost
+    if worse:
+        click.echo(f"worse by more than {fail_if_worse}: {counted(len(worse), 'treatment')}")
+    if lost:
+        click.echo(f"measured before, and now refused or failed: {counted(len(lost), 'treatment')}")
+    if not worse and not lost:
+        click.echo(f"none is worse by {fail_if_worse}")
+    return EXIT_WORSE if worse or lost else 0
 
 
 @cli.command()
@@ -191,7 +210,7 @@ def _conclude(path: Path, status: str) -> int:
         )
         return EXIT_INTERRUPTED
     click.echo(f"\nresults: {path}\n  the page:  vnetbench report {path}")
-    return 0 if any(t.trials for t in summary.treatments) else 1
+    return 0 if any(t.trials for t in summary.treatments) else EXIT_NOTHING_MEASURED
 
 
 def _console() -> Console:

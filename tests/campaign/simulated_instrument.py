@@ -27,6 +27,8 @@ class SimulatedInstrument:
     before: Fault = lambda number, factors: None
     asked: list[dict[str, Level]] = field(default_factory=list)
     measured: Counter[tuple[int, int]] = field(default_factory=Counter)
+    silent: int = 0
+    """So many trials come without a sample."""
     closed: bool = False
 
     def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
@@ -39,6 +41,8 @@ class SimulatedInstrument:
         count = round(load.duration_s / load.interval_s)
         rates = list(level * (1 + 0.01 * random.standard_normal(count)))
         trial = replace(made_up.trial(rates=rates), duration_s=load.duration_s)
+        if len(self.asked) <= self.silent:
+            trial = replace(trial, sides=tuple(replace(side, samples=()) for side in trial.sides))
         return Done(Measured(trial.sides, {"mtu": mtu}, ()), "bridge pairs=1", 0.01)
 
     def learned(self) -> Learned:

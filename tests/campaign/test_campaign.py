@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -119,6 +120,15 @@ def test_a_failed_trial_is_kept_as_failed_and_tried_again(tmp_path: Path) -> Non
     assert Counter(t.treatment for t in trials if not t.failure) == dict.fromkeys(range(4), 6)
 
 
+def test_a_trial_without_a_sample_counts_as_failed(tmp_path: Path) -> None:
+    """Agents that were kept from running left nothing to estimate from, in this or any later session."""
+    path = tmp_path / "r.vnb"
+    status, said = run(path, SimulatedInstrument(0.005, silent=2))
+    assert status == "finished"
+    assert sum("no sample came" in sentence for sentence in said) == 2
+    assert [t.trials for t in summary(path).treatments] == [6] * 4
+
+
 def test_a_treatment_that_only_fails_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
     def fail(number: int, factors: Factors) -> None:
         if (factors["streams"], factors["mtu"]) == (4, 1500):
@@ -177,6 +187,21 @@ def test_what_was_refused_is_tried_anew_on_resume(tmp_path: Path) -> None:
     assert [t.stopped_by for t in summary(path).treatments] == ["precision"] * 4
 
 
+def test_what_was_refused_stays_refused_where_no_time_is_left_to_try_it(tmp_path: Path) -> None:
+    def refuse(number: int, factors: Factors) -> None:
+        time.sleep(0.05)
+        if factors["mtu"] == 9000:
+            raise TreatmentRefused("not now")
+
+    path = tmp_path / "r.vnb"
+    text = made_up.STUDY + 'time_limit = "1 s"\n'
+    run(path, SimulatedInstrument(0.3, refuse), text)
+    run(path, SimulatedInstrument(0.3, refuse), text)
+    found = summary(path)
+    assert [t.stopped_by for t in found.treatments] == ["time limit", "refused"] * 2
+    assert found.treatments[1].failures == ("not now",)
+
+
 def test_ctrl_c_once_finishes_the_trial_and_leaves(tmp_path: Path) -> None:
     def interrupt(number: int, factors: Factors) -> None:
         if number == 5:
@@ -212,14 +237,8 @@ def test_an_error_of_the_file_ends_the_campaign_with_the_instrument_closed(tmp_p
 
     def spoil(number: int, factors: Factors) -> None:
         if number == 3:
-            # Another writer takes the slot: what is left of the file's own protection.
-            file = ResultsFile.open_to_write(path)
-            for treatment in range(4):
-                for block in range(2):
-                    try:
-                        file.add_trial(made_up.trial(treatment, block), 1.0)
-                    except BenchError:
-                        continue
+            with sqlite3.connect(path) as foreign:
+                foreign.execute("DROP TABLE stream_sample")
 
     instrument = SimulatedInstrument(0.005, spoil)
     with pytest.raises(BenchError, match="cannot be used"):

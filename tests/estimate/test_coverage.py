@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from vnetbench.estimate.simulated import KINDS, many, many_long
+from tests.estimate.simulated import KINDS, many, many_long
 from vnetbench.study.model import Precision
 
 CAMPAIGNS = 2000
@@ -15,8 +15,9 @@ INDEPENDENT_TRIALS = [name for name in KINDS if name != "dependent"]
 
 @pytest.mark.parametrize("kind", INDEPENDENT_TRIALS)
 def test_a_95_percent_interval_covers_the_truth_in_at_least_93_of_100_campaigns(kind: str) -> None:
-    # At ±6 % campaigns stop anywhere from 6 to 30 trials, so that looking repeatedly is put to the test too.
-    outcomes = many(KINDS[kind], CAMPAIGNS, Precision(half_width=0.06))
+    # As wide as lets campaigns stop anywhere from 6 trials on: looking repeatedly is put to the test too.
+    wide = 0.2 if kind == "bimodal" else 0.08
+    outcomes = many(KINDS[kind], CAMPAIGNS, Precision(half_width=wide))
 
     assert sum(outcome.covered for outcome in outcomes) >= 0.93 * CAMPAIGNS
     assert len({outcome.trials for outcome in outcomes}) >= 3

@@ -34,9 +34,11 @@ def test_a_dearer_set_up_makes_longer_trials() -> None:
 
 
 def test_the_warm_up_is_added_and_counts_as_cost() -> None:
-    found = [next_duration(past(0.03, 0.06, seed, cut=20), setup_s=1.0) for seed in range(200)]
+    trials, warmup_s = past(0.03, 0.06, cut=20), 1.0
+    cheap, dear = (next_duration(trials, setup_s, longest_s=100.0) - warmup_s for setup_s in (1.0, 7.0))
 
-    assert np.median(found) == pytest.approx(2 * np.sqrt(2) + 1, rel=0.15)
+    # Four times the cost, 8 s for 2 s, makes the steady part twice as long.
+    assert dear == pytest.approx(2 * cheap)
 
 
 def test_it_stays_within_its_bounds() -> None:

@@ -105,17 +105,5 @@ def agents() -> list[int]:
     found = []
     for entry in registry.entries():
         if entry.name.startswith("run-"):
-            found += agents_of(entry.name)
+            found += registry.processes_of(entry.name)
     return found
-
-
-def agents_of(testbed: str) -> list[int]:
-    label = f"{registry.PROCESS_LABEL}={testbed}".encode()
-    pids = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if label in path.read_bytes().split(b"\0"):
-                pids.append(int(path.parent.name))
-        except OSError:
-            continue
-    return pids

@@ -160,7 +160,7 @@ def test_a_full_disk_ends_the_campaign_in_words_and_resume_goes_on(tmp_path: Pat
         before = set(bench.trials(results))
         assert before
         assert bench.agents() == []
-        subprocess.run(["mount", "-o", "remount,size=50m", str(small)], check=True)
+        subprocess.run(["mount", "-o", "remount,size=50m", "tmpfs", str(small)], check=True)
         assert bench.run("resume", results)[0] == 0
         assert before <= set(bench.trials(results))
         bench.assert_complete(results)

@@ -32,7 +32,7 @@ def build() -> Iterator[Build]:
 
     yield one
     for testbed in built:
-        netns.tear_down(testbed)
+        registry.remove(testbed.name)
 
 
 def reaches(testbed: Testbed, pair: int = 1, size: int = 0) -> bool:
@@ -96,7 +96,7 @@ def test_two_testbeds_live_side_by_side_and_apart(build: Build) -> None:
     first, second = build("t-one", Shape()), build("t-two", Shape())
     assert reaches(first)
     assert reaches(second)
-    netns.tear_down(first)
+    registry.remove(first.name)
     assert reaches(second)
 
 

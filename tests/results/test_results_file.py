@@ -15,7 +15,8 @@ import pytest
 
 from tests import made_up
 from vnetbench.errors import BenchError
-from vnetbench.results.file import SCHEMA_VERSION, ResultsFile
+from vnetbench.results.connection import SCHEMA_VERSION
+from vnetbench.results.file import ResultsFile
 
 
 def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -90,6 +91,38 @@ def test_only_one_bench_writes_to_a_file(tmp_path: Path) -> None:
         other.wait()
     # The dead writer's mark does not keep the file closed.
     ResultsFile.open_to_write(path).close("interrupted")
+
+
+def test_of_several_that_want_to_write_at_the_same_moment_one_does(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    file.close("interrupted")
+    program = (
+        "import sys, time; from pathlib import Path; from vnetbench.errors import BenchError\n"
+        "from vnetbench.results.file import ResultsFile\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        f"try: f = ResultsFile.open_to_write(Path({str(path)!r})); print('open', flush=True)\n"
+        "except BenchError: print('refused', flush=True)\n"
+        "sys.stdin.readline()\n"
+    )
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(6)
+    ]
+    for word in ("ready", None):
+        said = []
+        for writer in writers:
+            assert writer.stdout is not None
+            said.append(writer.stdout.readline().strip())
+        assert sorted(said) == (["ready"] * 6 if word else ["open", *["refused"] * 5])
+        for writer in writers:
+            assert writer.stdin is not None
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+    for writer in writers:
+        writer.communicate()
 
 
 def test_a_file_cut_short_is_refused_with_words(tmp_path: Path) -> None:
@@ -190,7 +223,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
                 written += 1
         assert f"vnetbench resume {path}" in str(full.value)
         assert written > 0
-        subprocess.run(["mount", "-o", "remount,size=2m", str(small)], check=True)
+        subprocess.run(["mount", "-o", "remount,size=2m", "tmpfs", str(small)], check=True)
         file.close("interrupted")
         again = ResultsFile.open_to_write(path)
         again.add_trial(made_up.trial(0, written), written)

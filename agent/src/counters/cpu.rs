@@ -42,6 +42,11 @@ impl CpuTimes {
             .collect()
     }
 
+    /// CPU time that all CPUs together have spent working since `earlier`.
+    pub fn busy_s_since(now: &[Self], earlier: &[Self]) -> f64 {
+        Self::since(now, earlier).iter().map(Self::busy_s).sum()
+    }
+
     fn busy_s(&self) -> f64 {
         self.user_s + self.nice_s + self.system_s + self.irq_s + self.softirq_s
     }
@@ -58,13 +63,6 @@ impl Cpu {
             file: ProcFile::open("/proc/stat")?,
             ticks_per_s: rustix::param::clock_ticks_per_second() as f64,
         })
-    }
-
-    /// CPU time that the whole system has spent working, in nanoseconds.
-    pub fn busy_nanos(&mut self) -> u64 {
-        let mut reading = Reading::default();
-        self.read(&mut reading);
-        (reading.cpu.iter().map(CpuTimes::busy_s).sum::<f64>() * 1e9) as u64
     }
 }
 
@@ -175,6 +173,17 @@ softirq 17777 0 33
         now.cpu[0].user_s += 0.05;
         let since = CpuTimes::since(&now.cpu, &then.cpu);
         assert_eq!((since[0].idle_s, since[0].user_s), (0.0, 0.05));
+    }
+
+    #[test]
+    fn a_cpu_that_comes_back_brings_nothing_of_its_past_with_it() {
+        let mut then = Reading::default();
+        parse(STAT, 100.0, &mut then);
+        let mut now = then.clone();
+        now.cpu[0].softirq_s += 0.25;
+        now.cpu[0].iowait_s += 0.5;
+        then.cpu.remove(1);
+        assert_eq!(CpuTimes::busy_s_since(&now.cpu, &then.cpu), 0.25);
     }
 
     #[test]

@@ -72,6 +72,8 @@ impl Serialize for Counters {
 pub struct Reading {
     pub counters: Counters,
     pub cpu: Vec<CpuTimes>,
+    /// CPU time of this process, user and system: what its cycles may have to be estimated from.
+    process_cpu_nanos: u64,
     /// Set where a source has gone for good in mid-trial, as a sentence.
     pub fault: Option<String>,
 }
@@ -92,17 +94,18 @@ pub struct Sources(Vec<Box<dyn Source>>);
 impl Sources {
     /// Opens all sources that this kernel has. An interface that is named must exist.
     pub fn open(interface: Option<&str>, cycles: CyclesOf<'_>) -> Result<Self> {
-        let mut sources: Vec<Box<dyn Source>> = vec![Box::new(process::Process)];
-        match cycles {
-            CyclesOf::Process(process) => sources.push(Box::new(process.source())),
-            CyclesOf::System => sources.push(Box::new(perf::SystemCycles::open())),
-        }
         fn add<S: Source + 'static>(to: &mut Vec<Box<dyn Source>>, source: Option<S>) {
             if let Some(source) = source {
                 to.push(Box::new(source));
             }
         }
+        // The CPU times first: where there are no hardware counters, cycles are estimated from them.
+        let mut sources: Vec<Box<dyn Source>> = vec![Box::new(process::Process)];
         add(&mut sources, cpu::Cpu::open());
+        match cycles {
+            CyclesOf::Process(process) => sources.push(Box::new(process.source())),
+            CyclesOf::System => sources.push(Box::new(perf::SystemCycles::open())),
+        }
         add(&mut sources, softirq::Softirq::open());
         add(&mut sources, softnet::Softnet::open());
         add(&mut sources, snmp::Snmp::open());

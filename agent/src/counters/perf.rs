@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::FromRawFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use perf_event_open_sys as sys;
 use sys::bindings::{
@@ -13,8 +14,7 @@ use sys::bindings::{
     perf_event_attr,
 };
 
-use super::cpu::{Cpu, mean_clock_hz};
-use super::process::cpu_nanos;
+use super::cpu::{CpuTimes, mean_clock_hz};
 use super::{Amount, Reading, Source};
 use crate::cpu_list::CpuList;
 
@@ -78,19 +78,17 @@ impl Event {
         Ok(Self { file })
     }
 
-    fn read(&self) -> RawCount {
+    fn read(&self) -> Option<RawCount> {
         let mut bytes = [0; 24];
-        if (&self.file).read_exact(&mut bytes).is_err() {
-            return RawCount::default();
-        }
+        (&self.file).read_exact(&mut bytes).ok()?;
         let word = |at: usize| {
             u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes are eight"))
         };
-        RawCount {
+        Some(RawCount {
             value: word(0),
             enabled_ns: word(8),
             running_ns: word(16),
-        }
+        })
     }
 }
 
@@ -102,17 +100,23 @@ struct Scaled {
 }
 
 impl Scaled {
-    fn update(&mut self, now: RawCount) -> u64 {
+    fn read(&mut self, event: &Event) -> u64 {
+        if let Some(now) = event.read() {
+            self.update(now);
+        }
+        self.total
+    }
+
+    fn update(&mut self, now: RawCount) {
         let value = now.value.saturating_sub(self.last.value);
         let enabled = now.enabled_ns.saturating_sub(self.last.enabled_ns);
         let running = now.running_ns.saturating_sub(self.last.running_ns);
+        if running == 0 {
+            // Nothing was counted: this time is made whole together with the next that is counted.
+            return;
+        }
         self.last = now;
-        self.total += if running == 0 || running == enabled {
-            value
-        } else {
-            (value as f64 * enabled as f64 / running as f64) as u64
-        };
-        self.total
+        self.total += (value as f64 * enabled as f64 / running as f64).round() as u64;
     }
 }
 
@@ -142,6 +146,7 @@ impl ProcessCycles {
         ProcessCyclesSource {
             events: Arc::clone(&self.events),
             scaled: Default::default(),
+            last_nanos: None,
             estimate: Estimate::default(),
         }
     }
@@ -170,20 +175,23 @@ fn refusal(error: &io::Error) -> String {
 pub(super) struct ProcessCyclesSource {
     events: Arc<[Event]>,
     scaled: [Scaled; KINDS.len()],
+    last_nanos: Option<u64>,
     estimate: Estimate,
 }
 
 impl Source for ProcessCyclesSource {
     fn read(&mut self, into: &mut Reading) {
         if self.events.is_empty() {
-            self.estimate.read(cpu_nanos(), into);
+            let now = into.process_cpu_nanos;
+            let before = self.last_nanos.replace(now);
+            let spent_s = before.map(|before| now.saturating_sub(before) as f64 / 1e9);
+            self.estimate.read(spent_s, into);
             return;
         }
         for (((name, _), event), scaled) in
             KINDS.iter().zip(self.events.iter()).zip(&mut self.scaled)
         {
-            into.counters
-                .push(name, Amount::Count(scaled.update(event.read())));
+            into.counters.push(name, Amount::Count(scaled.read(event)));
         }
     }
 }
@@ -191,7 +199,7 @@ impl Source for ProcessCyclesSource {
 /// Cycles and instructions of every CPU together.
 pub(super) struct SystemCycles {
     cpus: Vec<(Vec<Event>, [Scaled; KINDS.len()])>,
-    cpu_times: Option<Cpu>,
+    last_times: Option<Vec<CpuTimes>>,
     estimate: Estimate,
 }
 
@@ -199,7 +207,7 @@ impl SystemCycles {
     pub fn open() -> Self {
         Self {
             cpus: open_on_all_cpus().unwrap_or_default(),
-            cpu_times: Cpu::open(),
+            last_times: None,
             estimate: Estimate::default(),
         }
     }
@@ -217,37 +225,49 @@ fn open_on_all_cpus() -> io::Result<Vec<(Vec<Event>, [Scaled; KINDS.len()])>> {
 impl Source for SystemCycles {
     fn read(&mut self, into: &mut Reading) {
         if self.cpus.is_empty() {
-            if let Some(times) = &mut self.cpu_times {
-                self.estimate.read(times.busy_nanos(), into);
-            }
+            let before = self.last_times.replace(into.cpu.clone());
+            let spent_s = before.map(|before| CpuTimes::busy_s_since(&into.cpu, &before));
+            self.estimate.read(spent_s, into);
             return;
         }
         for (kind, (name, _)) in KINDS.iter().enumerate() {
             let total = self
                 .cpus
                 .iter_mut()
-                .map(|(events, scaled)| scaled[kind].update(events[kind].read()))
+                .map(|(events, scaled)| scaled[kind].read(&events[kind]))
                 .sum();
             into.counters.push(name, Amount::Count(total));
         }
     }
 }
 
-/// Cycles from CPU time, by the clock as it stands at each reading.
+/// How long a clock that was looked up is used: to look it up takes some 15 µs for each CPU of the machine.
+const CLOCK_HOLDS: Duration = Duration::from_secs(1);
+
+/// Cycles from CPU time × clock.
 #[derive(Default)]
 struct Estimate {
-    last_nanos: u64,
     cycles: u64,
+    clock: Option<(Instant, f64)>,
 }
 
 impl Estimate {
-    fn read(&mut self, cpu_nanos: u64, into: &mut Reading) {
-        let Some(hz) = mean_clock_hz() else { return };
-        let spent = cpu_nanos.saturating_sub(self.last_nanos);
-        self.last_nanos = cpu_nanos;
-        self.cycles += (spent as f64 * hz / 1e9) as u64;
+    /// `spent_s`: CPU time since the reading before; `None` at the first, before the load has had its effect on the clock.
+    fn read(&mut self, spent_s: Option<f64>, into: &mut Reading) {
+        if let Some(spent_s) = spent_s {
+            let Some(hz) = self.hz() else { return };
+            self.cycles += (spent_s * hz) as u64;
+        }
         into.counters.push("cycles", Amount::Count(self.cycles));
         into.counters.push("cycles_estimated", Amount::Flag(1));
+    }
+
+    fn hz(&mut self) -> Option<f64> {
+        let now = Instant::now();
+        if self.clock.is_none_or(|(at, _)| now - at >= CLOCK_HOLDS) {
+            self.clock = mean_clock_hz().map(|hz| (now, hz));
+        }
+        self.clock.map(|(_, hz)| hz)
     }
 }
 
@@ -283,8 +303,30 @@ mod tests {
             enabled_ns,
             running_ns,
         };
-        assert_eq!(scaled.update(count(100, 10, 10)), 100);
-        assert_eq!(scaled.update(count(200, 30, 20)), 300);
-        assert_eq!(scaled.update(count(200, 40, 20)), 300);
+        let mut total_after = |now| {
+            scaled.update(now);
+            scaled.total
+        };
+        assert_eq!(total_after(count(100, 10, 10)), 100);
+        assert_eq!(total_after(count(200, 30, 20)), 300);
+        assert_eq!(total_after(count(200, 40, 20)), 300);
+        assert_eq!(total_after(count(300, 50, 30)), 500);
+    }
+
+    #[test]
+    fn cycles_are_estimated_from_the_second_reading_on() {
+        let mut estimate = Estimate {
+            cycles: 0,
+            clock: Some((Instant::now() + CLOCK_HOLDS, 2.5e9)),
+        };
+        let mut cycles_after = |spent_s| {
+            let mut reading = Reading::default();
+            estimate.read(spent_s, &mut reading);
+            serde_json::to_string(&reading.counters).expect("serializes")
+        };
+        let told = |cycles| format!("{{\"cycles\":{cycles},\"cycles_estimated\":1}}");
+        assert_eq!(cycles_after(None), told(0u64));
+        assert_eq!(cycles_after(Some(2.0)), told(5_000_000_000));
+        assert_eq!(cycles_after(Some(0.5)), told(6_250_000_000));
     }
 }

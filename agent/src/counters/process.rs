@@ -7,21 +7,17 @@ pub struct Process;
 impl Source for Process {
     fn read(&mut self, into: &mut Reading) {
         let usage = usage_of_process();
+        let (user, system) = (nanos(usage.ru_utime), nanos(usage.ru_stime));
+        into.process_cpu_nanos = user + system;
         let counters = &mut into.counters;
-        counters.push("process_cpu_user_s", Amount::Nanos(nanos(usage.ru_utime)));
-        counters.push("process_cpu_system_s", Amount::Nanos(nanos(usage.ru_stime)));
+        counters.push("process_cpu_user_s", Amount::Nanos(user));
+        counters.push("process_cpu_system_s", Amount::Nanos(system));
         counters.push("voluntary_switches", Amount::Count(usage.ru_nvcsw as u64));
         counters.push(
             "involuntary_switches",
             Amount::Count(usage.ru_nivcsw as u64),
         );
     }
-}
-
-/// CPU time of the process so far, user and system, in nanoseconds.
-pub fn cpu_nanos() -> u64 {
-    let usage = usage_of_process();
-    nanos(usage.ru_utime) + nanos(usage.ru_stime)
 }
 
 /// `getrusage` and not /proc/self/stat: it counts by the scheduler's clock, not in ticks of 10 ms.

@@ -42,7 +42,7 @@ struct RawTcpInfo {
 }
 
 /// One connection at one moment. Totals count from the meter's first reading.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 pub struct TcpReading {
     pub rtt_us: u32,
     pub rttvar_us: u32,
@@ -50,7 +50,7 @@ pub struct TcpReading {
     pub min_rtt_us: Option<u32>,
     /// In segments.
     pub cwnd: u32,
-    pub mss: u32,
+    /// In segments.
     pub unacked: u32,
     pub notsent_bytes: u32,
     pub delivery_rate_bps: u64,
@@ -70,17 +70,23 @@ pub struct Meter {
     retransmits: Unwrapped,
     segments_out: Unwrapped,
     segments_in: Unwrapped,
+    last: TcpReading,
 }
 
 impl Meter {
     pub fn read(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
-        let raw = raw_tcp_info(socket).unwrap_or_default();
+        if let Some(raw) = raw_tcp_info(socket) {
+            self.last = self.reading_of(&raw);
+        }
+        self.last
+    }
+
+    fn reading_of(&mut self, raw: &RawTcpInfo) -> TcpReading {
         TcpReading {
             rtt_us: raw.rtt,
             rttvar_us: raw.rttvar,
             min_rtt_us: (raw.min_rtt != u32::MAX).then_some(raw.min_rtt),
             cwnd: raw.snd_cwnd,
-            mss: raw.snd_mss,
             unacked: raw.unacked,
             notsent_bytes: raw.notsent_bytes,
             delivery_rate_bps: raw.delivery_rate.saturating_mul(8),

@@ -15,6 +15,10 @@ impl Unwrapped {
         }
         self.total
     }
+
+    pub fn total(&self) -> u64 {
+        self.total
+    }
 }
 
 #[cfg(test)]

@@ -22,8 +22,8 @@ pub type Secret = [u8; 16];
 
 /// How long a connection may take to say whose it is.
 const PREAMBLE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Connections that have not said it yet; beyond this the oldest gives way.
-const MAX_UNKNOWN: usize = 256;
+/// Connections beyond those of the streams that may still be about to say it; then the oldest gives way.
+const MAX_FOREIGN: usize = 256;
 
 /// What is asked of every socket; `None` leaves the kernel its choice.
 #[derive(Debug, Default, Clone)]
@@ -147,7 +147,7 @@ pub fn listen(address: SocketAddr, streams: usize, options: &Options) -> Result<
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
         socket.bind(&SockAddr::from(address))?;
-        socket.listen(i32::try_from(streams + MAX_UNKNOWN).unwrap_or(i32::MAX))?;
+        socket.listen(i32::try_from(streams + MAX_FOREIGN).unwrap_or(i32::MAX))?;
         let bound = socket
             .local_addr()?
             .as_socket()
@@ -256,7 +256,7 @@ pub fn accept_all(
                     until: now + PREAMBLE_TIMEOUT,
                 });
             }
-            if unknown.len() > MAX_UNKNOWN {
+            if unknown.len() > load.roles.len() + MAX_FOREIGN {
                 unknown.pop_front();
                 *foreign += 1;
             }
@@ -324,10 +324,15 @@ pub fn connect_all(
             _ => begun.push(socket),
         }
     }
+    // Each says whose it is as soon as it can: the far side does not wait for one that another one here keeps silent.
+    let mut silent: Vec<usize> = (0..begun.len()).collect();
     let mut ready = Vec::new();
-    for (socket, (id, _)) in begun.iter().zip(&load.roles) {
-        let connecting = [(socket.as_fd(), PollFlags::OUT)];
-        match wait(&connecting, &mut ready, bell, Some(until)).map_err(failed)? {
+    while !silent.is_empty() {
+        let polled: Vec<_> = silent
+            .iter()
+            .map(|at| (begun[*at].as_fd(), PollFlags::OUT))
+            .collect();
+        match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
             Waited::Rung => return Ok(None),
             Waited::TimedOut => {
                 return Err(Error::TimedOut {
@@ -337,11 +342,24 @@ pub fn connect_all(
             }
             Waited::Ready => {}
         }
-        if let Some(error) = socket.take_error().map_err(failed)? {
-            return Err(failed(error));
+        let mut still_silent = Vec::with_capacity(silent.len());
+        for (at, can_speak) in silent.into_iter().zip(&ready) {
+            if *can_speak {
+                say(&begun[at], load.roles[at].0, &load.secret).map_err(failed)?;
+            } else {
+                still_silent.push(at);
+            }
         }
-        // All of it: a new connection's buffer is empty, and no smaller than this.
-        socket.send(&preamble(*id, &load.secret)).map_err(failed)?;
+        silent = still_silent;
     }
     Ok(Some(begun))
+}
+
+/// Says whose connection this is, where it has been made.
+fn say(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
+    if let Some(error) = socket.take_error()? {
+        return Err(error);
+    }
+    // All of it: a new connection's buffer is empty, and no smaller than this.
+    socket.send(&preamble(id, secret)).map(drop)
 }

@@ -280,6 +280,11 @@ impl Prepare {
 
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {
         let texts = self.thread_cpus.as_deref().unwrap_or_default();
+        if texts.len() > MAX_STREAMS {
+            return bad(format!(
+                "thread_cpus must name the CPUs of {MAX_STREAMS} threads at most"
+            ));
+        }
         let lists: Vec<CpuList> = texts
             .iter()
             .map(|text| CpuList::parse(text))
@@ -366,6 +371,7 @@ mod tests {
             json!({"message_bytes": 1u64 << 40}),
             json!({"socket_buffer_bytes": 0}),
             json!({"thread_cpus": [""]}),
+            json!({"thread_cpus": vec!["0"; MAX_STREAMS + 1]}),
             json!({"interval_s": 0}),
             json!({"timeout_s": -1}),
             json!({"workload": "observe"}),

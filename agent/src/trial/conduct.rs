@@ -231,13 +231,13 @@ impl Conductor {
 
         let mut series = Series::new(start, self.interval);
         let load_end = start + duration;
-        let mut load_ended = false;
+        let mut load_ended_at = None;
+        let mut enforcing = Duration::ZERO;
         let mut outstanding = None;
         let reason = loop {
-            let until = if load_ended {
-                load_end + DRAIN_LIMIT
-            } else {
-                load_end
+            let until = match load_ended_at {
+                Some(_) => load_end + DRAIN_LIMIT,
+                None => load_end,
             };
             let until = until.min(series.next_at());
             match self
@@ -247,7 +247,7 @@ impl Conductor {
                 Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break Reason::Stopped,
                 // After the load has ended a stream that breaks is one that did not drain: the other side may have
                 // waited for it as long as a side waits.
-                Ok(Message::StreamEnded) if !load_ended => {
+                Ok(Message::StreamEnded) if load_ended_at.is_none() => {
                     if let Some(fault) = streams.fault() {
                         break Reason::Fault(fault);
                     }
@@ -256,10 +256,10 @@ impl Conductor {
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
             let now = Instant::now();
-            let ends_now = now >= load_end && !load_ended;
+            let ends_now = now >= load_end && load_ended_at.is_none();
             if ends_now {
                 streams.orders.give(Order::EndSources);
-                load_ended = true;
+                load_ended_at = Some(now);
                 outstanding = streams.owed(load_end);
             }
             if now >= series.next_at() {
@@ -269,26 +269,28 @@ impl Conductor {
                 }
             }
             if ends_now {
-                // After the sample that is due at the same time, which this would make late.
+                // After the sample that is due at the same time, which this would make late. It sends what the streams
+                // had left to send: traffic, and no work of the sampler's.
+                let before = thread_cpu_time();
                 streams.orders.enforce(&streams.all);
+                enforcing = thread_cpu_time().saturating_sub(before);
             }
-            if load_ended && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
+            if load_ended_at.is_some() && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
                 break Reason::Done;
             }
         };
         let ended = load_end.min(Instant::now());
         Outcome {
             reason,
-            duration: ended - start,
+            duration: load_ended_at.unwrap_or_else(Instant::now) - start,
             ended,
-            outstanding: if load_ended {
-                outstanding
-            } else {
-                streams.owed(ended)
+            outstanding: match load_ended_at {
+                Some(_) => outstanding,
+                None => streams.owed(ended),
             },
             first,
             instrument: Instrument {
-                sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start),
+                sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start + enforcing),
                 sampler_realtime: is_realtime,
                 ..series.instrument
             },

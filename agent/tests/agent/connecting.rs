@@ -63,6 +63,19 @@ fn foreign_connections_are_turned_away_and_hold_nobody_up() {
 }
 
 #[test]
+fn as_many_streams_as_are_allowed_connect_and_one_more_is_refused() {
+    let mut pair = Pair::start();
+    let changes = json!({"threads": 1, "interval_s": 1});
+    let sources = vec!["source"; 1025];
+    pair.prepare("t", &sources[..1024], changes.clone());
+    let [(_, a), (_, b)] = pair.run("t", 0.1);
+    assert_eq!(b["foreign_connections"], 0);
+    assert_eq!(a["bytes_sent"], b["bytes_received"]);
+    let refused = listening("u", &sources, &changes);
+    assert_eq!(pair.b.code("trial.prepare", refused), -32602);
+}
+
+#[test]
 fn streams_that_do_not_come_are_missed_in_time_and_may_come_later() {
     let mut pair = Pair::start();
     let changes = json!({"timeout_s": 0.2});

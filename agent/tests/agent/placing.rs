@@ -1,4 +1,4 @@
-//! Knobs and where threads run: what is set is what the kernel then says.
+//! Knobs, where threads run, and how wide a path is: what is set is what the kernel then says.
 
 use serde_json::{Value, json};
 
@@ -83,13 +83,14 @@ fn streams_have_a_thread_each_unless_fewer_are_asked_for() {
 #[test]
 fn threads_run_where_they_are_told_and_the_others_where_they_did() {
     let mut pair = Pair::start();
+    let mine = json!({"interface": null, "knobs": ["cpus"]});
+    let everywhere = pair.a.must("knob.get", mine)["values"]["cpus"].take();
     pair.prepare(
         "t",
         &["source", "sink", "source"],
         json!({"thread_cpus": ["0"]}),
     );
     assert_eq!(stream_threads(&pair.a), ["0", "0", "0"]);
-    let everywhere = pair.a.must("agent.facts", json!({}))["cpu"]["online"].take();
     let others: Vec<Value> = threads(&pair.a)
         .into_iter()
         .filter(|(name, _)| !name.starts_with("stream"))
@@ -111,6 +112,33 @@ fn a_thread_that_cannot_be_placed_is_the_answer_and_leaves_none_behind() {
     while !stream_threads(&pair.a).is_empty() {
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn a_path_that_is_too_narrow_is_told_from_one_that_is_wide_enough() {
+    let mut agent = Agent::start_apart("ip link set lo mtu 1500 &&");
+    let path = agent.must("path.listen", json!({"address": "127.0.0.1"}));
+    let mut probe = |packet_bytes: u32| {
+        let probe = json!({
+            "from": "127.0.0.1", "to": "127.0.0.1", "port": path["port"], "packet_bytes": packet_bytes,
+            "attempts": 1, "timeout_s": 30,
+        });
+        agent.must("path.probe", probe)
+    };
+    let wide = probe(1500);
+    assert_eq!(
+        (&wide["forward"], &wide["back"], &wide["reason"]),
+        (&json!(true), &json!(true), &json!(""))
+    );
+    let narrow = probe(1501);
+    assert_eq!(
+        (&narrow["forward"], &narrow["back"], &narrow["reason"]),
+        (
+            &json!(false),
+            &json!(false),
+            &json!("larger than the MTU of the sending interface")
+        )
+    );
 }
 
 #[test]

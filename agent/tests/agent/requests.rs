@@ -116,6 +116,28 @@ fn a_notification_and_an_empty_line_are_not_answered() {
 }
 
 #[test]
+fn a_notification_is_carried_out() {
+    let mut agent = Agent::start();
+    let prepare = json!({"trial": "t", "workload": "observe"});
+    let notification = json!({"jsonrpc": "2.0", "method": "trial.prepare", "params": prepare});
+    agent.write(format!("{notification}\n").as_bytes());
+    agent.must("trial.stop", json!({"trial": "t"}));
+}
+
+#[test]
+fn a_bench_that_is_gone_ends_an_agent_that_waits_to_be_read() {
+    let mut agent = Agent::start();
+    agent.set_reading(false);
+    // Answers that repeat what was asked for: just over 64 MiB of them, and one that must wait for its place.
+    let long_name = "x".repeat(1_000_000);
+    for _ in 0..69 {
+        agent.send(&long_name, json!({}));
+    }
+    agent.send("agent.hello", json!({}));
+    assert_eq!(agent.finish(), (Some(0), String::new()));
+}
+
+#[test]
 fn a_misspelt_parameter_is_refused_by_its_name() {
     let error = Agent::start()
         .ask(

@@ -146,8 +146,14 @@ fn samples_close_whole_intervals_and_their_sum_is_within_the_total() {
             .as_array()
             .expect("a list")
             .iter()
-            .find(|s| s["role"] == "source");
-        assert!(number(source.expect("there is one"), "segments_out") > 0);
+            .find(|s| s["role"] == "source")
+            .expect("there is one");
+        assert!(number(source, "segments_out") > 0);
+        let busy_s = source["busy_s"].as_f64().expect("a number");
+        let limited_s = source["rwnd_limited_s"].as_f64().expect("a number")
+            + source["sndbuf_limited_s"].as_f64().expect("a number");
+        assert!(busy_s > 0.0 && limited_s <= busy_s, "{source}");
+        assert!(number(source, "min_rtt_us") <= number(source, "rtt_us"));
     }
 }
 

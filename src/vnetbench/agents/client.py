@@ -94,34 +94,40 @@ class AgentClient:
         self._reader.join(timeout=5)
 
     def _read(self) -> None:
-        for line in self._transport.lines():
-            try:
-                message = json.loads(line)
-            except ValueError:
-                continue  # not the agent's: something else wrote to its output
-            if not isinstance(message, dict):
-                continue
-            if "method" in message:
-                self.events.put((str(message["method"]), message.get("params") or {}))
-                continue
-            with self._lock:
-                future = self._waiting.pop(message.get("id", 0), None)
-            if future is None:
-                continue
-            if "error" in message:
-                error = message["error"]
-                data = error.get("data")
-                future.set_exception(
-                    AgentError(
-                        self.endpoint,
-                        str(error.get("message")),
-                        int(error.get("code", -1)),
-                        data if isinstance(data, dict) else {},
-                    )
-                )
-            else:
-                future.set_result(message.get("result") or {})
-        self._end()
+        try:
+            for line in self._transport.lines():
+                try:
+                    message = json.loads(line)
+                except ValueError:
+                    continue  # not the agent's: something else wrote to its output
+                if isinstance(message, dict):
+                    self._take(message)
+        finally:
+            self._end()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        """One message of the agent; what has another shape than the protocol's is passed over."""
+        if "method" in message:
+            self.events.put((str(message["method"]), _object(message.get("params"))))
+            return
+        number = message.get("id")
+        with self._lock:
+            future = self._waiting.pop(number, None) if isinstance(number, int) else None
+        if future is None:
+            return
+        if "error" not in message:
+            future.set_result(_object(message.get("result")))
+            return
+        error = _object(message["error"])
+        code = error.get("code")
+        future.set_exception(
+            AgentError(
+                self.endpoint,
+                str(error.get("message") or "the agent refused and did not say why"),
+                code if isinstance(code, int) and code else -1,
+                _object(error.get("data")),
+            )
+        )
 
     def _end(self) -> None:
         gone = AgentError(self.endpoint, f"the agent ended ({self._transport.how_it_ended()})")
@@ -134,3 +140,7 @@ class AgentClient:
         for future in waiting:
             future.set_exception(gone)
         self.events.put(("agent.gone", {"reason": gone.message}))
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.facts import endpoint_facts
 from vnetbench.campaign.trial import Load, Measured, measure
+from vnetbench.errors import BenchError
 from vnetbench.lab import registry
 from vnetbench.lab.bed import Bed, raise_bed, start_observer
 from vnetbench.lab.description import Shape
@@ -44,10 +45,7 @@ class Instrument(Protocol):
     """What runs a trial. It lives, and must be closed."""
 
     def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
-        """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so.
-
-        Raises BenchError when no testbed can be built at all.
-        """
+        """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
 
     def learned(self) -> Learned:
         """What became known since this was asked last."""
@@ -90,15 +88,16 @@ class LabInstrument:
         self, shape: Shape, load: Load, is_given_up: Callable[[], bool]
     ) -> tuple[Measured, Mapping[str, Any]]:
         while True:
-            bed = self._bed(shape)
+            is_new = shape not in self._beds
             try:
+                bed = self._bed(shape)
                 effective = bed.apply(load.factors, self._asked, self._online)
                 return measure(bed, self._watcher(), load, is_given_up), effective
-            except TreatmentRefused:
-                if not bed.was_used:
-                    raise
-                # Something may have happened to it since it was raised: only a new one's refusal counts.
+            except BenchError as error:
                 self._discard(shape)
+                if is_new:
+                    raise _as_refusal(error) from error
+                # Something may have happened to it since it was raised: only a new one's refusal counts.
 
     def learned(self) -> Learned:
         """See Instrument."""
@@ -148,3 +147,10 @@ class LabInstrument:
         if self._observer is not None:
             observer, self._observer = self._observer, None
             observer.close()
+
+
+def _as_refusal(error: BenchError) -> TreatmentRefused:
+    """A testbed that cannot be built stops the treatments that need it, and no others."""
+    if isinstance(error, TreatmentRefused):
+        return error
+    return TreatmentRefused(error.what, where=error.where, fix=error.fix)

@@ -23,6 +23,10 @@ class TreatmentProgress:
     treatment: Treatment
     courses: dict[int, Course] = field(default_factory=dict)
     """Block to the course of its finished trial."""
+    values: list[float] = field(default_factory=list)
+    """Goodput of each finished trial without its warm-up, bit/s, in the order of blocks."""
+    next_s: float = 0.0
+    """Seconds of load of its next trial."""
     setups_s: list[float] = field(default_factory=list)
     state: str = OPEN
     """`open`, or why it is repeated no more."""
@@ -37,21 +41,14 @@ class TreatmentProgress:
         """Number of finished trials."""
         return len(self.courses)
 
-    def values(self, study: Study) -> list[float]:
-        """The deciding metric of each finished trial without its warm-up, in the order of blocks."""
-        courses = [self.courses[block] for block in sorted(self.courses)]
-        return [c.value(w.cut) for c, w in zip(courses, warmups(courses, study.timing), strict=True)]
-
-    def past(self, study: Study) -> list[PastTrial]:
-        """Its trials as the choice of the next one's length sees them."""
-        courses = [self.courses[block] for block in sorted(self.courses)]
-        cut = warmups(courses, study.timing)
-        return [PastTrial(c.values, study.timing.interval_s, w) for c, w in zip(courses, cut, strict=True)]
-
 
 @dataclass
 class Progress:
-    """A campaign at work. The campaign writes it, displays read it."""
+    """A campaign at work. The campaign writes it, displays read it.
+
+    All that takes time to work out is worked out when a trial has finished, never while one runs: what a
+    display costs would be load of our own making.
+    """
 
     study: Study
     plan: Plan
@@ -67,6 +64,8 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.treatments = [TreatmentProgress(t) for t in self.plan.treatments]
+        for treatment in self.treatments:
+            treatment.next_s = self._next_s([])
 
     @property
     def elapsed_s(self) -> float:
@@ -88,18 +87,23 @@ class Progress:
         treatment.courses[block] = course
         treatment.setups_s.append(setup_s)
         treatment.last_trial = self.trials
+        courses = [treatment.courses[block] for block in sorted(treatment.courses)]
+        cuts = warmups(courses, self.study.timing)
+        treatment.values = [c.value(w.cut) for c, w in zip(courses, cuts, strict=True)]
         precision = self.study.precision
-        treatment.estimate = estimate(treatment.values(self.study), precision.confidence, looks(precision))
+        treatment.estimate = estimate(treatment.values, precision.confidence, looks(precision))
+        interval_s = self.study.timing.interval_s
+        past = [PastTrial(c.values, interval_s, w) for c, w in zip(courses, cuts, strict=True)]
+        treatment.next_s = self._next_s(past)
 
     def left(self) -> tuple[int, float]:
         """Trials still to come, and the seconds that they will take: predictions, within the time limit."""
-        trials, seconds = 0, 0.0
+        trials, seconds, setup_s = 0, 0.0, self.setup_s()
         for index in self.still_open():
             treatment = self.treatments[index]
-            values = treatment.values(self.study)
-            more = schedule.trials_left(values, treatment.estimate, self.study.precision)
+            more = schedule.trials_left(treatment.values, treatment.estimate, self.study.precision)
             trials += more
-            seconds += more * (self.next_duration(index) + self.setup_s())
+            seconds += more * (treatment.next_s + setup_s)
         limit = self.study.precision.time_limit_s
         if limit is not None and seconds > (room := max(0.0, limit - self.elapsed_s)):
             trials, seconds = round(trials * room / seconds), room
@@ -107,15 +111,11 @@ class Progress:
             seconds -= time.monotonic() - self.running_since
         return trials, max(0.0, seconds)
 
-    def next_duration(self, index: int) -> float:
-        """Seconds of load of this treatment's next trial."""
-        treatment, study = self.treatments[index], self.study
-        if study.timing.duration_s is not None:
-            return study.timing.duration_s
-        return schedule.trial_duration(
-            treatment.past(study), self.setup_s(), study.precision, len(self.treatments)
-        )
-
     def setup_s(self) -> float:
         """Seconds that a trial costs beside its load: the median so far."""
         return schedule.setup_cost([cost for t in self.treatments for cost in t.setups_s])
+
+    def _next_s(self, past: list[PastTrial]) -> float:
+        if self.study.timing.duration_s is not None:
+            return self.study.timing.duration_s
+        return schedule.trial_duration(past, self.setup_s(), self.study.precision, len(self.treatments))

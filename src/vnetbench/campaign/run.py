@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from vnetbench.campaign import schedule
-from vnetbench.campaign.instrument import Instrument
+from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
 from vnetbench.campaign.trial import Abandoned, Load
@@ -41,6 +41,8 @@ class Campaign:
         self._plan = plan
         self._say = say
         self._tick = tick
+        self._earlier: dict[int, str] = {}
+        """Treatments that an earlier session refused or gave up, and that have not been tried anew."""
         self._instrument = instrument
         self._replay()
 
@@ -70,7 +72,8 @@ class Campaign:
         """Take in what earlier sessions measured. What was refused or failed then is tried anew."""
         for record in self._file.treatments():
             if record.state in ("refused", "failed"):
-                self._file.set_treatment(record.index, OPEN)
+                self.progress.treatments[record.index].reason = record.reason
+                self._earlier[record.index] = record.state
         for trial in self._file.trials():
             if not trial.failure:
                 self.progress.finished(
@@ -92,12 +95,14 @@ class Campaign:
 
     def _out_of_time(self, index: int) -> bool:
         progress = self.progress
-        expected = progress.next_duration(index) + progress.setup_s()
+        expected = progress.treatments[index].next_s + progress.setup_s()
         limit = self._study.precision.time_limit_s
         if not schedule.is_last_moment(progress.elapsed_s, expected, limit):
             return False
         for left in progress.still_open():
-            self._close_treatment(left, "time limit")
+            # What was refused in an earlier session, and could not be tried anew, stays refused.
+            earlier = self._earlier.get(left, "time limit")
+            self._close_treatment(left, earlier, progress.treatments[left].reason)
         return True
 
     def _judge(self, block: int) -> None:
@@ -109,7 +114,7 @@ class Campaign:
             treatment = self.progress.treatments[index]
             if any(later > block for later in treatment.courses):
                 continue
-            decision = decide(treatment.values(self._study), self._study.precision)
+            decision = decide(treatment.values, self._study.precision)
             if decision.stop:
                 self._close_treatment(index, decision.reason)
 
@@ -122,7 +127,8 @@ class Campaign:
         """One trial on disk, or why there is none: refused, given up, or left because the user asked."""
         study = self._study
         levels = complete(self._plan.treatments[index].factors, study.workload)
-        load = Load(levels, self.progress.next_duration(index), study.timing.interval_s, study.workload)
+        next_s = self.progress.treatments[index].next_s
+        load = Load(levels, next_s, study.timing.interval_s, study.workload)
         failure = ""
         for _ in range(ATTEMPTS):
             if interrupts.asked and failure:
@@ -132,6 +138,7 @@ class Campaign:
             try:
                 with interrupts.interruptible():
                     done = self._instrument.measure(load, lambda: interrupts.now)
+                record = _record(index, block, began_s, load, done)
             except TreatmentRefused as refusal:
                 self._close_treatment(index, "refused", str(refusal))
                 self._say(f"refused: {refusal}", index)
@@ -145,12 +152,7 @@ class Campaign:
                 continue
             finally:
                 self.progress.running = None
-            self._keep(
-                TrialRecord(
-                    index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
-                    done.measured.sides, notes=done.measured.notes,
-                )
-            )  # fmt: skip
+            self._keep(record)
             return
         self._close_treatment(index, "failed", f"{ATTEMPTS} trials in a row failed; the last one: {failure}")
         self._say(f"given up: {ATTEMPTS} trials in a row failed; the last one: {failure}", index)
@@ -163,6 +165,9 @@ class Campaign:
         for place, facts in news.facts.items():
             self._file.add_facts(place, facts)
         self._file.add_trial(trial, self.progress.elapsed_s)
+        if self._earlier.pop(trial.treatment, None):
+            self._file.set_treatment(trial.treatment, OPEN)
+            self.progress.treatments[trial.treatment].reason = ""
         if not trial.failure:
             self.progress.finished(
                 trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s
@@ -174,3 +179,16 @@ class Campaign:
             asked = f"{treatments} treatments of {precision.fewest_trials} trials each"
             limit = f"precision.time_limit = {precision.time_limit_s:g} s"
             self._say(f"{limit} is too short for {asked}: some will have no interval", None)
+
+
+def _record(index: int, block: int, began_s: float, load: Load, done: Done) -> TrialRecord:
+    """The trial as it is kept; raises TrialFailed for one that has nothing to estimate from."""
+    record = TrialRecord(
+        index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
+        done.measured.sides, notes=done.measured.notes,
+    )  # fmt: skip
+    try:
+        course(record)
+    except ValueError:
+        raise TrialFailed("no sample came during the load: the agents were kept from running") from None
+    return record

@@ -14,6 +14,7 @@ from vnetbench.campaign.workloads import parameters, stream_roles
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.description import Endpoint
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.quantity import spell_bytes
 from vnetbench.results.file import histogram_of, stream_sample
 from vnetbench.results.records import Sample, SideRecord
 from vnetbench.study.model import Level
@@ -23,6 +24,8 @@ DRAIN_S = 5.0
 """As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
 GRACE_S = 5.0
 POLL_S = 0.2
+OWN_SHARE = 0.1
+"""Of one CPU: what the instrument takes for itself beyond this is said, for the load may have missed it."""
 LATE_SHARE = 0.5
 """A sampler later than this share of its interval is said: its samples are not what they claim."""
 
@@ -70,6 +73,7 @@ def measure(
     trial = secrets.token_hex(4)
     for agent in (*bed.agents.values(), observer):
         agent.forget_events()
+    bench_s = time.process_time()
     try:
         streams = _connect(bed, observer, load, trial)
         effective = _judge_streams(load.factors, streams)
@@ -79,6 +83,7 @@ def measure(
     finally:
         for agent in (*bed.agents.values(), observer):
             agent.send("trial.stop", trial=trial)
+    sides["host"].totals = {**(sides["host"].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
     return Measured(
         tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
         effective,
@@ -132,9 +137,9 @@ def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
         operation = str(error.data.get("operation", ""))
         if "congestion" in operation.lower():
             raise TreatmentRefused(
-                f"the congestion control was refused: {error.message}",
-                where=agent.endpoint,
-                fix="vnetbench doctor lists those of this kernel (modprobe tcp_NAME adds one)",
+                "the kernel does not have this congestion control",
+                where="congestion_control",
+                fix="vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
             ) from error
         if "busy_poll" in operation.lower():
             raise TreatmentRefused(
@@ -168,13 +173,13 @@ def _judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, 
     buffer = factors.get("socket_buffer", "auto")
     if buffer != "auto":
         # The kernel doubles what is asked, for its own bookkeeping (socket(7), SO_RCVBUF), within its limits.
-        for name, limit in (("send_buffer_bytes", "wmem_max"), ("receive_buffer_bytes", "rmem_max")):
-            smallest = min(int(s[name]) for s in streams)
-            if smallest < 2 * int(buffer):
-                raise TreatmentRefused(
-                    f"socket_buffer = {buffer} bytes did not take effect: {smallest // 2} was read back",
-                    fix=f"raise its limit: sysctl -w net.core.{limit}={buffer}",
-                )
+        granted = min(int(s[name]) for s in streams for name in ("send_buffer_bytes", "receive_buffer_bytes"))
+        if granted < 2 * int(buffer):
+            raise TreatmentRefused(
+                f"socket_buffer = {spell_bytes(int(buffer))} did not take effect: "
+                f"{spell_bytes(granted // 2)} was read back",
+                fix=f"raise its limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
+            )
     return effective
 
 
@@ -194,13 +199,8 @@ def _run(
     for side, future in started:
         side.agent.wait(future, "trial.start")
     deadline = time.monotonic() + load.duration_s + DRAIN_S + GRACE_S
-    try:
-        for side in order[::-1]:
-            _collect(side, trial, deadline, is_given_up)
-    except (TrialFailed, Abandoned):
-        for side in order:
-            side.agent.send("trial.stop", trial=trial)
-        raise
+    for side in order[::-1]:
+        _collect(side, trial, deadline, is_given_up)
     _judge_totals(bed.testbed.endpoints, sides)
     return sides
 
@@ -259,6 +259,12 @@ def _judge_totals(endpoints: Sequence[Endpoint], sides: Mapping[str, _Side]) -> 
 
 def _notes(load: Load, sides: Mapping[str, _Side]) -> list[str]:
     notes = []
+    own_s = float((sides["host"].totals or {}).get("bench_cpu_s", 0.0))
+    own_s += sum(
+        float((s.totals or {}).get("instrument", {}).get("sampler_cpu_s", 0.0)) for s in sides.values()
+    )
+    if own_s > OWN_SHARE * load.duration_s:
+        notes.append(f"bench and samplers took {100 * own_s / load.duration_s:.0f} % of a CPU themselves")
     for name, side in sides.items():
         totals = side.totals or {}
         instrument = totals.get("instrument", {})

@@ -13,6 +13,7 @@ from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
+from vnetbench.lab.bed import check_agent
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
@@ -28,9 +29,15 @@ def begin(
     study_path: Path, output: Path, overrides: Sequence[str], seed: int | None, console: Console
 ) -> str:
     """Run a new campaign; returns `finished` or `interrupted`. Raises BenchError."""
-    study = load_study(study_path, overrides)
+    # Resolved: `resume` may be called from another folder.
+    study = (
+        load_study(study_path.resolve(), overrides)
+        if study_path.exists()
+        else load_study(study_path, overrides)
+    )
     plan = make_plan(study, seed)
     privilege.enter_for_run()
+    check_agent()
     return _run(ResultsFile.create(output, study, plan), study, plan, console)
 
 
@@ -54,7 +61,7 @@ def _refuse_edited(study: Study, console: Console) -> None:
         return
     path = Path(study.path)
     try:
-        found = path.read_text()
+        found = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         console.print(
             f"{path} cannot be read; going on with the study as the results file has it", markup=False

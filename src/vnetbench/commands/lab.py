@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vnetbench.errors import BenchError
-from vnetbench.lab import netlink, privilege, registry
+from vnetbench.lab import holder, netlink, privilege, registry
 from vnetbench.lab.bed import raise_bed
 from vnetbench.lab.description import Shape, namespace
 from vnetbench.study.factors import FACTORS, complete, parse_level
@@ -19,7 +20,7 @@ from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.problems import suggest
 
 BED_FACTORS = (
-    "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "gro", "checksum_offload", "queues", "cpus",
+    "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "gro", "checksum_offload", "queues",
     "irq_cpus",
 )  # fmt: skip
 """The factors that are settings of a testbed; the others belong to a trial."""
@@ -42,7 +43,7 @@ def lab() -> None:
 def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:  # fmt: skip
     """Build the testbed NAME; it stays until `lab down`."""
     levels = complete(dict(_level(setting) for setting in settings))
-    privilege.enter_for_lab(begin=True)
+    _enter(begin=True)
     shape = Shape(str(levels["vswitch"]), int(levels["pairs"]), uplink)
     bed = raise_bed(name, shape, "lab up")
     try:
@@ -57,14 +58,15 @@ def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:  
     first, second = bed.testbed.endpoints[0], bed.testbed.endpoints[1]
     click.echo(f"\nMTU {found['path_mtu_proved']} proved both ways. Try:")
     click.echo(f"  vnetbench lab exec {name} {first.name} -- ip -br address")
-    click.echo(f"  vnetbench lab exec {name} {first.name} -- ping -c 3 {second.address}")
+    if shutil.which("ping"):
+        click.echo(f"  vnetbench lab exec {name} {first.name} -- ping -c 3 {second.address}")
     click.echo(f"  vnetbench lab down {name}")
 
 
 @lab.command("ls")
 def list_testbeds() -> None:
     """List the testbeds of this machine."""
-    entries = registry.entries() if privilege.enter_for_lab(begin=False) else []
+    entries = registry.entries() if _enter() else []
     if not entries:
         click.echo("there is no testbed")
         return
@@ -83,7 +85,7 @@ def list_testbeds() -> None:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
     """Run COMMAND on an ENDPOINT (a1, b1, …; sw: the virtual switch) of the testbed NAME."""
-    privilege.enter_for_lab(begin=False)
+    _enter_for(name)
     registry.entry(name)
     prefix = namespace(name, "")
     parts = sorted(n.removeprefix(prefix) for n in netlink.namespaces() if n.startswith(prefix))
@@ -92,6 +94,10 @@ def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
             f"{name} has no endpoint {endpoint} (it has: {', '.join(parts)})",
             where=name,
             fix=f"vnetbench lab exec {name} {min(parts, default='a1')} -- COMMAND",
+        )
+    if shutil.which(command[0]) is None:
+        raise BenchError(
+            "there is no such program", where=command[0], fix="install it, or give its whole path"
         )
     # What it starts carries the testbed's name, so that `lab down` ends it too.
     os.environ[registry.PROCESS_LABEL] = name
@@ -110,7 +116,7 @@ def down(names: Sequence[str], everything: bool) -> None:
     if everything:
         _remove_unused()
         return
-    privilege.enter_for_lab(begin=False)
+    _enter_for(names[0])
     for name in names:
         entry = registry.entry(name)
         if entry.in_use:
@@ -130,7 +136,11 @@ def clean() -> None:
 
 
 def _remove_unused() -> None:
-    entries = registry.entries() if privilege.enter_for_lab(begin=False) else []
+    if not _enter():
+        ended = registry.end_orphans()
+        click.echo(f"ended {ended} left over from testbeds that are gone" if ended else "nothing to remove")
+        return
+    entries = registry.entries()
     removed = [entry.name for entry in entries if not entry.in_use]
     for name in removed:
         registry.remove(name)
@@ -143,7 +153,26 @@ def _remove_unused() -> None:
 
 def _end_empty_holder() -> None:
     if privilege.is_inside() and not registry.entries():
-        privilege.end_holder()
+        holder.end()
+
+
+def _enter(*, begin: bool = False) -> bool:
+    """Get to where the user's testbeds are; False when there is no such place, and none is to be made."""
+    if privilege.has_root() or privilege.is_inside():
+        privilege.enter(0, {})
+        return True
+    if begin:
+        privilege.check_user_namespaces()
+    pid = holder.find_or_begin() if begin else holder.find()
+    if pid is None:
+        return False
+    privilege.enter(pid, {holder.FILE: str(holder.holder_file())})
+    return True
+
+
+def _enter_for(name: str) -> None:
+    if not _enter():
+        raise BenchError(f"there is no testbed named {name} (there are: none)", fix="vnetbench lab up NAME")
 
 
 def _level(setting: str) -> tuple[str, Level]:

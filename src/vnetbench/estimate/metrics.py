@@ -138,7 +138,13 @@ METRICS: dict[str, Metric] = {
             "neither",
             "bytes of a packet as the sending interface was handed it (before segmentation by hardware)",
         ),
-        Metric("interrupts_per_s", "1/s", "Interrupts", "lower", "hardware interrupts of the whole host"),
+        Metric(
+            "interrupts_per_s",
+            "1/s",
+            "Interrupts",
+            "lower",
+            "interrupts of the whole host, timers and calls between CPUs included",
+        ),
         Metric(
             "net_rx_softirqs_per_s",
             "1/s",

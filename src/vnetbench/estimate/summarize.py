@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,16 @@ from vnetbench.results.records import Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Precision, Study
 from vnetbench.study.workloads import main_metric
+
+DECISIVE_FACTS = (
+    ("bench", "vnetbench", ""),
+    ("bench", "agent_sha256", ""),
+    ("bench", "privilege", ""),
+    ("host", "kernel", "release"),
+    ("host", "cpu", "model"),
+    ("host", "perf", "system_cycles"),
+)
+"""Place, fact and its part: where sessions of one campaign differ in these, its trials are not alike."""
 
 STATES_THAT_STAND = ("precision", "most trials", "time limit", "refused", "failed")
 
@@ -64,7 +74,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         ),
         testbed=next(iter(file.testbeds().values()), {}),
         facts=file.facts(),
-        warnings=tuple(_warnings(points.values(), file.facts())),
+        warnings=tuple(_warnings(points.values(), file.facts_of_sessions())),
         main_metric=main_metric(study),
     )
 
@@ -135,17 +145,24 @@ def _unfinished(status: str) -> str:
     return "running" if status == "running" else "interrupted"
 
 
-def _warnings(points: Iterable[Sequence[TrialPoint]], facts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _warnings(
+    points: Iterable[Sequence[TrialPoint]], sessions: Sequence[Mapping[str, Mapping[str, Any]]]
+) -> Iterator[str]:
     trials = [p for of_treatment in points for p in of_treatment]
-    warnings = []
-    unsteady = sum(not p.steady for p in trials)
-    if unsteady:
-        share = f"{unsteady} of {len(trials)} trials"
-        warnings.append(f"{share} reached no steady state: they still moved in their second half")
-    perf = facts.get("host", {}).get("perf") or {}
-    if perf.get("system_cycles") == "estimated":
-        warnings.append(f"cycles are estimated from CPU time and clock: {perf.get('reason')}")
-    noted = sum(bool(p.notes) for p in trials)
-    if noted:
-        warnings.append(f"{noted} of {len(trials)} trials carry a note of the instrument")
-    return warnings
+    every = f"{len(trials)} trial{'' if len(trials) == 1 else 's'}"
+    if unsteady := sum(not p.steady for p in trials):
+        yield f"no steady state in {unsteady} of {every}: they still moved in their second half"
+    for place, fact, part in DECISIVE_FACTS:
+        values = [_text(of_session[place].get(fact), part) for of_session in sessions if place in of_session]
+        if len(distinct := list(dict.fromkeys(values))) > 1:
+            name = f"{place}: {fact} {part}".rstrip()
+            yield f"the campaign was resumed on another footing, {name}: {' then '.join(distinct)}"
+    perf = [of_session.get("host", {}).get("perf") or {} for of_session in sessions]
+    if estimated := [each for each in perf if each.get("system_cycles") == "estimated"]:
+        yield f"cycles are estimated from CPU time and clock: {estimated[-1].get('reason')}"
+    if noted := sum(bool(p.notes) for p in trials):
+        yield f"a note of the instrument in {noted} of {every}"
+
+
+def _text(fact: object, part: str) -> str:
+    return str(fact.get(part) if part and isinstance(fact, Mapping) else fact)

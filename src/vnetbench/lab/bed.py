@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vnetbench.agents.binary import agent_binary
-from vnetbench.agents.client import PROTOCOL, AgentClient
+from vnetbench.agents.client import PROTOCOL, AgentClient, AgentError
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netns, path, registry
@@ -20,8 +20,6 @@ class Bed:
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self.agents: dict[str, AgentClient] = {}
-        self.was_used = False
-        """Whether a treatment has been accepted on it."""
 
     def apply(
         self, factors: Mapping[str, Level], asked: TestbedAsked, online: frozenset[int]
@@ -33,7 +31,6 @@ class Bed:
         proved = path.prove(self.testbed, self.agents, int(smallest))
         effective["path_mtu_proved"] = int(smallest)
         effective["path_rtt_us"] = [answer.get("rtt_us") for answer in proved]
-        self.was_used = True
         return effective
 
     def leave(self) -> None:
@@ -50,7 +47,10 @@ class Bed:
 
 
 def raise_bed(name: str, shape: Shape, purpose: str) -> Bed:
-    """Build a testbed and start an agent on every endpoint; on any fault what was built is removed again."""
+    """Build a testbed and start an agent on every endpoint; on any fault what was built is removed again.
+
+    Raises BenchError, or AgentError when an agent ends before it answers.
+    """
     testbed = describe(name, shape)
     registry.register(name, purpose, testbed.as_facts())
     bed = Bed(testbed)
@@ -58,7 +58,7 @@ def raise_bed(name: str, shape: Shape, purpose: str) -> Bed:
         netns.build(testbed)
         for endpoint in testbed.endpoints:
             command = ["ip", "netns", "exec", endpoint.namespace, str(agent_binary()), "stdio"]
-            bed.agents[endpoint.name] = AgentClient(endpoint.name, PipeTransport(command, name))
+            bed.agents[endpoint.name] = AgentClient(endpoint.name, _started(command, name))
         for agent in bed.agents.values():
             greet(agent)
     except BaseException:
@@ -69,9 +69,31 @@ def raise_bed(name: str, shape: Shape, purpose: str) -> Bed:
 
 def start_observer(label: str) -> AgentClient:
     """An agent on the bench's own host, to keep the host's counters."""
-    agent = AgentClient("host", PipeTransport([str(agent_binary()), "stdio"], label))
+    agent = AgentClient("host", _started([str(agent_binary()), "stdio"], label))
     greet(agent)
     return agent
+
+
+def check_agent() -> None:
+    """Raise BenchError when the agent's binary is missing, does not run here or is another one's."""
+    binary = str(agent_binary())
+    try:
+        start_observer("check").close()
+    except AgentError as error:
+        raise BenchError(
+            f"this is no agent that runs here: {error.message}", where=binary, fix="make install builds it"
+        ) from error
+
+
+def _started(command: list[str], label: str) -> PipeTransport:
+    try:
+        return PipeTransport(command, label)
+    except OSError as error:
+        raise BenchError(
+            f"{command[0]} does not start: {error.strerror}",
+            where=command[0],
+            fix="apt-get install iproute2" if command[0] == "ip" else "make install builds the agent",
+        ) from error
 
 
 def greet(agent: AgentClient) -> None:

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.errors import BenchError
 from vnetbench.lab import netns
 from vnetbench.lab.cpus import cpus_in, receive_cpus, vm_cpus
 from vnetbench.lab.description import Endpoint, Testbed
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.shaping import shape
 from vnetbench.study.cpus import spell_cpu_list
+from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level, TestbedAsked
 
 INTERFACE_KNOBS = ("mtu", "tso", "gso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")
 CPU_LISTS = ("cpus", "rps_cpus")
+ROUNDS = 2
+"""What is as asked is not touched, but setting one knob may undo another: then it is set once more."""
 
 # In the order of setting: what the kernel derives from another knob comes after it.
 SWITCHES = {
@@ -48,6 +50,8 @@ class Setting:
     endpoint: Endpoint
     knob: str
     value: int | bool | str
+    asked: str
+    """The level that asks for it, as the study says it."""
 
     @property
     def interface(self) -> str | None:
@@ -59,28 +63,34 @@ class Setting:
         """Endpoint and interface, for people."""
         return f"{self.endpoint.name} {self.interface}" if self.interface else self.endpoint.name
 
+    def holds(self, found: object) -> bool:
+        """Whether what was read back is what was asked."""
+        if self.knob in CPU_LISTS and isinstance(found, str):
+            return cpus_in(found) == cpus_in(str(self.value))
+        return found == self.value
+
 
 def settings(factors: Mapping[str, Level], testbed: Testbed, online: frozenset[int]) -> list[Setting]:
-    """All settings of a treatment, in the order in which they must be made; raises TreatmentRefused."""
+    """All settings of a treatment, in the order in which they must be made; raises BenchError."""
     asked: list[Setting] = []
-    try:
-        cpus = vm_cpus(str(factors.get("cpus", "any")), testbed, online)
-        for endpoint in testbed.endpoints:
-            asked.append(Setting(endpoint, "cpus", spell_cpu_list(cpus[endpoint.name])))
-            for factor, knobs in SWITCHES.items():
-                if factor in factors:
-                    asked += [Setting(endpoint, knob, factors[factor] == "on") for knob in knobs]
-            if "queues" in factors:
-                asked.append(Setting(endpoint, "queues", int(factors["queues"])))
-            if "irq_cpus" in factors:
-                wanted = receive_cpus(str(factors["irq_cpus"]), endpoint, cpus[endpoint.name], online)
-                asked.append(Setting(endpoint, "rps_cpus", wanted))
-            if "mtu" in factors:
-                asked.append(Setting(endpoint, "mtu", int(factors["mtu"])))
-    except TreatmentRefused:
-        raise
-    except BenchError as error:
-        raise TreatmentRefused(error.what, where=error.where, fix=error.fix) from error
+
+    def ask(endpoint: Endpoint, factor: str, knob: str, value: int | bool | str) -> None:
+        level = format_level(factor, factors.get(factor, "any"))
+        asked.append(Setting(endpoint, knob, value, f"{factor} = {level}"))
+
+    cpus = vm_cpus(str(factors.get("cpus", "any")), testbed, online)
+    for endpoint in testbed.endpoints:
+        ask(endpoint, "cpus", "cpus", spell_cpu_list(cpus[endpoint.name]))
+        for factor, knobs in SWITCHES.items():
+            for knob in knobs if factor in factors else ():
+                ask(endpoint, factor, knob, factors[factor] == "on")
+        if "queues" in factors:
+            ask(endpoint, "queues", "queues", int(factors["queues"]))
+        if "irq_cpus" in factors:
+            wanted = receive_cpus(str(factors["irq_cpus"]), endpoint, cpus[endpoint.name], online)
+            ask(endpoint, "irq_cpus", "rps_cpus", wanted)
+        if "mtu" in factors:
+            ask(endpoint, "mtu", "mtu", int(factors["mtu"]))
     return asked
 
 
@@ -93,29 +103,40 @@ def apply(
 ) -> dict[str, Any]:
     """Set every knob of a treatment, read all back, and return what was found, endpoint by endpoint.
 
-    Raises TreatmentRefused, naming the knob, the place and the fix, when one did not take effect.
+    Raises TreatmentRefused, naming the knob, the place and the fix, when one did not take effect, and
+    BenchError when the kernel refused what is not a knob.
     """
     wanted = settings(factors, testbed, online)
     mtu = _network_mtu(factors, asked)
-    try:
-        if mtu is not None:
-            netns.set_network_mtu(testbed, mtu, only_raise=True)
-        for endpoint in testbed.endpoints:
-            _set_all(agents[endpoint.name], [s for s in wanted if s.endpoint == endpoint])
-        if mtu is not None:
-            netns.set_network_mtu(testbed, mtu)
-        rate = _shape_links(factors, asked, testbed)
-    except TreatmentRefused:
-        raise
-    except BenchError as error:
-        raise TreatmentRefused(error.what, where=error.where, fix=error.fix) from error
+    if mtu is not None:
+        netns.set_network_mtu(testbed, mtu, only_raise=True)
     found = read_back(testbed, agents)
+    for _ in range(ROUNDS):
+        pending = [s for s in wanted if not s.holds(found[s.endpoint.name].get(s.knob))]
+        if not pending:
+            break
+        for setting in pending:
+            _set(agents[setting.endpoint.name], setting, mtu)
+        found = read_back(testbed, agents)
+    if mtu is not None:
+        netns.set_network_mtu(testbed, mtu)
+    rate = _shape_links(factors, asked, testbed)
+    network = netns.network_mtu(testbed)
     for setting in wanted:
-        _judge(setting, found[setting.endpoint.name].get(setting.knob))
+        if not setting.holds(value := found[setting.endpoint.name].get(setting.knob)):
+            raise TreatmentRefused(
+                f"{setting.asked} did not take effect: {_shown(value)} was read back",
+                where=setting.where,
+                fix=FIXES[setting.knob],
+            )
+    if None not in (mtu, network) and network != mtu:
+        raise TreatmentRefused(
+            f"an MTU of {mtu} did not take effect on the vSwitch: {network} was read back", fix=FIXES["mtu"]
+        )
     effective = _where_alike(found)
     if "link_rate" in factors:
         effective["link_rate"] = "none" if rate is None else rate
-    if (network := netns.network_mtu(testbed)) is not None:
+    if network is not None:
         effective["vswitch_mtu"] = network
     return effective
 
@@ -135,31 +156,20 @@ def read_back(testbed: Testbed, agents: Mapping[str, AgentClient]) -> dict[str, 
     return found
 
 
-def _set_all(agent: AgentClient, wanted: list[Setting]) -> None:
-    for setting in wanted:
-        try:
-            agent.call("knob.set", interface=setting.interface, knob=setting.knob, value=setting.value)
-        except AgentError as error:
-            if error.is_dead:
-                raise
-            raise TreatmentRefused(
-                f"{setting.knob} = {_shown(setting.value)} was refused: {error.message}",
-                where=setting.where,
-                fix=FIXES[setting.knob],
-            ) from error
-
-
-def _judge(setting: Setting, found: object) -> None:
-    if setting.knob in CPU_LISTS and isinstance(found, str):
-        alike = cpus_in(found) == cpus_in(str(setting.value))
-    else:
-        alike = found == setting.value
-    if not alike:
+def _set(agent: AgentClient, setting: Setting, network_mtu: int | None) -> None:
+    try:
+        agent.call("knob.set", interface=setting.interface, knob=setting.knob, value=setting.value)
+    except AgentError as error:
+        if error.is_dead:
+            raise
+        fix = FIXES[setting.knob]
+        if setting.knob == "mtu" and network_mtu is not None and network_mtu < int(setting.value):
+            # A macvlan's MTU cannot exceed its parent's.
+            fix = f"the vSwitch has an MTU of {network_mtu}: raise testbed.vswitch_mtu, or leave it out"
+        why = error.data.get("reason") or error.message
         raise TreatmentRefused(
-            f"{setting.knob} = {_shown(setting.value)} did not take effect: {_shown(found)} was read back",
-            where=setting.where,
-            fix=FIXES[setting.knob],
-        )
+            f"{setting.asked} cannot be set: {why}", where=setting.where, fix=fix
+        ) from error
 
 
 def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, testbed: Testbed) -> float | None:
@@ -171,9 +181,10 @@ def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, testbed: Tes
     found = [shape(device, rate, asked.shaper) for device in devices]
     for device, value in zip(devices, found, strict=True):
         # The kernel keeps whole bytes per second.
-        if rate is not None and (value is None or abs(value - rate) > 8):
+        alike = value is None if rate is None else value is not None and abs(value - rate) <= 8
+        if not alike:
             raise TreatmentRefused(
-                f"link_rate = {rate:g} bit/s did not take effect: {value} was read back",
+                f"link_rate = {format_level('link_rate', level)} did not take effect: {value} was read back",
                 where=device.label,
                 fix="choose another rate or shaper",
             )

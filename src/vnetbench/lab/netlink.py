@@ -121,11 +121,13 @@ def _in_thread(work: Callable[[], T]) -> T:
             faults.append(error)
 
     thread = threading.Thread(target=run, name="namespace")
-    thread.start()
     try:
+        thread.start()
         thread.join()
     finally:
-        thread.join()  # a signal's exception must not leave it building behind the back of who cleans up
+        # A signal's exception must not leave it building behind the back of who cleans up.
+        if thread.ident is not None:
+            thread.join()
     if faults:
         raise faults[0]
     return outcome[0]

@@ -40,12 +40,6 @@ def build(testbed: Testbed) -> None:
             _set_up(ipr, endpoint.interface)
 
 
-def tear_down(testbed: Testbed) -> None:
-    """Remove all that `build` made, whatever of it is still there."""
-    for name in testbed.namespaces():
-        netlink.remove_namespace(name)
-
-
 def set_network_mtu(testbed: Testbed, mtu: int, *, only_raise: bool = False) -> None:
     """Set the MTU of all that is between the vNICs: ports, uplinks, parents.
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,27 +42,34 @@ class Entry:
 
 def register(name: str, purpose: str, description: dict[str, object]) -> None:
     """Take the name of a testbed that is about to be built; raises BenchError when it is taken."""
-    DIRECTORY.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"purpose": purpose, "owner": this_process(), "description": description})
+    content = {"purpose": purpose, "owner": this_process(), "description": description}
     try:
-        with (DIRECTORY / f"{name}.json").open("x") as file:
-            file.write(text)
+        DIRECTORY.mkdir(parents=True, exist_ok=True)
+        with _whole(content) as whole:
+            os.link(whole, DIRECTORY / f"{name}.json")
     except FileExistsError:
         raise BenchError(
             f"a testbed named {name} exists already",
             where=name,
             fix=f"choose another name, or: vnetbench lab down {name}",
         ) from None
+    except OSError as error:
+        raise BenchError(
+            f"testbeds cannot be registered: {error.strerror}", where=str(DIRECTORY), fix="make /run writable"
+        ) from error
 
 
 def keep(name: str) -> None:
     """Let a testbed outlive this process, until `lab down`."""
     path = DIRECTORY / f"{name}.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "owner": ""}))
+    with _whole({**json.loads(path.read_text()), "owner": ""}) as whole:
+        whole.replace(path)
 
 
 def entries() -> list[Entry]:
     """All testbeds of this machine: the registered ones, and namespaces that nobody registered."""
+    # Namespaces first: what is built between the two looks was registered before it was built.
+    namespaces = netlink.namespaces()
     found: dict[str, Entry] = {}
     for path in sorted(DIRECTORY.glob("*.json")):
         try:
@@ -69,7 +79,7 @@ def entries() -> list[Entry]:
             )
         except (OSError, ValueError, KeyError, TypeError):
             found[path.stem] = Entry(path.stem, "cut short while it was made", "", {})
-    for name in netlink.namespaces():
+    for name in namespaces:
         if name.startswith(PREFIX) and name.count(".") == 2:
             testbed = name.split(".")[1]
             found.setdefault(testbed, Entry(testbed, "left over, nobody's", "", {}))
@@ -94,33 +104,71 @@ def remove(name: str) -> None:
     (DIRECTORY / f"{name}.json").unlink(missing_ok=True)
 
 
+def end_orphans() -> int:
+    """End this user's processes of testbeds whose namespaces nobody keeps any more; returns how many.
+
+    Those of campaigns are left alone: they end with their bench.
+    """
+    labels = {pid: label for pid, label in _labelled() if not label.startswith("run-")}
+    orphans = [pid for pid in labels if _user_namespace(pid) != _user_namespace(os.getpid())]
+    for pid in orphans:
+        _signal(pid, signal.SIGTERM)
+    return len(orphans)
+
+
+@contextmanager
+def _whole(content: Mapping[str, object]) -> Iterator[Path]:
+    """A file with this content, to be put where nobody shall ever read half of it."""
+    path = DIRECTORY / f".{secrets.token_hex(8)}"
+    try:
+        path.write_text(json.dumps(content))
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
 def _end_processes(name: str) -> None:
     """End the processes that carry the testbed's label; each by its id, ours is never among them."""
-    pids = [pid for pid in _labelled(name) if pid != os.getpid()]
+    pids = [pid for pid in processes_of(name) if pid != os.getpid()]
     for pid in pids:
         _signal(pid, signal.SIGTERM)
     deadline = time.monotonic() + ENDING_TIMEOUT_S
     while pids and time.monotonic() < deadline:
         time.sleep(0.02)
-        pids = [pid for pid in pids if pid in _labelled(name)]
+        pids = [pid for pid in pids if pid in processes_of(name)]
     for pid in pids:
         _signal(pid, signal.SIGKILL)
 
 
-def _labelled(name: str) -> list[int]:
-    label = f"{PROCESS_LABEL}={name}".encode()
-    pids = []
+def processes_of(name: str) -> list[int]:
+    """Ids of the processes of a testbed: those that carry its label, and live where we do.
+
+    Another user's testbed may have the same name, in a user namespace of its own.
+    """
+    here = _user_namespace(os.getpid())
+    return [pid for pid, label in _labelled() if label == name and _user_namespace(pid) == here]
+
+
+def _labelled() -> Iterator[tuple[int, str]]:
+    """Process id and label of every process that carries one and that we may look at."""
+    prefix = f"{PROCESS_LABEL}=".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if label in path.read_bytes().split(b"\0"):
-                pids.append(int(path.parent.name))
+            variables = path.read_bytes().split(b"\0")
         except OSError:
             continue  # gone meanwhile, or another user's
-    return pids
+        for variable in variables:
+            if variable.startswith(prefix):
+                yield int(path.parent.name), variable.removeprefix(prefix).decode(errors="replace")
+
+
+def _user_namespace(pid: int) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/user").readlink())
+    except OSError:
+        return None
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
-    try:
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        return

@@ -13,7 +13,7 @@ from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, spell_share
-from vnetbench.report.columns import Column, factor_columns, varying_factors
+from vnetbench.report.columns import UNMEASURED, Column, factor_columns, varying_factors
 from vnetbench.report.environment import Difference, differences
 from vnetbench.report.figures import metric_of, scale_of, short_figure
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
@@ -63,6 +63,8 @@ class Comparison:
     only_after: tuple[Mapping[str, Level], ...]
     unmeasured: tuple[tuple[Mapping[str, Level], str], ...]
     """Treatments that both have but one or both did not measure, and why."""
+    lost: tuple[Mapping[str, Level], ...] = ()
+    """Those of them that were measured before, and are refused or fail now."""
 
 
 def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = ()) -> Comparison:
@@ -98,6 +100,11 @@ def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[s
             complete(t.factors, after.workload) for key, t in second.items() if key not in first
         ),
         unmeasured=tuple(_unmeasured(shared, after.workload)),
+        lost=tuple(
+            complete(one.factors, before.workload)
+            for one, other in shared
+            if one.metrics and not other.metrics and other.stopped_by in UNMEASURED
+        ),
     )
 
 

@@ -15,12 +15,14 @@ from rich.text import Text
 
 from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
+from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.figures import metric_of
-from vnetbench.report.labels import names_of, treatment_phrase
+from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.report.table import LiveRow, live_table
 from vnetbench.study.workloads import main_metric
 
-REFRESHES_PER_S = 4
+REFRESHES_PER_S = 1
+"""Drawing forty treatments takes some 20 ms of CPU time, which the trials would miss."""
 LINE_EVERY_S = 10.0
 """In a log a line of progress comes at most this often."""
 
@@ -119,11 +121,12 @@ class LogDisplay:
             return
         for treatment in self._progress.treatments:
             index = treatment.treatment.index
-            if treatment.state != OPEN and index not in self._told:
+            # Why one was refused or given up has been said.
+            if treatment.state not in (OPEN, *UNMEASURED) and index not in self._told:
                 self._told.add(index)
                 self._print(_about(self._progress, index) + _ended(treatment, self._progress))
         if time.monotonic() - self._last_line >= LINE_EVERY_S:
-            self._print(status_line(self._progress))
+            self._print(status_line(self._progress, *self._progress.left()))
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()
@@ -131,22 +134,25 @@ class LogDisplay:
         sys.stdout.flush()
 
 
-def status_line(progress: Progress) -> str:
-    """How far a campaign is, in a line."""
-    trials, seconds = progress.left()
-    done = f"{progress.trials} trials in {format_duration(progress.elapsed_s)}"
+def status_line(progress: Progress, trials: int, seconds: float) -> str:
+    """How far a campaign is, in a line; `trials` and `seconds` are what is left."""
+    done = f"{counted(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
     if progress.phase == "cleaning up":
         return f"{done}; removing the testbeds"
-    return f"{done}; about {trials} more, {format_duration(max(1, round(seconds)))} left"
+    return f"{done}; about {trials} more, {_whole_seconds(seconds)} left"
+
+
+def _whole_seconds(seconds: float) -> str:
+    return f"{max(1, round(seconds))} s" if seconds < 99.5 else format_duration(seconds)
 
 
 def _bar(progress: Progress) -> RenderableType:
-    _, left_s = progress.left()
+    trials, left_s = progress.left()
     elapsed_s = progress.elapsed_s
     line = Table.grid(padding=(0, 2))
     line.add_row(
         ProgressBar(total=max(elapsed_s + left_s, 1e-6), completed=elapsed_s, width=30),
-        Text(status_line(progress), no_wrap=True, overflow="ellipsis"),
+        Text(status_line(progress, trials, left_s), no_wrap=True, overflow="ellipsis"),
     )
     return line
 
@@ -172,7 +178,7 @@ def _ended(treatment: TreatmentProgress, progress: Progress) -> str:
     else:
         low, high = format_value(found.low, unit), format_value(found.high, unit)
         figure = f"{format_value(found.value, unit)} ({low} to {high})"
-    return f"{figure}, {treatment.trials} trials, {treatment.state}"
+    return f"{figure}, {counted(treatment.trials, 'trial')}, {treatment.state}"
 
 
 def _about(progress: Progress | None, treatment: int | None) -> str:

@@ -10,6 +10,8 @@ from vnetbench.report.columns import UNMEASURED, varying_factors
 from vnetbench.report.figures import noun_of
 from vnetbench.report.labels import counted, factor_label, level_text, names_of, treatment_phrase
 
+_MOST_NAMED = 2
+"""So many treatments that share a fate are named."""
 _MOST_LISTED = 12
 """So many trials are named; the page and the JSON have them all."""
 
@@ -40,13 +42,26 @@ def name_of(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
 
 
 def _of_treatments(summary: CampaignSummary) -> Iterator[str]:
+    reasons: dict[tuple[str, str], list[str]] = {}
     for treatment in summary.treatments:
-        name = name_of(summary, treatment)
         if treatment.failures:
             what = treatment.stopped_by if treatment.stopped_by in UNMEASURED else "trials failed"
-            yield f"{name}: {what}: {'; '.join(dict.fromkeys(treatment.failures))}"
-        for note in treatment.notes:
-            yield f"{name}: {note}"
+            why = "; ".join(dict.fromkeys(treatment.failures))
+            reasons.setdefault((what, why), []).append(name_of(summary, treatment))
+    for (what, why), names in reasons.items():
+        yield f"{_listed(names)}: {what}: {why}"
+    for treatment in summary.treatments:
+        if treatment.notes:
+            more = f" (and {len(treatment.notes) - 1} more)" if len(treatment.notes) > 1 else ""
+            yield f"{name_of(summary, treatment)}: {treatment.notes[0]}{more}"
+
+
+def _listed(names: list[str]) -> str:
+    """One treatment by its name, several by their number and the first of them."""
+    if len(names) == 1:
+        return names[0]
+    more = ", …" if len(names) > _MOST_NAMED else ""
+    return f"{len(names)} treatments ({'; '.join(names[:_MOST_NAMED])}{more})"
 
 
 def _of_trials(summary: CampaignSummary) -> Iterator[str]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -14,6 +12,14 @@ from pathlib import Path
 from vnetbench import __version__
 from vnetbench.errors import BenchError
 from vnetbench.process import is_alive, this_process
+from vnetbench.results.connection import (
+    APPLICATION_ID,
+    SCHEMA_VERSION,
+    checked,
+    connect,
+    explained,
+    undo_half_a_trial,
+)
 from vnetbench.results.records import (
     CampaignRecord,
     Histogram,
@@ -25,8 +31,6 @@ from vnetbench.results.records import (
 )
 from vnetbench.study.model import Plan, Study
 
-APPLICATION_ID = 0x764E4231  # "vNB1", in the SQLite header: `file` and we know the file by it
-SCHEMA_VERSION = 1
 PAGE_BYTES = 16384
 """A sample's row is up to 2 KB, and rows of an index tree that exceed a quarter page waste one each."""
 SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "bytes")
@@ -43,18 +47,18 @@ class ResultsFile:
     @classmethod
     def create(cls, path: Path, study: Study, plan: Plan) -> ResultsFile:
         """A new file for a campaign of `study`; raises BenchError when `path` exists or can't be written."""
-        if path.exists():
-            raise BenchError(
-                "this file exists already, and results are never overwritten",
-                where=str(path),
-                fix=f"go on with it (vnetbench resume {path}), name another with -o, or remove it first",
-            )
-        if not path.parent.is_dir():
-            raise BenchError(
-                "the folder does not exist", where=str(path.parent), fix=f"mkdir -p {path.parent}"
-            )
-        with _explained(path):
-            db = _connect(path, "rwc")
+        with explained(path):
+            if path.exists():
+                raise BenchError(
+                    "this file exists already, and results are never overwritten",
+                    where=str(path),
+                    fix=f"go on with it (vnetbench resume {path}), name another with -o, or remove it first",
+                )
+            if not path.parent.is_dir():
+                raise BenchError(
+                    "the folder does not exist", where=str(path.parent), fix=f"mkdir -p {path.parent}"
+                )
+            db = connect(path, "rwc")
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             schema = resources.files("vnetbench.results").joinpath("schema.sql").read_text()
             db.executescript(
@@ -64,41 +68,40 @@ class ResultsFile:
             with db:
                 db.execute(
                     "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, 'running', NULL)",
-                    (study.title, study.text, study.path, _json(study.overrides), plan.seed, _now()),
+                    (
+                        study.title,
+                        study.text,
+                        _storable(study.path),
+                        _json(study.overrides),
+                        plan.seed,
+                        _now(),
+                    ),
                 )
                 db.executemany(
                     "INSERT INTO treatment (id, factors) VALUES (?, ?)",
                     [(t.index, _json(dict(t.factors))) for t in plan.treatments],
                 )
-            return cls(path, db, None)._begin_session()
+            return cls(path, db, cls._begin_session(path, db))
 
     @classmethod
     def open_to_read(cls, path: Path) -> ResultsFile:
         """Open for estimates; a campaign that still runs may be read too."""
-        with _explained(path):
-            _undo_half_a_trial(path)
-            return cls(path, _checked(path, "ro"), None)
+        with explained(path):
+            undo_half_a_trial(path)
+            return cls(path, checked(path, "ro"), None)
 
     @classmethod
     def open_to_write(cls, path: Path) -> ResultsFile:
         """Open to go on with a campaign; raises BenchError while another bench is at work on it."""
-        with _explained(path):
-            db = _checked(path, "rw")
-            (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
-            if writer and writer != this_process() and is_alive(writer):
-                db.close()
-                raise BenchError(
-                    f"a campaign is at work on this file (process {writer.split(':')[0]})",
-                    where=str(path),
-                    fix="wait for it to end, or stop it with Ctrl-C where it runs",
-                )
-            return cls(path, db, None)._begin_session()
+        with explained(path):
+            db = checked(path, "rw")
+            return cls(path, db, cls._begin_session(path, db))
 
     def close(self, status: str | None = None) -> None:
         """Close the file; `status` is how the campaign stands (`finished`, `interrupted`)."""
         try:
             if self._session is not None:
-                with _explained(self.path), self._db:
+                with explained(self.path), self._db:
                     self._db.execute("UPDATE campaign SET writer = NULL")
                     if status:
                         self._db.execute("UPDATE campaign SET status = ?", (status,))
@@ -109,7 +112,7 @@ class ResultsFile:
 
     def add_facts(self, place: str, facts: Mapping[str, object]) -> None:
         """Keep facts about `place` (`bench`, `host`, an endpoint) for this session."""
-        with _explained(self.path), self._db:
+        with explained(self.path), self._db:
             self._db.executemany(
                 "INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)",
                 [(self._session, place, name, _json(value)) for name, value in facts.items()],
@@ -117,7 +120,7 @@ class ResultsFile:
 
     def add_testbed(self, shape: str, description: Mapping[str, object]) -> None:
         """Keep the description of a testbed that trials of this campaign ran on."""
-        with _explained(self.path), self._db:
+        with explained(self.path), self._db:
             self._db.execute("INSERT OR REPLACE INTO testbed VALUES (?, ?)", (shape, _json(description)))
 
     def add_trial(self, trial: TrialRecord, elapsed_s: float) -> int:
@@ -126,7 +129,7 @@ class ResultsFile:
         When this returns the trial is on disk. Raises BenchError when it cannot be (a full disk); then
         nothing of it is in the file.
         """
-        with _explained(self.path), self._db:
+        with explained(self.path), self._db:
             cursor = self._db.execute(
                 "INSERT INTO trial (treatment_id, block, session_id, shape, started_s, duration_s, setup_s,"
                 " state, failure, effective, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -186,7 +189,7 @@ class ResultsFile:
 
     def set_treatment(self, index: int, state: str, reason: str = "") -> None:
         """Keep why a treatment is no longer repeated."""
-        with _explained(self.path), self._db:
+        with explained(self.path), self._db:
             self._db.execute(
                 "UPDATE treatment SET state = ?, reason = ? WHERE id = ?", (state, reason, index)
             )
@@ -195,7 +198,7 @@ class ResultsFile:
 
     def campaign(self) -> CampaignRecord:
         """The head of the file. A campaign whose bench was killed is `interrupted`."""
-        with _explained(self.path):
+        with explained(self.path):
             row = self._db.execute(
                 "SELECT title, study_text, study_path, overrides, seed, started_at, status, writer"
                 " FROM campaign"
@@ -220,13 +223,13 @@ class ResultsFile:
 
     def treatments(self) -> tuple[TreatmentRecord, ...]:
         """All treatments of the plan, in its order."""
-        with _explained(self.path):
+        with explained(self.path):
             rows = self._db.execute("SELECT id, factors, state, reason FROM treatment ORDER BY id").fetchall()
         return tuple(TreatmentRecord(i, json.loads(f), state, reason) for i, f, state, reason in rows)
 
     def trials(self) -> Iterator[TrialRecord]:
         """All trials in the order in which they ran, one in memory at a time."""
-        with _explained(self.path):
+        with explained(self.path):
             rows = self._db.execute(
                 "SELECT id, treatment_id, block, shape, started_s, duration_s, setup_s, failure, effective,"
                 " notes FROM trial ORDER BY id"
@@ -272,27 +275,48 @@ class ResultsFile:
     def facts(self) -> dict[str, dict[str, object]]:
         """Place to fact to value, of the newest session that knew them."""
         found: dict[str, dict[str, object]] = {}
-        with _explained(self.path):
-            for place, name, value in self._db.execute(
-                "SELECT place, name, value FROM fact ORDER BY session_id"
-            ):
-                found.setdefault(place, {})[name] = json.loads(value)
+        for of_session in self.facts_of_sessions():
+            for place, facts in of_session.items():
+                found.setdefault(place, {}).update(facts)
         return found
+
+    def facts_of_sessions(self) -> list[dict[str, dict[str, object]]]:
+        """For each session place to fact to value, the oldest session first."""
+        sessions: dict[int, dict[str, dict[str, object]]] = {}
+        with explained(self.path):
+            for session, place, name, value in self._db.execute(
+                "SELECT session_id, place, name, value FROM fact ORDER BY session_id"
+            ):
+                sessions.setdefault(session, {}).setdefault(place, {})[name] = json.loads(value)
+        return list(sessions.values())
 
     def testbeds(self) -> dict[str, dict[str, object]]:
         """Shape to description."""
-        with _explained(self.path):
+        with explained(self.path):
             rows = self._db.execute("SELECT shape, description FROM testbed ORDER BY shape").fetchall()
         return {shape: json.loads(text) for shape, text in rows}
 
-    def _begin_session(self) -> ResultsFile:
-        with self._db:
-            cursor = self._db.execute(
-                "INSERT INTO session (vnetbench, started_at) VALUES (?, ?)", (__version__, _now())
-            )
-            self._db.execute("UPDATE campaign SET writer = ?, status = 'running'", (this_process(),))
-        self._session = cursor.lastrowid
-        return self
+    @staticmethod
+    def _begin_session(path: Path, db: sqlite3.Connection) -> int:
+        """Become the file's one writer; raises BenchError while another lives."""
+        try:
+            with db:
+                db.execute("BEGIN IMMEDIATE")  # two that look at the same time must not both see nobody
+                (writer,) = db.execute("SELECT writer FROM campaign").fetchone()
+                if writer and is_alive(writer):
+                    raise BenchError(
+                        f"a campaign is at work on this file (process {writer.split(':')[0]})",
+                        where=str(path),
+                        fix="wait for it to end, or stop it with Ctrl-C where it runs",
+                    )
+                cursor = db.execute(
+                    "INSERT INTO session (vnetbench, started_at) VALUES (?, ?)", (__version__, _now())
+                )
+                db.execute("UPDATE campaign SET writer = ?, status = 'running'", (this_process(),))
+        except BaseException:
+            db.close()
+            raise
+        return int(cursor.lastrowid or 0)
 
 
 def histogram_of(raw: list[list[int]]) -> Histogram:
@@ -315,99 +339,12 @@ def stream_sample(raw: Mapping[str, object]) -> StreamSample:
     )
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    db = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=20, check_same_thread=False
-    )
-    db.execute("PRAGMA foreign_keys = ON")
-    if mode != "ro":
-        db.execute("PRAGMA synchronous = FULL")  # a trial is durable before it is announced
-    return db
-
-
-def _undo_half_a_trial(path: Path) -> None:
-    """Let SQLite roll back what a killed writer began: a connection that only reads may not."""
-    journal = path.with_name(path.name + "-journal")
-    if journal.exists() and path.exists() and os.access(path, os.W_OK):
-        db = _connect(path, "rw")
-        try:
-            db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        finally:
-            db.close()
-
-
-def _checked(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to a file that is whole, ours, and of a version that we read."""
-    if not path.exists():
-        raise BenchError(
-            "there is no such file", where=str(path), fix="vnetbench run STUDY -o FILE makes one"
-        )
-    db = _connect(path, mode)
+def _storable(path: str | None) -> str | None:
+    """A path as text; None for a name that is no UTF-8, which no text can hold."""
     try:
-        (application,) = db.execute("PRAGMA application_id").fetchone()
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION_ID:
-            raise BenchError(
-                "this is not a results file of vnetbench", where=str(path), fix="name a .vnb file"
-            )
-        if version > SCHEMA_VERSION:
-            raise BenchError(
-                f"this file was written by a newer vnetbench (schema {version}, this one reads up to "
-                f"{SCHEMA_VERSION})",
-                where=str(path),
-                fix="install the newer vnetbench and open it with that",
-            )
-        problems = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
-        if problems != ["ok"]:
-            raise sqlite3.DatabaseError(f"malformed: {problems[0]}")
-        _check_length(path, db)
-        if db.execute("SELECT count(*) FROM campaign").fetchone() != (1,):
-            raise BenchError(
-                "the campaign in this file was never begun", where=str(path), fix="remove it and run again"
-            )
-    except BaseException:
-        db.close()
-        raise
-    return db
-
-
-def _check_length(path: Path, db: sqlite3.Connection) -> None:
-    """SQLite reads a missing last page as an empty one, and its quick check lets that pass.
-
-    The header keeps how many pages there are (https://www.sqlite.org/fileformat2.html, 1.3.7).
-    """
-    with db:
-        db.execute("BEGIN")
-        db.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from here on nobody else writes
-        (page_size,) = db.execute("PRAGMA page_size").fetchone()
-        with path.open("rb") as file:
-            pages = int.from_bytes(file.read(32)[28:], "big")
-        if path.stat().st_size < pages * page_size:
-            raise sqlite3.DatabaseError(f"malformed: {path.stat().st_size} bytes of {pages * page_size}")
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """SQLite's errors in words that say what, where and the fix."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        text = str(error)
-        if "full" in text or "disk I/O" in text:
-            what, fix = f"the disk is full or failed ({text})", f"make room, then: vnetbench resume {path}"
-        elif "malformed" in text or "not a database" in text:
-            what = f"the file is damaged or was cut short ({text})"
-            fix = f'get it again from where it came; `sqlite3 {path} ".recover"` saves what can be saved'
-        elif "unable to open" in text or "readonly" in text:
-            what, fix = (
-                f"the file cannot be opened ({text})",
-                "check that it and its folder are yours to write",
-            )
-        elif "locked" in text:
-            what, fix = f"the file is in use ({text})", "wait for the program that writes to it"
-        else:
-            what, fix = f"the file cannot be used ({text})", "check that it is a results file and is whole"
-        raise BenchError(what, where=str(path), fix=fix) from error
+        return None if path is None else path.encode().decode()
+    except UnicodeEncodeError:
+        return None
 
 
 def _json(value: object) -> str:

@@ -15,6 +15,9 @@ from vnetbench.study.workloads import DECIDING
 MAX_TREATMENTS = 10_000
 """Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
 
+LONGEST_INTERVAL_S = 0.1
+"""Of a sample, where the bench chooses how long trials are: a warm-up is found from ten samples on."""
+
 _PlaceOf = Callable[..., Place]
 _Levels = Mapping[str, tuple[Level, ...]]
 
@@ -83,6 +86,12 @@ def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
 def _timing(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     timing = study.timing
     if timing.duration_s is None:
+        if timing.interval_s > LONGEST_INTERVAL_S:
+            wrong = WrongValue(
+                f"trials of a second are too short for samples of {spell_duration(timing.interval_s)}",
+                fix=f'make the interval "{spell_duration(LONGEST_INTERVAL_S)}" at most, or set the duration',
+            )
+            yield place("timing", "interval").problem(wrong)
         return
     rest_s = timing.duration_s - (timing.warmup_s or 0)
     duration = spell_duration(timing.duration_s)
@@ -127,6 +136,11 @@ def _impossible(
             found["waiting"] = (
                 "waiting = busy_poll with a rate: while the kernel waits for answers nothing can be asked",
                 'leave these out with [[exclude]], or take "spin"',
+            )
+        if study.testbed.vswitch_mtu is not None and treatment["vswitch"] == "direct":
+            found["vswitch"] = (
+                "VMs joined by a direct link have no vSwitch, so no MTU of it",
+                'take the level "direct" away, or testbed.vswitch_mtu',
             )
         if treatment.get("tso") == "on" and treatment.get("checksum_offload") == "off":
             found["tso"] = (

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from vnetbench.study.model import Level, Plan, Study, Treatment
 
-_SEED_BITS = 32
+SEED_BITS = 32
 
 
 def make_plan(study: Study, seed: int | None) -> Plan:
@@ -19,7 +19,7 @@ def make_plan(study: Study, seed: int | None) -> Plan:
     `factors.complete` adds the levels of the others.
     """
     treatments = tuple(Treatment(index, levels) for index, levels in enumerate(combinations(study)))
-    return Plan(treatments, secrets.randbits(_SEED_BITS) if seed is None else seed)
+    return Plan(treatments, secrets.randbits(SEED_BITS) if seed is None else seed)
 
 
 def combinations(study: Study) -> Iterator[dict[str, Level]]:
