@@ -24,6 +24,10 @@ _LINE_HEIGHT = 280
 _SPACING = {"row": 44, "column": 28}
 _ASIDE = 9
 """Pixels that the trials stand beside their estimate, whose mark would hide them."""
+_CURVE_KEYS = ("colour", "dash")
+"""What tells the curves of latency apart."""
+_PALETTE = 7
+"""Colours of their own that the theme has."""
 _MARKS = {"trial": "circle", "of two modes": "diamond", "outlier": "cross"}
 """What a trial is marked as in the chart of time, and its shape."""
 
@@ -156,7 +160,7 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
 
 def latency_chart(rows_of_curves: Sequence[Row]) -> Spec:
     """Latency by percentile, a line a treatment; each grid line to the right has a tenth as many beyond."""
-    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_curves))
+    colours, dashes = (list(dict.fromkeys(str(row[key]) for row in rows_of_curves)) for key in _CURVE_KEYS)
     least = min(float(row["beyond"]) for row in rows_of_curves)
     decades = [10.0**-step for step in range(round(-math.log10(least)) + 1)]
     rows = alt.Chart(alt.NamedData(ROWS)).encode(
@@ -170,9 +174,11 @@ def latency_chart(rows_of_curves: Sequence[Row]) -> Spec:
         ),
         y=alt.Y("latency:Q", title="Latency (µs), logarithmic", scale=alt.Scale(type="log", nice=True)),
         color=alt.Color(
-            "treatment:N", sort=names, scale=alt.Scale(domain=names), title=None,
-            legend=alt.Legend(columns=3),
+            # Where there are more than the palette has, a ramp of colours (O).
+            f"colour:{'N' if len(colours) <= _PALETTE else 'O'}",
+            sort=colours, scale=alt.Scale(domain=colours), title=None, legend=alt.Legend(columns=3),
         ),
+        detail="treatment:N",
         order=alt.Order("beyond:Q", sort="descending"),
         tooltip=[
             alt.Tooltip("treatment:N", title="Treatment"),
@@ -180,6 +186,10 @@ def latency_chart(rows_of_curves: Sequence[Row]) -> Spec:
             alt.Tooltip("latency:Q", title="Latency (µs)"),
         ],
     )  # fmt: skip
+    if len(dashes) > 1:
+        rows = rows.encode(
+            strokeDash=alt.StrokeDash("dash:N", sort=dashes, scale=alt.Scale(domain=dashes), title=None)
+        )
     return _as_spec(rows.mark_line(strokeWidth=1.8).properties(width=640, height=320))
 
 

@@ -8,7 +8,14 @@ from typing import Any
 from vnetbench.estimate.latency import curve
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.report.figures import figure, mode_texts, scale_of
-from vnetbench.report.labels import factor_label, level_text, names_of, stop_text, treatment_phrase
+from vnetbench.report.labels import (
+    factor_label,
+    level_phrase,
+    level_text,
+    names_of,
+    stop_text,
+    treatment_phrase,
+)
 from vnetbench.report.layout import Layout, positions
 from vnetbench.study.model import FactorLevels
 
@@ -139,10 +146,14 @@ def _course(point: TrialPoint, divisor: float) -> Iterator[Row]:
 
 
 def latency_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
-    """The curve of each treatment's latencies: how long (µs) the share of transactions beyond it took."""
+    """The curve of each treatment's latencies: how long (µs) all but the share `beyond` took at most."""
+    dashed = layout.colour.name if layout.colour else ""
+    coloured = [name for name in names_of(layout.varying) if name != dashed]
     return [
         {
             "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
+            "colour": treatment_phrase(treatment.factors, coloured),
+            "dash": level_phrase(dashed, treatment.factors[dashed]) if dashed else "",
             "beyond": _short(beyond),
             "percentile": f"{100 * (1 - beyond):.6g} %",
             "latency": _short(latency_us),
