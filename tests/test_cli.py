@@ -86,7 +86,7 @@ def test_compare_fails_only_when_something_surely_got_worse(results: Path, tmp_p
     file, _ = made_up.file_at(slower)
     for block in range(6):
         for treatment in range(4):
-            rates = [rate * 0.8 for rate in course(made_up.trial(treatment, block, seed=7)).goodput_bps]
+            rates = [rate * 0.8 for rate in course(made_up.trial(treatment, block, seed=7)).values]
             file.add_trial(made_up.trial(treatment, block, rates=rates), block)
     file.close("finished")
     assert bench.run("compare", results, slower)[0] == 0

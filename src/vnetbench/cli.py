@@ -143,7 +143,7 @@ def report(results: Path, output: Path | None, png: Path | None) -> None:
 @click.option(
     "--fail-if-worse",
     metavar="SHARE",
-    help="Exit with 3 when goodput surely fell by more than this, e.g. 5%.",
+    help="Exit with 3 when the deciding metric surely got worse by more than this, e.g. 5%.",
 )
 def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     """What changed between two campaigns: ratios with intervals, and what differs between the machines."""

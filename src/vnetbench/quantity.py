@@ -1,4 +1,4 @@
-"""How quantities are written: durations, sizes, rates and shares, read from people and shown to them."""
+"""How quantities are written: durations, sizes, rates, frequencies and shares, read and shown."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ _RATE = {
     "Mbit/s": Decimal(10**6),
     "Gbit/s": Decimal(10**9),
 }
+_FREQUENCY = {"/s": Decimal(1), "k/s": Decimal(10**3), "M/s": Decimal(10**6)}
 _SHARE = {"%": Decimal("0.01")}
 
 # U+03BC (Greek mu) and U+00B5 (micro sign) look alike, and keyboards without either write "us".
@@ -96,6 +97,7 @@ class _Kind:
 _DURATION = _Kind("duration", _TIME, "10 s", Decimal(10**9))
 _SIZE = _Kind("size", _BYTES, "64 KiB", Decimal(2**60))
 _BITRATE = _Kind("rate", _RATE, "10 Gbit/s", Decimal(10**15))
+_OFTEN = _Kind("frequency", _FREQUENCY, "10 k/s", Decimal(10**12))
 _PART = _Kind("share", _SHARE, "3 %", Decimal(10**4))
 
 
@@ -112,6 +114,11 @@ def parse_bytes(text: str) -> int:
 def parse_rate(text: str) -> int:
     """Whole bits/s of a rate such as "10 Gbit/s" or "10 Gbps" (powers of 1000); raises QuantityError."""
     return _whole(_parse(text, _BITRATE), text, "bits/s", _BITRATE)
+
+
+def parse_frequency(text: str) -> float:
+    """How often a second: 10000.0 for "10000 /s" or "10 k/s"; raises QuantityError."""
+    return float(_parse(text, _OFTEN))
 
 
 def parse_share(text: str) -> float:
@@ -205,6 +212,11 @@ def spell_duration(seconds: float) -> str:
         if value and value % _TIME[name] == 0:
             return f"{_plain(value / _TIME[name])} {name}"
     return _spell(value, ("s", "ms", "µs"), _TIME)
+
+
+def spell_frequency(per_s: float) -> str:
+    """An exact spelling of a frequency: 10000 is "10 k/s", 2.5 is "2.5 /s"."""
+    return _spell(Decimal(str(per_s)), ("M/s", "k/s", "/s"), _FREQUENCY)
 
 
 def spell_share(share: float) -> str:

@@ -66,7 +66,7 @@ def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
         sides = list(trial.sides)
         sides[late] = _closing_two(sides[late], 9)
         shifted = replace(trial, sides=tuple(sides))
-        assert len(course(shifted).goodput_bps) == 19
+        assert len(course(shifted).values) == 19
         assert sum(course(shifted).lengths_s) == pytest.approx(1.0)
         assert metric_values(shifted, 0) == pytest.approx(metric_values(trial, 0))
         assert metric_values(shifted, 6) == pytest.approx(metric_values(trial, 6))
@@ -84,9 +84,9 @@ def test_with_both_directions_side_a_stands_as_the_sender() -> None:
 
 def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:
     trial = made_up.trial(rates=COLD)
-    assert course(trial).goodput_bps == pytest.approx(COLD)
+    assert course(trial).values == pytest.approx(COLD)
     for cut in (0, 6, 19):
-        assert course(trial).mean(cut) == pytest.approx(metric_values(trial, cut)["goodput_bps"])
+        assert course(trial).value(cut) == pytest.approx(metric_values(trial, cut)["goodput_bps"])
 
 
 def test_a_fixed_warm_up_is_cut_as_asked_and_leaves_something() -> None:
@@ -99,7 +99,7 @@ def test_a_warm_up_is_found_and_all_of_it_is_cut() -> None:
     courses = [course(made_up.trial(rates=COLD))] * 6
     found = warmups(courses, Timing())
     assert all(w.cut >= 6 and w.steady for w in found)
-    assert all(c.mean(w.cut) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
+    assert all(c.value(w.cut) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
 
 
 def test_a_trial_without_samples_is_an_error() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.stats import binom
@@ -105,7 +106,7 @@ def treatment(
                 duration_s=1.0,
                 warmup_s=warmup,
                 steady=bool(rng.random() > 0.03),
-                course_bps=course(rng, float(goodput), warmup),
+                course=course(rng, float(goodput), warmup),
                 values=trial_values(float(goodput), segment_bytes * float(np.exp(rng.normal(0, 0.01)))),
                 notes=("the sender's sampler was 12 ms late",) if index == 3 and position == 2 else (),
             )
@@ -276,3 +277,36 @@ def empty_campaign() -> CampaignSummary:
         for index, streams in enumerate((1, 4))
     ]
     return campaign("Stopped at once", "", factors, treatments, status="interrupted")
+
+
+def requests_campaign() -> CampaignSummary:
+    """Six treatments of requests whose 99th percentile decides, each with its latencies."""
+    rng = np.random.default_rng(6)
+    factors = [
+        FactorLevels("request_size", (1, 1024, 65536)),
+        FactorLevels("waiting", ("block", "spin")),
+    ]
+    treatments = []
+    for index, (size, waiting) in enumerate(itertools.product(*(factor.levels for factor in factors))):
+        median = (60.0 if waiting == "block" else 9.0) * (2.0 if size == 65536 else 1.0)
+        points = []
+        for block in range(9):
+            p50 = median * float(np.exp(rng.normal(0, 0.02)))
+            values = {
+                "transactions_per_s": 1e6 / p50, "latency_p50_us": p50, "latency_p99_us": 3 * p50,
+                "cycles_per_transaction": 900 * p50,
+            }  # fmt: skip
+            points.append(TrialPoint(1 + index + 6 * block, block, 1.6 * block, 1.0, 0.0, True, values))
+        metrics = {name: estimate([p.values[name] for p in points]) for name in points[0].values}
+        latencies = tuple(
+            (round(1000 * median * factor), count)
+            for factor, count in ((1, 50_000), (1.5, 40_000), (3, 9_000), (8, 900), (40, 99), (200, 1))
+        )
+        levels: dict[str, Level] = {"request_size": size, "waiting": waiting}
+        treatments.append(
+            TreatmentSummary(
+                index, levels, {}, "precision", metrics, tuple(points), latencies=latencies
+            )
+        )  # fmt: skip
+    found = campaign("How long does an answer take?", "Does spinning help?", factors, treatments)
+    return replace(found, workload="tcp_rr", main_metric="latency_p99_us")

@@ -10,6 +10,7 @@ from tests.report.campaigns import (
     empty_campaign,
     jumbo_campaign,
     placement_campaign,
+    requests_campaign,
     single_campaign,
     surface_campaign,
 )
@@ -52,3 +53,8 @@ def single() -> CampaignSummary:
 @pytest.fixture(scope="session")
 def empty() -> CampaignSummary:
     return empty_campaign()
+
+
+@pytest.fixture(scope="session")
+def requests() -> CampaignSummary:
+    return requests_campaign()

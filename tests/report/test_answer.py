@@ -80,3 +80,12 @@ def test_nothing_measured_is_no_answer(empty: CampaignSummary) -> None:
 def test_one_treatment_alone_is_compared_with_nothing(single: CampaignSummary) -> None:
     said = answer(single)
     assert len(said.best) == 1 and said.effects == ()
+
+
+def test_where_less_is_better_the_lowest_is_the_best(requests: CampaignSummary) -> None:
+    found = answer(requests)
+    assert found.best[0].startswith("Latency (99 %) is lowest with ")
+    assert "waiting: spin" in found.best[0]
+    assert any(sentence.startswith("A transaction costs the host least with") for sentence in found.best)
+    assert any("multiplies latency (99 %) by 0.1" in sentence for sentence in found.effects)
+    assert "goodput" not in " ".join(found.sentences).lower()

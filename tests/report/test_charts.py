@@ -25,7 +25,7 @@ def all_charts(summary: CampaignSummary) -> list[Chart]:
     return [*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)]
 
 
-@pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single"])
+@pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single", "requests"])
 def test_every_chart_is_valid_vega_lite(name: str, request: pytest.FixtureRequest) -> None:
     summary: CampaignSummary = request.getfixturevalue(name)
     for chart in (*main_charts(summary), *other_metric_charts(summary)[:1], *trial_charts(summary)):
@@ -93,3 +93,21 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
     files = write_pngs(jumbo_campaign(), directory)
     assert {"goodput_bps.png", "cycles_per_byte.png", "trials-in-time.png"} <= {file.name for file in files}
     assert all(file.read_bytes().startswith(PNG) for file in files)
+
+
+def test_latencies_are_a_curve_for_each_treatment_down_to_a_single_transaction(
+    requests: CampaignSummary,
+) -> None:
+    deciding, latencies = main_charts(requests)
+    assert (deciding.name, latencies.name) == ("latency_p99_us", "latency-percentiles")
+    curves = {row["treatment"] for row in latencies.rows}
+    assert len(curves) == 6
+    for name in curves:
+        rows = [row for row in latencies.rows if row["treatment"] == name]
+        assert rows[0]["beyond"] < 1 and rows[-1]["beyond"] == pytest.approx(1e-5)
+        assert [row["latency"] for row in rows] == sorted(row["latency"] for row in rows)
+    assert next(chart.name for chart in other_metric_charts(requests)) == "transactions_per_s"
+
+
+def test_a_campaign_of_streams_has_no_chart_of_latencies(jumbo: CampaignSummary) -> None:
+    assert [chart.name for chart in main_charts(jumbo)] == ["goodput_bps"]

@@ -92,7 +92,7 @@ def running(count: int, active: Sequence[int] = (), measured: Sequence[int] = ()
 def test_a_live_table_of_forty_treatments_fits_the_terminal_and_says_what_it_leaves_out() -> None:
     factors = [FactorLevels("streams", tuple(range(1, 41)))]
     rows = running(40, active=[39], measured=range(1, 21))
-    lines = lines_of(live_table(rows, factors), height=24, terminal=True)
+    lines = lines_of(live_table(rows, factors, "goodput_bps"), height=24, terminal=True)
     assert len(lines) <= 24 - 4
     assert sum(line.startswith("▶") and " 39 " in line for line in lines) == 1
     assert any(line.split()[0] == "20" for line in lines)  # the latest one measured
@@ -102,13 +102,17 @@ def test_a_live_table_of_forty_treatments_fits_the_terminal_and_says_what_it_lea
 
 def test_a_wide_live_table_has_bars_and_says_who_waits() -> None:
     factors = [FactorLevels("streams", (1, 2, 3))]
-    lines = lines_of(live_table(running(3, active=[2], measured=[1]), factors), width=120, terminal=True)
+    lines = lines_of(
+        live_table(running(3, active=[2], measured=[1]), factors, "goodput_bps"), width=120, terminal=True
+    )
     assert "━" in lines[-3]
     assert [line.split()[-1] for line in lines[-3:]] == ["precision", "running", "waiting"]
 
 
 def test_a_live_table_before_the_first_trial_shows_what_will_come() -> None:
-    lines = lines_of(live_table(running(3, active=[1]), [FactorLevels("streams", (1, 2, 3))]), terminal=True)
+    lines = lines_of(
+        live_table(running(3, active=[1]), [FactorLevels("streams", (1, 2, 3))], "goodput_bps"), terminal=True
+    )
     assert lines[-3].startswith("▶") and lines[-1].split()[0] == "3"
 
 

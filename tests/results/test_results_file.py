@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,17 @@ def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert (found.treatment, found.block, found.effective) == (2, 0, {"mtu": 1500})
     assert read.campaign().elapsed_s == 3.5
     assert read.campaign().status == "interrupted"
+
+
+def test_histograms_come_back_as_they_were_written(tmp_path: Path) -> None:
+    file, _ = made_up.file_at(tmp_path / "r.vnb")
+    written = made_up.trial()
+    source, *others = written.sides
+    first, *later = source.samples
+    timed = replace(first, histograms={"latency": ((1000, 3), (2000, 1)), "connect": ()})
+    file.add_trial(replace(written, sides=(replace(source, samples=(timed, *later)), *others)), 1)
+    (found,) = file.trials()
+    assert found.sides[0].samples == (timed, *later)
 
 
 def test_a_slot_of_a_block_takes_one_finished_trial_only(tmp_path: Path) -> None:

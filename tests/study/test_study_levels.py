@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from vnetbench.errors import BenchError
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.expression import MAX_LEVELS, read_levels, spell_levels
-from vnetbench.study.factors import DEFAULTS, FACTORS, complete, format_level, parse_level
+from vnetbench.study.factors import FACTORS, complete, format_level, parse_level
 from vnetbench.study.model import Level
 
 
@@ -49,6 +49,7 @@ def problem(name: str, raw: object) -> BenchError:
         ("cpus", "3,1,0,2/4", ("0-3/4",)),
         ("irq_cpus", ["off", 2, "0, 1"], ("off", "2", "0-1")),
         ("congestion_control", "cubic, bbr", ("cubic", "bbr")),
+        ("rate", "none, 500 /s, 10 k/s, 20000 /s", ("none", 500, 10_000, 20_000)),
     ],
 )
 def test_levels_mean_what_they_say(name: str, raw: object, expected: tuple[Level, ...] | None) -> None:
@@ -120,6 +121,11 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         ),
         "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpus()),
         "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
+        "connections": st.integers(1, 1024),
+        "request_size": st.integers(1, 64 * 2**20),
+        "response_size": st.integers(1, 64 * 2**20),
+        "rate": st.one_of(st.just("none"), st.integers(1, 10**7), st.floats(0.1, 10**6)),
+        "waiting": st.sampled_from(["block", "spin", "busy_poll"]),
         "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     }
     return strategies.get(name, st.sampled_from(["on", "off"]))
@@ -165,9 +171,11 @@ def test_defaults_complete_a_treatment_without_changing_it() -> None:
     }
 
 
-@pytest.mark.parametrize("name", sorted(DEFAULTS))
+@pytest.mark.parametrize("name", [name for name, each in FACTORS.items() if each.default is not None])
 def test_every_default_is_a_level_of_its_factor(name: str) -> None:
-    assert parse_level(name, format_level(name, DEFAULTS[name])) == DEFAULTS[name]
+    default = FACTORS[name].default
+    assert default is not None
+    assert parse_level(name, format_level(name, default)) == default
 
 
 def test_a_word_that_is_no_factor_is_answered_with_the_nearest() -> None:

@@ -76,7 +76,8 @@ def test_the_demo_has_room_for_six_trials_of_every_treatment() -> None:
 @pytest.mark.parametrize("name", sorted(FACTORS))
 def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
     for example in FACTORS[name].examples:
-        text = f'title = "x"\n[factors]\n{name} = {example}\n'
+        workload = FACTORS[name].workloads[0]
+        text = f'title = "x"\nworkload = "{workload}"\n[factors]\n{name} = {example}\n'
         if name == "irq_cpus":
             text += 'cpus = "1 each"\n'
         parse_study(text, None)

@@ -18,21 +18,22 @@ use super::udp::{Datagrams, Header, NARROW_BYTES, Reception, WIDE_BYTES};
 use crate::cpu_list::CpuList;
 use crate::traffic::receive::{Discard, Receiver};
 use crate::traffic::send::{Messages, Sender, message};
-use crate::traffic::{Order, Orders, Role, Tally};
+use crate::traffic::{Count, Order, Orders, Role};
 use crate::waiting::Bell;
 
 /// How long one call may keep a thread that has been told to stop.
 const CALL_TIMEOUT: Duration = Duration::from_millis(20);
 const STACK_BYTES: usize = 256 << 10;
 
-/// One stream and its one direction.
+/// One stream and its one direction; on cache lines of its own, for its thread writes its counts all the time.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct Flow {
     /// Its number on the wire.
     pub id: u32,
     pub role: Role,
     pub socket: Socket,
-    pub tally: Tally,
+    pub tally: Count,
     pub datagrams: Datagrams,
     made: Instant,
     /// When data came last, in nanoseconds since it was made.
@@ -52,7 +53,7 @@ impl Flow {
             id: wire_id(index),
             role,
             socket,
-            tally: Tally::default(),
+            tally: Count::default(),
             datagrams: Datagrams::default(),
             made: Instant::now(),
             received_ns: AtomicU64::new(0),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -26,10 +26,14 @@ const PREAMBLE_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_FOREIGN: usize = 256;
 
 /// What is asked of every socket; `None` leaves the kernel its choice.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Options {
     pub buffer_bytes: Option<usize>,
     pub congestion_control: Option<String>,
+    /// TCP_NODELAY: small messages are sent at once (Nagle's algorithm is off).
+    pub no_delay: bool,
+    /// SO_BUSY_POLL, the microseconds for which the kernel asks the interface before a call sleeps.
+    pub busy_poll_us: Option<u32>,
 }
 
 /// What a stream's socket really has.
@@ -40,6 +44,8 @@ pub struct Found {
     congestion_control: Option<String>,
     send_buffer_bytes: Option<usize>,
     receive_buffer_bytes: Option<usize>,
+    no_delay: Option<bool>,
+    busy_poll_us: Option<u32>,
 }
 
 pub fn found(stream: &Stream) -> Found {
@@ -50,21 +56,25 @@ pub fn found(stream: &Stream) -> Found {
         congestion_control: tcp_congestion(socket).ok(),
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
+        no_delay: socket.tcp_nodelay().ok(),
+        busy_poll_us: busy_poll_us(socket).ok(),
     }
 }
 
-fn open(address: IpAddr, options: &Options) -> Result<Socket> {
-    let opened = || {
-        let socket = Socket::new(
-            Domain::for_address(SocketAddr::new(address, 0)),
-            Type::STREAM,
-            None,
-        )?;
-        socket.set_nonblocking(true)?;
-        abort_on_close(&socket)?;
-        Ok(socket)
-    };
-    let socket = opened().map_err(|error: io::Error| Error::system("open a TCP socket", error))?;
+/// A socket with these options.
+pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
+    let domain = Domain::for_address(SocketAddr::new(address, 0));
+    let socket = Socket::new(domain, Type::STREAM, None)
+        .map_err(|error: io::Error| Error::system("open a TCP socket", error))?;
+    if options.no_delay {
+        socket
+            .set_tcp_nodelay(true)
+            .map_err(|error| Error::system("set TCP_NODELAY", error))?;
+    }
+    if let Some(us) = options.busy_poll_us {
+        set_option(&socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
+            .map_err(|error| Error::system(format!("set SO_BUSY_POLL to {us} us"), error))?;
+    }
     if let Some(bytes) = options.buffer_bytes {
         // Before the connection is made: TCP settles its window scale then.
         socket
@@ -81,6 +91,49 @@ fn open(address: IpAddr, options: &Options) -> Result<Socket> {
     Ok(socket)
 }
 
+fn busy_poll_us(socket: &Socket) -> io::Result<u32> {
+    let (mut value, mut length) = (0u32, size_of::<u32>() as libc::socklen_t);
+    // SAFETY: the option is an int, and the pointers are to one and to its length.
+    let answer = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_BUSY_POLL,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
+    if answer == 0 {
+        Ok(value)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn set_option(socket: &Socket, level: i32, option: i32, value: u32) -> io::Result<()> {
+    // SAFETY: these options are ints, and the pointer is to one, of that length.
+    let answer = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of::<u32>() as libc::socklen_t,
+        )
+    };
+    if answer == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Has a socket that is bound to an address get its port when it connects (ip(7), IP_BIND_ADDRESS_NO_PORT): only then is
+/// it known which ports are free towards the other side.
+pub(super) fn choose_port_late(socket: &Socket) -> io::Result<()> {
+    set_option(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
 /// Until a stream has drained, closing it means that its connection is torn down at both ends: whatever ends the agent,
 /// nothing goes on being sent.
 fn abort_on_close(socket: &Socket) -> io::Result<()> {
@@ -91,6 +144,7 @@ fn abort_on_close(socket: &Socket) -> io::Result<()> {
 pub fn listen(address: SocketAddr, streams: usize, options: &Options) -> Result<(Socket, u16)> {
     let socket = open(address.ip(), options)?;
     let listening = || {
+        socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
         socket.bind(&SockAddr::from(address))?;
         socket.listen(i32::try_from(streams + MAX_FOREIGN).unwrap_or(i32::MAX))?;
@@ -220,20 +274,25 @@ fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
             abort_on_close(&socket)?;
             Ok(Some(socket))
         }
-        Err(error) => match error.raw_os_error() {
-            Some(
-                libc::EAGAIN
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::EAGAIN
                 | libc::EINTR
                 | libc::ECONNABORTED
                 | libc::ENETDOWN
                 | libc::EPROTO
                 | libc::EHOSTDOWN
                 | libc::EHOSTUNREACH
-                | libc::ENETUNREACH,
-            ) => Ok(None),
-            _ => Err(error),
-        },
-    }
+                | libc::ENETUNREACH
+        )
+    )
 }
 
 /// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
@@ -249,6 +308,10 @@ pub fn connect_all(
     let mut begun = Vec::with_capacity(load.roles.len());
     for _ in &load.roles {
         let socket = open(to.ip(), &load.options)?;
+        socket
+            .set_nonblocking(true)
+            .and_then(|()| abort_on_close(&socket))
+            .map_err(failed)?;
         if let Some(from) = from {
             socket
                 .bind(&SockAddr::from(SocketAddr::new(from, 0)))

@@ -2,20 +2,30 @@
 
 pub mod connection;
 mod event_loop;
+pub mod histogram;
 pub mod receive;
 pub mod send;
+pub mod tcp_crr;
+pub mod tcp_rr;
 pub mod tcp_stream;
+pub mod threads;
+pub mod timing;
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 
 use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
 use self::connection::{Options, Secret};
-use self::tcp_stream::Drive;
+use self::tcp_crr::Connections;
+use self::tcp_rr::Exchange;
+use self::tcp_stream::Transfer;
+use self::threads::Threads;
+use self::timing::Timing;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -30,19 +40,74 @@ pub struct Load {
     pub secret: Secret,
     pub roles: Vec<(u32, Role)>,
     pub options: Options,
-    pub drive: Drive,
+    pub threads: Threads,
+    pub work: Work,
 }
+
+/// What the streams do.
+#[derive(Debug)]
+pub enum Work {
+    Stream(Transfer),
+    RequestResponse(Exchange),
+    ConnectRequestResponse(Connections),
+}
+
+impl Load {
+    /// Starts the streams' threads; they wait for `Order::Go`. `on_end` is called once for each, when it has ended.
+    pub fn start(
+        &self,
+        streams: &[Arc<Stream>],
+        orders: &Arc<Orders>,
+        on_end: &OnEnd,
+    ) -> io::Result<Vec<JoinHandle<()>>> {
+        match &self.work {
+            Work::Stream(transfer) => {
+                tcp_stream::start(streams, transfer, &self.threads, orders, on_end)
+            }
+            Work::RequestResponse(exchange) => {
+                tcp_rr::start(streams, *exchange, &self.threads, orders, on_end)
+            }
+            Work::ConnectRequestResponse(connections) => {
+                tcp_crr::start(streams, connections, &self.threads, orders, on_end)
+            }
+        }
+    }
+
+    /// What stream number `place` of them times.
+    pub fn timing(&self, role: Role, place: usize) -> Option<Timing> {
+        if role == Role::Sink {
+            return None;
+        }
+        match &self.work {
+            Work::Stream(_) => None,
+            Work::RequestResponse(exchange) => {
+                Some(Timing::of_requests(exchange.pace(place, self.roles.len())))
+            }
+            Work::ConnectRequestResponse(_) => Some(Timing::of_connections()),
+        }
+    }
+}
+
+/// Called when a stream has ended.
+pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
 /// What one stream has moved. Only the stream's own thread writes here, the sampler reads; a cache line (and the one that
 /// the processor fetches with it) of its own keeps streams from slowing each other down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Tally {
+    pub sent: Count,
+    pub received: Count,
+}
+
+/// What calls of one direction have moved.
+#[derive(Debug, Default)]
+pub struct Count {
     bytes: AtomicU64,
     calls: AtomicU64,
 }
 
-impl Tally {
+impl Count {
     /// One call moved so many bytes.
     pub fn add(&self, bytes: usize) {
         // Loads and stores and no read-modify-write: there is one writer.
@@ -89,18 +154,28 @@ pub struct Stream {
     pub role: Role,
     pub socket: Socket,
     pub tally: Tally,
+    /// What it times; only a source of requests does.
+    pub timing: Option<Timing>,
     pub end: OnceLock<End>,
 }
 
 impl Stream {
-    pub fn new(id: u32, role: Role, socket: Socket) -> Self {
+    pub fn new(id: u32, role: Role, socket: Socket, timing: Option<Timing>) -> Self {
         Self {
             id,
             role,
             socket,
             tally: Tally::default(),
+            timing,
             end: OnceLock::new(),
         }
+    }
+
+    /// A source whose transactions have connections of their own finishes the one at work, and then says so: its sink must
+    /// not hear of the end before.
+    fn closes_itself(&self) -> bool {
+        let timing = self.timing.as_ref();
+        timing.is_some_and(|timing| timing.connect.is_some())
     }
 
     fn note_end(&self, end: End) {
@@ -110,6 +185,30 @@ impl Stream {
         }
         // Of two ends the first counts.
         let _ = self.end.set(end);
+    }
+}
+
+/// Held while a stream is being driven; dropping it ends the stream.
+struct Guard {
+    stream: Arc<Stream>,
+    on_end: OnEnd,
+}
+
+impl Guard {
+    fn new(stream: &Arc<Stream>, on_end: &OnEnd) -> Self {
+        Self {
+            stream: Arc::clone(stream),
+            on_end: Arc::clone(on_end),
+        }
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        // Not set only where the thread is unwinding, or never came to run.
+        self.stream
+            .note_end(End::Broken(io::ErrorKind::Other.into()));
+        (self.on_end)();
     }
 }
 
@@ -153,7 +252,7 @@ impl Orders {
     pub fn enforce(&self, streams: &[Arc<Stream>]) {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
             let how = match (self.current(), stream.role) {
-                (Order::EndSources, Role::Source) => Shutdown::Write,
+                (Order::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
                 (Order::EndAll, Role::Source) => Shutdown::Both,
                 // Not its sending half: that would tell the source that everything was read.
                 (Order::EndAll, Role::Sink) => Shutdown::Read,

@@ -7,7 +7,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
@@ -16,11 +15,8 @@ use serde::Deserialize;
 use super::event_loop::run_many;
 use super::receive::{Copy, Discard, Receiver};
 use super::send::{Messages, Sender, message};
-use super::{End, Order, Orders, Role, Stream};
-use crate::cpu_list::CpuList;
-
-/// A thread of the data path needs little; a thousand of them must not need much.
-const STACK_BYTES: usize = 256 << 10;
+use super::threads::{self, Threads};
+use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,81 +25,35 @@ pub enum Receive {
     Copy,
 }
 
-/// How the streams of one side are driven.
+/// How data is sent and received.
 #[derive(Debug)]
-pub struct Drive {
+pub struct Transfer {
     pub message_bytes: usize,
     pub receive: Receive,
-    /// At least 1; one thread a stream where it is no less than the streams.
-    pub threads: usize,
-    /// Where thread i may run, taken round robin; empty: where the process may.
-    pub thread_cpus: Vec<CpuList>,
 }
 
 /// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
-pub fn start(
+pub(super) fn start(
     streams: &[Arc<Stream>],
-    drive: &Drive,
+    transfer: &Transfer,
+    threads: &Threads,
     orders: &Arc<Orders>,
-    on_end: &Arc<dyn Fn() + Send + Sync>,
+    on_end: &OnEnd,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let started = start_threads(streams, drive, orders, on_end);
-    if started.is_err() {
-        // Those that were started before one could not be.
-        orders.give(Order::EndAll);
-        orders.enforce(streams);
-    }
-    started
-}
-
-fn start_threads(
-    streams: &[Arc<Stream>],
-    drive: &Drive,
-    orders: &Arc<Orders>,
-    on_end: &Arc<dyn Fn() + Send + Sync>,
-) -> io::Result<Vec<JoinHandle<()>>> {
-    let message = message(drive.message_bytes);
-    let count = drive.threads.min(streams.len());
-    let before = CpuList::of_thread(None)?;
-    let (here, at_the_gate) = channel();
-    let mut threads = Vec::with_capacity(count);
-    for number in 0..count {
-        let own: Vec<Running> = streams
+    let message = message(transfer.message_bytes);
+    threads::start(streams, threads, orders, |own| {
+        let own: Vec<Running> = own
             .iter()
-            .skip(number)
-            .step_by(count)
-            .map(|stream| Running::new(stream, drive.receive, &message, on_end))
+            .map(|stream| Running::new(stream, transfer.receive, &message, on_end))
             .collect();
         for running in &own {
             running.stream.socket.set_nonblocking(own.len() > 1)?;
         }
-        if !drive.thread_cpus.is_empty() {
-            // Set on this thread, which the new one inherits from: a refusal is then known here.
-            drive.thread_cpus[number % drive.thread_cpus.len()].apply_to(None)?;
-        }
-        let orders = Arc::clone(orders);
-        let here = here.clone();
-        threads.push(
-            std::thread::Builder::new()
-                .name(format!("stream {number}"))
-                .stack_size(STACK_BYTES)
-                .spawn(move || {
-                    // Fails only where another thread could not be started, and then the order to end comes.
-                    let _ = here.send(());
-                    orders.wait_for_start();
-                    match <[Running; 1]>::try_from(own) {
-                        Ok([running]) => run_one(running, &orders),
-                        Err(many) => run_many(many, &orders),
-                    }
-                })?,
-        );
-    }
-    before.apply_to(None)?;
-    // A thread that has been started does not run yet, and the start must not wait for it.
-    for _ in &threads {
-        let _ = at_the_gate.recv();
-    }
-    Ok(threads)
+        Ok(move |orders: &Orders| match <[Running; 1]>::try_from(own) {
+            Ok([running]) => run_one(running, orders),
+            Err(many) => run_many(many, orders),
+        })
+    })
 }
 
 /// Drives one stream whose socket blocks.
@@ -129,16 +79,11 @@ pub(super) enum Step {
 pub(super) struct Running {
     pub stream: Arc<Stream>,
     pub way: Way,
-    on_end: Arc<dyn Fn() + Send + Sync>,
+    _guard: Guard,
 }
 
 impl Running {
-    fn new(
-        stream: &Arc<Stream>,
-        receive: Receive,
-        message: &Arc<[u8]>,
-        on_end: &Arc<dyn Fn() + Send + Sync>,
-    ) -> Self {
+    fn new(stream: &Arc<Stream>, receive: Receive, message: &Arc<[u8]>, on_end: &OnEnd) -> Self {
         Self {
             way: match (stream.role, receive) {
                 (Role::Source, _) => Way::Sending(Box::new(Messages::new(Arc::clone(message)))),
@@ -146,7 +91,7 @@ impl Running {
                 (Role::Sink, Receive::Copy) => Way::Receiving(Box::new(Copy::new())),
             },
             stream: Arc::clone(stream),
-            on_end: Arc::clone(on_end),
+            _guard: Guard::new(stream, on_end),
         }
     }
 
@@ -168,9 +113,9 @@ impl Running {
             Way::Receiving(receiver) => receiver.receive(socket),
         };
         match (outcome, &self.way) {
-            (Ok(count), Way::Sending(_)) => self.stream.tally.add(count),
+            (Ok(count), Way::Sending(_)) => self.stream.tally.sent.add(count),
             (Ok(count @ 1..), Way::Receiving(_)) => {
-                self.stream.tally.add(count);
+                self.stream.tally.received.add(count);
                 // A sink whose peer goes on sending would otherwise never come to its end.
                 if orders.current() == Order::EndAll {
                     return self.end(End::Cut);
@@ -211,14 +156,5 @@ impl Running {
     fn end(&self, end: End) -> Step {
         self.stream.note_end(end);
         Step::Ended
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Not set only where the thread is unwinding, or never came to run.
-        self.stream
-            .note_end(End::Broken(io::ErrorKind::Other.into()));
-        (self.on_end)();
     }
 }

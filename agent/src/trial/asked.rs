@@ -9,13 +9,19 @@ use serde::Deserialize;
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::traffic::connection::{Options, Secret};
-use crate::traffic::tcp_stream::{Drive, Receive};
-use crate::traffic::{Load, Role};
+use crate::traffic::tcp_crr::Connections;
+use crate::traffic::tcp_rr::{Exchange, Waiting};
+use crate::traffic::tcp_stream::{Receive, Transfer};
+use crate::traffic::threads::Threads;
+use crate::traffic::{Load, Role, Work};
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_STREAMS: usize = 1024;
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
+const MAX_RATE_PER_S: f64 = 10e6;
+/// What `waiting: busy_poll` asks for as SO_BUSY_POLL; the kernel's documentation recommends it (sysctl/net.rst).
+const BUSY_POLL_US: u32 = 50;
 const MAX_TIMEOUT_S: f64 = 600.0;
 const MIN_INTERVAL_S: f64 = 0.001;
 const MAX_INTERVAL_S: f64 = 3600.0;
@@ -31,12 +37,14 @@ pub struct Prepare {
     connect: Option<Connect>,
     #[serde(default)]
     streams: Vec<StreamAsked>,
-    #[serde(default = "default_message_bytes")]
-    message_bytes: usize,
+    message_bytes: Option<usize>,
+    request_bytes: Option<usize>,
+    response_bytes: Option<usize>,
+    rate_per_s: Option<f64>,
+    waiting: Option<Waiting>,
     socket_buffer_bytes: Option<usize>,
     congestion_control: Option<String>,
-    #[serde(default = "default_receive")]
-    receive: Receive,
+    receive: Option<Receive>,
     #[serde(default)]
     threads: usize,
     thread_cpus: Option<Vec<String>>,
@@ -47,10 +55,12 @@ pub struct Prepare {
     timeout_s: f64,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Workload {
     TcpStream,
+    TcpRr,
+    TcpCrr,
     Observe,
 }
 
@@ -96,14 +106,6 @@ impl Start {
     }
 }
 
-fn default_message_bytes() -> usize {
-    1 << 20
-}
-
-fn default_receive() -> Receive {
-    Receive::Discard
-}
-
 fn default_interval_s() -> f64 {
     0.1
 }
@@ -146,7 +148,7 @@ impl Prepare {
             )?,
             timeout: seconds("timeout_s", self.timeout_s, 0.0, MAX_TIMEOUT_S)?,
             load: match self.workload {
-                Workload::TcpStream => Some(self.load()?),
+                Workload::TcpStream | Workload::TcpRr | Workload::TcpCrr => Some(self.load()?),
                 Workload::Observe => {
                     self.check_observe()?;
                     None
@@ -184,7 +186,7 @@ impl Prepare {
                 "streams must be 1 to {MAX_STREAMS}, each with an id of its own"
             ));
         }
-        within("message_bytes", self.message_bytes, MAX_MESSAGE_BYTES)?;
+        let work = self.work()?;
         if let Some(bytes) = self.socket_buffer_bytes {
             within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
         }
@@ -195,21 +197,85 @@ impl Prepare {
                 .iter()
                 .map(|stream| (stream.id, stream.role))
                 .collect(),
-            options: Options {
-                buffer_bytes: self.socket_buffer_bytes,
-                congestion_control: self.congestion_control.clone(),
-            },
-            drive: Drive {
-                message_bytes: self.message_bytes,
-                receive: self.receive,
-                threads: match self.threads {
+            options: self.options(),
+            threads: Threads {
+                count: match self.threads {
                     0 => self.streams.len(),
                     some => some,
                 },
-                thread_cpus: self.thread_cpus()?,
+                cpus: self.thread_cpus()?,
             },
+            work,
         };
         Ok((place, load))
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            buffer_bytes: self.socket_buffer_bytes,
+            congestion_control: self.congestion_control.clone(),
+            no_delay: self.workload != Workload::TcpStream,
+            busy_poll_us: (self.waiting == Some(Waiting::BusyPoll)).then_some(BUSY_POLL_US),
+        }
+    }
+
+    fn work(&self) -> Result<Work> {
+        let of_transfers = [
+            ("message_bytes", self.message_bytes.is_some()),
+            ("receive", self.receive.is_some()),
+        ];
+        let of_requests = [
+            ("request_bytes", self.request_bytes.is_some()),
+            ("response_bytes", self.response_bytes.is_some()),
+        ];
+        let of_waiting = [
+            ("rate_per_s", self.rate_per_s.is_some()),
+            ("waiting", self.waiting.is_some()),
+        ];
+        let bytes = |name, asked: Option<usize>, otherwise| {
+            let bytes = asked.unwrap_or(otherwise);
+            within(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
+        };
+        if self.workload == Workload::TcpStream {
+            none_of(&of_requests, "tcp_stream")?;
+            none_of(&of_waiting, "tcp_stream")?;
+            return Ok(Work::Stream(Transfer {
+                message_bytes: bytes("message_bytes", self.message_bytes, 1 << 20)?,
+                receive: self.receive.unwrap_or(Receive::Discard),
+            }));
+        }
+        let request_bytes = bytes("request_bytes", self.request_bytes, 1)?;
+        let response_bytes = bytes("response_bytes", self.response_bytes, 1)?;
+        if self.workload == Workload::TcpCrr {
+            none_of(&of_transfers, "tcp_crr")?;
+            none_of(&of_waiting, "tcp_crr")?;
+            if (1..self.streams.len()).contains(&self.threads) {
+                return bad("each stream of tcp_crr takes a thread of its own".into());
+            }
+            return Ok(Work::ConnectRequestResponse(Connections {
+                request_bytes,
+                response_bytes,
+                options: self.options(),
+            }));
+        }
+        none_of(&of_transfers, "tcp_rr")?;
+        let waiting = self.waiting.unwrap_or(Waiting::Block);
+        if let Some(per_s) = self.rate_per_s {
+            if !(f64::MIN_POSITIVE..=MAX_RATE_PER_S).contains(&per_s) {
+                return bad(format!("rate_per_s must lie within 0 and {MAX_RATE_PER_S}"));
+            }
+            if waiting == Waiting::BusyPoll {
+                return bad(
+                    "busy_poll waits for answers only: no request can be due meanwhile".into(),
+                );
+            }
+        }
+        Ok(Work::RequestResponse(Exchange {
+            request_bytes,
+            response_bytes,
+            rate_per_s: self.rate_per_s,
+            waiting,
+        }))
     }
 
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {
@@ -232,6 +298,13 @@ impl Prepare {
 
 fn bad<T>(what: String) -> Result<T> {
     Err(Error::BadParameter(what))
+}
+
+fn none_of(parameters: &[(&str, bool)], workload: &str) -> Result<()> {
+    match parameters.iter().find(|(_, is_there)| *is_there) {
+        Some((name, _)) => bad(format!("{name} is no parameter of {workload}")),
+        None => Ok(()),
+    }
 }
 
 fn within(name: &str, value: usize, most: usize) -> Result<()> {
@@ -279,7 +352,8 @@ mod tests {
         let (_, load) = plan.load.expect("streams");
         assert_eq!(load.roles, [(7, Role::Sink)]);
         assert_eq!(load.secret[..3], [0x00, 0x11, 0x22]);
-        assert_eq!((load.drive.message_bytes, load.drive.threads), (1 << 20, 1));
+        assert_eq!(load.threads.count, 1);
+        assert!(matches!(load.work, Work::Stream(transfer) if transfer.message_bytes == 1 << 20));
         assert_eq!(plan.interval, Duration::from_millis(100));
     }
 
@@ -301,6 +375,14 @@ mod tests {
             json!({"interval_s": 0}),
             json!({"timeout_s": -1}),
             json!({"workload": "observe"}),
+            json!({"request_bytes": 1}),
+            json!({"waiting": "spin"}),
+            json!({"workload": "tcp_rr", "message_bytes": 1}),
+            json!({"workload": "tcp_rr", "request_bytes": 0}),
+            json!({"workload": "tcp_rr", "rate_per_s": 0}),
+            json!({"workload": "tcp_rr", "rate_per_s": 1000, "waiting": "busy_poll"}),
+            json!({"workload": "tcp_crr", "receive": "copy"}),
+            json!({"workload": "tcp_crr", "rate_per_s": 1000}),
         ] {
             let refused = plan_of(changes.clone()).expect_err(&changes.to_string());
             assert_eq!(refused.code(), -32602);

@@ -11,14 +11,14 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use socket2::Socket;
 
-use super::report::{End, Instrument};
+use super::report::{End, Instrument, PacingError};
 use super::sampler::{Sampler, Snapshot};
 use super::series::Series;
 use super::{Connecting, Message, Trial, Trials, lock};
 use crate::counters::Sources;
 use crate::error::{Error, Result};
 use crate::rpc;
-use crate::traffic::{self, Load, Order, Orders, Role, Stream, connection, tcp_stream};
+use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -87,9 +87,22 @@ impl Streams {
         })
     }
 
-    fn calls(&self, role: Role) -> u64 {
-        let of_role = self.all.iter().filter(|stream| stream.role == role);
-        of_role.map(|stream| stream.tally.calls()).sum()
+    /// How many requests made until then have no answer now; `None` where none are made.
+    fn owed(&self, then: Instant) -> Option<u64> {
+        let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
+        timings.peek()?;
+        Some(timings.map(|timing| timing.owed(then)).sum())
+    }
+
+    /// How well the requests of an open loop kept their times.
+    fn pacing(&self) -> Option<PacingError> {
+        let mut late = self
+            .all
+            .iter()
+            .filter_map(|stream| Some(&stream.timing.as_ref()?.pacing.as_ref()?.late))
+            .peekable();
+        late.peek()?;
+        Some(PacingError::of(&late.collect::<Vec<_>>()))
     }
 }
 
@@ -98,6 +111,10 @@ struct Outcome {
     reason: Reason,
     /// From the start to the moment when the sources were, or would have been, told to end.
     duration: Duration,
+    /// That moment.
+    ended: Instant,
+    /// Requests that had no answer then.
+    outstanding: Option<u64>,
     first: Snapshot,
     instrument: Instrument,
 }
@@ -161,14 +178,19 @@ impl Conductor {
             .roles
             .iter()
             .zip(sockets)
-            .map(|((id, role), socket)| Arc::new(Stream::new(*id, *role, socket)))
+            .enumerate()
+            .map(|(place, ((id, role), socket))| {
+                let timing = load.timing(*role, place);
+                Arc::new(Stream::new(*id, *role, socket, timing))
+            })
             .collect();
         let ended = lock(&self.trial.conductor).clone();
-        let on_end: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+        let on_end: OnEnd = Arc::new(move || {
             // Fails only when the trial is over.
             let _ = ended.send(Message::StreamEnded);
         });
-        streams.threads = tcp_stream::start(&streams.all, &load.drive, &streams.orders, &on_end)
+        streams.threads = load
+            .start(&streams.all, &streams.orders, &on_end)
             .map_err(|error| Error::system("start the streams' threads", error))?;
         Ok(true)
     }
@@ -196,6 +218,13 @@ impl Conductor {
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();
+        for pacing in streams
+            .all
+            .iter()
+            .filter_map(|s| s.timing.as_ref()?.pacing.as_ref())
+        {
+            pacing.begin(start);
+        }
         streams.orders.give(Order::Go);
         // Fails only when nobody waits for it.
         let _ = started.try_send(nanos(clock));
@@ -204,6 +233,7 @@ impl Conductor {
         let load_end = start + duration;
         let mut load_ended_at = None;
         let mut enforcing = Duration::ZERO;
+        let mut outstanding = None;
         let reason = loop {
             let until = match load_ended_at {
                 Some(_) => load_end + DRAIN_LIMIT,
@@ -230,6 +260,7 @@ impl Conductor {
             if ends_now {
                 streams.orders.give(Order::EndSources);
                 load_ended_at = Some(now);
+                outstanding = streams.owed(load_end);
             }
             if now >= series.next_at() {
                 let outbox = &self.trials.outbox;
@@ -248,9 +279,15 @@ impl Conductor {
                 break Reason::Done;
             }
         };
+        let ended = load_end.min(Instant::now());
         Outcome {
             reason,
             duration: load_ended_at.unwrap_or_else(Instant::now) - start,
+            ended,
+            outstanding: match load_ended_at {
+                Some(_) => outstanding,
+                None => streams.owed(ended),
+            },
             first,
             instrument: Instrument {
                 sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start + enforcing),
@@ -282,11 +319,16 @@ impl Conductor {
             },
             duration_s: outcome.duration.as_secs_f64(),
             drained: streams.have_drained(),
-            calls_sent: streams.calls(Role::Source),
-            calls_received: streams.calls(Role::Sink),
+            calls_sent: streams.all.iter().map(|s| s.tally.sent.calls()).sum(),
+            calls_received: streams.all.iter().map(|s| s.tally.received.calls()).sum(),
+            outstanding_at_end: outcome.outstanding,
+            unanswered: streams.owed(outcome.ended),
             foreign_connections: streams.foreign,
             moved,
-            instrument: outcome.instrument,
+            instrument: Instrument {
+                pacing: streams.pacing(),
+                ..outcome.instrument
+            },
         };
         let event = rpc::event("trial.end", &end);
         drop(sampler);
@@ -313,6 +355,8 @@ fn never_started(reason: Reason, sampler: &mut Sampler) -> Outcome {
     Outcome {
         reason,
         duration: Duration::ZERO,
+        ended: Instant::now(),
+        outstanding: None,
         first: sampler.read(),
         instrument: Instrument::default(),
     }

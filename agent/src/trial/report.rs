@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
 use crate::traffic::Role;
+use crate::traffic::histogram::{Counts, Distribution, Histogram};
 
 #[derive(Serialize)]
 pub struct Sample<'a> {
@@ -23,6 +24,12 @@ pub struct Sample<'a> {
 pub struct Moved {
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    /// Where requests are made: how long their answers took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Distribution>,
+    /// Where each has a connection of its own: how long connecting took.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect: Option<Distribution>,
     pub counters: Counters,
     pub cpu: Vec<CpuTimes>,
     pub streams: Vec<StreamMoved>,
@@ -88,6 +95,10 @@ pub struct End<'a> {
     pub calls_sent: u64,
     pub calls_received: u64,
     pub foreign_connections: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outstanding_at_end: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<u64>,
     #[serde(flatten)]
     pub moved: Moved,
     pub instrument: Instrument,
@@ -104,6 +115,39 @@ pub struct Instrument {
     pub sampler_realtime: bool,
     pub samples: u64,
     pub events_lost: u64,
+    /// Of an open loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<PacingError>,
+}
+
+/// How much later than intended requests were sent.
+#[derive(Serialize)]
+pub struct PacingError {
+    pub requests: u64,
+    pub late_mean_us: Option<f64>,
+    pub late_p50_us: Option<f64>,
+    pub late_p99_us: Option<f64>,
+    pub late_max_us: Option<f64>,
+}
+
+impl PacingError {
+    pub fn of(late: &[&Histogram]) -> Self {
+        let all = Counts::of(late.iter().copied()).since(&Counts::of(std::iter::empty()));
+        let us = |duration: Duration| duration.as_secs_f64() * 1e6;
+        let sum = late
+            .iter()
+            .map(|histogram| us(histogram.sum()))
+            .sum::<f64>();
+        let max = late.iter().map(|histogram| histogram.max()).max();
+        let any = all.count > 0;
+        Self {
+            requests: all.count,
+            late_mean_us: any.then(|| sum / all.count as f64),
+            late_p50_us: all.p50_us,
+            late_p99_us: all.p99_us,
+            late_max_us: max.filter(|_| any).map(us),
+        }
+    }
 }
 
 fn as_seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {

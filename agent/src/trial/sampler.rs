@@ -7,6 +7,8 @@ use std::time::Instant;
 use super::report::{Moved, StreamMoved};
 use crate::counters::tcp_info::{Meter, TcpReading};
 use crate::counters::{CpuTimes, Reading, Sources};
+use crate::traffic::histogram::{Counts, Histogram};
+use crate::traffic::timing::Timing;
 use crate::traffic::{Role, Stream};
 
 pub struct Sampler {
@@ -17,7 +19,10 @@ pub struct Sampler {
 /// All counters as they stood at one moment.
 pub struct Snapshot {
     pub at: Instant,
-    bytes: Vec<u64>,
+    /// Sent and received by each stream.
+    bytes: Vec<(u64, u64)>,
+    latency: Option<Counts>,
+    connect: Option<Counts>,
     reading: Reading,
     tcp: Vec<TcpReading>,
 }
@@ -46,8 +51,10 @@ impl Sampler {
         let bytes = self
             .streams
             .iter()
-            .map(|(stream, _)| stream.tally.bytes())
+            .map(|(stream, _)| (stream.tally.sent.bytes(), stream.tally.received.bytes()))
             .collect();
+        let latency = self.counts(|timing| Some(&timing.latency));
+        let connect = self.counts(|timing| timing.connect.as_ref());
         let reading = self.sources.read();
         let tcp = self
             .streams
@@ -57,9 +64,22 @@ impl Sampler {
         Snapshot {
             at,
             bytes,
+            latency,
+            connect,
             reading,
             tcp,
         }
+    }
+
+    /// One kind of histogram of all streams together; `None` where no stream has it.
+    fn counts(&self, kind: impl Fn(&Timing) -> Option<&Histogram>) -> Option<Counts> {
+        let mut histograms = self
+            .streams
+            .iter()
+            .filter_map(|(stream, _)| kind(stream.timing.as_ref()?))
+            .peekable();
+        histograms.peek()?;
+        Some(Counts::of(histograms))
     }
 
     pub fn between(&self, then: &Snapshot, now: &Snapshot) -> Moved {
@@ -68,20 +88,26 @@ impl Sampler {
             .iter()
             .enumerate()
             .map(|(i, (stream, _))| {
-                let bytes = now.bytes[i] - then.bytes[i];
+                let bytes = match stream.role {
+                    Role::Source => now.bytes[i].0 - then.bytes[i].0,
+                    Role::Sink => now.bytes[i].1 - then.bytes[i].1,
+                };
                 StreamMoved::between(stream.id, stream.role, bytes, &then.tcp[i], &now.tcp[i])
             })
             .collect();
-        let of = |role| {
-            streams
-                .iter()
-                .filter(move |s| s.role == role)
-                .map(|s| s.bytes)
-                .sum()
+        let sum = |of: &Snapshot| {
+            let add = |(a, b), (c, d): &(u64, u64)| (a + c, b + d);
+            of.bytes.iter().fold((0, 0), add)
         };
+        let (sent, received) = sum(now);
+        let (sent_then, received_then) = sum(then);
+        let since =
+            |now: &Option<Counts>, then: &Option<Counts>| Some(now.as_ref()?.since(then.as_ref()?));
         Moved {
-            bytes_sent: of(Role::Source),
-            bytes_received: of(Role::Sink),
+            bytes_sent: sent - sent_then,
+            bytes_received: received - received_then,
+            latency: since(&now.latency, &then.latency),
+            connect: since(&now.connect, &then.connect),
             counters: now.reading.counters.since(&then.reading.counters),
             cpu: CpuTimes::since(&now.reading.cpu, &then.reading.cpu),
             streams,

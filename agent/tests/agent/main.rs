@@ -6,4 +6,5 @@ mod endings;
 mod mutated_lines;
 mod placing;
 mod requests;
+mod requests_and_answers;
 mod transfers;

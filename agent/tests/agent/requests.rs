@@ -12,7 +12,10 @@ fn the_agent_says_what_it_is() {
     assert_eq!(hello["protocol"], 1);
     assert_eq!(hello["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(hello["pid"], agent.pid());
-    assert_eq!(hello["workloads"], json!(["tcp_stream", "observe"]));
+    assert_eq!(
+        hello["workloads"],
+        json!(["tcp_stream", "tcp_rr", "tcp_crr", "observe"])
+    );
 }
 
 #[test]

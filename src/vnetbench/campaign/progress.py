@@ -31,7 +31,8 @@ class TreatmentProgress:
     state: str = OPEN
     """`open`, or why it is repeated no more."""
     reason: str = ""
-    goodput: Estimate | None = None
+    estimate: Estimate | None = None
+    """Of the metric that decides."""
     last_trial: int = 0
     """Number of its latest trial in the campaign; 0: none yet."""
 
@@ -88,11 +89,11 @@ class Progress:
         treatment.last_trial = self.trials
         courses = [treatment.courses[block] for block in sorted(treatment.courses)]
         cuts = warmups(courses, self.study.timing)
-        treatment.values = [c.mean(w.cut) for c, w in zip(courses, cuts, strict=True)]
+        treatment.values = [c.value(w.cut) for c, w in zip(courses, cuts, strict=True)]
         precision = self.study.precision
-        treatment.goodput = estimate(treatment.values, precision.confidence, looks(precision))
+        treatment.estimate = estimate(treatment.values, precision.confidence, looks(precision))
         interval_s = self.study.timing.interval_s
-        past = [PastTrial(c.goodput_bps, interval_s, w) for c, w in zip(courses, cuts, strict=True)]
+        past = [PastTrial(c.values, interval_s, w) for c, w in zip(courses, cuts, strict=True)]
         treatment.next_s = self._next_s(past)
 
     def left(self) -> tuple[int, float]:
@@ -100,7 +101,7 @@ class Progress:
         trials, seconds, setup_s = 0, 0.0, self.setup_s()
         for index in self.still_open():
             treatment = self.treatments[index]
-            more = schedule.trials_left(treatment.values, treatment.goodput, self.study.precision)
+            more = schedule.trials_left(treatment.values, treatment.estimate, self.study.precision)
             trials += more
             seconds += more * (treatment.next_s + setup_s)
         limit = self.study.precision.time_limit_s

@@ -18,6 +18,7 @@ from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Plan, Study
 from vnetbench.study.plan import block_order
+from vnetbench.study.workloads import main_metric
 
 ATTEMPTS = 3
 """A trial that fails is tried this often, each time on a new testbed, before its treatment is given up."""
@@ -75,7 +76,9 @@ class Campaign:
                 self._earlier[record.index] = record.state
         for trial in self._file.trials():
             if not trial.failure:
-                self.progress.finished(trial.treatment, trial.block, course(trial), trial.setup_s)
+                self.progress.finished(
+                    trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s
+                )
 
     def _run_block(self, block: int, interrupts: Interrupts) -> bool:
         """One trial of every open treatment that has none in this block yet; False when it was cut short."""
@@ -122,8 +125,10 @@ class Campaign:
 
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
         """One trial on disk, or why there is none: refused, given up, or left because the user asked."""
-        levels = complete(self._plan.treatments[index].factors)
-        load = Load(levels, self.progress.treatments[index].next_s, self._study.timing.interval_s)
+        study = self._study
+        levels = complete(self._plan.treatments[index].factors, study.workload)
+        next_s = self.progress.treatments[index].next_s
+        load = Load(levels, next_s, study.timing.interval_s, study.workload)
         failure = ""
         for _ in range(ATTEMPTS):
             if interrupts.asked and failure:
@@ -164,7 +169,9 @@ class Campaign:
             self._file.set_treatment(trial.treatment, OPEN)
             self.progress.treatments[trial.treatment].reason = ""
         if not trial.failure:
-            self.progress.finished(trial.treatment, trial.block, course(trial), trial.setup_s)
+            self.progress.finished(
+                trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s
+            )
 
     def _warn_of_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)

@@ -38,14 +38,14 @@ def trial_duration(past: Sequence[PastTrial], setup_s: float, precision: Precisi
     return next_duration(past, setup_s, shortest, longest)
 
 
-def trials_left(values: Sequence[float], goodput: Estimate | None, precision: Precision) -> int:
-    """How many more trials a treatment is likely to need, from the goodput of those that it has had.
+def trials_left(values: Sequence[float], found: Estimate | None, precision: Precision) -> int:
+    """How many more trials a treatment is likely to need, from those that it has had.
 
     The interval of a median shrinks with the root of the number of trials; before there is one it is taken
     for that of a normal distribution with the trials' own spread.
     """
     judged_at = looks(precision) or (precision.most_trials,)
-    half_width = goodput.half_width if goodput else None
+    half_width = found.half_width if found else None
     if half_width is None and len(values) >= PILOT_TRIALS:
         deviation = statistics.stdev(values) / statistics.mean(values) if any(values) else 0.0
         reach = statistics.NormalDist().inv_cdf((1 + precision.confidence) / 2)

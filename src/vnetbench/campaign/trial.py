@@ -1,4 +1,4 @@
-"""One trial of tcp_stream on a running testbed: from asked levels to what every side counted."""
+"""One trial on a running testbed: from asked levels to what every side counted."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.campaign.workloads import parameters, stream_roles
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.description import Endpoint
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import spell_bytes
-from vnetbench.results.file import stream_sample
+from vnetbench.results.file import histogram_of, stream_sample
 from vnetbench.results.records import Sample, SideRecord
 from vnetbench.study.model import Level
+from vnetbench.study.workloads import STREAM
 
 DRAIN_S = 5.0
 """As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
@@ -26,6 +28,9 @@ OWN_SHARE = 0.1
 """Of one CPU: what the instrument takes for itself beyond this is said, for the load may have missed it."""
 LATE_SHARE = 0.5
 """A sampler later than this share of its interval is said: its samples are not what they claim."""
+
+LATE_REQUEST_US = 1000.0
+"""An open loop whose requests come later than this does not keep its rate: the instrument is the limit."""
 
 
 class Abandoned(Exception):
@@ -49,6 +54,7 @@ class Load:
     factors: Mapping[str, Level]
     duration_s: float
     interval_s: float
+    workload: str = STREAM
 
 
 @dataclass(frozen=True)
@@ -85,14 +91,6 @@ def measure(
     )
 
 
-def stream_roles(factors: Mapping[str, Level]) -> list[dict[str, object]]:
-    """The streams of one pair and their roles on side a; with direction both, as many each way."""
-    count = int(factors.get("streams", 1))
-    direction = factors.get("direction", "forward")
-    roles = {"forward": ["source"], "reverse": ["sink"], "both": ["source", "sink"]}[str(direction)]
-    return [{"id": i, "role": role} for i, role in enumerate(r for r in roles for _ in range(count))]
-
-
 def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[dict[str, Any]]:
     """Connect all streams of all pairs; returns what the kernel gave each of them, both sides."""
     here = stream_roles(load.factors)
@@ -100,13 +98,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
     pairs = list(zip(bed.testbed.side("a"), bed.testbed.side("b"), strict=True))
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
-    workload = {
-        **common,
-        "workload": "tcp_stream",
-        "receive": "discard",
-        "threads": 0,
-        **_socket(load.factors),
-    }
+    workload = {**common, **parameters(load.workload, load.factors)}
     # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
     keys = [secrets.token_hex(16) for _ in pairs]
     listeners = [
@@ -149,22 +141,21 @@ def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
                 where="congestion_control",
                 fix="vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
             ) from error
+        if "busy_poll" in operation.lower():
+            raise TreatmentRefused(
+                f"waiting = busy_poll was refused: {error.message}",
+                where=agent.endpoint,
+                fix="run as root, or take block or spin",
+            ) from error
         raise
-
-
-def _socket(factors: Mapping[str, Level]) -> dict[str, object]:
-    buffer = factors.get("socket_buffer", "auto")
-    return {
-        "message_bytes": int(factors.get("message_size", 1 << 20)),
-        "socket_buffer_bytes": None if buffer == "auto" else int(buffer),
-        "congestion_control": factors.get("congestion_control"),
-    }
 
 
 def _judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """What the sockets really have; raises TreatmentRefused where that is not what was asked."""
     effective: dict[str, object] = {}
-    for name in ("congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss"):
+    for name in (
+        "congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss", "no_delay", "busy_poll_us"
+    ):  # fmt: skip
         values = sorted({s[name] for s in streams if s.get(name) is not None}, key=str)
         effective[name] = values[0] if len(values) == 1 else values
     asked = factors.get("congestion_control")
@@ -173,6 +164,11 @@ def _judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, 
         raise TreatmentRefused(
             f"congestion_control = {asked} did not take effect: {found} was read back",
             fix="vnetbench doctor lists those of this kernel",
+        )
+    if factors.get("waiting") == "busy_poll" and not all(s.get("busy_poll_us") for s in streams):
+        raise TreatmentRefused(
+            "waiting = busy_poll did not take effect: SO_BUSY_POLL was read back as 0",
+            fix="a kernel built with CONFIG_NET_RX_BUSY_POLL has it",
         )
     buffer = factors.get("socket_buffer", "auto")
     if buffer != "auto":
@@ -244,6 +240,9 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
         # Namespaces share the host's kernel and CPUs: the observer's account of them is everyone's.
         cpu=tuple(params["cpu"]) if keep_cpu else (),
         streams=tuple(stream_sample(s) for s in params["streams"]),
+        histograms={
+            kind: histogram_of(params[kind]["buckets"]) for kind in ("latency", "connect") if kind in params
+        },
     )
 
 
@@ -278,6 +277,11 @@ def _notes(load: Load, sides: Mapping[str, _Side]) -> list[str]:
             notes.append(f"{name}: the bench read too slowly and {lost} samples were lost")
         if not totals.get("drained", True):
             notes.append(f"{name}: data was still on its way {DRAIN_S:g} s after the end")
+        if unanswered := int(totals.get("unanswered") or 0):
+            notes.append(f"{name}: {unanswered} requests were never answered, and are in no latency")
+        pacing = instrument.get("pacing") or {}
+        if (late_us := pacing.get("late_p99_us") or 0.0) > LATE_REQUEST_US:
+            notes.append(f"{name}: 1 % of the requests were sent {late_us:.0f} µs late or later")
         if foreign := int(totals.get("foreign_connections", 0)):
             notes.append(f"{name}: {foreign} foreign connections were turned away")
     return notes

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
-from vnetbench.estimate.metrics import METRICS, Course, course, metric_values, warmups
+from vnetbench.estimate.metrics import METRICS, Course, course, metric_values, steady_latencies, warmups
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import TreatmentRecord, TrialRecord
+from vnetbench.results.records import Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.load import parse_study
-from vnetbench.study.model import Precision, Study, Timing
+from vnetbench.study.model import Precision, Study
+from vnetbench.study.workloads import main_metric
 
 DECISIVE_FACTS = (
     ("bench", "vnetbench", ""),
@@ -33,10 +36,11 @@ def summarize(file: ResultsFile) -> CampaignSummary:
     campaign = file.campaign()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     treatments = file.treatments()
-    cuts = _find_warmups(file, study.timing)
+    cuts = _find_warmups(file, study)
     points: dict[int, list[TrialPoint]] = {t.index: [] for t in treatments}
     effective: dict[int, dict[str, Any]] = {}
     failures: dict[int, list[str]] = {t.index: [] for t in treatments}
+    latencies: dict[int, Histogram] = {t.index: () for t in treatments}
     for trial in file.trials():
         if trial.failure:
             failures[trial.treatment].append(trial.failure)
@@ -45,6 +49,8 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             continue  # of a campaign at work, finished since the first look
         effective[trial.treatment] = dict(trial.effective)
         points[trial.treatment].append(_point(trial, *cuts[trial.id]))
+        of_trial = steady_latencies(trial, cuts[trial.id][0].cut)
+        latencies[trial.treatment] = merged((latencies[trial.treatment], of_trial))
     return CampaignSummary(
         path=str(file.path),
         title=campaign.title,
@@ -60,14 +66,18 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         timing=study.timing,
         factors=study.factors,
         treatments=tuple(
-            _treatment(
-                t, points[t.index], effective.get(t.index, {}), failures[t.index], campaign.status, study
+            replace(
+                _treatment(
+                    t, points[t.index], effective.get(t.index, {}), failures[t.index], campaign.status, study
+                ),
+                latencies=latencies[t.index],
             )
             for t in treatments
         ),
         testbed=next(iter(file.testbeds().values()), {}),
         facts=file.facts(),
         warnings=tuple(_warnings(points.values(), file.facts_of_sessions())),
+        main_metric=main_metric(study),
     )
 
 
@@ -82,16 +92,18 @@ def estimates_of(values: Sequence[Mapping[str, float]], precision: Precision) ->
     return found
 
 
-def _find_warmups(file: ResultsFile, timing: Timing) -> dict[int, tuple[Warmup, Course]]:
+def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Course]]:
     """Trial id to its warm-up, found from all trials of its treatment together."""
     courses: dict[int, dict[int, Course]] = {}
     for trial in file.trials():
         if not trial.failure:
-            courses.setdefault(trial.treatment, {})[trial.id] = course(trial)
+            courses.setdefault(trial.treatment, {})[trial.id] = course(trial, main_metric(study))
     return {
         trial: (warmup, of_treatment[trial])
         for of_treatment in courses.values()
-        for trial, warmup in zip(of_treatment, warmups(list(of_treatment.values()), timing), strict=True)
+        for trial, warmup in zip(
+            of_treatment, warmups(list(of_treatment.values()), study.timing), strict=True
+        )
     }
 
 
@@ -104,7 +116,7 @@ def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course) -> TrialPoint:
         warmup_s=sum(of_trial.lengths_s[: warmup.cut]),
         steady=warmup.steady,
         values=metric_values(trial, warmup.cut),
-        course_bps=of_trial.goodput_bps,
+        course=of_trial.values,
         notes=trial.notes,
     )
 
@@ -141,7 +153,7 @@ def _warnings(
     trials = [p for of_treatment in points for p in of_treatment]
     every = f"{len(trials)} trial{'' if len(trials) == 1 else 's'}"
     if unsteady := sum(not p.steady for p in trials):
-        yield f"no steady state in {unsteady} of {every}: goodput still moved in the second half"
+        yield f"no steady state in {unsteady} of {every}: they still moved in their second half"
     for place, fact, part in DECISIVE_FACTS:
         values = [_text(of_session[place].get(fact), part) for of_session in sessions if place in of_session]
         if len(distinct := list(dict.fromkeys(values))) > 1:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vnetbench.estimate.model import Estimate
+from vnetbench.results.records import Histogram
 from vnetbench.study.model import FactorLevels, Level, Precision, Timing
 
 
@@ -22,8 +23,8 @@ class TrialPoint:
     steady: bool
     values: Mapping[str, float]
     """Metric name to value."""
-    course_bps: tuple[float, ...] = ()
-    """Goodput in each sampling interval, warm-up included: what shows the part that was cut off."""
+    course: tuple[float, ...] = ()
+    """The deciding metric in each sampling interval, warm-up included: it shows the part that was cut off."""
     notes: tuple[str, ...] = ()
 
 
@@ -42,6 +43,8 @@ class TreatmentSummary:
     failures: tuple[str, ...] = ()
     """Why trials of it failed or why it was refused, in the words shown to the user."""
     notes: tuple[str, ...] = ()
+    latencies: Histogram = ()
+    """Of all its trials together, steady part only; empty where no requests are made."""
 
     @property
     def trials(self) -> int:
@@ -74,3 +77,5 @@ class CampaignSummary:
     facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Where (`host`, an endpoint's name, `bench`) to fact name to value."""
     warnings: tuple[str, ...] = ()
+    main_metric: str = "goodput_bps"
+    """The metric that decides how often treatments are repeated."""

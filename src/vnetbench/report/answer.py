@@ -11,14 +11,15 @@ from vnetbench.estimate.effects import best, effects
 from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, spell_share
-from vnetbench.report.columns import MAIN_METRIC, UNMEASURED
-from vnetbench.report.figures import figure, metric_of, scale_of
+from vnetbench.report.columns import UNMEASURED
+from vnetbench.report.figures import figure, metric_of, noun_of, scale_of
 from vnetbench.report.labels import counted, factor_label, level_phrase, level_text
 from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
 from vnetbench.study.model import FactorLevels
 
-_COST = "cycles_per_byte"
+_COSTS = {"cycles_per_byte": "A byte", "cycles_per_transaction": "A transaction"}
+"""What of the load costs the host that many cycles."""
 _NO_DIFFERENCE = "no difference shown"
 _MOST_NAMED = 4
 """So many treatments are named in a sentence; of more the number is given."""
@@ -70,21 +71,24 @@ def _verdict(ratio: Ratio) -> str:
 
 
 def _best(summary: CampaignSummary) -> Iterator[str]:
-    found = best(summary, MAIN_METRIC)
+    main = summary.main_metric
+    found = best(summary, main)
     if found is None:
         yield "No treatment was measured, so there is no answer."
         return
     by_index = {treatment.index: treatment for treatment in summary.treatments}
     first = by_index[found.index]
-    measured = [treatment for treatment in summary.treatments if MAIN_METRIC in treatment.metrics]
+    measured = [treatment for treatment in summary.treatments if main in treatment.metrics]
+    noun = noun_of(main)
     if len(measured) == 1:
-        yield f"Only one treatment was measured: goodput is {_figure(summary, first, MAIN_METRIC)}."
+        yield f"Only one treatment was measured: {noun} is {_figure(summary, first, main)}."
         return
-    is_sure = first.metrics[MAIN_METRIC].low is not None
+    is_sure = first.metrics[main].low is not None
+    top, rest = ("lowest", "higher") if metric_of(main).better == "lower" else ("highest", "lower")
     highest = (
-        "Goodput is highest with" if is_sure else "The highest median of goodput, of too few trials, is with"
+        f"{noun} is {top} with" if is_sure else f"The {top} median of {noun}, of too few trials, is with"
     )
-    yield f"{highest} {name_of(summary, first)}: {_figure(summary, first, MAIN_METRIC)}."
+    yield f"{highest} {name_of(summary, first)}: {_figure(summary, first, main)}."
     level_with = [index for index in found.level_with if _p(found.ratios.get(index)) is not None]
     unknown = [index for index in found.level_with if index not in level_with]
     if level_with:
@@ -93,31 +97,33 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
         named = _named(summary, [by_index[index] for index in unknown])
         yield f"Too few trials in common to compare it with {named}."
     if not found.level_with:
-        yield "Every other treatment that was measured is lower, beyond chance."
-    cheapest = best(summary, _COST)
-    if cheapest is not None and by_index[cheapest.index].metrics[_COST].low is not None:
+        yield f"Every other treatment that was measured is {rest}, beyond chance."
+    for metric, what in _COSTS.items():
+        cheapest = best(summary, metric)
+        if cheapest is None or by_index[cheapest.index].metrics[metric].low is None:
+            continue
         treatment = by_index[cheapest.index]
         equals = (
             "" if not cheapest.level_with else f" ({len(cheapest.level_with)} more can't be told from it)"
         )
         yield (
-            f"A byte costs the host least with {name_of(summary, treatment)}: "
-            f"{_figure(summary, treatment, _COST)}{equals}."
+            f"{what} costs the host least with {name_of(summary, treatment)}: "
+            f"{_figure(summary, treatment, metric)}{equals}."
         )
 
 
 def _effects(summary: CampaignSummary) -> Iterator[str]:
-    found = effects(summary, MAIN_METRIC)
+    found = effects(summary, summary.main_metric)
     for factor in summary.factors:
         if of_factor := [effect for effect in found if effect.factor == factor.name]:
-            yield _effect_sentence(of_factor)
+            yield _effect_sentence(of_factor, noun_of(summary.main_metric))
 
 
 def _p(ratio: Ratio | None) -> float | None:
     return None if ratio is None else ratio.p
 
 
-def _effect_sentence(found: Sequence[Effect]) -> str:
+def _effect_sentence(found: Sequence[Effect], noun: str) -> str:
     name, pairs = found[0].factor, max(effect.pairs for effect in found)
     alike = f", in {pairs} pairs of treatments that are otherwise alike" if pairs > 1 else ""
     base = level_phrase(name, found[0].base)
@@ -129,14 +135,14 @@ def _effect_sentence(found: Sequence[Effect]) -> str:
         if _verdict(effect.ratio) == _NO_DIFFERENCE:
             return f"{instead} makes no difference that is shown: {times} times{alike}{each}."
         if effect.ratio.p is None:
-            return f"{instead}: goodput times {times}{alike}{each}."
-        return f"{instead} multiplies goodput by {times}{alike}{each}."
+            return f"{instead}: {noun} times {times}{alike}{each}."
+        return f"{instead} multiplies {noun} by {times}{alike}{each}."
     levels = "; ".join(
         f"{_ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
         + (f" ({_NO_DIFFERENCE})" if _verdict(effect.ratio) == _NO_DIFFERENCE else "")
         for effect in found
     )
-    return f"{factor_label(name)}: compared with {base}, goodput is multiplied by {levels}{alike}."
+    return f"{factor_label(name)}: compared with {base}, {noun} is multiplied by {levels}{alike}."
 
 
 def _where(summary: CampaignSummary) -> Iterator[str]:
@@ -157,7 +163,9 @@ def _sliced(summary: CampaignSummary, factor: FactorLevels, other: FactorLevels)
     for level in other.levels:
         treatments = tuple(t for t in summary.treatments if t.factors.get(other.name) == level)
         part = replace(summary, factors=(factor,), treatments=treatments)
-        found += [(level_phrase(other.name, level), effect.ratio) for effect in effects(part, MAIN_METRIC)]
+        found += [
+            (level_phrase(other.name, level), effect.ratio) for effect in effects(part, summary.main_metric)
+        ]
     ratios = adjust([ratio for _, ratio in found])
     return [(phrase, ratio) for (phrase, _), ratio in zip(found, ratios, strict=True)]
 
@@ -174,14 +182,15 @@ def _where_sentence(factor: FactorLevels, other: FactorLevels, sliced: Sequence[
 def _doubts(summary: CampaignSummary) -> Iterator[str]:
     if summary.status != "finished":
         yield f"The campaign is {summary.status}: this is the answer so far."
-    measured = [treatment for treatment in summary.treatments if MAIN_METRIC in treatment.metrics]
+    main = summary.main_metric
+    measured = [treatment for treatment in summary.treatments if main in treatment.metrics]
     if measured:
         yield from _precision(summary, measured)
     for treatment in measured:
-        if treatment.metrics[MAIN_METRIC].modes:
+        if treatment.metrics[main].modes:
             yield (
                 f"Two modes with {name_of(summary, treatment)}, "
-                f"{_figure(summary, treatment, MAIN_METRIC).removeprefix('two modes: ')}: "
+                f"{_figure(summary, treatment, main).removeprefix('two modes: ')}: "
                 "something that the study does not set switches between them."
             )
     for reason in UNMEASURED:
@@ -197,17 +206,18 @@ def _precision(summary: CampaignSummary, measured: Sequence[TreatmentSummary]) -
     loose = [treatment for treatment in measured if treatment.stopped_by != "precision"]
     wanted = spell_share(summary.precision.half_width)
     precise = f"{len(measured) - len(loose)} of {counted(len(summary.treatments), 'treatment')}"
-    rest = f"; not so: {_widths(loose)}" if loose else ""
+    rest = f"; not so: {_widths(loose, summary.main_metric)}" if loose else ""
     yield f"As precise as asked (± {wanted}): {precise}{rest}."
-    if bare := [treatment for treatment in measured if treatment.metrics[MAIN_METRIC].low is None]:
+    main = summary.main_metric
+    if bare := [treatment for treatment in measured if treatment.metrics[main].low is None]:
         which = "every treatment" if len(bare) == len(measured) else _named(summary, bare)
         yield f"Too few trials for an interval: {which}."
 
 
-def _widths(loose: Sequence[TreatmentSummary]) -> str:
+def _widths(loose: Sequence[TreatmentSummary], metric: str) -> str:
     reasons = Counter(treatment.stopped_by for treatment in loose)
     listed = ", ".join(f"{count} ({reason})" for reason, count in reasons.items())
-    widths = [half for each in loose if (half := each.metrics[MAIN_METRIC].half_width) is not None]
+    widths = [half for each in loose if (half := each.metrics[metric].half_width) is not None]
     return f"{listed}, at most ± {format_share(max(widths))}" if widths else listed
 
 

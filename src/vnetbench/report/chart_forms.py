@@ -1,8 +1,9 @@
-"""How each form of chart is drawn, as Vega-Lite: lines, dots, heat map, trials in time, goodput in trials."""
+"""How each form of chart is drawn, as Vega-Lite: lines, dots, heat map, time, latencies."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,10 @@ _LINE_HEIGHT = 280
 _SPACING = {"row": 44, "column": 28}
 _ASIDE = 9
 """Pixels that the trials stand beside their estimate, whose mark would hide them."""
+_CURVE_KEYS = ("colour", "dash")
+"""What tells the curves of latency apart."""
+_PALETTE = 7
+"""Colours of their own that the theme has."""
 _MARKS = {"trial": "circle", "of two modes": "diamond", "outlier": "cross"}
 """What a trial is marked as in the chart of time, and its shape."""
 
@@ -129,7 +134,7 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
 
 
 def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
-    """Goodput over time in each trial, a panel (and scale) a treatment: the warm-up is dashed and grey."""
+    """The main metric within each trial, a panel (and scale) a treatment: the warm-up is dashed and grey."""
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
     rows = alt.Chart(alt.NamedData(ROWS)).encode(
         x=alt.X("t:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
@@ -151,6 +156,41 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
             bounds="flush",
         ).resolve_scale(y="independent")
     )
+
+
+def latency_chart(rows_of_curves: Sequence[Row]) -> Spec:
+    """Latency by percentile, a line a treatment; each grid line to the right has a tenth as many beyond."""
+    colours, dashes = (list(dict.fromkeys(str(row[key]) for row in rows_of_curves)) for key in _CURVE_KEYS)
+    least = min(float(row["beyond"]) for row in rows_of_curves)
+    decades = [10.0**-step for step in range(round(-math.log10(least)) + 1)]
+    rows = alt.Chart(alt.NamedData(ROWS)).encode(
+        x=alt.X(
+            "beyond:Q",
+            title="Percentile",
+            scale=alt.Scale(type="log", reverse=True, nice=False),
+            axis=alt.Axis(
+                values=decades, grid=True, labelExpr="format(100 * (1 - datum.value), '.7~g') + ' %'"
+            ),
+        ),
+        y=alt.Y("latency:Q", title="Latency (µs), logarithmic", scale=alt.Scale(type="log", nice=True)),
+        color=alt.Color(
+            # Where there are more than the palette has, a ramp of colours (O).
+            f"colour:{'N' if len(colours) <= _PALETTE else 'O'}",
+            sort=colours, scale=alt.Scale(domain=colours), title=None, legend=alt.Legend(columns=3),
+        ),
+        detail="treatment:N",
+        order=alt.Order("beyond:Q", sort="descending"),
+        tooltip=[
+            alt.Tooltip("treatment:N", title="Treatment"),
+            alt.Tooltip("percentile:N", title="Percentile"),
+            alt.Tooltip("latency:Q", title="Latency (µs)"),
+        ],
+    )  # fmt: skip
+    if len(dashes) > 1:
+        rows = rows.encode(
+            strokeDash=alt.StrokeDash("dash:N", sort=dashes, scale=alt.Scale(domain=dashes), title=None)
+        )
+    return _as_spec(rows.mark_line(strokeWidth=1.8).properties(width=640, height=320))
 
 
 def _lines(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevelMixin:

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from vnetbench.estimate.latency import curve
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.report.figures import figure, mode_texts, scale_of
-from vnetbench.report.labels import factor_label, level_text, names_of, stop_text, treatment_phrase
+from vnetbench.report.labels import (
+    factor_label,
+    level_phrase,
+    level_text,
+    names_of,
+    stop_text,
+    treatment_phrase,
+)
 from vnetbench.report.layout import Layout, positions
 from vnetbench.study.model import FactorLevels
 
 Row = dict[str, Any]
 
 _MOST_PANELS, _MOST_COURSES, _MOST_POINTS = 12, 8, 100
-"""Of goodput in trials are drawn: so many treatments, trials of each, and points of each trial."""
+"""Of the main metric in trials are drawn: so many treatments, trials of each, and points of each trial."""
 _DODGE = 0.012
 """Lines are set apart by this share of the x axis, so that one's intervals don't hide another's."""
 
@@ -88,14 +96,14 @@ def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row
 
 
 def course_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], str]:
-    """Goodput over time in trials, as `warm-up` and `measured` parts, and a sentence on what is left out.
+    """The main metric within trials, as `warm-up` and `measured` parts, and a sentence on what is left out.
 
     Where there are more treatments than panels, those with two modes or unsteady trials come first, then
     those with the widest intervals.
     """
-    scale = scale_of(summary.treatments, "goodput_bps")
-    drawn = [t for t in summary.treatments if any(point.course_bps for point in t.points)]
-    chosen = sorted(drawn, key=_oddity)[:_MOST_PANELS]
+    scale = scale_of(summary.treatments, summary.main_metric)
+    drawn = [t for t in summary.treatments if any(point.course for point in t.points)]
+    chosen = sorted(drawn, key=lambda t: _oddity(t, summary.main_metric))[:_MOST_PANELS]
     rows: list[Row] = []
     for treatment in sorted(chosen, key=lambda t: t.index):
         name = treatment_phrase(treatment.factors, names_of(layout.varying))
@@ -113,21 +121,21 @@ def course_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], st
     return rows, f"Drawn are {'; '.join(left_out)}." if left_out else ""
 
 
-def _oddity(treatment: TreatmentSummary) -> tuple[bool, bool, float]:
-    goodput = treatment.metrics["goodput_bps"]
+def _oddity(treatment: TreatmentSummary, metric: str) -> tuple[bool, bool, float]:
+    found = treatment.metrics[metric]
     unsteady = any(not point.steady for point in treatment.points)
-    return not goodput.modes, not unsteady, -(goodput.half_width or 0.0)
+    return not found.modes, not unsteady, -(found.half_width or 0.0)
 
 
 def _course(point: TrialPoint, divisor: float) -> Iterator[Row]:
     """The samples of a trial, several averaged into one where there are many."""
-    count = len(point.course_bps)
+    count = len(point.course)
     if count == 0:
         return
     interval_s = point.duration_s / count
     step = -(-count // _MOST_POINTS)
     for start in range(0, count, step):
-        samples = point.course_bps[start : start + step]
+        samples = point.course[start : start + step]
         t = (start + len(samples) / 2) * interval_s
         row = {"t": _short(t), "value": _short(sum(samples) / len(samples) / divisor)}
         is_cut = start * interval_s < point.warmup_s - interval_s / 2
@@ -135,6 +143,24 @@ def _course(point: TrialPoint, divisor: float) -> Iterator[Row]:
         # The first measured sample ends the line of the warm-up too, or there would be a gap.
         if not is_cut and start > 0 and (start - step) * interval_s < point.warmup_s - interval_s / 2:
             yield {**row, "part": "warm-up"}
+
+
+def latency_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
+    """The curve of each treatment's latencies: how long (µs) all but the share `beyond` took at most."""
+    dashed = layout.colour.name if layout.colour else ""
+    coloured = [name for name in names_of(layout.varying) if name != dashed]
+    return [
+        {
+            "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
+            "colour": treatment_phrase(treatment.factors, coloured),
+            "dash": level_phrase(dashed, treatment.factors[dashed]) if dashed else "",
+            "beyond": _short(beyond),
+            "percentile": f"{100 * (1 - beyond):.6g} %",
+            "latency": _short(latency_us),
+        }
+        for treatment in summary.treatments
+        for beyond, latency_us in curve(treatment.latencies)
+    ]
 
 
 def series_texts(layout: Layout) -> list[str]:

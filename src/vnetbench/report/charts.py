@@ -12,18 +12,27 @@ import vl_convert
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import spell_share
-from vnetbench.report.chart_forms import ROWS, Spec, course_chart, heat_chart, metric_chart, time_chart
-from vnetbench.report.chart_rows import Row, course_rows, metric_rows, time_rows
-from vnetbench.report.columns import MAIN_METRIC
+from vnetbench.report.chart_forms import (
+    ROWS,
+    Spec,
+    course_chart,
+    heat_chart,
+    latency_chart,
+    metric_chart,
+    time_chart,
+)
+from vnetbench.report.chart_rows import Row, course_rows, latency_rows, metric_rows, time_rows
 from vnetbench.report.figures import heading, measured_metrics, metric_of, scale_of
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.theme import chart_config
 
 _METRICS = (
-    "receiver_cpu_percent", "sender_cpu_percent", "cycles_per_byte", "packets_per_s", "mean_segment_bytes",
+    "transactions_per_s", "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "connect_p50_us",
+    "connect_p99_us", "cycles_per_transaction", "receiver_cpu_percent", "sender_cpu_percent",
+    "cycles_per_byte", "packets_per_s", "mean_segment_bytes",
     "retransmits_per_s", "rtt_us", "interrupts_per_s", "packets_per_interrupt", "host_cpu_percent",
 )  # fmt: skip
-"""Metrics that have a chart beside goodput, the most useful first."""
+"""Metrics that have a chart beside the main one, the most useful first."""
 _CAPTION_WIDTH = 100
 
 
@@ -39,28 +48,37 @@ class Chart:
 
 
 def main_charts(summary: CampaignSummary) -> list[Chart]:
-    """Goodput: as a heat map where two factors are numeric, and as lines or dots; empty without any trial."""
+    """The main metric, as a heat map where two factors are numeric, and as lines or dots; latencies.
+
+    Empty without any trial.
+    """
     if not measured_metrics(summary.treatments):
         return []
     layout = lay_out(summary)
-    chart = _metric_chart(summary, layout, MAIN_METRIC)
+    main = summary.main_metric
+    chart = _metric_chart(summary, layout, main)
+    latencies = list(_latencies(summary, layout))
     if not layout.heat:
-        return [chart]
+        return [chart, *latencies]
     share = spell_share(summary.precision.confidence)
     caption = f"Median of the trials and its {share} interval."
-    spec = heat_chart(summary, layout, MAIN_METRIC)
-    return [Chart(f"{MAIN_METRIC}-heat", chart.title, caption, spec, chart.rows), chart]
+    spec = heat_chart(summary, layout, main)
+    return [Chart(f"{main}-heat", chart.title, caption, spec, chart.rows), chart, *latencies]
 
 
 def other_metric_charts(summary: CampaignSummary) -> list[Chart]:
-    """One chart a metric beside goodput, the most useful first."""
+    """One chart a metric beside the main one, the most useful first."""
     layout = lay_out(summary)
     measured = measured_metrics(summary.treatments)
-    return [_metric_chart(summary, layout, name) for name in _METRICS if name in measured]
+    return [
+        _metric_chart(summary, layout, name)
+        for name in _METRICS
+        if name in measured and name != summary.main_metric
+    ]
 
 
 def trial_charts(summary: CampaignSummary) -> list[Chart]:
-    """The trials themselves: in the order they ran, and goodput over time within them."""
+    """The trials themselves: in the order they ran, and the main metric over time within them."""
     return [*_time(summary), *_courses(summary)]
 
 
@@ -100,18 +118,28 @@ def _metric_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Char
         words.append("Two diamonds: the trials fall into two modes, with these shares of them.")
     if "missing" in kinds:
         words.append("A cross on the axis: not measured.")
-    if metric != MAIN_METRIC and metric_of(metric).meaning:
+    if metric != summary.main_metric and metric_of(metric).meaning:
         words.insert(0, f"{metric_of(metric).meaning[:1].upper()}{metric_of(metric).meaning[1:]}.")
     title = heading(metric, scale_of(summary.treatments, metric))
     return Chart(metric, title, " ".join(words), metric_chart(summary, layout, metric), rows)
 
 
+def _latencies(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
+    if rows := latency_rows(summary, layout):
+        words = (
+            "How long all but the slowest took: all trials of a treatment together, without their warm-up. A "
+            "line ends where a single transaction is left."
+        )
+        yield Chart("latency-percentiles", "Latency by percentile", words, latency_chart(rows), rows)
+
+
 def _time(summary: CampaignSummary) -> Iterator[Chart]:
-    if rows := time_rows(summary, lay_out(summary), MAIN_METRIC):
+    if rows := time_rows(summary, lay_out(summary), summary.main_metric):
         yield Chart(
             "trials-in-time",
             "Trials in the order they ran",
-            "Goodput of each trial against its treatment's median; the line joins the medians of the blocks. "
+            f"{metric_of(summary.main_metric).label} of each trial against its treatment's median; the line "
+            "joins the medians of the blocks. "
             "A line that slopes or jumps is a machine that changed while it was measured.",
             time_chart(rows),
             rows,
@@ -124,6 +152,6 @@ def _courses(summary: CampaignSummary) -> Iterator[Chart]:
         words = "Every line is a trial; the grey, dashed part was cut off as warm-up."
         if left_out:
             words += f" {left_out}"
-        scale = scale_of(summary.treatments, MAIN_METRIC)
-        title = f"{heading(MAIN_METRIC, scale)} within the trials"
-        yield Chart("goodput-in-trials", title, words, course_chart(rows), rows)
+        scale = scale_of(summary.treatments, summary.main_metric)
+        title = f"{heading(summary.main_metric, scale)} within the trials"
+        yield Chart("within-trials", title, words, course_chart(rows), rows)

@@ -13,13 +13,22 @@ from vnetbench.report.labels import factor_label, level_text
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.model import FactorLevels, Level
 
-MAIN_METRIC = "goodput_bps"
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
-    MAIN_METRIC, "receiver_cpu_percent", "cycles_per_byte", "sender_cpu_percent", "packets_per_s",
+    "goodput_bps", "transactions_per_s", "connections_per_s", "connect_p50_us", "connect_p99_us",
+    "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
+    "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "sender_cpu_percent",
+    "packets_per_s",
     "mean_segment_bytes", "retransmits_per_s", "rtt_us", "interrupts_per_s", "host_cpu_percent",
 )  # fmt: skip
 _SHORT_LABELS = {
+    "transactions_per_s": "Transactions",
+    "connections_per_s": "Connections",
+    "outstanding_at_end": "Outstanding",
+    "cycles_per_transaction": "Cycles/trans.",
+    "context_switches_per_transaction": "Switches/trans.",
+    "interrupts_per_transaction": "Interr./trans.",
+    "packets_per_transaction": "Pkts/trans.",
     "receiver_cpu_percent": "Recv. CPU",
     "sender_cpu_percent": "Send. CPU",
     "cycles_per_byte": "Cycles",
@@ -79,11 +88,12 @@ def factor_columns(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> list
     ]
 
 
-def metric_columns(rows: Sequence[Row]) -> list[Column]:
-    """A column for each metric that any row has, the most important first; goodput always."""
+def metric_columns(rows: Sequence[Row], main: str) -> list[Column]:
+    """A column for each metric that any row has: the main one, always, then the most important first."""
     seen = measured_metrics(rows)
-    ranked = [name for name in _BY_IMPORTANCE if name in seen or name == MAIN_METRIC]
-    return [_metric_column(rows, name) for name in (*ranked, *(name for name in seen if name not in ranked))]
+    ranked = [main, *(name for name in _BY_IMPORTANCE if name in seen and name != main)]
+    names = (*ranked, *(name for name in seen if name not in ranked))
+    return [_metric_column(rows, name, main) for name in names]
 
 
 def trials_column(rows: Sequence[Row]) -> Column:
@@ -106,12 +116,12 @@ def _rank(factor: FactorLevels, level: Level | None) -> float:
     return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
 
 
-def _metric_column(rows: Sequence[Row], name: str) -> Column:
+def _metric_column(rows: Sequence[Row], name: str, main: str) -> Column:
     scale = scale_of(rows, name)
     cells = tuple(
         short_figure(row.metrics[name], name, scale)
         if name in row.metrics
-        else ((row.stopped_by,) if name == MAIN_METRIC and row.stopped_by in UNMEASURED else ("–",))
+        else ((row.stopped_by,) if name == main and row.stopped_by in UNMEASURED else ("–",))
         for row in rows
     )
     unit = METRICS[name].unit if name in METRICS else ""

@@ -13,7 +13,7 @@ from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, spell_share
-from vnetbench.report.columns import MAIN_METRIC, UNMEASURED, Column, factor_columns, varying_factors
+from vnetbench.report.columns import UNMEASURED, Column, factor_columns, varying_factors
 from vnetbench.report.environment import Difference, differences
 from vnetbench.report.figures import metric_of, scale_of, short_figure
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
@@ -67,22 +67,21 @@ class Comparison:
     """Those of them that were measured before, and are refused or fail now."""
 
 
-def compare(
-    before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = (MAIN_METRIC,)
-) -> Comparison:
+def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = ()) -> Comparison:
     """Match treatments by their factors and compare their trials, for each metric that both have.
 
+    Without `metrics` that is the one that decided in the campaign `after`.
     A factor that one study does not name counts as named with its default. The confidence is the lower of the
     two campaigns'. Ratios and their adjustment: `estimate.compare`.
     """
-    first, second = ({_key(t): t for t in summary.treatments} for summary in (before, after))
+    first, second = ({_key(summary, t): t for t in summary.treatments} for summary in (before, after))
     shared = [(treatment, second[key]) for key, treatment in first.items() if key in second]
     confidence = min(before.precision.confidence, after.precision.confidence)
     changes = [
         change
-        for metric in metrics
+        for metric in metrics or (after.main_metric,)
         for one, other in shared
-        if (change := _change(one, other, metric, confidence)) is not None
+        if (change := _change(one, other, metric, confidence, after.workload)) is not None
     ]
     adjusted = adjust([change.ratio for change in changes])
     return Comparison(
@@ -94,11 +93,15 @@ def compare(
             Change(each.factors, each.metric, each.before, each.after, own)
             for each, own in zip(changes, adjusted, strict=True)
         ),
-        only_before=tuple(complete(t.factors) for key, t in first.items() if key not in second),
-        only_after=tuple(complete(t.factors) for key, t in second.items() if key not in first),
-        unmeasured=tuple(_unmeasured(shared)),
+        only_before=tuple(
+            complete(t.factors, before.workload) for key, t in first.items() if key not in second
+        ),
+        only_after=tuple(
+            complete(t.factors, after.workload) for key, t in second.items() if key not in first
+        ),
+        unmeasured=tuple(_unmeasured(shared, after.workload)),
         lost=tuple(
-            complete(one.factors)
+            complete(one.factors, before.workload)
             for one, other in shared
             if one.metrics and not other.metrics and other.stopped_by in UNMEASURED
         ),
@@ -136,17 +139,20 @@ class ComparisonTable:
 
 
 def _change(
-    before: TreatmentSummary, after: TreatmentSummary, metric: str, confidence: float
+    before: TreatmentSummary, after: TreatmentSummary, metric: str, confidence: float, workload: str
 ) -> Change | None:
     if metric not in before.metrics or metric not in after.metrics:
         return None
     sides = [[p.values[metric] for p in t.points if metric in p.values] for t in (before, after)]
     own = ratio(sides[0], sides[1], confidence)
-    return Change(complete(before.factors), metric, before.metrics[metric], after.metrics[metric], own)
+    return Change(
+        complete(before.factors, workload), metric, before.metrics[metric], after.metrics[metric], own
+    )
 
 
-def _key(treatment: TreatmentSummary) -> frozenset[tuple[str, Level]]:
-    return frozenset(complete(treatment.factors).items())
+def _key(summary: CampaignSummary, treatment: TreatmentSummary) -> frozenset[tuple[str, Level]]:
+    levels = complete(treatment.factors, summary.workload)
+    return frozenset({**levels, "workload": summary.workload}.items())
 
 
 def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLevels, ...]:
@@ -155,12 +161,15 @@ def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLev
 
 
 def _unmeasured(
-    shared: Sequence[tuple[TreatmentSummary, TreatmentSummary]],
+    shared: Sequence[tuple[TreatmentSummary, TreatmentSummary]], workload: str
 ) -> Iterator[tuple[Mapping[str, Level], str]]:
     for before, after in shared:
         missing = [(side, t) for side, t in (("before", before), ("after", after)) if not t.metrics]
         if missing:
-            yield complete(before.factors), ", ".join(f"{side}: {t.stopped_by}" for side, t in missing)
+            yield (
+                complete(before.factors, workload),
+                ", ".join(f"{side}: {t.stopped_by}" for side, t in missing),
+            )
 
 
 def _environment_table(found: Sequence[Difference]) -> Table | Text:

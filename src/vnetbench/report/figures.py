@@ -23,6 +23,12 @@ def metric_of(name: str) -> Metric:
     return METRICS.get(name) or Metric(name, "", name.replace("_", " ").capitalize())
 
 
+def noun_of(name: str) -> str:
+    """A metric within a sentence: `goodput`, `latency (99 %)`."""
+    label, _, share = metric_of(name).label.partition(", ")
+    return f"{label.lower()} ({share})" if share else label.lower()
+
+
 def measured_metrics(treatments: Iterable[Measured]) -> list[str]:
     """Metrics that at least one treatment has: the known ones in their order, then any other."""
     seen = {name for treatment in treatments for name in treatment.metrics}

@@ -98,10 +98,11 @@ def _with_fewer_charts(section: _Section, most: int) -> _Section:
 
 def _section(id_: str, summary: CampaignSummary) -> _Section:
     rows = summary.treatments
-    goodput, *others = (_with_long_title(summary, column) for column in metric_columns(rows))
+    columns_of_metrics = metric_columns(rows, summary.main_metric)
+    first, *others = (_with_long_title(summary, column) for column in columns_of_metrics)
     columns = [
         *factor_columns(rows, summary.factors),
-        goodput,
+        first,
         trials_column(rows),
         stopped_column(rows),
         *others,

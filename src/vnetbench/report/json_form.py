@@ -28,6 +28,7 @@ def as_json(summary: CampaignSummary) -> str:
         "title": summary.title,
         "question": summary.question,
         "workload": summary.workload,
+        "main_metric": summary.main_metric,
         "status": summary.status,
         "started": summary.started,
         "elapsed_s": summary.elapsed_s,
@@ -83,7 +84,7 @@ def as_markdown(summary: CampaignSummary) -> str:
     rows = summary.treatments
     columns = [
         *factor_columns(rows, summary.factors),
-        *metric_columns(rows)[:_MARKDOWN_METRICS],
+        *metric_columns(rows, summary.main_metric)[:_MARKDOWN_METRICS],
         trials_column(rows),
         stopped_column(rows),
     ]

@@ -17,11 +17,15 @@ _LABELS = {
     "vswitch": "vSwitch",
     "pairs": "Pairs of VMs",
 }
-_COUNTED = {"streams": "stream", "pairs": "pair", "queues": "queue"}
+_COUNTED = {"streams": "stream", "connections": "connection", "pairs": "pair", "queues": "queue"}
 _PHRASES = {
     "direction": "{}",
     "mtu": "MTU {}",
     "message_size": "{} messages",
+    "request_size": "{} requests",
+    "response_size": "{} answers",
+    "rate": "rate {}",
+    "waiting": "waiting: {}",
     "socket_buffer": "{} socket buffer",
     "congestion_control": "{}",
     "link_rate": "link rate {}",

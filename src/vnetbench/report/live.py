@@ -16,8 +16,10 @@ from rich.text import Text
 from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
 from vnetbench.report.columns import UNMEASURED
+from vnetbench.report.figures import metric_of
 from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.report.table import LiveRow, live_table
+from vnetbench.study.workloads import main_metric
 
 REFRESHES_PER_S = 1
 """Drawing forty treatments takes some 20 ms of CPU time, which the trials would miss."""
@@ -83,7 +85,9 @@ class TerminalDisplay:
         if progress is None:
             return Text("")
         rows = [_row(t, progress) for t in progress.treatments]
-        return Group(live_table(rows, progress.study.factors), Text(""), _bar(progress))
+        return Group(
+            live_table(rows, progress.study.factors, main_metric(progress.study)), Text(""), _bar(progress)
+        )
 
 
 class LogDisplay:
@@ -120,7 +124,7 @@ class LogDisplay:
             # Why one was refused or given up has been said.
             if treatment.state not in (OPEN, *UNMEASURED) and index not in self._told:
                 self._told.add(index)
-                self._print(_about(self._progress, index) + _ended(treatment))
+                self._print(_about(self._progress, index) + _ended(treatment, self._progress))
         if time.monotonic() - self._last_line >= LINE_EVERY_S:
             self._print(status_line(self._progress, *self._progress.left()))
 
@@ -158,21 +162,22 @@ def _row(treatment: TreatmentProgress, progress: Progress) -> LiveRow:
         factors=treatment.treatment.factors,
         trials=treatment.trials,
         stopped_by="running" if treatment.state == OPEN else treatment.state,
-        metrics={"goodput_bps": treatment.goodput} if treatment.goodput else {},
+        metrics={main_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         active=progress.running == treatment.treatment.index,
         last_trial=treatment.last_trial,
     )
 
 
-def _ended(treatment: TreatmentProgress) -> str:
-    found = treatment.goodput
+def _ended(treatment: TreatmentProgress, progress: Progress) -> str:
+    found = treatment.estimate
+    unit = metric_of(main_metric(progress.study)).unit
     if found is None:
         figure = "not measured"
     elif found.low is None or found.high is None:
-        figure = f"{format_value(found.value, 'bit/s')} (no interval yet)"
+        figure = f"{format_value(found.value, unit)} (no interval yet)"
     else:
-        low, high = format_value(found.low, "bit/s"), format_value(found.high, "bit/s")
-        figure = f"{format_value(found.value, 'bit/s')} ({low} to {high})"
+        low, high = format_value(found.low, unit), format_value(found.high, unit)
+        figure = f"{format_value(found.value, unit)} ({low} to {high})"
     return f"{figure}, {counted(treatment.trials, 'trial')}, {treatment.state}"
 
 

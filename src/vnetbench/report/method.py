@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_count, format_duration, spell_duration, spell_share
+from vnetbench.report.figures import noun_of
 
 
 def method(summary: CampaignSummary) -> tuple[tuple[str, str], ...]:
@@ -29,8 +30,9 @@ def _steps(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     limit = summary.precision.time_limit_s
     yield (
         "Stopping",
-        f"A treatment is repeated until the {confidence} interval of its goodput is as narrow as "
-        f"± {spell_share(summary.precision.half_width)}: at least {summary.precision.fewest_trials} trials, "
+        f"A treatment is repeated until the {confidence} interval of its "
+        f"{noun_of(summary.main_metric)} is as narrow as ± {spell_share(summary.precision.half_width)}: "
+        f"at least {summary.precision.fewest_trials} trials, "
         f"at most {summary.precision.most_trials}"
         + (f", and no longer than {format_duration(limit)} for the campaign." if limit else "."),
     )

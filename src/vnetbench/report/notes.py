@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import spell_share
-from vnetbench.report.columns import MAIN_METRIC, UNMEASURED, varying_factors
+from vnetbench.report.columns import UNMEASURED, varying_factors
+from vnetbench.report.figures import noun_of
 from vnetbench.report.labels import counted, factor_label, level_text, names_of, treatment_phrase
 
 _MOST_NAMED = 2
@@ -19,7 +20,8 @@ def legend(summary: CampaignSummary) -> str:
     """What the figures are, in as many sentences as this campaign needs."""
     share = spell_share(summary.precision.confidence)
     parts = [f"Median of the trials ± the wider side of its {share} interval."]
-    estimates = [t.metrics[MAIN_METRIC] for t in summary.treatments if MAIN_METRIC in t.metrics]
+    main = summary.main_metric
+    estimates = [t.metrics[main] for t in summary.treatments if main in t.metrics]
     if any(each.low is None for each in estimates):
         parts.append("± ?: too few trials for an interval.")
     if any(each.modes for each in estimates):
@@ -63,10 +65,12 @@ def _listed(names: list[str]) -> str:
 
 
 def _of_trials(summary: CampaignSummary) -> Iterator[str]:
-    measured = [t for t in summary.treatments if MAIN_METRIC in t.metrics]
-    outliers = [t.points[place].trial for t in measured for place in t.metrics[MAIN_METRIC].outliers]
+    main = summary.main_metric
+    measured = [t for t in summary.treatments if main in t.metrics]
+    outliers = [t.points[place].trial for t in measured for place in t.metrics[main].outliers]
     if outliers:
-        yield f"{counted(len(outliers), 'outlier')} in goodput, kept in the estimates: {_trials(outliers)}"
+        counts = counted(len(outliers), "outlier")
+        yield f"{counts} in {noun_of(main)}, kept in the estimates: {_trials(outliers)}"
 
 
 def _trials(numbers: list[int]) -> str:

@@ -15,7 +15,6 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.printable import printable
 from vnetbench.report.bars import bar, largest_shown
 from vnetbench.report.columns import (
-    MAIN_METRIC,
     UNMEASURED,
     Column,
     Row,
@@ -34,7 +33,7 @@ _BAR = "bar"
 _BAR_WIDTHS = (18, 40)
 """Narrowest and widest bar in a column; where the narrowest does not fit the bars stand below the table."""
 _BEFORE_THE_BAR = 3
-"""So many columns beside factors, goodput and trials are more useful than the bar."""
+"""So many columns beside factors, the main metric and trials are more useful than the bar."""
 _LINES_AROUND = 8
 """Lines of the terminal that a live table leaves to its own headings and to what is shown below it."""
 
@@ -59,15 +58,17 @@ class EstimatesTable:
 
     rows: Sequence[Row]
     factors: Sequence[FactorLevels]
+    main: str
+    """The metric that comes first and has the bars."""
     legend: str
     notes: tuple[str, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns = _fitting(self.rows, self.factors, options.max_width)
+        columns = _fitting(self.rows, self.factors, self.main, options.max_width)
         yield drawn(columns, [_style(row) for row in self.rows], range(len(self.rows)))
         yield Text("")
         if all(column.key != _BAR for column in columns):
-            yield from _bar_block(self.rows, self.factors, options.max_width)
+            yield from _bar_block(self.rows, self.factors, self.main, options.max_width)
         yield Text(self.legend)
         yield listed(self.notes)
 
@@ -78,11 +79,12 @@ class LiveTable:
 
     rows: Sequence[LiveRow]
     factors: Sequence[FactorLevels]
+    main: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         # From all rows, so that neither columns nor units change as rows come and go.
         mark = Column("active", "", "", tuple(("▶" if row.active else " ",) for row in self.rows), False)
-        columns = _fitting(self.rows, self.factors, options.max_width - width_of(mark) - GAP)
+        columns = _fitting(self.rows, self.factors, self.main, options.max_width - width_of(mark) - GAP)
         heights = [max(len(column.cells[i]) for column in columns) for i in range(len(self.rows))]
         shown = _most_recent(self.rows, heights, options.size.height - _LINES_AROUND)
         yield drawn([mark, *columns], [_style(row) for row in self.rows], shown)
@@ -94,10 +96,11 @@ class LiveTable:
 
 def estimates_table(summary: CampaignSummary) -> EstimatesTable:
     """The final table: treatments by what varies, their estimates, why they stopped; bars and notes below."""
-    return EstimatesTable(summary.treatments, summary.factors, legend(summary), notes(summary))
+    main = summary.main_metric
+    return EstimatesTable(summary.treatments, summary.factors, main, legend(summary), notes(summary))
 
 
-def live_table(rows: Sequence[LiveRow], factors: Sequence[FactorLevels]) -> LiveTable:
+def live_table(rows: Sequence[LiveRow], factors: Sequence[FactorLevels], main: str) -> LiveTable:
     """The same columns while a campaign runs; `▶` marks the trial in progress."""
     told = [
         replace(row, stopped_by="waiting")
@@ -105,16 +108,16 @@ def live_table(rows: Sequence[LiveRow], factors: Sequence[FactorLevels]) -> Live
         else row
         for row in rows
     ]
-    return LiveTable(told, factors)
+    return LiveTable(told, factors, main)
 
 
-def _fitting(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int) -> list[Column]:
+def _fitting(rows: Sequence[Row], factors: Sequence[FactorLevels], main: str, width: int) -> list[Column]:
     """The columns that fit, in the order shown.
 
-    Factors, goodput and trials always stay: where they don't fit, the factors fold into one column.
+    Factors, the main metric and trials always stay: where they don't fit, the factors fold into one column.
     """
-    goodput, *metrics = metric_columns(rows)
-    chosen = [goodput, trials_column(rows)]
+    first, *metrics = metric_columns(rows, main)
+    chosen = [first, trials_column(rows)]
     head = factor_columns(rows, factors)
     if not head or total_width([*head, *chosen]) > width:
         head = [folded(rows, factors, width - total_width(chosen) - GAP)]
@@ -127,7 +130,7 @@ def _fitting(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int) -
     left -= _take(chosen, less_needed[_BEFORE_THE_BAR:], left)
     if has_bar:
         bar_width = min(_BAR_WIDTHS[1], _BAR_WIDTHS[0] + left)
-        bars = tuple((each.ljust(bar_width),) for each in _bars(rows, bar_width))
+        bars = tuple((each.ljust(bar_width),) for each in _bars(rows, main, bar_width))
         chosen.insert(1, Column(_BAR, "", "", bars, False))
     return [*head, *chosen]
 
@@ -142,7 +145,7 @@ def _take(chosen: list[Column], columns: Sequence[Column], left: int) -> int:
     return taken
 
 
-def _bar_block(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int) -> Iterator[Text]:
+def _bar_block(rows: Sequence[Row], factors: Sequence[FactorLevels], main: str, width: int) -> Iterator[Text]:
     """The bars on lines of their own, each behind its treatment."""
     names = names_of(varying_factors(rows, factors))
     labels = [printable(treatment_phrase(row.factors, names)) for row in rows]
@@ -150,15 +153,15 @@ def _bar_block(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int)
     bar_width = width - label_width - GAP
     if bar_width < _BAR_WIDTHS[0]:
         return
-    bars = [(label, line) for label, line in zip(labels, _bars(rows, bar_width), strict=True) if line]
+    bars = [(label, line) for label, line in zip(labels, _bars(rows, main, bar_width), strict=True) if line]
     for label, line in bars:
         yield Text(label + " " * (label_width - cell_len(label) + GAP)).append(line, style="cyan")
     if bars:
         yield Text("")
 
 
-def _bars(rows: Sequence[Row], width: int) -> list[str]:
-    estimates = [row.metrics.get(MAIN_METRIC) for row in rows]
+def _bars(rows: Sequence[Row], main: str, width: int) -> list[str]:
+    estimates = [row.metrics.get(main) for row in rows]
     largest = largest_shown([estimate for estimate in estimates if estimate])
     return [bar(estimate, largest, width) if estimate else "" for estimate in estimates]
 

@@ -22,6 +22,7 @@ from vnetbench.results.connection import (
 )
 from vnetbench.results.records import (
     CampaignRecord,
+    Histogram,
     Sample,
     SideRecord,
     StreamSample,
@@ -173,6 +174,15 @@ class ResultsFile:
             ],
         )
 
+        self._db.executemany(
+            "INSERT INTO histogram VALUES (?, ?, ?, ?, ?)",
+            [
+                (*key, s.seq, kind, _json(buckets))
+                for s in side.samples
+                for kind, buckets in s.histograms.items()
+            ],
+        )
+
     def set_treatment(self, index: int, state: str, reason: str = "") -> None:
         """Keep why a treatment is no longer repeated."""
         with explained(self.path), self._db:
@@ -235,6 +245,11 @@ class ResultsFile:
         ):
             sample = StreamSample(stream, role, size, rtt, cwnd, retransmits, json.loads(info))
             streams.setdefault((endpoint, seq), []).append(sample)
+        histograms: dict[tuple[str, int], dict[str, Histogram]] = {}
+        for endpoint, seq, kind, buckets in self._db.execute(
+            "SELECT endpoint, seq, kind, buckets FROM histogram WHERE trial_id = ?", (trial_id,)
+        ):
+            histograms.setdefault((endpoint, seq), {})[kind] = histogram_of(json.loads(buckets))
         samples: dict[str, list[Sample]] = {}
         for endpoint, seq, t_s, interval_s, sent, received, counters, cpu in self._db.execute(
             "SELECT endpoint, seq, t_s, interval_s, bytes_sent, bytes_received, counters, cpu FROM sample"
@@ -245,6 +260,7 @@ class ResultsFile:
                 Sample(
                     seq, t_s, interval_s, sent, received, json.loads(counters),
                     tuple(json.loads(cpu)) if cpu else (), tuple(streams.get((endpoint, seq), ())),
+                    histograms.get((endpoint, seq), {}),
                 )
             )  # fmt: skip
         for endpoint, role, totals in self._db.execute(
@@ -297,6 +313,11 @@ class ResultsFile:
             db.close()
             raise
         return int(cursor.lastrowid or 0)
+
+
+def histogram_of(raw: list[list[int]]) -> Histogram:
+    """The buckets of a distribution of the agent's events."""
+    return tuple((int(value_ns), int(count)) for value_ns, count in raw)
 
 
 def stream_sample(raw: Mapping[str, object]) -> StreamSample:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Json = Mapping[str, object]
+Histogram = tuple[tuple[int, int], ...]
+"""Latencies counted by size: the middle of each bucket in nanoseconds, ascending, and its count."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Sample:
     counters: Mapping[str, float]
     cpu: tuple[Mapping[str, float], ...] = ()
     streams: tuple[StreamSample, ...] = ()
+    histograms: Mapping[str, Histogram] = field(default_factory=dict)
+    """`latency` where requests are made, `connect` where each has a connection of its own."""
 
 
 @dataclass(frozen=True)

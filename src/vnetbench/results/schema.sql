@@ -79,6 +79,15 @@ CREATE TABLE sample (
     PRIMARY KEY (trial_id, endpoint, seq)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE histogram (
+    trial_id         INTEGER NOT NULL REFERENCES trial (id),
+    endpoint         TEXT    NOT NULL,
+    seq              INTEGER NOT NULL,           -- of its sample
+    kind             TEXT    NOT NULL,           -- latency, connect
+    buckets          TEXT    NOT NULL,           -- JSON list: [middle of the bucket in ns, count] each
+    PRIMARY KEY (trial_id, endpoint, seq, kind)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE stream_sample (
     trial_id         INTEGER NOT NULL REFERENCES trial (id),
     endpoint         TEXT    NOT NULL,

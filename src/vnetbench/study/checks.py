@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vnetbench.quantity import spell_duration
-from vnetbench.study.factors import complete, format_level
+from vnetbench.study.factors import check_workload, complete, format_level
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
+from vnetbench.study.workloads import DECIDING
 
 MAX_TREATMENTS = 10_000
 """Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
@@ -23,6 +24,7 @@ _Levels = Mapping[str, tuple[Level, ...]]
 
 def check(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     """The problems of a study whose every value is sound by itself; `place` tells where a key stands."""
+    yield from _workload(study, place)
     yield from _timing(study, place)
     yield from _precision(study, place)
     count = math.prod(len(factor.levels) for factor in study.factors)
@@ -68,6 +70,19 @@ def check_exclusion(
                 yield place("exclude", number, name).problem(wrong)
 
 
+def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    for factor in study.factors:
+        try:
+            check_workload(factor.name, study.workload)
+        except WrongValue as error:
+            yield place("factors", factor.name).problem(error)
+    metric, known = study.precision.metric, DECIDING[study.workload]
+    if metric is not None and metric not in known:
+        fix = suggest(metric, known, otherwise=f"write one of {', '.join(known)}")
+        wrong = WrongValue(f"{metric} is not measured by the workload {study.workload}", fix=fix)
+        yield place("precision", "metric").problem(wrong)
+
+
 def _timing(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     timing = study.timing
     if timing.duration_s is None:
@@ -111,11 +126,16 @@ def _impossible(
 ) -> Iterator[Problem]:
     """Combinations that no machine can set: each kind of them once."""
     found: dict[str, tuple[str, str]] = {}
-    for treatment in map(complete, treatments):
+    for treatment in (complete(each, study.workload) for each in treatments):
         if study.testbed.uplink and treatment["vswitch"] == "direct":
             found["vswitch"] = (
                 "VMs joined by a direct link have no vSwitch, so no uplink",
                 'take the level "direct" away, or testbed.uplink',
+            )
+        if treatment.get("waiting") == "busy_poll" and treatment.get("rate", "none") != "none":
+            found["waiting"] = (
+                "waiting = busy_poll with a rate: while the kernel waits for answers nothing can be asked",
+                'leave these out with [[exclude]], or take "spin"',
             )
         if study.testbed.vswitch_mtu is not None and treatment["vswitch"] == "direct":
             found["vswitch"] = (

@@ -9,6 +9,7 @@ from vnetbench.study import kinds
 from vnetbench.study.kinds import Kind
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest
+from vnetbench.study.workloads import CONNECTIONS, REQUESTS, STREAM, WORKLOADS
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class Factor:
     description: str
     examples: tuple[str, ...]
     """Values as they stand in a study file (TOML)."""
+    workloads: tuple[str, ...] = WORKLOADS
+    """Those that it holds for."""
 
     @property
     def numeric(self) -> bool:
@@ -39,14 +42,66 @@ _ALL = (
         1,
         "TCP connections at work at once in each pair of VMs (in each direction when `direction` is `both`).",
         ('"1, 2, 4 .. 16"', "[1, 4]", "4"),
+        (STREAM,),
+    ),
+    Factor(
+        "connections",
+        kinds.counts(1, 1024),
+        "1",
+        1,
+        "Connections that ask at once in each pair of VMs (in each direction when `direction` is `both`). "
+        "With `tcp_crr` each of them makes one connection after the other.",
+        ('"1, 2, 4 .. 16"', "[1, 100]", "4"),
+        (REQUESTS, CONNECTIONS),
+    ),
+    Factor(
+        "request_size",
+        kinds.sizes(1, 64 * 2**20),
+        "B",
+        1,
+        "Bytes of a request.",
+        ('"1 B, 64 B, 4 KiB"', '"100 B"'),
+        (REQUESTS, CONNECTIONS),
+    ),
+    Factor(
+        "response_size",
+        kinds.sizes(1, 64 * 2**20),
+        "B",
+        1,
+        "Bytes of the answer to a request.",
+        ('["1 B", "64 KiB"]', '"1 KiB"'),
+        (REQUESTS, CONNECTIONS),
+    ),
+    Factor(
+        "rate",
+        kinds.frequencies(0.1, 10**7, "none"),
+        "1/s",
+        "none",
+        "How often each connection asks. `none`: a closed loop, a request follows the answer to the one "
+        "before. A frequency: an open loop, requests are sent at set times, answered or not, and latency "
+        "counts from the time that was set, so that what a slow answer keeps waiting is not left out.",
+        ('["1 k/s", "10 k/s"]', '"10000 /s"', '"none"'),
+        (REQUESTS,),
+    ),
+    Factor(
+        "waiting",
+        kinds.words("block", "spin", "busy_poll"),
+        "",
+        "block",
+        "How both sides wait. `block`: the kernel puts them to sleep. `spin`: they ask again and again, on "
+        "at most so many threads a VM that each has a CPU. `busy_poll`: the kernel asks the interface for "
+        "50 µs before it puts them to sleep (SO_BUSY_POLL); needs root, and a driver that can be asked "
+        "(a veth cannot, unless its GRO is on). Not with a `rate`.",
+        ('["block", "spin"]', '"busy_poll"'),
+        (REQUESTS,),
     ),
     Factor(
         "direction",
         kinds.words("forward", "reverse", "both"),
         "",
         "forward",
-        "`forward`: the first VM of a pair sends to the second; `reverse`: the second sends to the first; "
-        "`both`: both send at once.",
+        "`forward`: the first VM of a pair sends to (or asks) the second; `reverse`: the second sends to the "
+        "first; `both`: both send at once.",
         ('["forward", "reverse"]', '"both"'),
     ),
     Factor(
@@ -65,6 +120,7 @@ _ALL = (
         2**20,
         "Bytes handed to the kernel in one `send` call.",
         ('"64 B, 256 B, 1 KiB .. 64 KiB"', '"1 MiB"'),
+        (STREAM,),
     ),
     Factor(
         "socket_buffer",
@@ -179,8 +235,9 @@ _ALL = (
 FACTORS: Mapping[str, Factor] = {factor.name: factor for factor in _ALL}
 """Every factor by its name, in the order of the reference."""
 
-DEFAULTS: Mapping[str, Level] = {factor.name: factor.default for factor in _ALL if factor.default is not None}
-"""The level of each factor that is set even when a study does not name it."""
+_COUNTERPARTS = {"streams": "connections", "connections": "streams", "message_size": "request_size",
+                 "request_size": "message_size"}  # fmt: skip
+"""What stands for a factor in another workload, however unlike the words are."""
 
 
 def factor_named(name: str) -> Factor:
@@ -201,6 +258,28 @@ def format_level(name: str, level: Level) -> str:
     return factor_named(name).kind.spell(level)
 
 
-def complete(levels: Mapping[str, Level]) -> dict[str, Level]:
-    """The levels of a treatment together with the defaults of the factors that it does not name."""
-    return {**DEFAULTS, **levels}
+def complete(levels: Mapping[str, Level], workload: str = STREAM) -> dict[str, Level]:
+    """The levels of a treatment together with the workload's defaults of the factors that it lacks."""
+    return {**_defaults(workload), **levels}
+
+
+def _defaults(workload: str) -> dict[str, Level]:
+    return {
+        factor.name: factor.default
+        for factor in _ALL
+        if factor.default is not None and workload in factor.workloads
+    }
+
+
+def check_workload(name: str, workload: str) -> None:
+    """Raises WrongValue with the nearest factor where factor `name` does not hold for the workload."""
+    if workload in FACTORS[name].workloads:
+        return
+    here = [factor.name for factor in _ALL if workload in factor.workloads]
+    counterpart = _COUNTERPARTS.get(name)
+    fix = (
+        f'did you mean "{counterpart}"?'
+        if counterpart in here
+        else suggest(name, here, otherwise=f"its factors: {', '.join(here)}")
+    )
+    raise WrongValue(f"{name} is not a factor of the workload {workload}", fix=fix)

@@ -120,6 +120,13 @@ def rates(low_bps: int, high_bps: int, *words: str) -> Kind:
     return _quantities("rate", quantity.parse_rate, quantity.spell_rate, low_bps, high_bps, units, words)
 
 
+def frequencies(low_per_s: float, high_per_s: float, *words: str) -> Kind:
+    """So many a second, or one of the words."""
+    units = "/s|k/s|M/s"
+    parse, spell = quantity.parse_frequency, quantity.spell_frequency
+    return _quantities("frequency", parse, spell, low_per_s, high_per_s, units, words)
+
+
 def shares(low: float, high: float) -> Kind:
     """A share of 1, written as a percentage."""
     return _quantities("share", quantity.parse_share, quantity.spell_share, low, high, "%", ())

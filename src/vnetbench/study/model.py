@@ -23,11 +23,13 @@ class Precision:
 
     confidence: float = 0.95
     half_width: float = 0.03
-    """Wanted half-width of the goodput interval, as a share of its value."""
+    """Wanted half-width of the deciding metric's interval, as a share of its value."""
     fewest_trials: int = 6
     most_trials: int = 30
     time_limit_s: float | None = None
     """Limit of the whole campaign, set-up included."""
+    metric: str | None = None
+    """The metric that decides; None: the workload's own (`workloads.main_metric`)."""
 
 
 @dataclass(frozen=True)

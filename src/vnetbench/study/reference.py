@@ -13,6 +13,7 @@ from vnetbench.study.factors import FACTORS, Factor
 from vnetbench.study.load import MAX_EXCLUSIONS
 from vnetbench.study.schema import json_schema
 from vnetbench.study.sections import EXCLUDE_DESCRIPTION, FACTORS_DESCRIPTION, SECTIONS, TOP, Key, Section
+from vnetbench.study.workloads import WORKLOADS
 
 PAGE = "study-reference.md"
 SCHEMA = "study.schema.json"
@@ -53,6 +54,7 @@ A quantity is a number and its unit in quotes. A missing unit is an error: none 
 | duration | `µs` (or `us`), `ms`, `s`, `min`, `h`; several from large to small | `"2 min 30 s"` |
 | size | `B`; `kB`, `MB`, `GB` (powers of 1000); `KiB`, `MiB`, `GiB` (powers of 1024) | `"64 KiB"` |
 | rate | `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s` (or `bps`, `kbps`, …), powers of 1000 | `"10 Gbit/s"` |
+| frequency | `/s`, `k/s`, `M/s` (powers of 1000) | `"10 k/s"` |
 | share | `%` | `"3 %"` |
 """
 
@@ -124,6 +126,8 @@ def _factor(factor: Factor) -> Iterator[str]:
     )
     examples = " or ".join(f"`{factor.name} = {example}`" for example in factor.examples)
     yield f"### `{factor.name}`\n\n{factor.description}\n"
+    if factor.workloads != WORKLOADS:
+        yield f"- Only with the workload {' or '.join(f'`{name}`' for name in factor.workloads)}."
     yield f"- A level: {factor.kind.expects}."
     yield f"- Without it: {without}."
     yield f"- Example: {examples}.\n"

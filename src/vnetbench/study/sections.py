@@ -9,6 +9,7 @@ from vnetbench.study import kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Kind
 from vnetbench.study.model import Level, Precision, TestbedAsked, Timing
+from vnetbench.study.workloads import DECIDING, STREAM, WORKLOADS
 
 TOP = ""
 """The name of the section without a heading, at the head of the file."""
@@ -78,7 +79,14 @@ _ALL = (
             "What it asks, in words. The report answers below it.",
             '"Do jumbo frames make TCP faster?"',
         ),
-        Key("workload", kinds.words("tcp_stream"), "tcp_stream", "The load.", '"tcp_stream"'),
+        Key(
+            "workload",
+            kinds.words(*WORKLOADS),
+            STREAM,
+            "The load. `tcp_stream`: data as fast as TCP takes it. `tcp_rr`: requests and their answers. "
+            "`tcp_crr`: the same, each on a connection of its own.",
+            '"tcp_stream"',
+        ),
     ),
     _section(
         "testbed",
@@ -146,8 +154,17 @@ _ALL = (
     ),
     _section(
         "precision",
-        "When a treatment has been repeated often enough: as soon as its goodput's interval is as narrow as "
-        "asked, else after the most trials or when the time is up. The result says which.",
+        "When a treatment has been repeated often enough: as soon as the interval of the deciding metric is "
+        "as narrow as asked, else after the most trials or when the time is up. The result says which.",
+        Key(
+            "metric",
+            kinds.words("auto", *(metric for each in DECIDING.values() for metric in each)),
+            _PRECISION.metric,
+            "The metric that decides. `auto`: of `tcp_stream` the goodput, of `tcp_rr` the transaction rate "
+            "(the 99th percentile of latency where every `rate` is set), of `tcp_crr` the connection rate.",
+            '"goodput_bps"',
+            absent="auto",
+        ),
         Key(
             "confidence",
             kinds.shares(0.5, 0.9999),

@@ -1,0 +1,422 @@
+//! The workload `tcp_rr`: a source asks, a sink answers each request, and the source times the answers.
+//!
+//! In a closed loop a request follows the answer to the one before. In an open loop requests are due at set times,
+//! answered or not, and an answer's latency counts from when its request was due: what a slow answer keeps waiting shows
+//! in the latencies too (Tene, "How NOT to measure latency", 2013; the error is called coordinated omission).
+//!
+//! At its end a source closes its sending half and still takes the answers that come; the sink answers all that it was
+//! asked, and only then closes its half.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
+use rustix::thread::set_current_timer_slack;
+use serde::Deserialize;
+
+use super::send::message;
+use super::tcp_stream::Step;
+use super::threads::{self, Threads};
+use super::timing::{Pace, Timing};
+use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
+
+/// The most that one call receives.
+const RECEIVE_BYTES: usize = 64 << 10;
+
+/// How a thread waits for what comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Waiting {
+    /// The kernel puts it to sleep.
+    Block,
+    /// It asks again and again.
+    Spin,
+    /// The kernel asks the interface for a while before it puts it to sleep (SO_BUSY_POLL, socket(7)).
+    BusyPoll,
+}
+
+/// What is asked and answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange {
+    pub request_bytes: usize,
+    pub response_bytes: usize,
+    /// Of each connection; `None`: a closed loop.
+    pub rate_per_s: Option<f64>,
+    pub waiting: Waiting,
+}
+
+impl Exchange {
+    /// When connection number `place` of so many asks. Their requests are spread evenly over the time between two.
+    pub fn pace(&self, place: usize, connections: usize) -> Option<Pace> {
+        self.rate_per_s.map(|per_s| Pace {
+            per_s,
+            first: Duration::from_secs_f64(place as f64 / connections as f64 / per_s),
+        })
+    }
+}
+
+/// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
+pub(super) fn start(
+    streams: &[Arc<Stream>],
+    exchange: Exchange,
+    threads: &Threads,
+    orders: &Arc<Orders>,
+    on_end: &OnEnd,
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let request = message(exchange.request_bytes);
+    let response = message(exchange.response_bytes);
+    threads::start(streams, threads, orders, |own| {
+        // Where a call may wait, nothing else is waited for on this thread: no other stream, and no request to be due.
+        let blocks = own.len() == 1
+            && exchange.waiting != Waiting::Spin
+            && (exchange.rate_per_s.is_none() || own[0].role == Role::Sink);
+        let mut sessions = Vec::with_capacity(own.len());
+        for stream in own {
+            stream.socket.set_nonblocking(!blocks)?;
+            let talk = match &stream.timing {
+                Some(_) => Talk::Asking(Asking::new(&request, exchange.response_bytes)),
+                None => Talk::Answering(Answering::new(&response, exchange.request_bytes)),
+            };
+            sessions.push(Session {
+                stream: Arc::clone(stream),
+                talk,
+                buffer: vec![0; RECEIVE_BYTES],
+                blocks,
+                _guard: Guard::new(stream, on_end),
+            });
+        }
+        let spins = exchange.waiting == Waiting::Spin;
+        Ok(move |orders: &Orders| drive(sessions, spins, orders))
+    })
+}
+
+/// Returns when all sessions have ended.
+fn drive(mut sessions: Vec<Session>, spins: bool, orders: &Orders) {
+    // Else the kernel may wake this thread 50 µs after a request is due.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let mut polled = Vec::with_capacity(sessions.len());
+    while !sessions.is_empty() {
+        let mut moved = false;
+        sessions.retain_mut(|session| {
+            let step = session.step(orders);
+            moved |= step != Step::Waits;
+            step != Step::Ended
+        });
+        if !moved && !spins {
+            wait_for_any(&sessions, &mut polled, orders);
+        }
+    }
+}
+
+/// Sleeps until a session can move or has a request due. What ends streams shuts their connections down, which wakes it.
+fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &Orders) {
+    polled.clear();
+    polled.extend(sessions.iter().map(|session| libc::pollfd {
+        fd: session.stream.socket.as_raw_fd(),
+        events: session.interest(),
+        revents: 0,
+    }));
+    let due = sessions.iter().filter_map(|s| s.next_due(orders)).min();
+    let left = due.map(|due| due.saturating_duration_since(Instant::now()));
+    let timeout = left.map(|left| libc::timespec {
+        tv_sec: left.as_secs() as libc::time_t,
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    let timeout = timeout
+        .as_ref()
+        .map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the pointers are to `polled`, of that length, and to a timespec that lives until the call returns (or null:
+    // no limit). An error (EINTR) only means that the sessions are asked again.
+    unsafe {
+        libc::ppoll(
+            polled.as_mut_ptr(),
+            polled.len() as libc::nfds_t,
+            timeout,
+            std::ptr::null(),
+        )
+    };
+}
+
+enum Talk {
+    Asking(Asking),
+    Answering(Answering),
+}
+
+/// One connection that is being driven; dropping it ends the stream.
+struct Session {
+    stream: Arc<Stream>,
+    talk: Talk,
+    buffer: Vec<u8>,
+    /// Receiving waits until something comes. Sending never waits: both sides of a full connection would do so for ever.
+    blocks: bool,
+    _guard: Guard,
+}
+
+impl Session {
+    fn step(&mut self, orders: &Orders) -> Step {
+        let outcome = match &mut self.talk {
+            Talk::Asking(asking) => {
+                asking.step(&self.stream, &mut self.buffer, self.blocks, orders)
+            }
+            Talk::Answering(answering) => {
+                answering.step(&self.stream, &mut self.buffer, self.blocks)
+            }
+        };
+        match outcome {
+            // A sink whose peer goes on asking would otherwise never come to its end.
+            Ok(Heard::More) if orders.current() == Order::EndAll => self.end(End::Cut),
+            Ok(Heard::More) => Step::Moved,
+            Ok(Heard::Nothing) if orders.current() == Order::EndAll => self.end(End::Cut),
+            Ok(Heard::Nothing) => Step::Waits,
+            Ok(Heard::End) => self.end_of_data(orders),
+            Err(error) => match (error.raw_os_error(), orders.current()) {
+                (Some(libc::EINTR), _) => Step::Moved,
+                (_, Order::EndAll) => self.end(End::Cut),
+                _ => self.end(End::Broken(error)),
+            },
+        }
+    }
+
+    fn end_of_data(&self, orders: &Orders) -> Step {
+        match (orders.current(), self.stream.role) {
+            (Order::EndAll, _) => self.end(End::Cut),
+            (Order::EndSources, Role::Source) => self.end(End::Drained),
+            (_, Role::Source) => self.end(End::Broken(io::ErrorKind::UnexpectedEof.into())),
+            (_, Role::Sink) => {
+                // Fails only where the source is gone, and then nobody waits for this.
+                let _ = shutdown(&self.stream.socket, Shutdown::Write);
+                self.end(End::Drained)
+            }
+        }
+    }
+
+    fn end(&self, end: End) -> Step {
+        self.stream.note_end(end);
+        Step::Ended
+    }
+
+    /// Also where nothing shall be received now (a sink that cannot answer takes no further request) the end of the
+    /// connection wakes.
+    fn interest(&self) -> libc::c_short {
+        match &self.talk {
+            Talk::Asking(asking) if asking.unsent > 0 => libc::POLLIN | libc::POLLOUT,
+            Talk::Answering(answering) if answering.owed > 0 => libc::POLLOUT | libc::POLLRDHUP,
+            _ => libc::POLLIN,
+        }
+    }
+
+    fn next_due(&self, orders: &Orders) -> Option<Instant> {
+        let pacing = self.stream.timing.as_ref()?.pacing.as_ref()?;
+        match &self.talk {
+            Talk::Asking(asking) if asking.unsent == 0 && orders.current() == Order::Go => {
+                Some(pacing.due(asking.asked))
+            }
+            _ => None,
+        }
+    }
+}
+
+enum Heard {
+    More,
+    Nothing,
+    End,
+}
+
+/// Counts whole messages in a stream of bytes.
+struct Messages {
+    bytes: usize,
+    part: usize,
+}
+
+impl Messages {
+    /// How many messages so many further bytes complete.
+    fn completed_by(&mut self, count: usize) -> u64 {
+        self.part += count;
+        let completed = self.part / self.bytes;
+        self.part %= self.bytes;
+        completed as u64
+    }
+}
+
+fn receive(stream: &Stream, buffer: &mut [u8], waits: bool) -> io::Result<Option<usize>> {
+    let flags = if waits {
+        RecvFlags::empty()
+    } else {
+        RecvFlags::DONTWAIT
+    };
+    match rustix::net::recv(&stream.socket, buffer, flags) {
+        Ok((count, _)) => {
+            stream.tally.received.add(count);
+            Ok(Some(count))
+        }
+        Err(rustix::io::Errno::AGAIN) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// How much the kernel took of it, which may be nothing.
+fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
+    match rustix::net::send(
+        &stream.socket,
+        bytes,
+        SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+    ) {
+        Ok(count) => {
+            stream.tally.sent.add(count);
+            Ok(count)
+        }
+        Err(rustix::io::Errno::AGAIN) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+struct Asking {
+    request: Arc<[u8]>,
+    asked: u64,
+    /// Bytes of the last request that the kernel has not taken yet.
+    unsent: usize,
+    /// When the last request was begun.
+    asked_at: Instant,
+    answers: Messages,
+    answered: u64,
+}
+
+impl Asking {
+    fn new(request: &Arc<[u8]>, response_bytes: usize) -> Self {
+        Self {
+            request: Arc::clone(request),
+            asked: 0,
+            unsent: 0,
+            asked_at: Instant::now(),
+            answers: Messages {
+                bytes: response_bytes,
+                part: 0,
+            },
+            answered: 0,
+        }
+    }
+
+    fn step(
+        &mut self,
+        stream: &Stream,
+        buffer: &mut [u8],
+        blocks: bool,
+        orders: &Orders,
+    ) -> io::Result<Heard> {
+        let timing = stream.timing.as_ref().expect("a source times its answers");
+        match self.ask(stream, timing, orders) {
+            // The order to end came and closed the sending half under the call.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EPIPE)
+                    && orders.current() == Order::EndSources =>
+            {
+                self.unsent = 0;
+            }
+            asked => asked?,
+        }
+        match receive(stream, buffer, blocks && self.unsent == 0)? {
+            None => Ok(Heard::Nothing),
+            Some(0) => Ok(Heard::End),
+            Some(count) => {
+                let now = Instant::now();
+                let answered = self.answered + self.answers.completed_by(count);
+                if answered > self.asked {
+                    return Err(io::Error::other("an answer came that nobody had asked for"));
+                }
+                for number in self.answered..answered {
+                    let from = match &timing.pacing {
+                        Some(pacing) => pacing.due(number),
+                        None => self.asked_at,
+                    };
+                    timing.latency.record(now.saturating_duration_since(from));
+                }
+                self.answered = answered;
+                Ok(Heard::More)
+            }
+        }
+    }
+
+    /// Sends what there is to ask now.
+    fn ask(&mut self, stream: &Stream, timing: &Timing, orders: &Orders) -> io::Result<()> {
+        loop {
+            if self.unsent == 0 && !self.begin(timing, orders) {
+                return Ok(());
+            }
+            let count = send(stream, &self.request[self.request.len() - self.unsent..])?;
+            if count == 0 {
+                return Ok(());
+            }
+            self.unsent -= count;
+        }
+    }
+
+    /// Whether there is another request to make now.
+    fn begin(&mut self, timing: &Timing, orders: &Orders) -> bool {
+        if orders.current() != Order::Go {
+            return false;
+        }
+        match &timing.pacing {
+            None if self.asked > self.answered => return false,
+            None => self.asked_at = Instant::now(),
+            Some(pacing) => {
+                let due = pacing.due(self.asked);
+                let Some(late) = Instant::now().checked_duration_since(due) else {
+                    return false;
+                };
+                pacing.late.record(late);
+            }
+        }
+        self.asked += 1;
+        timing.add_asked();
+        self.unsent = self.request.len();
+        true
+    }
+}
+
+struct Answering {
+    response: Arc<[u8]>,
+    requests: Messages,
+    /// Answers that the kernel has not taken whole yet, and bytes of the first of them that it has.
+    owed: u64,
+    sent: usize,
+}
+
+impl Answering {
+    fn new(response: &Arc<[u8]>, request_bytes: usize) -> Self {
+        Self {
+            response: Arc::clone(response),
+            requests: Messages {
+                bytes: request_bytes,
+                part: 0,
+            },
+            owed: 0,
+            sent: 0,
+        }
+    }
+
+    fn step(&mut self, stream: &Stream, buffer: &mut [u8], blocks: bool) -> io::Result<Heard> {
+        if self.owed == 0 {
+            match receive(stream, buffer, blocks)? {
+                None => return Ok(Heard::Nothing),
+                Some(0) => return Ok(Heard::End),
+                Some(count) => self.owed = self.requests.completed_by(count),
+            }
+        }
+        while self.owed > 0 {
+            let count = send(stream, &self.response[self.sent..])?;
+            if count == 0 {
+                return Ok(Heard::Nothing);
+            }
+            self.sent += count;
+            if self.sent == self.response.len() {
+                self.sent = 0;
+                self.owed -= 1;
+            }
+        }
+        Ok(Heard::More)
+    }
+}

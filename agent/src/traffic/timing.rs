@@ -1,0 +1,139 @@
+//! What a source of requests times: how long answers take, and in an open loop how well the requests keep their times.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use super::histogram::Histogram;
+
+/// Written by the stream's own thread only, read by the sampler.
+#[derive(Debug)]
+pub struct Timing {
+    /// Of whole transactions, from the moment when the request was sent, in an open loop when it was due.
+    pub latency: Histogram,
+    /// Of connecting alone, where each transaction has a connection of its own.
+    pub connect: Option<Histogram>,
+    pub pacing: Option<Pacing>,
+    asked: AtomicU64,
+}
+
+impl Timing {
+    pub fn of_requests(pace: Option<Pace>) -> Self {
+        Self {
+            latency: Histogram::new(),
+            connect: None,
+            pacing: pace.map(Pacing::new),
+            asked: AtomicU64::new(0),
+        }
+    }
+
+    pub fn of_connections() -> Self {
+        Self {
+            connect: Some(Histogram::new()),
+            ..Self::of_requests(None)
+        }
+    }
+
+    /// One more request has been made.
+    pub(super) fn add_asked(&self) {
+        let asked = self.asked.load(Ordering::Relaxed) + 1;
+        self.asked.store(asked, Ordering::Relaxed);
+    }
+
+    /// How many of the requests that were made until then, in an open loop that were due until then, have no answer now.
+    pub fn owed(&self, then: Instant) -> u64 {
+        let asked = match &self.pacing {
+            Some(pacing) => pacing.due_until(then),
+            None => self.asked.load(Ordering::Relaxed),
+        };
+        asked.saturating_sub(self.latency.count())
+    }
+}
+
+/// How often requests are due on one connection, and how long after the start the first one is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    pub per_s: f64,
+    pub first: Duration,
+}
+
+#[derive(Debug)]
+pub struct Pacing {
+    pace: Pace,
+    began: OnceLock<Instant>,
+    /// How much later than intended each request was sent.
+    pub late: Histogram,
+}
+
+impl Pacing {
+    fn new(pace: Pace) -> Self {
+        Self {
+            pace,
+            began: OnceLock::new(),
+            late: Histogram::new(),
+        }
+    }
+
+    /// Sets the start that all requests are due after; a thread that comes to run later is late.
+    pub fn begin(&self, at: Instant) {
+        // Of two starts the first counts.
+        let _ = self.began.set(at);
+    }
+
+    /// When the request of that number, counted from 0, is due. Each is reckoned from the start, so that errors do not add
+    /// up. Without a start this is it.
+    pub(super) fn due(&self, number: u64) -> Instant {
+        let began = *self.began.get_or_init(Instant::now);
+        began + self.pace.first + Duration::from_secs_f64(number as f64 / self.pace.per_s)
+    }
+
+    fn due_until(&self, then: Instant) -> u64 {
+        let Some(began) = self.began.get() else {
+            return 0;
+        };
+        match then.checked_duration_since(*began + self.pace.first) {
+            Some(since) => (since.as_secs_f64() * self.pace.per_s) as u64 + 1,
+            None => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_due_at_equal_distances_from_the_start() {
+        let pacing = Pacing::new(Pace {
+            per_s: 30_000.0,
+            first: Duration::from_micros(5),
+        });
+        let first = pacing.due(0);
+        assert_eq!(pacing.due(30_000 * 3600) - first, Duration::from_secs(3600));
+        assert_eq!(pacing.due_until(first - Duration::from_nanos(1)), 0);
+        assert_eq!(pacing.due_until(first), 1);
+        assert_eq!(pacing.due_until(first + Duration::from_millis(1)), 31);
+    }
+
+    #[test]
+    fn what_was_due_and_not_answered_is_owed() {
+        let timing = Timing::of_requests(Some(Pace {
+            per_s: 1000.0,
+            first: Duration::ZERO,
+        }));
+        assert_eq!(timing.owed(Instant::now()), 0, "nothing before the start");
+        let begin = Instant::now();
+        timing.pacing.as_ref().expect("an open loop").begin(begin);
+        timing.latency.record(Duration::from_micros(30));
+        assert_eq!(timing.owed(begin + Duration::from_micros(9500)), 9);
+    }
+
+    #[test]
+    fn a_closed_loop_owes_what_was_asked() {
+        let timing = Timing::of_requests(None);
+        timing.add_asked();
+        assert_eq!(timing.owed(Instant::now()), 1);
+        timing.latency.record(Duration::from_micros(30));
+        assert_eq!(timing.owed(Instant::now()), 0);
+    }
+}

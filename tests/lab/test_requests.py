@@ -1,0 +1,77 @@
+"""Requests and connections measured in the lab: small campaigns from a study to its summary."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests import made_up
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.run import Campaign
+from vnetbench.estimate.latency import count_of
+from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.charts import main_charts
+from vnetbench.report.html import render
+from vnetbench.report.json_form import as_json
+
+pytestmark = pytest.mark.lab
+
+SHORT = """
+[timing]
+duration = "300 ms"
+[precision]
+fewest_trials = 2
+most_trials = 2
+"""
+
+
+def measured(path: Path, workload: str, factors: str) -> CampaignSummary:
+    study = made_up.study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
+    file, plan = made_up.file_at(path / "r.vnb", study)
+    with Interrupts() as interrupts:
+        instrument = LabInstrument(study.testbed, "t-requests")
+        campaign = Campaign(file, study, plan, instrument, lambda sentence, index: None, lambda: None)
+        assert campaign.run(interrupts) == "finished"
+    try:
+        return summarize(file)
+    finally:
+        file.close("finished")
+
+
+def test_closed_loops_are_measured_in_every_way_of_waiting_and_direction(tmp_path: Path) -> None:
+    summary = measured(
+        tmp_path,
+        "tcp_rr",
+        'waiting = ["block", "spin"]\ndirection = ["forward", "both"]\n'
+        'connections = 3\nrequest_size = "100 B"',
+    )
+    for treatment in summary.treatments:
+        assert (treatment.stopped_by, treatment.trials) == ("most trials", 2), treatment.failures
+        assert treatment.effective["no_delay"] is True
+        assert count_of(treatment.latencies) > 0
+        assert treatment.metrics["latency_p99_us"].value >= treatment.metrics["latency_p50_us"].value > 0
+        assert treatment.metrics["transactions_per_s"].value > 0
+        assert "goodput_bps" not in treatment.metrics
+    assert [chart.name for chart in main_charts(summary)] == ["transactions_per_s", "latency-percentiles"]
+    assert json.loads(as_json(summary))["main_metric"] == "transactions_per_s"
+    assert "Transaction rate is highest with" in render([summary]) or "highest median" in render([summary])
+
+
+def test_an_open_loop_makes_the_requests_of_its_rate(tmp_path: Path) -> None:
+    summary = measured(tmp_path, "tcp_rr", 'rate = "500 /s"\nconnections = 2')
+    (treatment,) = summary.treatments
+    assert treatment.trials == 2, treatment.failures
+    assert "outstanding_at_end" in treatment.metrics
+    assert summary.main_metric == "latency_p99_us"
+
+
+def test_connections_are_made_and_timed(tmp_path: Path) -> None:
+    summary = measured(tmp_path, "tcp_crr", "connections = [1, 2]")
+    for treatment in summary.treatments:
+        assert treatment.trials == 2, treatment.failures
+        assert treatment.metrics["connections_per_s"].value > 0
+        assert treatment.metrics["latency_p50_us"].value > treatment.metrics["connect_p50_us"].value > 0

@@ -1,0 +1,83 @@
+"""Workloads in a study: each has its factors and its deciding metric, and says so of others'."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.study.test_study_load import the_problem
+from vnetbench.study.factors import FACTORS, complete
+from vnetbench.study.load import parse_study
+from vnetbench.study.workloads import WORKLOADS, main_metric
+
+
+def study(workload: str, factor: str, more: str = "") -> str:
+    return f'title = "x"\nworkload = "{workload}"\n[factors]\n{factor}\n{more}'
+
+
+@pytest.mark.parametrize(
+    ("workload", "factor", "nearest"),
+    [
+        ("tcp_rr", "streams = 4", "connections"),
+        ("tcp_crr", "streams = 4", "connections"),
+        ("tcp_stream", "connections = 4", "streams"),
+        ("tcp_rr", 'message_size = "1 KiB"', "request_size"),
+        ("tcp_stream", 'request_size = "1 KiB"', "message_size"),
+    ],
+)
+def test_a_factor_of_another_workload_is_named_with_its_line_and_the_right_word(
+    workload: str, factor: str, nearest: str
+) -> None:
+    problem = the_problem(study(workload, factor))
+    name = factor.split(" ")[0]
+    assert problem.what == f"{name} is not a factor of the workload {workload}"
+    assert problem.fix.startswith(f'did you mean "{nearest}"?')
+    assert problem.line == 4
+
+
+def test_so_is_one_that_is_set_on_the_command_line() -> None:
+    problem = the_problem(study("tcp_stream", "mtu = 1500"), "waiting=spin")
+    assert problem.what == "waiting is not a factor of the workload tcp_stream"
+    assert problem.where == "--set waiting=spin"
+
+
+def test_a_workload_that_does_not_exist_is_answered_with_the_nearest() -> None:
+    assert 'did you mean "tcp_crr"?' in the_problem(study("tcp_cr", "mtu = 1500")).fix
+
+
+def test_only_requests_are_asked_at_a_rate_or_waited_for() -> None:
+    for factor in ('rate = "1 k/s"', 'waiting = "spin"'):
+        assert the_problem(study("tcp_crr", factor)).line == 4
+
+
+def test_the_kernel_cannot_poll_for_answers_while_requests_are_due() -> None:
+    both = 'waiting = ["spin", "busy_poll"]\nrate = ["none", "1 k/s"]'
+    assert "waiting = busy_poll with a rate" in the_problem(study("tcp_rr", both)).what
+    left_out = '[[exclude]]\nwaiting = "busy_poll"\nrate = "1 k/s"\n'
+    parse_study(study("tcp_rr", both, left_out), None)
+
+
+@pytest.mark.parametrize(
+    ("workload", "factor", "metric"),
+    [
+        ("tcp_stream", "streams = 1", "goodput_bps"),
+        ("tcp_rr", "connections = 1", "transactions_per_s"),
+        ("tcp_rr", 'rate = ["1 k/s", "2 k/s"]', "latency_p99_us"),
+        ("tcp_rr", 'rate = ["none", "2 k/s"]', "transactions_per_s"),
+        ("tcp_crr", "connections = 1", "connections_per_s"),
+    ],
+)
+def test_each_workload_has_a_metric_that_decides(workload: str, factor: str, metric: str) -> None:
+    assert main_metric(parse_study(study(workload, factor), None)) == metric
+
+
+def test_the_study_may_name_another_metric_of_its_workload() -> None:
+    text = study("tcp_rr", "connections = 1", '[precision]\nmetric = "latency_p50_us"\n')
+    assert main_metric(parse_study(text, None)) == "latency_p50_us"
+    problem = the_problem(text.replace("latency_p50_us", "goodput_bps"))
+    assert problem.what == "goodput_bps is not measured by the workload tcp_rr"
+    assert problem.line == 6
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_a_treatment_is_completed_by_factors_of_its_own_workload(workload: str) -> None:
+    assert all(workload in FACTORS[name].workloads for name in complete({}, workload))
