@@ -126,7 +126,8 @@ impl Conversation<'_> {
         }
         let flows = self.open_streams(&asked)?;
         let shown: Vec<u32> = (FIRST_SHOWN..).step_by(2).take(flows.len()).collect();
-        for (shown, flow) in shown.iter().zip(&flows) {
+        let numbered = json::numbered(&shown, &flows);
+        for (shown, flow) in &numbered {
             printer.line(&connected_line(*shown, flow));
         }
         document.start = json::start(&json::Start {
@@ -135,11 +136,7 @@ impl Conversation<'_> {
             cookie: &self.cookie,
             peer: self.address,
             control_mss: self.control.mss(),
-            flows: shown
-                .iter()
-                .copied()
-                .zip(flows.iter().map(|flow| &**flow))
-                .collect(),
+            flows: &numbered,
         });
         let mut running = Running::prepare(
             flows,

@@ -1,6 +1,7 @@
 //! One test as the JSON document that `iperf3 -J` made known: `start`, `intervals`, `end`.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -46,7 +47,16 @@ pub struct Start<'a> {
     pub peer: SocketAddr,
     pub control_mss: u32,
     /// Each with the number that it is shown by.
-    pub flows: Vec<(u32, &'a Flow)>,
+    pub flows: &'a [(u32, &'a Flow)],
+}
+
+/// The flows of a test, each with the number that it is shown by.
+pub fn numbered<'a>(shown: &[u32], flows: &'a [Arc<Flow>]) -> Vec<(u32, &'a Flow)> {
+    shown
+        .iter()
+        .copied()
+        .zip(flows.iter().map(|flow| &**flow))
+        .collect()
 }
 
 pub fn version() -> String {

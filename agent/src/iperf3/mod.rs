@@ -15,6 +15,9 @@ mod options;
 mod pacing;
 mod parameters;
 mod printer;
+#[cfg(test)]
+#[path = "../../tests/agent/random.rs"]
+mod random;
 mod record;
 mod report;
 mod results;

@@ -9,6 +9,7 @@ use super::parameters::{
     Direction, MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_OMIT_SECONDS, MAX_SECONDS,
     MAX_STREAMS, Parameters,
 };
+use super::random::Random;
 use super::results::{Results, StreamResult};
 use super::states::{Reason, State};
 use super::udp::{Datagrams, Header, Reception, WIDE_BYTES, answer_to};
@@ -21,22 +22,6 @@ const SEED: u64 = 20_261_121;
 /// Under `cargo test`; `make fuzz` asks for more by this variable.
 const INPUTS: usize = 20_000;
 const INPUTS_VARIABLE: &str = "VNETBENCH_FUZZ_INPUTS";
-
-/// xorshift64* (Vigna 2016): small, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
 
 fn parameters() -> [Value; 4] {
     let plain = Parameters::default();
@@ -158,8 +143,24 @@ fn heard<T>(pieces: &[&[u8]], mut hear: impl FnMut(&[u8]) -> Option<Vec<T>>) -> 
     (all, false)
 }
 
+/// What an ear hears is the same however the bytes come; `listen` gives what a new ear heard of such pieces, and whether
+/// it took them for an error. Returns what was heard byte by byte.
+fn check_pieces<T: PartialEq>(
+    bytes: &[u8],
+    random: &mut Random,
+    listen: impl Fn(&[&[u8]]) -> (Vec<T>, bool),
+) -> Vec<T> {
+    let (all, wrong) = listen(&pieces(bytes, random));
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    // An error in one piece hides what was heard before it in the same piece.
+    let (one_by_one, wrong_too) = listen(&single);
+    assert_eq!(wrong, wrong_too, "{bytes:?}");
+    assert!(one_by_one.starts_with(&all), "{bytes:?}");
+    one_by_one
+}
+
 fn check_server_ear(bytes: &[u8], random: &mut Random) {
-    let listen = |pieces: &[&[u8]]| {
+    let one_by_one = check_pieces(bytes, random, |pieces| {
         let mut ear = ServerEar::new();
         ear.hear(&framed(&json!({}))).expect("these are parameters");
         ear.test_runs();
@@ -168,13 +169,7 @@ fn check_server_ear(bytes: &[u8], random: &mut Random) {
             assert!(ear.kept() <= MAX_CLIENT_RESULTS_BYTES + 4);
             some
         })
-    };
-    let (all, wrong) = listen(&pieces(bytes, random));
-    let single: Vec<&[u8]> = bytes.chunks(1).collect();
-    // An error in one piece hides what was heard before it in the same piece.
-    let (one_by_one, wrong_too) = listen(&single);
-    assert_eq!(wrong, wrong_too, "{bytes:?}");
-    assert!(one_by_one.starts_with(&all), "{bytes:?}");
+    });
     let course = |said: &FromClient| match said {
         FromClient::Parameters(_) => 0,
         FromClient::TestEnd => 1,
@@ -191,19 +186,14 @@ fn check_server_ear(bytes: &[u8], random: &mut Random) {
 }
 
 fn check_client_ear(bytes: &[u8], random: &mut Random) {
-    let listen = |pieces: &[&[u8]]| {
+    let one_by_one = check_pieces(bytes, random, |pieces| {
         let mut ear = ClientEar::new();
         heard(pieces, |piece| {
             let some = ear.hear(piece).ok();
             assert!(ear.kept() <= MAX_SERVER_RESULTS_BYTES + 4);
             some
         })
-    };
-    let (all, wrong) = listen(&pieces(bytes, random));
-    let single: Vec<&[u8]> = bytes.chunks(1).collect();
-    let (one_by_one, wrong_too) = listen(&single);
-    assert_eq!(wrong, wrong_too, "{bytes:?}");
-    assert!(one_by_one.starts_with(&all), "{bytes:?}");
+    });
     for said in one_by_one {
         if let FromServer::Results(document) = said {
             check_results(&document);

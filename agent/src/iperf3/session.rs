@@ -103,7 +103,8 @@ impl<'a> Session<'a> {
         self.try_out(&asked)?;
         let flows = self.gather(&asked)?;
         let shown: Vec<u32> = (FIRST_SHOWN..).take(flows.len()).collect();
-        for (shown, flow) in shown.iter().zip(&flows) {
+        let numbered = json::numbered(&shown, &flows);
+        for (shown, flow) in &numbered {
             self.printer.line(&connected_line(*shown, flow));
         }
         self.document.start = json::start(&json::Start {
@@ -112,11 +113,7 @@ impl<'a> Session<'a> {
             cookie: &self.cookie,
             peer: self.control.peer,
             control_mss: self.control.mss(),
-            flows: shown
-                .iter()
-                .copied()
-                .zip(flows.iter().map(|flow| &**flow))
-                .collect(),
+            flows: &numbered,
         });
         let mut running = Running::prepare(
             flows,

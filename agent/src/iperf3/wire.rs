@@ -2,6 +2,8 @@
 //!
 //! Every length that a peer announces is checked against a limit before anything is kept for it.
 
+use std::iter;
+
 use serde_json::Value;
 
 use super::states::{Failure, Reason, State};
@@ -106,11 +108,7 @@ impl ServerEar {
 
     pub fn hear(&mut self, bytes: &[u8]) -> Result<Vec<FromClient>, Failure> {
         self.bytes.extend_from_slice(bytes);
-        let mut heard = Vec::new();
-        while let Some(next) = self.next()? {
-            heard.push(next);
-        }
-        Ok(heard)
+        iter::from_fn(|| self.next().transpose()).collect()
     }
 
     /// Bytes that are kept until the rest of their message comes.
@@ -214,11 +212,7 @@ impl ClientEar {
 
     pub fn hear(&mut self, bytes: &[u8]) -> Result<Vec<FromServer>, Failure> {
         self.bytes.extend_from_slice(bytes);
-        let mut heard = Vec::new();
-        while let Some(next) = self.next()? {
-            heard.push(next);
-        }
-        Ok(heard)
+        iter::from_fn(|| self.next().transpose()).collect()
     }
 
     /// Bytes that are kept until the rest of their message comes.

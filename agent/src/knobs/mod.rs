@@ -43,29 +43,18 @@ enum Knob {
 }
 
 impl Knob {
+    const fn switch(get: u32, set: u32) -> Self {
+        Self::Switch { get, set }
+    }
+
     fn named(name: &str) -> Result<Self> {
         Ok(match name {
             "mtu" => Self::Mtu,
-            "rx_checksum" => Self::Switch {
-                get: 0x14,
-                set: 0x15,
-            },
-            "tx_checksum" => Self::Switch {
-                get: 0x16,
-                set: 0x17,
-            },
-            "tso" => Self::Switch {
-                get: 0x1e,
-                set: 0x1f,
-            },
-            "gso" => Self::Switch {
-                get: 0x23,
-                set: 0x24,
-            },
-            "gro" => Self::Switch {
-                get: 0x2b,
-                set: 0x2c,
-            },
+            "rx_checksum" => Self::switch(0x14, 0x15),
+            "tx_checksum" => Self::switch(0x16, 0x17),
+            "tso" => Self::switch(0x1e, 0x1f),
+            "gso" => Self::switch(0x23, 0x24),
+            "gro" => Self::switch(0x2b, 0x2c),
             "queues" => Self::Queues,
             "rps_cpus" => Self::RpsCpus,
             "cpus" => Self::Cpus,

@@ -1,5 +1,6 @@
 //! Streams of load: what one is, what it has counted, and the orders that all of a trial follow.
 
+mod asking;
 pub mod connection;
 mod event_loop;
 pub mod histogram;

@@ -5,6 +5,7 @@ mod driving;
 mod endings;
 mod mutated_lines;
 mod placing;
+mod random;
 mod requests;
 mod requests_and_answers;
 mod transfers;

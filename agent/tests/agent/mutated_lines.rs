@@ -5,25 +5,10 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use crate::driving::{Agent, connecting, listening};
+use crate::random::Random;
 
 const LINES: usize = 10_000;
 const SEED: u64 = 20_240_229;
-
-/// xorshift64* (Vigna 2016): small, and the same on every machine.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
 
 /// What a right request looks like, one of every method.
 fn right_lines() -> Vec<String> {

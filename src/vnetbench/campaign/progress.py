@@ -59,7 +59,8 @@ class Progress:
     """Index of the treatment whose trial runs now."""
     running_since: float = 0.0
     """When (monotonic) that trial began."""
-    phase: str = "starting"
+    is_leaving: bool = False
+    """Nothing is measured any more, and the testbeds are being removed."""
     began: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:

@@ -64,7 +64,7 @@ class Campaign:
         except LeaveNow:
             return "interrupted"
         finally:
-            self.progress.phase = "cleaning up"
+            self.progress.is_leaving = True
             self.progress.running = None
             self._instrument.close()
 

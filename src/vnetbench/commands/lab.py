@@ -158,8 +158,10 @@ def _end_empty_holder() -> None:
 
 def _enter(*, begin: bool = False) -> bool:
     """Get to where the user's testbeds are; False when there is no such place, and none is to be made."""
-    if privilege.has_root() or privilege.is_inside():
-        privilege.enter(0, {})
+    if privilege.has_root():
+        return True
+    if privilege.is_inside():
+        privilege.return_to_folder()
         return True
     if begin:
         privilege.check_user_namespaces()

@@ -13,7 +13,7 @@ from vnetbench.errors import BenchError
 
 INSIDE = "VNETBENCH_IN_USER_NAMESPACE"
 FOLDER = "VNETBENCH_FOLDER"
-"""Environment: the user's folder, which nsenter may show under another name."""
+"""Environment: the user's folder."""
 UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--net")
 COST = (
     "no root: the lab lives in a user namespace. Not possible there: irq_cpus; hardware counters of the "
@@ -46,14 +46,14 @@ def enter_for_run() -> None:
 
 
 def enter(pid: int, environment: Mapping[str, str]) -> None:
-    """Go on inside the namespaces of process `pid`, with `environment` added; root goes on where it is."""
-    if has_root():
-        return
-    if is_inside():
-        os.chdir(os.environ.get(FOLDER, "/"))
-        return
+    """Start again inside the namespaces of process `pid`, with `environment` added."""
     namespaces = ("--preserve-credentials", "--user", "--mount", "--net", "--target", str(pid))
     _start_again(("nsenter", f"--wd={Path.cwd()}", *namespaces), environment)
+
+
+def return_to_folder() -> None:
+    """Go to the user's folder, which nsenter may have left under another name."""
+    os.chdir(os.environ.get(FOLDER, "/"))
 
 
 def check_user_namespaces() -> None:

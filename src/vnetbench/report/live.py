@@ -137,7 +137,7 @@ class LogDisplay:
 def status_line(progress: Progress, trials: int, seconds: float) -> str:
     """How far a campaign is, in a line; `trials` and `seconds` are what is left."""
     done = f"{counted(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
-    if progress.phase == "cleaning up":
+    if progress.is_leaving:
         return f"{done}; removing the testbeds"
     return f"{done}; about {trials} more, {_whole_seconds(seconds)} left"
 

@@ -52,11 +52,6 @@ def read_levels(kind: Kind, raw: object) -> Read:
     return Read(tuple(levels[:MAX_LEVELS]), tuple(problems))
 
 
-def spell_levels(kind: Kind, levels: tuple[Level, ...]) -> str:
-    """Levels as an expression that reads back as the same levels (not for kinds whose values have commas)."""
-    return ", ".join(kind.spell(level) for level in levels)
-
-
 def _too_many() -> WrongValue:
     return WrongValue(
         f"more than {MAX_LEVELS} levels", fix="name fewer levels, such as doublings: 1, 2, 4 .. 64"
