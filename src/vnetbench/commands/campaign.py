@@ -29,12 +29,8 @@ def begin(
     study_path: Path, output: Path, overrides: Sequence[str], seed: int | None, console: Console
 ) -> str:
     """Run a new campaign; returns `finished` or `interrupted`. Raises BenchError."""
-    # Resolved: `resume` may be called from another folder.
-    study = (
-        load_study(study_path.resolve(), overrides)
-        if study_path.exists()
-        else load_study(study_path, overrides)
-    )
+    # The whole path is kept: `resume` may be called from another folder.
+    study = load_study(study_path.absolute(), overrides)
     plan = make_plan(study, seed)
     privilege.enter_for_run()
     check_agent()
