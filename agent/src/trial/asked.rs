@@ -1,34 +1,29 @@
-//! What `trial.prepare` asks for: read, checked against the limits, and made into a plan.
+//! What `trial.prepare` asks for: read, checked against the limits, and made into a plan. What only one workload knows is
+//! in `parameters.rs`.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
+use super::parameters::{self, Workload, bad, within};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::traffic::connection::{Options, Secret};
-use crate::traffic::tcp_crr::Connections;
-use crate::traffic::tcp_rr::{Exchange, Waiting};
-use crate::traffic::tcp_stream::{Receive, Transfer};
 use crate::traffic::threads::Threads;
-use crate::traffic::{Load, Role, Work};
+use crate::traffic::{Load, Role};
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_STREAMS: usize = 1024;
-const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
-const MAX_RATE_PER_S: f64 = 10e6;
-/// What `waiting: busy_poll` asks for as SO_BUSY_POLL; the kernel's documentation recommends it (sysctl/net.rst).
-const BUSY_POLL_US: u32 = 50;
 const MAX_TIMEOUT_S: f64 = 600.0;
 const MIN_INTERVAL_S: f64 = 0.001;
 const MAX_INTERVAL_S: f64 = 3600.0;
 const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Prepare {
     trial: String,
     workload: Workload,
@@ -37,14 +32,8 @@ pub struct Prepare {
     connect: Option<Connect>,
     #[serde(default)]
     streams: Vec<StreamAsked>,
-    message_bytes: Option<usize>,
-    request_bytes: Option<usize>,
-    response_bytes: Option<usize>,
-    rate_per_s: Option<f64>,
-    waiting: Option<Waiting>,
     socket_buffer_bytes: Option<usize>,
     congestion_control: Option<String>,
-    receive: Option<Receive>,
     #[serde(default)]
     threads: usize,
     thread_cpus: Option<Vec<String>>,
@@ -53,15 +42,9 @@ pub struct Prepare {
     interval_s: f64,
     #[serde(default = "default_timeout_s")]
     timeout_s: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Workload {
-    TcpStream,
-    TcpRr,
-    TcpCrr,
-    Observe,
+    /// All else: the parameters of the workload.
+    #[serde(flatten)]
+    parameters: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -135,7 +118,7 @@ pub enum Place {
 }
 
 impl Prepare {
-    pub fn plan(self) -> Result<Plan> {
+    pub fn plan(mut self) -> Result<Plan> {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
             return bad(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
         }
@@ -148,25 +131,26 @@ impl Prepare {
             )?,
             timeout: seconds("timeout_s", self.timeout_s, 0.0, MAX_TIMEOUT_S)?,
             load: match self.workload {
-                Workload::TcpStream | Workload::TcpRr | Workload::TcpCrr => Some(self.load()?),
                 Workload::Observe => {
                     self.check_observe()?;
                     None
                 }
+                _ => Some(self.load()?),
             },
             trial: self.trial,
             interface: self.interface,
         })
     }
 
-    fn check_observe(&self) -> Result<()> {
+    fn check_observe(&mut self) -> Result<()> {
+        parameters::none(self.workload, std::mem::take(&mut self.parameters))?;
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
             return Ok(());
         }
         bad("the workload observe takes no streams, and neither listens nor connects".into())
     }
 
-    fn load(&self) -> Result<(Place, Load)> {
+    fn load(&mut self) -> Result<(Place, Load)> {
         let place = match (self.listen, self.connect) {
             (Some(at), None) => Place::Listens(SocketAddr::new(at.address, at.port)),
             (None, Some(to)) => Place::Connects {
@@ -186,9 +170,25 @@ impl Prepare {
                 "streams must be 1 to {MAX_STREAMS}, each with an id of its own"
             ));
         }
-        let work = self.work()?;
         if let Some(bytes) = self.socket_buffer_bytes {
             within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
+        }
+        let threads = Threads {
+            count: match self.threads {
+                0 => self.streams.len(),
+                some => some,
+            },
+            cpus: self.thread_cpus()?,
+        };
+        let mut options = Options {
+            buffer_bytes: self.socket_buffer_bytes,
+            congestion_control: self.congestion_control.clone(),
+            ..Options::default()
+        };
+        let asked = std::mem::take(&mut self.parameters);
+        let work = parameters::work(self.workload, asked, &mut options)?;
+        if parameters::takes_a_thread_each(&work) && threads.count < self.streams.len() {
+            return bad("each stream of this workload takes a thread of its own".into());
         }
         let load = Load {
             secret,
@@ -197,85 +197,11 @@ impl Prepare {
                 .iter()
                 .map(|stream| (stream.id, stream.role))
                 .collect(),
-            options: self.options(),
-            threads: Threads {
-                count: match self.threads {
-                    0 => self.streams.len(),
-                    some => some,
-                },
-                cpus: self.thread_cpus()?,
-            },
+            options,
+            threads,
             work,
         };
         Ok((place, load))
-    }
-
-    fn options(&self) -> Options {
-        Options {
-            buffer_bytes: self.socket_buffer_bytes,
-            congestion_control: self.congestion_control.clone(),
-            no_delay: self.workload != Workload::TcpStream,
-            busy_poll_us: (self.waiting == Some(Waiting::BusyPoll)).then_some(BUSY_POLL_US),
-        }
-    }
-
-    fn work(&self) -> Result<Work> {
-        let of_transfers = [
-            ("message_bytes", self.message_bytes.is_some()),
-            ("receive", self.receive.is_some()),
-        ];
-        let of_requests = [
-            ("request_bytes", self.request_bytes.is_some()),
-            ("response_bytes", self.response_bytes.is_some()),
-        ];
-        let of_waiting = [
-            ("rate_per_s", self.rate_per_s.is_some()),
-            ("waiting", self.waiting.is_some()),
-        ];
-        let bytes = |name, asked: Option<usize>, otherwise| {
-            let bytes = asked.unwrap_or(otherwise);
-            within(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
-        };
-        if self.workload == Workload::TcpStream {
-            none_of(&of_requests, "tcp_stream")?;
-            none_of(&of_waiting, "tcp_stream")?;
-            return Ok(Work::Stream(Transfer {
-                message_bytes: bytes("message_bytes", self.message_bytes, 1 << 20)?,
-                receive: self.receive.unwrap_or(Receive::Discard),
-            }));
-        }
-        let request_bytes = bytes("request_bytes", self.request_bytes, 1)?;
-        let response_bytes = bytes("response_bytes", self.response_bytes, 1)?;
-        if self.workload == Workload::TcpCrr {
-            none_of(&of_transfers, "tcp_crr")?;
-            none_of(&of_waiting, "tcp_crr")?;
-            if (1..self.streams.len()).contains(&self.threads) {
-                return bad("each stream of tcp_crr takes a thread of its own".into());
-            }
-            return Ok(Work::ConnectRequestResponse(Connections {
-                request_bytes,
-                response_bytes,
-                options: self.options(),
-            }));
-        }
-        none_of(&of_transfers, "tcp_rr")?;
-        let waiting = self.waiting.unwrap_or(Waiting::Block);
-        if let Some(per_s) = self.rate_per_s {
-            if !(f64::MIN_POSITIVE..=MAX_RATE_PER_S).contains(&per_s) {
-                return bad(format!("rate_per_s must lie within 0 and {MAX_RATE_PER_S}"));
-            }
-            if waiting == Waiting::BusyPoll {
-                return bad(
-                    "busy_poll waits for answers only: no request can be due meanwhile".into(),
-                );
-            }
-        }
-        Ok(Work::RequestResponse(Exchange {
-            request_bytes,
-            response_bytes,
-            rate_per_s: self.rate_per_s,
-            waiting,
-        }))
     }
 
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {
@@ -296,24 +222,6 @@ impl Prepare {
     }
 }
 
-fn bad<T>(what: String) -> Result<T> {
-    Err(Error::BadParameter(what))
-}
-
-fn none_of(parameters: &[(&str, bool)], workload: &str) -> Result<()> {
-    match parameters.iter().find(|(_, is_there)| *is_there) {
-        Some((name, _)) => bad(format!("{name} is no parameter of {workload}")),
-        None => Ok(()),
-    }
-}
-
-fn within(name: &str, value: usize, most: usize) -> Result<()> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    bad(format!("{name} must lie within 1 and {most}"))
-}
-
 fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
     if (least..=most).contains(&value) {
         return Ok(Duration::from_secs_f64(value));
@@ -331,7 +239,8 @@ fn parse_secret(text: &str) -> Option<Secret> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use crate::traffic::Work;
+    use serde_json::json;
 
     fn plan_of(changes: Value) -> Result<Plan> {
         let mut asked = json!({
@@ -382,6 +291,9 @@ mod tests {
             json!({"workload": "tcp_rr", "rate_per_s": 0}),
             json!({"workload": "tcp_rr", "rate_per_s": 1000, "waiting": "busy_poll"}),
             json!({"workload": "tcp_crr", "receive": "copy"}),
+            json!({"workload": "tcp_crr", "threads": 1, "streams":
+                [{"id": 1, "role": "sink"}, {"id": 2, "role": "sink"}]}),
+            json!({"no_such_thing": 1}),
             json!({"workload": "tcp_crr", "rate_per_s": 1000}),
         ] {
             let refused = plan_of(changes.clone()).expect_err(&changes.to_string());

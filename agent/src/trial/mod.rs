@@ -2,6 +2,7 @@
 
 mod asked;
 mod conduct;
+mod parameters;
 mod report;
 mod sampler;
 mod series;
