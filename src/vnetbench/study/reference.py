@@ -9,7 +9,8 @@ from pathlib import Path
 
 from vnetbench.study.checks import MAX_TREATMENTS
 from vnetbench.study.expression import MAX_LEVELS
-from vnetbench.study.factors import FACTORS, Factor
+from vnetbench.study.factor import Factor
+from vnetbench.study.factors import FACTORS
 from vnetbench.study.load import MAX_EXCLUSIONS
 from vnetbench.study.schema import json_schema
 from vnetbench.study.sections import EXCLUDE_DESCRIPTION, FACTORS_DESCRIPTION, SECTIONS, TOP, Key, Section

@@ -6,7 +6,8 @@ import tomllib
 from typing import Any
 
 from vnetbench.study.expression import MAX_LEVELS
-from vnetbench.study.factors import FACTORS, Factor
+from vnetbench.study.factor import Factor
+from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Json, Kind
 from vnetbench.study.load import MAX_EXCLUSIONS
 from vnetbench.study.sections import (

@@ -1,0 +1,31 @@
+"""What a factor is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vnetbench.study.kinds import Kind
+from vnetbench.study.model import Level
+from vnetbench.study.workloads import WORKLOADS
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One factor."""
+
+    name: str
+    kind: Kind
+    unit: str
+    """Unit of the canonical levels that are numbers; empty for words."""
+    default: Level | None
+    """The level when a study does not name the factor; None: as the system has it."""
+    description: str
+    examples: tuple[str, ...]
+    """Values as they stand in a study file (TOML)."""
+    workloads: tuple[str, ...] = WORKLOADS
+    """Those that it holds for."""
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its levels are numbers, a word such as "auto" or "none" at most beside them."""
+        return self.unit != ""

@@ -1,0 +1,108 @@
+"""The factors of the testbed: its interfaces, CPUs, links and virtual switches."""
+
+from __future__ import annotations
+
+from vnetbench.study import kinds
+from vnetbench.study.factor import Factor
+
+TESTBED_FACTORS = (
+    Factor(
+        "mtu",
+        kinds.counts(576, 65535, unit="B"),
+        "B",
+        1500,
+        "MTU in bytes of every interface on the path. The ports of the vSwitch follow it unless "
+        "`testbed.vswitch_mtu` is set. It is proved both ways before load is sent.",
+        ("[1500, 9000]", "9000"),
+    ),
+    Factor(
+        "tso",
+        kinds.switches(),
+        "",
+        None,
+        "TCP segmentation offload of the VMs' interfaces. The kernel has it off wherever scatter-gather or "
+        "`checksum_offload` is off.",
+        ('["on", "off"]', "true"),
+    ),
+    Factor(
+        "gso",
+        kinds.switches(),
+        "",
+        None,
+        "Generic segmentation offload of the VMs' interfaces: large segments are cut just before the driver. "
+        "With `tso` on it changes nothing for TCP, since the driver takes large segments anyway.",
+        ('["on", "off"]', "false"),
+    ),
+    Factor(
+        "gro",
+        kinds.switches(),
+        "",
+        None,
+        "Generic receive offload of the VMs' interfaces: packets of one stream are joined before the stack.",
+        ('["on", "off"]', "false"),
+    ),
+    Factor(
+        "checksum_offload",
+        kinds.switches(),
+        "",
+        None,
+        "Transmit and receive checksum offload of the VMs' interfaces.",
+        ('["on", "off"]', "false"),
+    ),
+    Factor(
+        "pairs",
+        kinds.counts(1, 64),
+        "1",
+        1,
+        "Pairs of VMs at work at once.",
+        ('"1, 2, 4 .. 8"', "[1, 8]"),
+    ),
+    Factor(
+        "cpus",
+        kinds.placements(),
+        "",
+        None,
+        "CPUs that a VM's processes may use. `any`: all of them. `N each`: every VM in turn gets N CPUs, "
+        "from the first on, starting over when all are given. `0-1`: both VMs of every pair use these. "
+        "`0/1`: the first VM of a pair uses those before the stroke, the second those after it.",
+        ('["any", "1 each"]', '"0-1"', '"0/1"'),
+    ),
+    Factor(
+        "irq_cpus",
+        kinds.receive_cpus(),
+        "",
+        None,
+        "CPUs that do the receive processing of the VMs' interfaces (receive packet steering, RPS). `off`: "
+        "RPS is off, the sender's CPU goes on. `own`: the VM's own CPUs. `apart`: the CPUs that are not the "
+        "VM's. `spread`: all CPUs. Or a CPU list. `apart` needs CPUs given by `cpus`; without them `own` "
+        "is all CPUs.",
+        ('["off", "own", "apart", "spread"]', '"0-1"'),
+    ),
+    Factor(
+        "queues",
+        kinds.counts(1, 64),
+        "1",
+        None,
+        "Transmit and receive queues of the VMs' interfaces.",
+        ("[1, 4]", '"1, 2, 4 .. 8"'),
+    ),
+    Factor(
+        "link_rate",
+        # What tc's 32-bit field of bytes per second holds is a little more.
+        kinds.rates(1000, 34 * 10**9, "none"),
+        "bit/s",
+        None,
+        "Rate to which the uplink (`testbed.uplink = true`) or else every VM's interface is shaped, by "
+        "`testbed.shaper`; `none`: no shaping.",
+        ('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
+    ),
+    Factor(
+        "vswitch",
+        kinds.words("bridge", "direct", "macvlan"),
+        "",
+        "bridge",
+        "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no "
+        "switch; `macvlan` interfaces of one parent.",
+        ('["bridge", "macvlan"]', '"direct"'),
+    ),
+)
