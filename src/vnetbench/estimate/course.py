@@ -99,5 +99,5 @@ def intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
 
 
 def load_end_s(trial: TrialRecord, sample: Sample) -> float:
-    """A sample that ends later is of the drain after the load: the last one may come half an interval late."""
+    """A sample that ends later is of the drain after the load; its last may be half an interval late."""
     return trial.duration_s + sample.interval_s / 2
