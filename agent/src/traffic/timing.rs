@@ -102,7 +102,8 @@ impl Pacing {
         began + self.pace.first + Duration::from_secs_f64(number as f64 / self.pace.per_s)
     }
 
-    pub(super) fn due_until(&self, then: Instant) -> u64 {
+    /// How many are due until then.
+    pub fn due_until(&self, then: Instant) -> u64 {
         let Some(began) = self.began.get() else {
             return 0;
         };

@@ -96,17 +96,16 @@ impl Streams {
     }
 
     /// How well what was sent at set times kept them.
-    fn pacing(&self) -> Option<PacingError> {
+    fn pacing(&self, ended: Instant) -> Option<PacingError> {
         let paced: Vec<_> = self.all.iter().filter(|s| s.pacing().is_some()).collect();
-        let late: Vec<_> = paced
-            .iter()
-            .filter_map(|s| Some(&s.pacing()?.late))
-            .collect();
+        let pacings = || paced.iter().filter_map(|s| s.pacing());
+        let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
+        let due = pacings().map(|pacing| pacing.due_until(ended)).sum();
         let gaps = paced
             .iter()
             .filter_map(|s| s.datagrams.as_ref()?.gaps.get());
         let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));
-        (!late.is_empty()).then(|| PacingError::of(&late, &gaps))
+        (!late.is_empty()).then(|| PacingError::of(due, &late, &gaps))
     }
 }
 
@@ -344,7 +343,7 @@ impl Conductor {
             foreign_connections: streams.foreign,
             moved,
             instrument: Instrument {
-                pacing: streams.pacing(),
+                pacing: streams.pacing(outcome.ended),
                 ..outcome.instrument
             },
         };

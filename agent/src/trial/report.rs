@@ -177,6 +177,8 @@ pub struct Instrument {
 /// How much later than intended requests or datagrams were sent.
 #[derive(Serialize)]
 pub struct PacingError {
+    /// Until the end of the load.
+    pub due: u64,
     pub sent: u64,
     pub late_mean_us: Option<f64>,
     pub late_p50_us: Option<f64>,
@@ -188,7 +190,7 @@ pub struct PacingError {
 }
 
 impl PacingError {
-    pub fn of(late: &[&Histogram], gaps: &Gaps) -> Self {
+    pub fn of(due: u64, late: &[&Histogram], gaps: &Gaps) -> Self {
         let all = Counts::of(late.iter().copied()).since(&Counts::of(std::iter::empty()));
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let sum = late
@@ -198,6 +200,7 @@ impl PacingError {
         let max = late.iter().map(|histogram| histogram.max()).max();
         let any = all.count > 0;
         Self {
+            due,
             sent: all.count,
             late_mean_us: any.then(|| sum / all.count as f64),
             late_p50_us: all.p50_us,
