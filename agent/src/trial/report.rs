@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
-use crate::traffic::Role;
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
+use crate::traffic::{Role, Stream};
 
 #[derive(Serialize)]
 pub struct Sample<'a> {
@@ -39,6 +39,9 @@ pub struct Moved {
 pub struct StreamMoved {
     pub id: u32,
     pub role: Role,
+    /// Where the load has several parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<&'static str>,
     pub bytes: u64,
     pub rtt_us: u32,
     pub rttvar_us: u32,
@@ -60,11 +63,12 @@ pub struct StreamMoved {
 }
 
 impl StreamMoved {
-    pub fn between(id: u32, role: Role, bytes: u64, then: &TcpReading, now: &TcpReading) -> Self {
+    pub fn between(stream: &Stream, bytes: u64, then: &TcpReading, now: &TcpReading) -> Self {
         let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
         Self {
-            id,
-            role,
+            id: stream.id,
+            role: stream.role,
+            part: stream.part,
             bytes,
             rtt_us: now.rtt_us,
             rttvar_us: now.rttvar_us,
@@ -91,6 +95,9 @@ pub struct End<'a> {
     pub reason: &'static str,
     pub fault: String,
     pub duration_s: f64,
+    /// When the transfers of `mixed` were told to begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_began_s: Option<f64>,
     pub drained: bool,
     pub calls_sent: u64,
     pub calls_received: u64,

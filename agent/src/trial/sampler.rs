@@ -92,7 +92,7 @@ impl Sampler {
                     Role::Source => now.bytes[i].0 - then.bytes[i].0,
                     Role::Sink => now.bytes[i].1 - then.bytes[i].1,
                 };
-                StreamMoved::between(stream.id, stream.role, bytes, &then.tcp[i], &now.tcp[i])
+                StreamMoved::between(stream, bytes, &then.tcp[i], &now.tcp[i])
             })
             .collect();
         let sum = |of: &Snapshot| {

@@ -3,6 +3,7 @@
 mod connecting;
 mod driving;
 mod endings;
+mod mixing;
 mod mutated_lines;
 mod placing;
 mod random;
