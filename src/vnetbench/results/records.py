@@ -21,6 +21,8 @@ class StreamSample:
     cwnd: int | None
     retransmits: int | None
     tcp_info: Json = field(default_factory=dict)
+    part: str = ""
+    """`requests` or `transfers`; empty where all streams of the load do the same."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class TrialRecord:
     failure: str = ""
     notes: tuple[str, ...] = ()
     id: int = 0
+    idle_s: float = 0.0
+    """How long there were only requests before the load of `duration_s` began; 0 for other workloads."""
 
     @property
     def state(self) -> str:
