@@ -125,7 +125,7 @@ def test_a_discipline_queues_before_a_shaped_link_or_is_named_as_missing(build: 
     assert shaped is not None and shaped.queue == "pfifo"
     with pytest.raises(BenchError, match="no queueing discipline none_such") as refused:
         shape(device, 1e8, shaper, "none_such")
-    assert "modprobe sch_none_such" in str(refused.value)
+    assert "modprobe sch_none_such" in str(refused.value.fix)
 
 
 def test_a_rate_that_the_kernel_cannot_hold_is_refused(build: Build) -> None:
