@@ -103,9 +103,34 @@ def test_two_testbeds_live_side_by_side_and_apart(build: Build) -> None:
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
 def test_a_shaped_link_reads_back_its_rate_and_loses_it_again(build: Build, shaper: str) -> None:
     device = build("t-shape", Shape()).endpoints[0].device
-    assert shape(device, 1e9, shaper) == 1e9
-    assert shape(device, 1e10, shaper) == 1e10
+    for rate in (1e9, 1e10):
+        shaped = shape(device, rate, shaper)
+        assert shaped is not None and shaped.rate_bps == rate
     assert shape(device, None, shaper) is None
+
+
+def test_a_queue_before_a_shaped_link_is_as_long_as_asked_or_refused(build: Build) -> None:
+    device = build("t-queue", Shape()).endpoints[0].device
+    shaped = shape(device, 1e8, "tbf", 0.04)
+    assert shaped is not None and shaped.queue == 500_000
+    with pytest.raises(BenchError, match="12500 bytes"):
+        shape(device, 1e8, "tbf", 0.001)
+
+
+@pytest.mark.parametrize("shaper", ["tbf", "htb"])
+def test_a_discipline_queues_before_a_shaped_link_or_is_named_as_missing(build: Build, shaper: str) -> None:
+    device = build("t-inner", Shape()).endpoints[0].device
+    # One that every kernel has stands for those that this one may lack.
+    shaped = shape(device, 1e8, shaper, "pfifo")
+    assert shaped is not None and shaped.queue == "pfifo"
+    for discipline in ("codel", "fq_codel"):
+        try:
+            shaped = shape(device, 1e8, shaper, discipline)
+        except BenchError as refused:
+            assert refused.what == f"this kernel has no queueing discipline {discipline}"
+            assert f"modprobe sch_{discipline}" in str(refused.fix)
+        else:
+            assert shaped is not None and shaped.queue == discipline
 
 
 def test_a_rate_that_the_kernel_cannot_hold_is_refused(build: Build) -> None:

@@ -121,6 +121,10 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         ),
         "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpus()),
         "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
+        "link_queue": st.one_of(
+            st.sampled_from(["auto", "codel", "fq_codel"]),
+            st.integers(10, 60_000_000).map(lambda us: us / 1e6),
+        ),
         "connections": st.integers(1, 1024),
         "request_size": st.integers(1, 64 * 2**20),
         "response_size": st.integers(1, 64 * 2**20),

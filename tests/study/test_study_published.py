@@ -80,6 +80,8 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
         text = f'title = "x"\nworkload = "{workload}"\n[factors]\n{name} = {example}\n'
         if name == "irq_cpus":
             text += 'cpus = "1 each"\n'
+        if name == "link_queue":
+            text += 'link_rate = "1 Gbit/s"\n'
         parse_study(text, None)
         VALIDATOR.validate(tomllib.loads(text))
 
@@ -90,6 +92,8 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
 def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -> None:
     line = f"{key} = {SECTIONS[section].keys[key].example}\n"
     head = "" if key == "title" else 'title = "x"\n'
+    if key == "idle":
+        head += 'workload = "mixed"\n'
     factors = "[factors]\nmtu = 1500\n"
     text = line + head + factors if section == TOP else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)

@@ -41,6 +41,8 @@ pub struct Options {
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Found {
     id: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<&'static str>,
     mss: Option<u32>,
     congestion_control: Option<String>,
     send_buffer_bytes: Option<usize>,
@@ -64,6 +66,7 @@ pub fn found(stream: &Stream) -> Found {
     }
     Found {
         id: stream.id,
+        part: stream.part,
         mss: socket.tcp_mss().ok(),
         congestion_control: tcp_congestion(socket).ok(),
         send_buffer_bytes: socket.send_buffer_size().ok(),
@@ -94,15 +97,7 @@ pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
     let socket = Socket::new(domain, Type::STREAM, None)
         .map_err(|error: io::Error| Error::system("open a TCP socket", error))?;
-    if options.no_delay {
-        socket
-            .set_tcp_nodelay(true)
-            .map_err(|error| Error::system("set TCP_NODELAY", error))?;
-    }
-    if let Some(us) = options.busy_poll_us {
-        set_option(&socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
-            .map_err(|error| Error::system(format!("set SO_BUSY_POLL to {us} us"), error))?;
-    }
+    make_prompt(&socket, options)?;
     // Before the connection is made: TCP settles its window scale then.
     set_buffers(&socket, options.buffer_bytes)?;
     if let Some(name) = &options.congestion_control {
@@ -110,6 +105,20 @@ pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
             .map_err(|error| Error::system(format!("set the congestion control {name}"), error))?;
     }
     Ok(socket)
+}
+
+/// Sets of the options those that a socket may get after it has been connected too.
+pub fn make_prompt(socket: &Socket, options: &Options) -> Result<()> {
+    if options.no_delay {
+        socket
+            .set_tcp_nodelay(true)
+            .map_err(|error| Error::system("set TCP_NODELAY", error))?;
+    }
+    if let Some(us) = options.busy_poll_us {
+        set_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
+            .map_err(|error| Error::system(format!("set SO_BUSY_POLL to {us} us"), error))?;
+    }
+    Ok(())
 }
 
 pub(super) fn set_buffers(socket: &Socket, bytes: Option<usize>) -> Result<()> {

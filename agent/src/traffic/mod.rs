@@ -20,9 +20,11 @@ pub mod udp_opening;
 pub mod udp_stream;
 
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
@@ -48,10 +50,26 @@ pub enum Role {
 #[derive(Debug)]
 pub struct Load {
     pub secret: Secret,
+    /// The streams of one part after those of the other.
     pub roles: Vec<(u32, Role)>,
+    /// What every socket is opened with.
+    pub options: Options,
+    pub parts: Vec<Part>,
+}
+
+/// Streams of a load that do the same, and that begin at the same time.
+#[derive(Debug)]
+pub struct Part {
+    /// Its name in the protocol, where a load has several.
+    pub name: Option<&'static str>,
+    /// Which of the load's streams.
+    pub streams: Range<usize>,
+    pub work: Work,
+    /// What its sockets have, once they are connected.
     pub options: Options,
     pub threads: Threads,
-    pub work: Work,
+    /// How long after the start.
+    pub begins_after: Duration,
 }
 
 /// What the streams do.
@@ -64,6 +82,14 @@ pub enum Work {
 }
 
 impl Load {
+    pub fn part_of(&self, place: usize) -> &Part {
+        let mut parts = self.parts.iter();
+        let found = parts.find(|part| part.streams.contains(&place));
+        found.expect("every stream is of a part")
+    }
+}
+
+impl Part {
     /// Starts the streams' threads; they wait for `Order::Go`. `on_end` is called once for each, when it has ended.
     pub fn start(
         &self,
@@ -87,7 +113,7 @@ impl Load {
         }
     }
 
-    /// What stream number `place` of them times.
+    /// What its stream at `place` of the load times.
     pub fn timing(&self, role: Role, place: usize) -> Option<Timing> {
         if role == Role::Sink {
             return None;
@@ -95,7 +121,8 @@ impl Load {
         match &self.work {
             Work::Stream(_) | Work::Datagrams(_) => None,
             Work::RequestResponse(exchange) => {
-                Some(Timing::of_requests(exchange.pace(place, self.roles.len())))
+                let (place, count) = (place - self.streams.start, self.streams.len());
+                Some(Timing::of_requests(exchange.pace(place, count)))
             }
             Work::ConnectRequestResponse(_) => Some(Timing::of_connections()),
         }
@@ -166,6 +193,8 @@ impl End {
 pub struct Stream {
     pub id: u32,
     pub role: Role,
+    /// The name of its part, where the load has several.
+    pub part: Option<&'static str>,
     pub socket: Socket,
     pub tally: Tally,
     /// What it times; only a source of requests does.
@@ -179,6 +208,7 @@ impl Stream {
     pub fn new(
         id: u32,
         role: Role,
+        part: Option<&'static str>,
         socket: Socket,
         timing: Option<Timing>,
         datagrams: Option<Datagrams>,
@@ -186,6 +216,7 @@ impl Stream {
         Self {
             id,
             role,
+            part,
             socket,
             tally: Tally::default(),
             timing,
@@ -253,7 +284,7 @@ pub enum Order {
     EndAll,
 }
 
-/// The order that is in force for all streams of a trial.
+/// The order that is in force for the streams of one part of a trial's load.
 #[derive(Default)]
 pub struct Orders {
     current: AtomicU8,

@@ -40,15 +40,18 @@ impl Timing {
         self.asked.store(asked, Ordering::Relaxed);
     }
 
-    /// How many of the requests that were made until then, in an open loop that were due until then, have no answer now.
+    /// How many of the requests that were made until then, in an open loop that were due before, have no answer now.
     pub fn owed(&self, then: Instant) -> u64 {
         let asked = match &self.pacing {
-            Some(pacing) => pacing.due_until(then),
+            Some(pacing) => pacing.due_before(then),
             None => self.asked.load(Ordering::Relaxed),
         };
         asked.saturating_sub(self.latency.count())
     }
 }
+
+/// Of a count of requests: an interval that is a whole number of them must not become one more.
+const ROUNDING: f64 = 1e-6;
 
 /// How often requests are due on one connection, and how long after the start the first one is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -102,13 +105,24 @@ impl Pacing {
         began + self.pace.first + Duration::from_secs_f64(number as f64 / self.pace.per_s)
     }
 
-    /// How many are due until then.
+    /// How many are due until then, that moment included: a thread that is awake then sends it.
     pub fn due_until(&self, then: Instant) -> u64 {
         let Some(began) = self.began.get() else {
             return 0;
         };
         match then.checked_duration_since(*began + self.pace.first) {
-            Some(since) => (since.as_secs_f64() * self.pace.per_s) as u64 + 1,
+            Some(since) => (since.as_secs_f64() * self.pace.per_s + ROUNDING) as u64 + 1,
+            None => 0,
+        }
+    }
+
+    /// How many are due before then: what is due at the very moment of the end need not be sent any more.
+    fn due_before(&self, then: Instant) -> u64 {
+        let Some(began) = self.began.get() else {
+            return 0;
+        };
+        match then.checked_duration_since(*began + self.pace.first) {
+            Some(since) => (since.as_secs_f64() * self.pace.per_s - ROUNDING).ceil() as u64,
             None => 0,
         }
     }
@@ -126,9 +140,9 @@ mod tests {
         });
         let first = pacing.due(0);
         assert_eq!(pacing.due(30_000 * 3600) - first, Duration::from_secs(3600));
-        assert_eq!(pacing.due_until(first - Duration::from_nanos(1)), 0);
-        assert_eq!(pacing.due_until(first), 1);
-        assert_eq!(pacing.due_until(first + Duration::from_millis(1)), 31);
+        assert_eq!(pacing.due_before(first), 0);
+        assert_eq!(pacing.due_before(first + Duration::from_nanos(50)), 1);
+        assert_eq!(pacing.due_before(first + Duration::from_millis(1)), 30);
     }
 
     #[test]

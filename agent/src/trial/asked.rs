@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::parameters::{self, Workload, bad, within};
+use super::parameters::{self, PartName, Workload, bad, within};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::traffic::connection::{Options, Secret};
 use crate::traffic::threads::Threads;
-use crate::traffic::{Load, Role};
+use crate::traffic::{Load, Part, Role};
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_STREAMS: usize = 1024;
@@ -68,6 +68,7 @@ struct Connect {
 struct StreamAsked {
     id: u32,
     role: Role,
+    part: Option<PartName>,
 }
 
 #[derive(Deserialize)]
@@ -123,12 +124,7 @@ impl Prepare {
             return bad(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
         }
         Ok(Plan {
-            interval: seconds(
-                "interval_s",
-                self.interval_s,
-                MIN_INTERVAL_S,
-                MAX_INTERVAL_S,
-            )?,
+            interval: interval(self.interval_s)?,
             timeout: seconds("timeout_s", self.timeout_s, 0.0, MAX_TIMEOUT_S)?,
             load: match self.workload {
                 Workload::Observe => {
@@ -173,35 +169,90 @@ impl Prepare {
         if let Some(bytes) = self.socket_buffer_bytes {
             within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
         }
-        let threads = Threads {
-            count: match self.threads {
-                0 => self.streams.len(),
-                some => some,
-            },
-            cpus: self.thread_cpus()?,
-        };
-        let mut options = Options {
+        let options = Options {
             buffer_bytes: self.socket_buffer_bytes,
             congestion_control: self.congestion_control.clone(),
             ..Options::default()
         };
-        let asked = std::mem::take(&mut self.parameters);
-        let work = parameters::work(self.workload, asked, &mut options)?;
-        if parameters::takes_a_thread_each(&work) && threads.count < self.streams.len() {
-            return bad("each stream of this workload takes a thread of its own".into());
-        }
-        let load = Load {
-            secret,
-            roles: self
-                .streams
-                .iter()
-                .map(|stream| (stream.id, stream.role))
-                .collect(),
-            options,
-            threads,
-            work,
+        let load = match self.workload {
+            Workload::Mixed => self.of_two_parts(secret, options)?,
+            _ => self.of_one_part(secret, options)?,
         };
         Ok((place, load))
+    }
+
+    fn of_one_part(&mut self, secret: Secret, mut options: Options) -> Result<Load> {
+        if self.streams.iter().any(|stream| stream.part.is_some()) {
+            return bad("only streams of the workload mixed have a part".into());
+        }
+        let asked = std::mem::take(&mut self.parameters);
+        let work = parameters::work(self.workload, asked, &mut options)?;
+        let count = self.streams.len();
+        if parameters::takes_a_thread_each(&work) && (1..count).contains(&self.threads) {
+            return bad("each stream of this workload takes a thread of its own".into());
+        }
+        let part = Part {
+            name: None,
+            streams: 0..count,
+            work,
+            options: options.clone(),
+            threads: self.threads(self.threads, count)?,
+            begins_after: Duration::ZERO,
+        };
+        Ok(self.of_parts(secret, options, vec![part]))
+    }
+
+    /// Each part has its own threads; it is the requests' that are limited.
+    fn of_two_parts(&mut self, secret: Secret, options: Options) -> Result<Load> {
+        if self.streams.iter().any(|stream| stream.part.is_none()) {
+            return bad("each stream of the workload mixed has a part".into());
+        }
+        self.streams.sort_by_key(|stream| stream.part);
+        let (all, requests) = (self.streams.len(), PartName::Requests);
+        let asking = self
+            .streams
+            .partition_point(|stream| stream.part == Some(requests));
+        if asking == 0 || asking == all {
+            return bad("the workload mixed has streams of both parts".into());
+        }
+        let asked = std::mem::take(&mut self.parameters);
+        let interval = interval(self.interval_s)?;
+        let mixed = parameters::mixed(asked, interval, &options)?;
+        let requests = Part {
+            name: Some(requests.name()),
+            streams: 0..asking,
+            work: mixed.requests.0,
+            options: mixed.requests.1,
+            threads: self.threads(self.threads, asking)?,
+            begins_after: Duration::ZERO,
+        };
+        let transfers = Part {
+            name: Some(PartName::Transfers.name()),
+            streams: asking..all,
+            work: mixed.transfers.0,
+            options: mixed.transfers.1,
+            threads: self.threads(0, all - asking)?,
+            begins_after: mixed.idle,
+        };
+        Ok(self.of_parts(secret, options, vec![requests, transfers]))
+    }
+
+    fn of_parts(&self, secret: Secret, options: Options, parts: Vec<Part>) -> Load {
+        let roles = self.streams.iter().map(|stream| (stream.id, stream.role));
+        Load {
+            secret,
+            roles: roles.collect(),
+            options,
+            parts,
+        }
+    }
+
+    /// So many for that number of streams; 0: one each.
+    fn threads(&self, asked: usize, streams: usize) -> Result<Threads> {
+        Ok(Threads {
+            count: if asked == 0 { streams } else { asked },
+            cpus: self.thread_cpus()?,
+        })
     }
 
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {
@@ -220,6 +271,10 @@ impl Prepare {
         }
         Ok(lists)
     }
+}
+
+fn interval(asked_s: f64) -> Result<Duration> {
+    seconds("interval_s", asked_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
 }
 
 fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
@@ -261,9 +316,68 @@ mod tests {
         let (_, load) = plan.load.expect("streams");
         assert_eq!(load.roles, [(7, Role::Sink)]);
         assert_eq!(load.secret[..3], [0x00, 0x11, 0x22]);
-        assert_eq!(load.threads.count, 1);
-        assert!(matches!(load.work, Work::Stream(transfer) if transfer.message_bytes == 1 << 20));
+        let [part] = &load.parts[..] else {
+            panic!("one part, not {}", load.parts.len())
+        };
+        assert_eq!(part.threads.count, 1);
+        assert!(matches!(&part.work, Work::Stream(transfer) if transfer.message_bytes == 1 << 20));
         assert_eq!(plan.interval, Duration::from_millis(100));
+    }
+
+    fn mixed(changes: Value) -> Result<Plan> {
+        let mut asked = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [
+            {"id": 3, "role": "source", "part": "transfers"}, {"id": 1, "role": "sink", "part": "requests"},
+        ]});
+        for (key, value) in changes.as_object().expect("an object") {
+            asked[key] = value.clone();
+        }
+        plan_of(asked)
+    }
+
+    #[test]
+    fn the_parts_of_mixed_have_their_own_parameters_and_sockets() {
+        let asked =
+            json!({"message_bytes": 4096, "rate_per_s": 1000, "threads": 1, "waiting": "spin"});
+        let (_, load) = mixed(asked).expect("valid").load.expect("streams");
+        assert_eq!(load.roles, [(1, Role::Sink), (3, Role::Source)]);
+        assert!(!load.options.no_delay);
+        let [requests, transfers] = &load.parts[..] else {
+            panic!("two parts, not {}", load.parts.len())
+        };
+        assert_eq!(
+            (requests.name, &requests.streams),
+            (Some("requests"), &(0..1))
+        );
+        assert_eq!(
+            (transfers.name, &transfers.streams),
+            (Some("transfers"), &(1..2))
+        );
+        assert!(requests.options.no_delay && !transfers.options.no_delay);
+        assert_eq!(requests.begins_after, Duration::ZERO);
+        assert_eq!(transfers.begins_after, Duration::from_millis(500));
+        assert!(matches!(&requests.work, Work::RequestResponse(e) if e.rate_per_s == Some(1000.0)));
+        assert!(
+            matches!(&transfers.work, Work::Stream(transfer) if transfer.message_bytes == 4096)
+        );
+    }
+
+    #[test]
+    fn a_mixture_of_one_part_or_of_half_an_interval_is_refused() {
+        let one = |part| json!({"streams": [{"id": 1, "role": "sink", "part": part}]});
+        for changes in [
+            one("requests"),
+            one("transfers"),
+            json!({"streams": [{"id": 1, "role": "sink"}]}),
+            json!({"idle_s": null}),
+            json!({"idle_s": 0}),
+            json!({"idle_s": 0.55}),
+            json!({"idle_s": "1"}),
+            json!({"rate_per_s": 0}),
+            json!({"no_such_thing": 1}),
+        ] {
+            let refused = mixed(changes.clone()).expect_err(&changes.to_string());
+            assert_eq!(refused.code(), -32602);
+        }
     }
 
     #[test]
@@ -303,6 +417,8 @@ mod tests {
             json!({"workload": "udp_stream", "fragments": true, "gso": true}),
             json!({"workload": "udp_stream", "threads": 1, "streams":
                 [{"id": 1, "role": "sink"}, {"id": 2, "role": "sink"}]}),
+            json!({"streams": [{"id": 7, "role": "sink", "part": "transfers"}]}),
+            json!({"idle_s": 1}),
         ] {
             let refused = plan_of(changes.clone()).expect_err(&changes.to_string());
             assert_eq!(refused.code(), -32602);

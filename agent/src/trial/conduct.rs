@@ -4,22 +4,23 @@ use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use socket2::Socket;
 
-use super::report::{End, Instrument, PacingError};
+use super::parameters::PartName;
+use super::report::{End, Instrument};
 use super::sampler::{Sampler, Snapshot};
 use super::series::Series;
+use super::streams::Streams;
 use super::{Connecting, Message, Trial, Trials, lock};
 use crate::counters::Sources;
 use crate::error::{Error, Result};
 use crate::rpc;
-use crate::traffic::datagrams::{Datagrams, Gaps};
-use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, Work, connection, udp_opening};
+use crate::traffic::datagrams::Datagrams;
+use crate::traffic::{self, Load, OnEnd, Order, Part, Work, connection, udp_opening};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -59,56 +60,6 @@ impl Reason {
     }
 }
 
-/// The streams of a trial and the threads that drive them.
-#[derive(Default)]
-struct Streams {
-    all: Vec<Arc<Stream>>,
-    threads: Vec<JoinHandle<()>>,
-    orders: Arc<Orders>,
-    foreign: u64,
-}
-
-impl Streams {
-    fn have_ended(&self) -> bool {
-        self.all.iter().all(|stream| stream.end.get().is_some())
-    }
-
-    fn have_drained(&self) -> bool {
-        let drained =
-            |stream: &Arc<Stream>| matches!(stream.end.get(), Some(traffic::End::Drained));
-        self.all.iter().all(drained)
-    }
-
-    fn fault(&self) -> Option<String> {
-        self.all.iter().find_map(|stream| match stream.end.get() {
-            Some(traffic::End::Broken(error)) => {
-                Some(format!("stream {} broke: {error}", stream.id))
-            }
-            _ => None,
-        })
-    }
-
-    /// How many requests made until then have no answer now; `None` where none are made.
-    fn owed(&self, then: Instant) -> Option<u64> {
-        let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
-        timings.peek()?;
-        Some(timings.map(|timing| timing.owed(then)).sum())
-    }
-
-    /// How well what was sent at set times kept them.
-    fn pacing(&self, ended: Instant) -> Option<PacingError> {
-        let paced: Vec<_> = self.all.iter().filter(|s| s.pacing().is_some()).collect();
-        let pacings = || paced.iter().filter_map(|s| s.pacing());
-        let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
-        let due = pacings().map(|pacing| pacing.due_until(ended)).sum();
-        let gaps = paced
-            .iter()
-            .filter_map(|s| s.datagrams.as_ref()?.gaps.get());
-        let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));
-        (!late.is_empty()).then(|| PacingError::of(due, &late, &gaps))
-    }
-}
-
 /// What a trial has come to by its end.
 struct Outcome {
     reason: Reason,
@@ -136,7 +87,7 @@ impl Conductor {
                 self.trial.note(Connecting::Done(found.collect()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
-                        self.run(&mut sampler, &streams, duration, &started)
+                        self.run(&mut sampler, &mut streams, duration, &started)
                     }
                     None => never_started(Reason::Stopped, &mut sampler),
                 }
@@ -177,27 +128,15 @@ impl Conductor {
         let Some(sockets) = sockets else {
             return Ok(false);
         };
-        let Some(mut flows) = self.open_flows(&load, &sockets)? else {
+        let Some(flows) = self.open_flows(&load, &sockets)? else {
             return Ok(false);
         };
-        streams.all = load
-            .roles
-            .iter()
-            .zip(sockets)
-            .enumerate()
-            .map(|(place, ((id, role), socket))| {
-                let timing = load.timing(*role, place);
-                Arc::new(Stream::new(*id, *role, socket, timing, flows.next()))
-            })
-            .collect();
         let ended = lock(&self.trial.conductor).clone();
         let on_end: OnEnd = Arc::new(move || {
             // Fails only when the trial is over.
             let _ = ended.send(Message::StreamEnded);
         });
-        streams.threads = load
-            .start(&streams.all, &streams.orders, &on_end)
-            .map_err(|error| Error::system("start the streams' threads", error))?;
+        streams.set_up(&load, sockets, flows, &on_end)?;
         Ok(true)
     }
 
@@ -207,10 +146,13 @@ impl Conductor {
         load: &Load,
         sockets: &[Socket],
     ) -> Result<Option<impl Iterator<Item = Datagrams> + use<>>> {
-        let opened = match &load.work {
-            Work::Datagrams(flow) => {
-                udp_opening::open_all(load, flow, sockets, &self.trial.bell, self.trial.timeout)?
-            }
+        let opened = match &load.parts[..] {
+            [
+                Part {
+                    work: Work::Datagrams(flow),
+                    ..
+                },
+            ] => udp_opening::open_all(load, flow, sockets, &self.trial.bell, self.trial.timeout)?,
             _ => Some(Vec::new()),
         };
         Ok(opened.map(Vec::into_iter))
@@ -230,7 +172,7 @@ impl Conductor {
     fn run(
         &self,
         sampler: &mut Sampler,
-        streams: &Streams,
+        streams: &mut Streams,
         duration: Duration,
         started: &SyncSender<u64>,
     ) -> Outcome {
@@ -239,10 +181,8 @@ impl Conductor {
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();
-        for pacing in streams.all.iter().filter_map(|s| s.pacing()) {
-            pacing.begin(start);
-        }
-        streams.orders.give(Order::Go);
+        streams.begin_pacing(start);
+        streams.begin(Duration::ZERO);
         // Fails only when nobody waits for it.
         let _ = started.try_send(nanos(clock));
 
@@ -257,6 +197,8 @@ impl Conductor {
                 None => load_end,
             };
             let until = until.min(series.next_at());
+            let begins = streams.next_begins_after();
+            let until = begins.map_or(until, |after| until.min(start + after));
             match self
                 .messages
                 .recv_timeout(until.saturating_duration_since(Instant::now()))
@@ -275,7 +217,7 @@ impl Conductor {
             let now = Instant::now();
             let ends_now = now >= load_end && load_ended_at.is_none();
             if ends_now {
-                streams.orders.give(Order::EndSources);
+                streams.give(Order::EndSources);
                 load_ended_at = Some(now);
                 outstanding = streams.owed(load_end);
             }
@@ -285,11 +227,15 @@ impl Conductor {
                     break Reason::Fault(fault);
                 }
             }
+            if load_ended_at.is_none() {
+                // After the sample that is due at the same time: none of a later part's load is in it.
+                streams.begin(start.elapsed());
+            }
             if ends_now {
                 // After the sample that is due at the same time, which this would make late. It sends what the streams
                 // had left to send: traffic, and no work of the sampler's.
                 let before = thread_cpu_time();
-                streams.orders.enforce(&streams.all);
+                streams.enforce();
                 enforcing = thread_cpu_time().saturating_sub(before);
             }
             if load_ended_at.is_some() && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
@@ -316,12 +262,7 @@ impl Conductor {
 
     /// Ends what still runs, and says what the trial came to once nothing of it is left.
     fn finish(&self, mut streams: Streams, mut sampler: Sampler, outcome: Outcome) {
-        streams.orders.give(Order::EndAll);
-        streams.orders.enforce(&streams.all);
-        for thread in streams.threads.drain(..) {
-            // A thread of ours that panicked has reported its streams as broken.
-            let _ = thread.join();
-        }
+        streams.end();
         let last = sampler.read();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
@@ -335,6 +276,9 @@ impl Conductor {
                 Reason::Done | Reason::Stopped => String::new(),
             },
             duration_s: outcome.duration.as_secs_f64(),
+            load_began_s: streams
+                .began_after(PartName::Transfers.name())
+                .map(|after| after.as_secs_f64()),
             drained: streams.have_drained(),
             calls_sent: streams.all.iter().map(|s| s.tally.sent.calls()).sum(),
             calls_received: streams.all.iter().map(|s| s.tally.received.calls()).sum(),

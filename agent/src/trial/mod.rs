@@ -6,6 +6,7 @@ mod parameters;
 mod report;
 mod sampler;
 mod series;
+mod streams;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
@@ -47,6 +48,8 @@ enum Connecting {
 pub struct Trial {
     name: String,
     timeout: Duration,
+    /// When the last part of its load begins.
+    begun_after: Duration,
     connecting: Mutex<Connecting>,
     changed: Condvar,
     /// Ends the waiting for streams.
@@ -136,6 +139,8 @@ impl Trials {
                 "{MAX_TRIALS} trials are there already; stop some"
             )));
         }
+        let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
+        let begun_after = parts.map(|part| part.begins_after).max();
         let of = match plan.load {
             Some(_) => CyclesOf::Process(&self.cycles),
             None => CyclesOf::System,
@@ -158,6 +163,7 @@ impl Trials {
         let trial = Arc::new(Trial {
             name: plan.trial,
             timeout: plan.timeout,
+            begun_after: begun_after.unwrap_or_default(),
             connecting: Mutex::new(match entry {
                 // Ready as soon as it is prepared.
                 Entry::Nothing => Connecting::Done(Vec::new()),
@@ -188,6 +194,11 @@ impl Trials {
     pub fn start(&self, asked: Start) -> Result<Value> {
         let duration = asked.duration()?;
         let trial = self.named(&asked.trial)?;
+        if trial.begun_after > Duration::ZERO && duration <= trial.begun_after {
+            return Err(Error::BadParameter(
+                "duration_s must exceed idle_s: it is both phases together".into(),
+            ));
+        }
         if !matches!(*lock(&trial.connecting), Connecting::Done(_)) {
             return Err(Error::Trial(format!("trial {} is not ready", trial.name)));
         }

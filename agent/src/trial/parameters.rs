@@ -1,5 +1,7 @@
 //! The parameters of `trial.prepare` that only one workload knows: their defaults, limits, and what they make of it.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -16,6 +18,7 @@ use crate::traffic::udp_stream::{self, Flow};
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const MAX_RATE_PER_S: f64 = 10e6;
 const DATAGRAM_BYTES: usize = 64;
+const MAX_IDLE_S: f64 = 3600.0;
 /// What `waiting: busy_poll` asks for as SO_BUSY_POLL; the kernel's documentation recommends it (sysctl/net.rst).
 const BUSY_POLL_US: u32 = 50;
 
@@ -26,6 +29,7 @@ pub enum Workload {
     TcpRr,
     TcpCrr,
     UdpStream,
+    Mixed,
     Observe,
 }
 
@@ -36,7 +40,25 @@ impl Workload {
             Self::TcpRr => "tcp_rr",
             Self::TcpCrr => "tcp_crr",
             Self::UdpStream => "udp_stream",
+            Self::Mixed => "mixed",
             Self::Observe => "observe",
+        }
+    }
+}
+
+/// What a stream of `mixed` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PartName {
+    Requests,
+    Transfers,
+}
+
+impl PartName {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Requests => "requests",
+            Self::Transfers => "transfers",
         }
     }
 }
@@ -62,6 +84,18 @@ struct OfTcpRr {
 struct OfTcpCrr {
     request_bytes: Option<usize>,
     response_bytes: Option<usize>,
+}
+
+/// What of `mixed` is of its requests; its other parameters are of its transfers.
+const OF_REQUESTS: [&str; 4] = ["request_bytes", "response_bytes", "rate_per_s", "waiting"];
+const IDLE: &str = "idle_s";
+
+/// The two parts of `mixed`: what each does, and with which sockets.
+pub struct Mixed {
+    pub requests: (Work, Options),
+    pub transfers: (Work, Options),
+    /// For how long there are only requests.
+    pub idle: Duration,
 }
 
 #[derive(Deserialize)]
@@ -90,8 +124,44 @@ pub fn work(workload: Workload, asked: Map<String, Value>, options: &mut Options
         Workload::TcpRr => tcp_rr(read(workload, asked)?, options),
         Workload::TcpCrr => tcp_crr(read(workload, asked)?, options),
         Workload::UdpStream => udp_stream(read(workload, asked)?, options),
+        Workload::Mixed => bad("the workload mixed has two parts".into()),
         Workload::Observe => bad("the workload observe takes no streams".into()),
     }
+}
+
+/// What both parts of `mixed` do. A sample must end where the idle phase does, so that is a whole number of intervals.
+pub fn mixed(
+    mut asked: Map<String, Value>,
+    interval: Duration,
+    options: &Options,
+) -> Result<Mixed> {
+    let idle_s = asked.remove(IDLE).unwrap_or_default();
+    let Some(idle_s) = idle_s
+        .as_f64()
+        .filter(|idle_s| (0.0..=MAX_IDLE_S).contains(idle_s))
+    else {
+        return bad(format!("mixed: {IDLE} must lie within 0 and {MAX_IDLE_S}"));
+    };
+    let intervals = (idle_s / interval.as_secs_f64()).round();
+    let idle = Duration::from_nanos(interval.as_nanos() as u64 * intervals as u64);
+    if intervals < 1.0 || (idle.as_secs_f64() - idle_s).abs() > 1e-6 {
+        return bad(format!(
+            "mixed: {IDLE} must be interval_s, or a multiple of it"
+        ));
+    }
+    let of_requests = OF_REQUESTS
+        .into_iter()
+        .filter_map(|name| asked.remove_entry(name))
+        .collect();
+    let part = |workload, asked| {
+        let mut options = options.clone();
+        work(workload, asked, &mut options).map(|work| (work, options))
+    };
+    Ok(Mixed {
+        requests: part(Workload::TcpRr, of_requests)?,
+        transfers: part(Workload::TcpStream, asked)?,
+        idle,
+    })
 }
 
 /// For a workload that has no parameters of its own.

@@ -43,6 +43,9 @@ pub struct Moved {
 pub struct StreamMoved {
     pub id: u32,
     pub role: Role,
+    /// Where the load has several parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<&'static str>,
     pub bytes: u64,
     #[serde(flatten)]
     pub of: Transport,
@@ -145,6 +148,9 @@ pub struct End<'a> {
     pub reason: &'static str,
     pub fault: String,
     pub duration_s: f64,
+    /// When the transfers of `mixed` were told to begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_began_s: Option<f64>,
     pub drained: bool,
     pub calls_sent: u64,
     pub calls_received: u64,

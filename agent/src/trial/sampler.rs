@@ -112,6 +112,7 @@ impl Sampler {
                 StreamMoved {
                     id: stream.id,
                     role: stream.role,
+                    part: stream.part,
                     bytes,
                     of: moved(stream.role, &then.streams[i], &now.streams[i]),
                     state: None,

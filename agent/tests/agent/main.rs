@@ -4,6 +4,7 @@ mod connecting;
 mod datagrams;
 mod driving;
 mod endings;
+mod mixing;
 mod mutated_lines;
 mod placing;
 mod random;

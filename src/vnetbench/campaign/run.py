@@ -10,6 +10,7 @@ from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
 from vnetbench.campaign.trial import Abandoned, Load
+from vnetbench.campaign.workloads import idle_s
 from vnetbench.estimate.course import course
 from vnetbench.estimate.stopping import decide
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
@@ -128,7 +129,8 @@ class Campaign:
         study = self._study
         levels = complete(self._plan.treatments[index].factors, study.workload)
         next_s = self.progress.treatments[index].next_s
-        load = Load(levels, next_s, study.timing.interval_s, study.workload)
+        idle = idle_s(study.workload, levels, study.timing)
+        load = Load(levels, next_s, study.timing.interval_s, study.workload, idle)
         failure = ""
         for _ in range(ATTEMPTS):
             if interrupts.asked and failure:
@@ -185,7 +187,7 @@ def _record(index: int, block: int, began_s: float, load: Load, done: Done) -> T
     """The trial as it is kept; raises TrialFailed for one that has nothing to estimate from."""
     record = TrialRecord(
         index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
-        done.measured.sides, notes=done.measured.notes,
+        done.measured.sides, notes=done.measured.notes, idle_s=load.idle_s,
     )  # fmt: skip
     try:
         course(record)

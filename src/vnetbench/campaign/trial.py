@@ -18,13 +18,13 @@ from vnetbench.campaign.judging import (
     refusal_of,
     remarks,
 )
-from vnetbench.campaign.workloads import parameters, stream_roles
+from vnetbench.campaign.workloads import parameters, side_role, stream_roles
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.file import histogram_of, stream_sample
 from vnetbench.results.records import HISTOGRAMS, Sample, SideRecord
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import MIXED, STREAM
 
 GRACE_S = 5.0
 POLL_S = 0.2
@@ -52,6 +52,13 @@ class Load:
     duration_s: float
     interval_s: float
     workload: str = STREAM
+    idle_s: float = 0.0
+    """How long `mixed` has only requests, before `duration_s`; whole intervals."""
+
+    @property
+    def whole_s(self) -> float:
+        """Of the trial, both phases together."""
+        return self.idle_s + self.duration_s
 
 
 @dataclass(frozen=True)
@@ -86,19 +93,21 @@ def measure(
         effective,
         (
             *clock_remarks(effective),
-            *remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()}),
+            *remarks(load.whole_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()}),
         ),
     )
 
 
 def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[dict[str, Any]]:
     """Connect all streams of all pairs; returns what the kernel gave each of them, both sides."""
-    here = stream_roles(load.factors)
-    there = [{"id": s["id"], "role": "sink" if s["role"] == "source" else "source"} for s in here]
+    here = stream_roles(load.workload, load.factors)
+    there = [{**s, "role": "sink" if s["role"] == "source" else "source"} for s in here]
     pairs = list(zip(bed.testbed.side("a"), bed.testbed.side("b"), strict=True))
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
     workload = {**common, **parameters(load.workload, load.factors)}
+    if load.workload == MIXED:
+        workload["idle_s"] = load.idle_s
     # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
     keys = [secrets.token_hex(16) for _ in pairs]
     listeners = [
@@ -142,8 +151,7 @@ def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
 def _run(
     bed: Bed, observer: AgentClient, load: Load, trial: str, is_given_up: Callable[[], bool]
 ) -> dict[str, _Side]:
-    here = {str(s["role"]) for s in stream_roles(load.factors)}
-    role_a = "both" if len(here) == 2 else here.pop()
+    role_a = side_role(stream_roles(load.workload, load.factors))
     role_b = {"source": "sink", "sink": "source", "both": "both"}[role_a]
     sides = {
         e.name: _Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.testbed.endpoints
@@ -151,10 +159,10 @@ def _run(
     sides["host"] = _Side(observer, "observe")
     # The observer and the sinks watch before anything is sent.
     order = sorted(sides.values(), key=lambda s: ["observe", "sink", "both", "source"].index(s.role))
-    started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.duration_s)) for s in order]
+    started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.whole_s)) for s in order]
     for side, future in started:
         side.agent.wait(future, "trial.start")
-    deadline = time.monotonic() + load.duration_s + DRAIN_S + GRACE_S
+    deadline = time.monotonic() + load.whole_s + DRAIN_S + GRACE_S
     for side in order[::-1]:
         _collect(side, trial, deadline, is_given_up)
     judge_totals([sides[e.name].totals or {} for e in bed.testbed.endpoints])

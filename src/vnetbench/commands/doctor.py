@@ -38,6 +38,7 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("checksum_offload off", {"checksum_offload": "off", "tso": "off"}, "tbf"),
     ("link_rate by tbf", {"link_rate": 10**9}, "tbf"),
     ("link_rate by htb", {"link_rate": 10**9}, "htb"),
+    ("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}, "tbf"),
     ("irq_cpus (RPS)", {"irq_cpus": "spread"}, "tbf"),
     ("queues", {"queues": 1}, "tbf"),
     ("pairs 8", {"pairs": 8}, "tbf"),

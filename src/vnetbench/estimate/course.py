@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.estimate.datagrams import arrived_in
@@ -11,6 +11,8 @@ from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
 from vnetbench.results.records import HISTOGRAMS, Histogram, Sample, TrialRecord
 from vnetbench.study.model import Timing
+
+_ROUNDING_S = 1e-6
 
 
 @dataclass(frozen=True)
@@ -24,22 +26,25 @@ class Course:
     """Of a percentile: what each sample counted; empty for a rate."""
     share: float = 0.0
     """Of a percentile: the share that does not exceed it."""
+    idle_us: float = 0.0
+    """Of an increase under load: the percentile without load, which is taken off every value."""
+    before: tuple[float, ...] = ()
+    """The values of the idle phase before the load, where there is one; it is none of the `values`."""
 
     def value(self, cut: int) -> float:
         """The metric after the first `cut` samples: the same figure as in `trial_metrics.metric_values`."""
         if self.histograms:
-            return percentile_us(merged(self.histograms[cut:]), self.share) or 0.0
+            return (percentile_us(merged(self.histograms[cut:]), self.share) or 0.0) - self.idle_us
         after = list(zip(self.values, self.lengths_s, strict=True))[cut:]
         return sum(rate * length for rate, length in after) / sum(length for _, length in after)
 
 
 def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     """A deciding metric (`study.workloads`) in time; raises ValueError for a trial without samples."""
-    sides = list(intervals(trial).values())
-    together = list(zip(*sides, strict=True))
+    together = _together(intervals(trial))
     lengths = tuple(max(sum(x.interval_s for x in side) for side in at_once) for at_once in together)
     if metric == "goodput_bps":
-        received = (sum(x.bytes_received for side in at_once for x in side) for at_once in together)
+        received = (sum(delivered(x) for side in at_once for x in side) for at_once in together)
         return Course(tuple(8 * b / s for b, s in zip(received, lengths, strict=True)), lengths)
     if metric == "datagrams_received_per_s":
         arrived = (sum(arrived_in(x) for side in at_once for x in side) for at_once in together)
@@ -49,19 +54,48 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     if metric.endswith("_per_s"):
         counts = (count_of(histogram) for histogram in histograms)
         return Course(tuple(n / s for n, s in zip(counts, lengths, strict=True)), lengths)
-    share = {"p50": 0.5, "p99": 0.99}[metric.split("_")[1]]
+    share = {"p50": 0.5, "p99": 0.99}[metric.split("_")[-2]]
+    before = [
+        merged_of((x for side in at_once for x in side), kind) for at_once in _together(idle_intervals(trial))
+    ]
+    idle_us = 0.0
+    if "increase" in metric:
+        idle_us = percentile_us(merged_of(idle_samples(trial), kind), share) or 0.0
+    values = [value - idle_us for value in _percentiles(histograms, share)]
+    idle_values = [value - idle_us for value in _percentiles(before, share)]
+    return Course(tuple(values), lengths, histograms, share, idle_us, tuple(idle_values))
+
+
+def _percentiles(histograms: Sequence[Histogram], share: float) -> list[float]:
     # Too few values for the percentile: the longest of them stands for it, and none for the one before.
     values: list[float] = []
     for histogram in histograms:
         longest = histogram[-1][0] / 1e3 if histogram else (values[-1] if values else 0.0)
         values.append(percentile_us(histogram, share) or longest)
-    return Course(tuple(values), lengths, histograms, share)
+    return values
+
+
+def delivered(sample: Sample) -> int:
+    """The bytes of the load that arrived: of `mixed` what its transfers moved, not requests and answers."""
+    if any(stream.part for stream in sample.streams):
+        return sum(s.bytes for s in sample.streams if s.part == "transfers" and s.role == "sink")
+    return sample.bytes_received
 
 
 def steady_latencies(trial: TrialRecord, cut: int) -> Histogram:
     """The latencies, or one-way delays, of all sides after the first `cut` samples; empty without any."""
     steady = [x for side in intervals(trial).values() for part in side[cut:] for x in part]
     return merged_of(steady, "latency") or merged_of(steady, "delay")
+
+
+def idle_samples(trial: TrialRecord) -> list[Sample]:
+    """The samples of all sides in the idle phase, without its first tenth and its last interval.
+
+    The last one is left out since the sides do not start at the same moment: the transfers of one may begin
+    in the other's.
+    """
+    sides = idle_intervals(trial).values()
+    return [x for side in sides for part in side[max(1, len(side) // 10) : -1] for x in part]
 
 
 def merged_of(samples: Iterable[Sample], kind: str) -> Histogram:
@@ -79,7 +113,27 @@ def warmups(courses: Sequence[Course], timing: Timing) -> tuple[Warmup, ...]:
 
 
 def intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
-    """Endpoint to its samples, in intervals that are the same for all, without the drain after the load.
+    """Endpoint to its samples under load, in intervals that are the same for all.
+
+    Raises ValueError where there is none.
+    """
+    found = _divided(trial, idle=False)
+    if not any(found.values()):
+        raise ValueError(f"trial {trial.id} has no samples")
+    return found
+
+
+def idle_intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
+    """The same of the idle phase before the load; each endpoint has none where there is no such phase."""
+    return _divided(trial, idle=True)
+
+
+def _together(sides: Mapping[str, list[list[Sample]]]) -> list[tuple[list[Sample], ...]]:
+    return list(zip(*sides.values(), strict=True))
+
+
+def _divided(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]:
+    """Endpoint to its samples before or after the load began, without the drain after it.
 
     An interval is one sample of each endpoint, but where an agent's sample came so late that it closes
     several at once (docs/protocol.md, trial.sample): then it is as long as that one.
@@ -90,17 +144,19 @@ def intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
         if s.role != "observe"
     }
     ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
-    if not ends:
-        raise ValueError(f"trial {trial.id} has no samples")
+    spans = [
+        {endpoint: [x for x in samples if after < x.seq <= end] for endpoint, samples in load.items()}
+        for after, end in zip([-1, *ends], ends, strict=False)
+    ]
+    # A load begins after the sample that closes the idle phase, however late that one comes.
+    began = [all(side[0].t_s - side[0].interval_s >= trial.idle_s - _ROUNDING_S for side in span.values())
+             for span in spans]  # fmt: skip
     return {
-        endpoint: [
-            [x for x in samples if after < x.seq <= end]
-            for after, end in zip([-1, *ends], ends, strict=False)
-        ]
-        for endpoint, samples in load.items()
+        endpoint: [span[endpoint] for span, loaded in zip(spans, began, strict=True) if loaded != idle]
+        for endpoint in load
     }
 
 
 def load_end_s(trial: TrialRecord, sample: Sample) -> float:
     """A sample that ends later is of the drain after the load; its last may be half an interval late."""
-    return trial.duration_s + sample.interval_s / 2
+    return trial.idle_s + trial.duration_s + sample.interval_s / 2

@@ -106,6 +106,32 @@ METRICS: dict[str, Metric] = {
             "standard deviation of the gaps between datagrams as they were sent, of the worst source",
         ),
         *_percentiles("latency", "Latency", "all times from a request (when it was due) to its answer"),
+        *_percentiles(
+            "latency_idle", "Idle latency", "all times from a request to its answer before the load began"
+        ),
+        *(
+            Metric(
+                f"latency_increase_{name}_us",
+                "µs",
+                f"Latency increase, {share}",
+                "lower",
+                f"{what} of the latency under load less that of before the load, in the same trial",
+            )
+            for name, share, what in (
+                ("mean", "mean", "mean"),
+                *((name, f"{share} %", f"{share} % point") for name, share in _SHARES.items()),
+            )
+        ),
+        *(
+            Metric(
+                f"latency_ratio_{name}",
+                "1",
+                f"Latency ratio, {_SHARES[name]} %",
+                "lower",
+                f"{_SHARES[name]} % point of the latency under load over that of before, in the same trial",
+            )
+            for name in ("p50", "p99")
+        ),
         *_percentiles("connect", "Connecting", "all times that connecting took"),
         Metric(
             "outstanding_at_end",

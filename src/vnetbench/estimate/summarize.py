@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vnetbench.estimate.course import Course, course, steady_latencies, warmups
+from vnetbench.estimate.course import Course, course, idle_samples, merged_of, steady_latencies, warmups
 from vnetbench.estimate.datagrams import SHARES, most_unseen
 from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
@@ -44,6 +44,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
     effective: dict[int, dict[str, Any]] = {}
     failures: dict[int, list[str]] = {t.index: [] for t in treatments}
     latencies: dict[int, Histogram] = {t.index: () for t in treatments}
+    idle: dict[int, Histogram] = {t.index: () for t in treatments}
     for trial in file.trials():
         if trial.failure:
             failures[trial.treatment].append(trial.failure)
@@ -54,6 +55,8 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         points[trial.treatment].append(_point(trial, *cuts[trial.id]))
         of_trial = steady_latencies(trial, cuts[trial.id][0].cut)
         latencies[trial.treatment] = merged((latencies[trial.treatment], of_trial))
+        of_idle = merged_of(idle_samples(trial), "latency")
+        idle[trial.treatment] = merged((idle[trial.treatment], of_idle))
     return CampaignSummary(
         path=str(file.path),
         title=campaign.title,
@@ -74,6 +77,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
                     t, points[t.index], effective.get(t.index, {}), failures[t.index], campaign.status, study
                 ),
                 latencies=latencies[t.index],
+                idle_latencies=idle[t.index],
             )
             for t in treatments
         ),
@@ -126,6 +130,7 @@ def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course) -> TrialPoint:
         steady=warmup.steady,
         values=metric_values(trial, warmup.cut),
         course=of_trial.values,
+        before=of_trial.before,
         notes=trial.notes,
     )
 

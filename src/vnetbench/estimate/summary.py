@@ -25,6 +25,8 @@ class TrialPoint:
     """Metric name to value."""
     course: tuple[float, ...] = ()
     """The deciding metric in each sampling interval, warm-up included: it shows the part that was cut off."""
+    before: tuple[float, ...] = ()
+    """The same in the idle phase before the load, where there is one."""
     notes: tuple[str, ...] = ()
 
 
@@ -45,6 +47,8 @@ class TreatmentSummary:
     notes: tuple[str, ...] = ()
     latencies: Histogram = ()
     """Of all its trials together, steady part only: of requests, or one-way delays of datagrams."""
+    idle_latencies: Histogram = ()
+    """The same of the idle phases before the load, where there are such."""
 
     @property
     def trials(self) -> int:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vnetbench.estimate.course import course, intervals, load_end_s, merged_of
+from vnetbench.estimate.course import (
+    course,
+    delivered,
+    idle_samples,
+    intervals,
+    load_end_s,
+    merged_of,
+)
 from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
 from vnetbench.estimate.latency import count_of, latency_metrics
-from vnetbench.results.records import Histogram, Sample, SideRecord, TrialRecord
+from vnetbench.results.records import Histogram, Sample, SideRecord, StreamSample, TrialRecord
 
 Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]
+
+_RATIOS = ("p50_us", "p99_us")
+"""The latencies of which the increase is told as a ratio too."""
 
 
 def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
@@ -26,7 +36,7 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         if s.endpoint in load
     ]
     host = next((s for s in trial.sides if s.role == "observe"), None)
-    from_s, steady_s = sum(lengths[:cut]), sum(lengths[cut:])
+    from_s, steady_s = trial.idle_s + sum(lengths[:cut]), sum(lengths[cut:])
     # Its samples begin a moment apart from the endpoints': each counts where its middle lies.
     watched = (
         [x for x in host.samples if from_s < x.t_s - x.interval_s / 2 and x.t_s <= load_end_s(trial, x)]
@@ -36,14 +46,15 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
     return {
         **dict(_of_endpoints(sides, steady_s)),
         **dict(_of_requests(trial, sides, steady_s)),
+        **dict(_of_load(trial, sides)),
         **dict(datagram_metrics(trial, load, cut, steady_s)),
         **dict(_of_host(watched, sides, steady_s)),
     }
 
 
 def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
-    if not _transactions(sides):
-        received = sum(x.bytes_received for _, samples in sides for x in samples)
+    if not _only_requests(sides):
+        received = sum(delivered(x) for _, samples in sides for x in samples)
         yield "goodput_bps", 8 * received / steady_s
     senders = [(s, x) for s, x in sides if s.role in ("source", "both")]
     # With direction both each endpoint does both; the endpoints of side a then stand as senders.
@@ -60,7 +71,7 @@ def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]
         yield "mean_segment_bytes", _total(given, "tx_bytes") / packets
     switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
     yield "context_switches_per_s", switches / steady_s
-    streams = [x for _, samples in given for s in samples for x in s.streams if x.role == "source"]
+    streams = [x for _, samples in given for s in samples for x in s.streams if _loads(x)]
     if _of_kind(sides, "connect") or any("datagrams" in x.info for x in streams):
         return  # what follows is known of the streams' own connections only, which carry none of the load
     yield "segments_per_s", sum(_number(x.info.get("segments_out")) for x in streams) / steady_s
@@ -71,6 +82,16 @@ def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]
 
 def _of_kind(sides: Steady, kind: str) -> Histogram:
     return merged_of((x for _, samples in sides for x in samples), kind)
+
+
+def _loads(stream: StreamSample) -> bool:
+    return stream.role == "source" and stream.part != "requests"
+
+
+def _only_requests(sides: Steady) -> bool:
+    """Whether requests are the load, and not beside one (`mixed`)."""
+    parts = {x.part for _, samples in sides for sample in samples for x in sample.streams}
+    return _transactions(sides) > 0 and "transfers" not in parts
 
 
 def _transactions(sides: Steady) -> int:
@@ -91,16 +112,31 @@ def _of_requests(trial: TrialRecord, sides: Steady, steady_s: float) -> Iterator
     paced = [s.totals for s in trial.sides if "pacing" in _mapping(s.totals.get("instrument"))]
     if paced:
         yield "outstanding_at_end", sum(_number(totals.get("outstanding_at_end")) for totals in paced)
+    if not _only_requests(sides):
+        return
     switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
     yield "context_switches_per_transaction", switches / transactions
     yield "packets_per_transaction", _total(sides, "rx_packets") / transactions
+
+
+def _of_load(trial: TrialRecord, sides: Steady) -> Iterator[tuple[str, float]]:
+    """What a load adds to the latency of the requests beside it, against the same of before."""
+    idle = dict(latency_metrics(merged_of(idle_samples(trial), "latency"), "latency"))
+    loaded = dict(latency_metrics(_of_kind(sides, "latency"), "latency"))
+    for name, before_us in idle.items():
+        kind = name.removeprefix("latency_")
+        yield f"latency_idle_{kind}", before_us
+        if name in loaded:
+            yield f"latency_increase_{kind}", loaded[name] - before_us
+        if name in loaded and kind in _RATIOS:
+            yield f"latency_ratio_{kind.removesuffix('_us')}", loaded[name] / before_us
 
 
 def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
     if not watched:
         return
     watched_s = sum(x.interval_s for x in watched)
-    received = sum(x.bytes_received for _, samples in sides for x in samples)
+    received = sum(delivered(x) for _, samples in sides for x in samples)
     times: dict[str, float] = {}
     for x in watched:
         for cpu in x.cpu:
@@ -112,7 +148,7 @@ def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Itera
         yield "host_cpu_percent", 100 * (total - idle) / total
         yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / watched_s
     host: Steady = [(SideRecord("host", "observe", {}, ()), watched)]
-    transactions = _transactions(sides)
+    transactions = _transactions(sides) if _only_requests(sides) else 0
     cycles = _total(host, "cycles")
     # Both per second, as the two windows may differ by a sample.
     if transactions and cycles:

@@ -12,7 +12,7 @@ from vnetbench.lab import netns
 from vnetbench.lab.cpus import cpus_in, receive_cpus, vm_cpus
 from vnetbench.lab.description import Endpoint, Testbed
 from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.lab.shaping import shape
+from vnetbench.lab.shaping import AUTO, Shaped, shape
 from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level, TestbedAsked
@@ -120,7 +120,7 @@ def apply(
         found = read_back(testbed, agents)
     if mtu is not None:
         netns.set_network_mtu(testbed, mtu)
-    rate = _shape_links(factors, asked, testbed)
+    shaped = _shape_links(factors, asked, testbed)
     network = netns.network_mtu(testbed)
     for setting in wanted:
         if not setting.holds(value := found[setting.endpoint.name].get(setting.knob)):
@@ -135,7 +135,9 @@ def apply(
         )
     effective = _where_alike(found)
     if "link_rate" in factors:
-        effective["link_rate"] = "none" if rate is None else rate
+        effective["link_rate"] = shaped.rate_bps if shaped else "none"
+    if "link_queue" in factors:
+        effective["link_queue"] = shaped.queue if shaped else "none"
     if network is not None:
         effective["vswitch_mtu"] = network
     return effective
@@ -172,14 +174,16 @@ def _set(agent: AgentClient, setting: Setting, network_mtu: int | None) -> None:
         ) from error
 
 
-def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, testbed: Testbed) -> float | None:
+def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, testbed: Testbed) -> Shaped | None:
     if "link_rate" not in factors:
         return None
     level = factors["link_rate"]
     rate = None if level == "none" else float(level)
     devices = testbed.uplinks or tuple(e.device for e in testbed.endpoints)
-    found = [shape(device, rate, asked.shaper) for device in devices]
-    for device, value in zip(devices, found, strict=True):
+    queue = factors.get("link_queue", AUTO)
+    found = [shape(device, rate, asked.shaper, queue) for device in devices]
+    for device, shaped in zip(devices, found, strict=True):
+        value = shaped.rate_bps if shaped else None
         # The kernel keeps whole bytes per second.
         alike = value is None if rate is None else value is not None and abs(value - rate) <= 8
         if not alike:
@@ -188,7 +192,23 @@ def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, testbed: Tes
                 where=device.label,
                 fix="choose another rate or shaper",
             )
+        if shaped and not _queues_as_asked(queue, shaped):
+            raise TreatmentRefused(
+                f"link_queue = {format_level('link_queue', queue)} did not take effect: "
+                f"{shaped.queue} was read back",
+                where=device.label,
+                fix="choose another queue",
+            )
     return found[0]
+
+
+def _queues_as_asked(queue: Level, shaped: Shaped) -> bool:
+    if queue == AUTO:
+        return True
+    if isinstance(queue, str) or not isinstance(shaped.queue, int):
+        return shaped.queue == queue
+    # The kernel keeps whole bytes, and whole bytes per second.
+    return abs(shaped.queue - queue * shaped.rate_bps / 8) <= 1 + queue
 
 
 def _network_mtu(factors: Mapping[str, Level], asked: TestbedAsked) -> int | None:

@@ -24,6 +24,7 @@ _COSTS = {
     "cycles_per_datagram": "A datagram",
 }
 """What of the load costs the host that many cycles."""
+_IDLE, _LOADED, _INCREASE = "latency_idle_p50_us", "latency_p50_us", "latency_increase_p50_us"
 _NO_DIFFERENCE = "no difference shown"
 _MOST_NAMED = 4
 """So many treatments are named in a sentence; of more the number is given."""
@@ -74,6 +75,16 @@ def _verdict(ratio: Ratio) -> str:
     return "higher" if ratio.value > 1 else "lower"
 
 
+def _growth(summary: CampaignSummary) -> Iterator[str]:
+    """Where a load costs the requests beside it least and most, from what to what."""
+    measured = [t for t in summary.treatments if {_INCREASE, _IDLE, _LOADED} <= t.metrics.keys()]
+    ordered = sorted(measured, key=lambda treatment: treatment.metrics[_INCREASE].value)
+    for treatment, which in zip((ordered[:1] + ordered[1:][-1:]), ("least", "most"), strict=False):
+        name = f" {which} with {name_of(summary, treatment)}" if len(ordered) > 1 else ""
+        idle, loaded, added = (_figure(summary, treatment, each) for each in (_IDLE, _LOADED, _INCREASE))
+        yield f"under load the median latency grows{name}: by {added}, from {idle} to {loaded}."
+
+
 def _best(summary: CampaignSummary) -> Iterator[str]:
     main = summary.main_metric
     found = best(summary, main)
@@ -86,6 +97,7 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
     noun = noun_of(main)
     if len(measured) == 1:
         yield f"Only one treatment was measured: {noun} is {_figure(summary, first, main)}."
+        yield from _growth(summary)
         return
     is_sure = first.metrics[main].low is not None
     top, rest = ("lowest", "higher") if metric_of(main).better == "lower" else ("highest", "lower")
@@ -102,6 +114,7 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
         yield f"Too few trials in common to compare it with {named}."
     if not found.level_with:
         yield f"Every other treatment that was measured is {rest}, beyond chance."
+    yield from _growth(summary)
     for metric, what in _COSTS.items():
         cheapest = best(summary, metric)
         if cheapest is None or by_index[cheapest.index].metrics[metric].low is None:

@@ -134,18 +134,29 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
 
 
 def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
-    """The main metric within each trial, a panel (and scale) a treatment: the warm-up is dashed and grey."""
+    """The main metric within each trial, a panel (and scale) a treatment: the warm-up is dashed and grey.
+
+    Where there is an idle phase it is before second 0, and a line stands where the load begins.
+    """
+    has_idle = any(row["part"] == "idle" for row in rows_of_trials)
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
-    rows = alt.Chart(alt.NamedData(ROWS)).encode(
-        x=alt.X("t:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
+    data = alt.Chart(alt.NamedData(ROWS))
+    rows = data.encode(
+        x=alt.X(
+            "t:Q",
+            title="Seconds since the load began" if has_idle else "Seconds in the trial",
+            axis=alt.Axis(tickCount=5),
+        ),
         y=alt.Y("value:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)),
-        detail="trial:N",
+        detail=["trial:N", "part:N"],
         tooltip=[alt.Tooltip("trial:Q", title="Trial"), alt.Tooltip("part:N", title="Part")],
     )
     cut = rows.transform_filter("datum.part == 'warm-up'")
-    steady = rows.transform_filter("datum.part == 'measured'")
+    counted = rows.transform_filter("datum.part != 'warm-up'")
+    begin = data.mark_rule(strokeDash=[1, 3], opacity=0.7)
     layers = alt.layer(
-        steady.mark_line(strokeWidth=1.2, opacity=0.55),
+        *([begin.encode(x=alt.datum(0))] if has_idle else []),
+        counted.mark_line(strokeWidth=1.2, opacity=0.55),
         cut.mark_line(strokeWidth=1.4, strokeDash=[3, 2], style="cut"),
     ).properties(width=250, height=100)
     return _as_spec(
@@ -178,7 +189,7 @@ def latency_chart(rows_of_curves: Sequence[Row], noun: str) -> Spec:
             f"colour:{'N' if len(colours) <= _PALETTE else 'O'}",
             sort=colours, scale=alt.Scale(domain=colours), title=None, legend=alt.Legend(columns=3),
         ),
-        detail="treatment:N",
+        detail=["treatment:N", "dash:N"],
         order=alt.Order("beyond:Q", sort="descending"),
         tooltip=[
             alt.Tooltip("treatment:N", title="Treatment"),

@@ -96,7 +96,9 @@ def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row
 
 
 def course_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], str]:
-    """The main metric within trials, as `warm-up` and `measured` parts, and a sentence on what is left out.
+    """The main metric within trials, as `idle`, `warm-up` and `measured` parts, and what is left out.
+
+    The load begins at second 0; `idle` is what was measured before it.
 
     Where there are more treatments than panels, those with two modes or unsteady trials come first, then
     those with the widest intervals.
@@ -134,6 +136,11 @@ def _course(point: TrialPoint, divisor: float) -> Iterator[Row]:
         return
     interval_s = point.duration_s / count
     step = -(-count // _MOST_POINTS)
+    idle = len(point.before)
+    for start in range(0, idle, step):
+        samples = point.before[start : start + step]
+        t = (start + len(samples) / 2 - idle) * interval_s
+        yield {"t": _short(t), "value": _short(sum(samples) / len(samples) / divisor), "part": "idle"}
     for start in range(0, count, step):
         samples = point.course[start : start + step]
         t = (start + len(samples) / 2) * interval_s
@@ -146,21 +153,32 @@ def _course(point: TrialPoint, divisor: float) -> Iterator[Row]:
 
 
 def latency_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
-    """The curve of each treatment's latencies: how long (µs) all but the share `beyond` took at most."""
-    dashed = layout.colour.name if layout.colour else ""
+    """The curve of each treatment's latencies: how long (µs) all but the share `beyond` took at most.
+
+    Dashes tell the levels of a factor apart, or where there was an idle phase that from the load.
+    """
+    has_idle = any(treatment.idle_latencies for treatment in summary.treatments)
+    dashed = layout.colour.name if layout.colour and not has_idle else ""
     coloured = [name for name in names_of(layout.varying) if name != dashed]
-    return [
-        {
-            "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
-            "colour": treatment_phrase(treatment.factors, coloured),
-            "dash": level_phrase(dashed, treatment.factors[dashed]) if dashed else "",
-            "beyond": _short(beyond),
-            "percentile": f"{100 * (1 - beyond):.6g} %",
-            "latency": _short(latency_us),
-        }
-        for treatment in summary.treatments
-        for beyond, latency_us in curve(treatment.latencies)
-    ]
+    rows: list[Row] = []
+    for treatment in summary.treatments:
+        dash = level_phrase(dashed, treatment.factors[dashed]) if dashed else ""
+        curves = [(dash, treatment.latencies)]
+        if has_idle:
+            curves = [("under load", treatment.latencies), ("before the load", treatment.idle_latencies)]
+        rows += [
+            {
+                "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
+                "colour": treatment_phrase(treatment.factors, coloured),
+                "dash": dash,
+                "beyond": _short(beyond),
+                "percentile": f"{100 * (1 - beyond):.6g} %",
+                "latency": _short(latency_us),
+            }
+            for dash, latencies in curves
+            for beyond, latency_us in curve(latencies)
+        ]
+    return rows
 
 
 def series_texts(layout: Layout) -> list[str]:

@@ -28,9 +28,10 @@ from vnetbench.report.theme import chart_config
 from vnetbench.study.workloads import DATAGRAMS
 
 _METRICS = (
-    "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent", "delay_p50_us",
-    "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent", "cycles_per_datagram",
-    "transactions_per_s", "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "connect_p50_us",
+    "goodput_bps", "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent",
+    "delay_p50_us", "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent",
+    "cycles_per_datagram", "latency_increase_p50_us", "latency_increase_p99_us", "transactions_per_s",
+    "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "latency_idle_p50_us", "connect_p50_us",
     "connect_p99_us", "cycles_per_transaction", "receiver_cpu_percent", "sender_cpu_percent",
     "cycles_per_byte", "packets_per_s", "mean_segment_bytes",
     "retransmits_per_s", "rtt_us", "interrupts_per_s", "packets_per_interrupt", "host_cpu_percent",
@@ -135,6 +136,8 @@ def _latencies(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
             "How long all but the slowest took: all trials of a treatment together, without their warm-up. A "
             f"line ends where a single {single} is left."
         )
+        if any(treatment.idle_latencies for treatment in summary.treatments):
+            words += " Before the load the same requests were alone."
         chart = latency_chart(rows, noun)
         yield Chart("latency-percentiles", f"{noun} by percentile", words, chart, rows)
 
@@ -156,6 +159,8 @@ def _courses(summary: CampaignSummary) -> Iterator[Chart]:
     rows, left_out = course_rows(summary, lay_out(summary))
     if rows:
         words = "Every line is a trial; the grey, dashed part was cut off as warm-up."
+        if any(row["part"] == "idle" for row in rows):
+            words += " Before second 0 there are only requests; then the load begins."
         if left_out:
             words += f" {left_out}"
         scale = scale_of(summary.treatments, summary.main_metric)

@@ -15,7 +15,8 @@ from vnetbench.study.model import FactorLevels, Level
 
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
-    "goodput_bps", "transactions_per_s", "connections_per_s", "connect_p50_us", "connect_p99_us",
+    "goodput_bps", "latency_increase_p50_us", "latency_increase_p99_us", "latency_idle_p50_us",
+    "latency_idle_p99_us", "transactions_per_s", "connections_per_s", "connect_p50_us", "connect_p99_us",
     "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent",
     "delay_p50_us", "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent",
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
@@ -25,6 +26,8 @@ _BY_IMPORTANCE = (
 )  # fmt: skip
 _SHORT_LABELS = {
     "transactions_per_s": "Transactions",
+    "latency_increase_p50_us": "Increase, 50 %",
+    "latency_increase_p99_us": "Increase, 99 %",
     "connections_per_s": "Connections",
     "outstanding_at_end": "Outstanding",
     "cycles_per_transaction": "Cycles/trans.",

@@ -144,6 +144,8 @@ def _change(
     if metric not in before.metrics or metric not in after.metrics:
         return None
     sides = [[p.values[metric] for p in t.points if metric in p.values] for t in (before, after)]
+    if any(value < 0 for side in sides for value in side):
+        return None  # a difference below zero has no ratio
     own = ratio(sides[0], sides[1], confidence)
     return Change(
         complete(before.factors, workload), metric, before.metrics[metric], after.metrics[metric], own

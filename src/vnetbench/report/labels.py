@@ -33,6 +33,7 @@ _PHRASES = {
     "socket_buffer": "{} socket buffer",
     "congestion_control": "{}",
     "link_rate": "link rate {}",
+    "link_queue": "queue {}",
     "cpus": "CPUs {}",
     "irq_cpus": "receive processing {}",
     "vswitch": "{}",

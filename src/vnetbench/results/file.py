@@ -33,7 +33,7 @@ from vnetbench.study.model import Plan, Study
 
 PAGE_BYTES = 16384
 """A sample's row is up to 2 KB, and rows of an index tree that exceed a quarter page waste one each."""
-SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "bytes")
+SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
 
 
 class ResultsFile:
@@ -127,12 +127,12 @@ class ResultsFile:
         """
         with explained(self.path), self._db:
             cursor = self._db.execute(
-                "INSERT INTO trial (treatment_id, block, session_id, shape, started_s, duration_s, setup_s,"
-                " state, failure, effective, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO trial (treatment_id, block, session_id, shape, started_s, idle_s, duration_s,"
+                " setup_s, state, failure, effective, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     trial.treatment, trial.block, self._session, trial.shape, trial.started_s,
-                    trial.duration_s, trial.setup_s, trial.state, trial.failure, _json(trial.effective),
-                    _json(trial.notes),
+                    trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
+                    _json(trial.effective), _json(trial.notes),
                 ),
             )  # fmt: skip
             trial_id = int(cursor.lastrowid or 0)
@@ -156,13 +156,14 @@ class ResultsFile:
             ],
         )  # fmt: skip
         self._db.executemany(
-            "INSERT INTO stream_sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO stream_sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
                 (
                     *key,
                     x.stream,
                     s.seq,
                     x.role,
+                    x.part,
                     x.bytes,
                     x.rtt_us,
                     x.cwnd,
@@ -228,22 +229,22 @@ class ResultsFile:
         with explained(self.path):
             rows = self._db.execute(
                 "SELECT id, treatment_id, block, shape, started_s, duration_s, setup_s, failure, effective,"
-                " notes FROM trial ORDER BY id"
+                " notes, idle_s FROM trial ORDER BY id"
             ).fetchall()
-            for i, treatment, block, shape, started, duration, setup, failure, effective, notes in rows:
+            for i, treatment, block, shape, started, duration, setup, failure, effective, notes, idle in rows:
                 yield TrialRecord(
                     treatment, block, shape, started, duration, setup, json.loads(effective),
-                    tuple(self._sides(i)), failure, tuple(json.loads(notes)), i,
+                    tuple(self._sides(i)), failure, tuple(json.loads(notes)), i, idle,
                 )  # fmt: skip
 
     def _sides(self, trial_id: int) -> Iterator[SideRecord]:
         streams: dict[tuple[str, int], list[StreamSample]] = {}
-        for endpoint, stream, seq, role, size, rtt, cwnd, retransmits, info in self._db.execute(
-            "SELECT endpoint, stream, seq, role, bytes, rtt_us, cwnd, retransmits, info"
+        for endpoint, stream, seq, role, size, rtt, cwnd, retransmits, info, part in self._db.execute(
+            "SELECT endpoint, stream, seq, role, bytes, rtt_us, cwnd, retransmits, info, part"
             " FROM stream_sample WHERE trial_id = ? ORDER BY endpoint, seq, stream",
             (trial_id,),
         ):
-            sample = StreamSample(stream, role, size, rtt, cwnd, retransmits, json.loads(info))
+            sample = StreamSample(stream, role, size, rtt, cwnd, retransmits, json.loads(info), part)
             streams.setdefault((endpoint, seq), []).append(sample)
         histograms: dict[tuple[str, int], dict[str, Histogram]] = {}
         for endpoint, seq, kind, buckets in self._db.execute(
@@ -332,6 +333,7 @@ def stream_sample(raw: Mapping[str, object]) -> StreamSample:
         cwnd=None if cwnd is None else int(str(cwnd)),
         retransmits=None if retransmits is None else int(str(retransmits)),
         info=rest,
+        part=str(raw.get("part", "")),
     )
 
 

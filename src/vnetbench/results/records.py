@@ -25,6 +25,8 @@ class StreamSample:
     retransmits: int | None
     info: Json = field(default_factory=dict)
     """The rest of what the agent says of it: TCP_INFO of a connection, the counts of a flow of datagrams."""
+    part: str = ""
+    """`requests` or `transfers`; empty where all streams of the load do the same."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class TrialRecord:
     failure: str = ""
     notes: tuple[str, ...] = ()
     id: int = 0
+    idle_s: float = 0.0
+    """How long there were only requests before the load of `duration_s` began; 0 for other workloads."""
 
     @property
     def state(self) -> str:

@@ -46,8 +46,9 @@ CREATE TABLE trial (
     session_id       INTEGER NOT NULL REFERENCES session (id),
     shape            TEXT,                       -- of its testbed
     started_s        REAL    NOT NULL,           -- time at work of the campaign when it began
+    idle_s           REAL    NOT NULL,           -- of the phase before the load, as asked; 0 where there is none
     duration_s       REAL    NOT NULL,           -- of the load, as asked
-    setup_s          REAL    NOT NULL,           -- knobs, proof of the path, connections
+    setup_s          REAL    NOT NULL,           -- knobs, proof of the path, connections, the idle phase
     state            TEXT    NOT NULL CHECK (state IN ('done', 'failed')),
     failure          TEXT    NOT NULL DEFAULT '',
     effective        TEXT    NOT NULL,           -- JSON: what was read back
@@ -70,7 +71,7 @@ CREATE TABLE sample (
     trial_id         INTEGER NOT NULL REFERENCES trial (id),
     endpoint         TEXT    NOT NULL,
     seq              INTEGER NOT NULL,
-    t_s              REAL    NOT NULL,           -- end of the interval, since the start of the load
+    t_s              REAL    NOT NULL,           -- end of the interval, since the trial's start
     interval_s       REAL    NOT NULL,
     bytes_sent       INTEGER NOT NULL,
     bytes_received   INTEGER NOT NULL,
@@ -94,6 +95,7 @@ CREATE TABLE stream_sample (
     stream           INTEGER NOT NULL,
     seq              INTEGER NOT NULL,
     role             TEXT    NOT NULL,
+    part             TEXT    NOT NULL,           -- requests, transfers; empty where all streams do the same
     bytes            INTEGER NOT NULL,
     rtt_us           REAL,
     cwnd             INTEGER,

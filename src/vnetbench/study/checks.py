@@ -10,13 +10,15 @@ from vnetbench.study.factors import check_workload, complete, format_level
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
-from vnetbench.study.workloads import DECIDING, RATES
+from vnetbench.study.workloads import DECIDING, MIXED, RATES
 
 MAX_TREATMENTS = 10_000
 """Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
 
 LONGEST_INTERVAL_S = 0.1
 """Of a sample, where the bench chooses how long trials are: a warm-up is found from ten samples on."""
+
+FEWEST_IDLE_INTERVALS = 3
 
 _PlaceOf = Callable[..., Place]
 _Levels = Mapping[str, tuple[Level, ...]]
@@ -81,10 +83,23 @@ def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
         fix = suggest(metric, known, otherwise=f"write one of {', '.join(known)}")
         wrong = WrongValue(f"{metric} is not measured by the workload {study.workload}", fix=fix)
         yield place("precision", "metric").problem(wrong)
+    if study.timing.idle_s is not None and study.workload != MIXED:
+        wrong = WrongValue(
+            f"the workload {study.workload} has no idle phase",
+            fix=f'take it out, or write workload = "{MIXED}"',
+        )
+        yield place("timing", "idle").problem(wrong)
 
 
 def _timing(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     timing = study.timing
+    if timing.idle_s is not None and timing.idle_s < FEWEST_IDLE_INTERVALS * timing.interval_s:
+        wrong = WrongValue(
+            f"an idle phase of {spell_duration(timing.idle_s)} is too short for samples of "
+            f"{spell_duration(timing.interval_s)}",
+            fix=f"its first and its last are not counted: make it {FEWEST_IDLE_INTERVALS} of them or more",
+        )
+        yield place("timing", "idle").problem(wrong)
     if timing.duration_s is None:
         if timing.interval_s > LONGEST_INTERVAL_S:
             wrong = WrongValue(
@@ -157,6 +172,17 @@ def _impossible(
             found["vswitch"] = (
                 "VMs joined by a direct link have no vSwitch, so no MTU of it",
                 'take the level "direct" away, or testbed.vswitch_mtu',
+            )
+        queue = treatment.get("link_queue", "auto")
+        if queue != "auto" and treatment.get("link_rate", "none") == "none":
+            found["link_queue"] = (
+                "link_queue without a link_rate: nothing waits before a link that is not shaped",
+                "name a link_rate, or leave these out with [[exclude]]",
+            )
+        elif not isinstance(queue, str) and study.testbed.shaper != "tbf":
+            found["link_queue"] = (
+                f"a link_queue of a duration with the shaper {study.testbed.shaper}: its own counts packets",
+                'take the shaper "tbf"',
             )
         if treatment.get("tso") == "on" and treatment.get("checksum_offload") == "off":
             found["tso"] = (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from vnetbench.study.kinds import Kind
 from vnetbench.study.model import Level
@@ -24,6 +25,8 @@ class Factor:
     """Values as they stand in a study file (TOML)."""
     workloads: tuple[str, ...] = WORKLOADS
     """Those that it holds for."""
+    defaults: Mapping[str, Level] = field(default_factory=dict)
+    """Workloads that have another default."""
 
     @property
     def numeric(self) -> bool:

@@ -49,9 +49,10 @@ def complete(levels: Mapping[str, Level], workload: str = STREAM) -> dict[str, L
 
 def _defaults(workload: str) -> dict[str, Level]:
     return {
-        factor.name: factor.default
+        factor.name: default
         for factor in FACTORS.values()
-        if factor.default is not None and workload in factor.workloads
+        if workload in factor.workloads
+        and (default := factor.defaults.get(workload, factor.default)) is not None
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
+from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, REQUESTS, STREAM
 
 LOAD_FACTORS = (
     Factor(
@@ -15,7 +15,7 @@ LOAD_FACTORS = (
         "TCP connections, or flows of datagrams, at work at once in each pair of VMs (in each direction when "
         "`direction` is `both`).",
         ('"1, 2, 4 .. 16"', "[1, 4]", "4"),
-        (STREAM, DATAGRAMS),
+        (STREAM, DATAGRAMS, MIXED),
     ),
     Factor(
         "connections",
@@ -25,7 +25,7 @@ LOAD_FACTORS = (
         "Connections that ask at once in each pair of VMs (in each direction when `direction` is `both`). "
         "With `tcp_crr` each of them makes one connection after the other.",
         ('"1, 2, 4 .. 16"', "[1, 100]", "4"),
-        (REQUESTS, CONNECTIONS),
+        (REQUESTS, CONNECTIONS, MIXED),
     ),
     Factor(
         "request_size",
@@ -34,7 +34,7 @@ LOAD_FACTORS = (
         1,
         "Bytes of a request.",
         ('"1 B, 64 B, 4 KiB"', '"100 B"'),
-        (REQUESTS, CONNECTIONS),
+        (REQUESTS, CONNECTIONS, MIXED),
     ),
     Factor(
         "response_size",
@@ -43,7 +43,7 @@ LOAD_FACTORS = (
         1,
         "Bytes of the answer to a request.",
         ('["1 B", "64 KiB"]', '"1 KiB"'),
-        (REQUESTS, CONNECTIONS),
+        (REQUESTS, CONNECTIONS, MIXED),
     ),
     Factor(
         "rate",
@@ -55,7 +55,8 @@ LOAD_FACTORS = (
         "counts from the time that was set, so that what a slow answer keeps waiting is not left out. "
         "With `udp_stream` how often each stream sends a datagram; `none`: as fast as it goes.",
         ('["1 k/s", "10 k/s"]', '"10000 /s"', '"none"'),
-        (REQUESTS, DATAGRAMS),
+        (REQUESTS, DATAGRAMS, MIXED),
+        defaults={MIXED: 1000.0},
     ),
     Factor(
         "bit_rate",
@@ -128,7 +129,7 @@ LOAD_FACTORS = (
         "50 µs before it puts them to sleep (SO_BUSY_POLL); needs root, and a driver that can be asked "
         "(a veth cannot, unless its GRO is on). Not with a `rate`.",
         ('["block", "spin"]', '"busy_poll"'),
-        (REQUESTS,),
+        (REQUESTS, MIXED),
     ),
     Factor(
         "direction",
@@ -136,7 +137,8 @@ LOAD_FACTORS = (
         "",
         "forward",
         "`forward`: the first VM of a pair sends to (or asks) the second; `reverse`: the second sends to the "
-        "first; `both`: both send at once.",
+        "first; `both`: both send at once. With `mixed` it is the direction of the transfers: the first VM "
+        "asks in any case.",
         ('["forward", "reverse"]', '"both"'),
     ),
     Factor(
@@ -146,7 +148,7 @@ LOAD_FACTORS = (
         2**20,
         "Bytes handed to the kernel in one `send` call.",
         ('"64 B, 256 B, 1 KiB .. 64 KiB"', '"1 MiB"'),
-        (STREAM,),
+        (STREAM, MIXED),
     ),
     Factor(
         "socket_buffer",

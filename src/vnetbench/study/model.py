@@ -41,6 +41,8 @@ class Timing:
     warmup_s: float | None = None
     """None: found in each trial's own samples."""
     interval_s: float = 0.05
+    idle_s: float | None = None
+    """Of the workload `mixed`: how long there are only requests, before the load; None: chosen."""
 
 
 @dataclass(frozen=True)

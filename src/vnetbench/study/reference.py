@@ -125,6 +125,9 @@ def _factor(factor: Factor) -> Iterator[str]:
         if factor.default is None
         else f"`{factor.kind.spell(factor.default)}`, set in every trial"
     )
+    without += "".join(
+        f"; with `{workload}` `{factor.kind.spell(level)}`" for workload, level in factor.defaults.items()
+    )
     examples = " or ".join(f"`{factor.name} = {example}`" for example in factor.examples)
     yield f"### `{factor.name}`\n\n{factor.description}\n"
     if factor.workloads != WORKLOADS:

@@ -84,7 +84,8 @@ _ALL = (
             kinds.words(*WORKLOADS),
             STREAM,
             "The load. `tcp_stream`: data as fast as TCP takes it. `tcp_rr`: requests and their answers. "
-            "`tcp_crr`: the same, each on a connection of its own.",
+            "`tcp_crr`: the same, each on a connection of its own. `mixed`: requests by themselves, and then "
+            "beside a `tcp_stream`: latency under load.",
             '"tcp_stream"',
         ),
     ),
@@ -128,8 +129,8 @@ _ALL = (
             "duration",
             kinds.durations(0.1, 86400, "auto"),
             _TIMING.duration_s,
-            "The length of a trial, warm-up included. `auto`: chosen for each treatment from its first "
-            "trials.",
+            "The length of a trial, warm-up included, but for the idle phase of `mixed`. `auto`: chosen for "
+            "each treatment from its first trials.",
             '"10 s"',
             field="duration_s",
             absent="auto",
@@ -151,6 +152,16 @@ _ALL = (
             '"100 ms"',
             field="interval_s",
         ),
+        Key(
+            "idle",
+            kinds.durations(0.05, 60, "auto"),
+            _TIMING.idle_s,
+            "Of the workload `mixed`: how long there are only requests, before the load and in every trial. "
+            "`auto`: as long as a thousand requests take at the `rate`, from 0.5 s to 5 s.",
+            '"2 s"',
+            field="idle_s",
+            absent="auto",
+        ),
     ),
     _section(
         "precision",
@@ -158,10 +169,11 @@ _ALL = (
         "as narrow as asked, else after the most trials or when the time is up. The result says which.",
         Key(
             "metric",
-            kinds.words("auto", *(metric for each in DECIDING.values() for metric in each)),
+            kinds.words("auto", *dict.fromkeys(metric for each in DECIDING.values() for metric in each)),
             _PRECISION.metric,
             "The metric that decides. `auto`: of `tcp_stream` the goodput, of `tcp_rr` the transaction rate "
-            "(the 99th percentile of latency where every `rate` is set), of `tcp_crr` the connection rate.",
+            "(the 99th percentile of latency where every `rate` is set), of `tcp_crr` the connection rate, "
+            "of `mixed` the 99th percentile of latency under load.",
             '"goodput_bps"',
             absent="auto",
         ),

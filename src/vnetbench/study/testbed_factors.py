@@ -97,6 +97,17 @@ TESTBED_FACTORS = (
         ('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
     ),
     Factor(
+        "link_queue",
+        kinds.durations(0.00001, 60, "auto", "codel", "fq_codel"),
+        "s",
+        None,
+        "What waits before a link of `link_rate`. A duration: a FIFO that holds as much as the link carries "
+        'in that time (with `testbed.shaper = "tbf"`), so that the last packet of a full one waits so long. '
+        "`auto`: a FIFO of some 5 ms. `codel` and `fq_codel`: these disciplines with the kernel's settings, "
+        "where the kernel has them.",
+        ('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
+    ),
+    Factor(
         "vswitch",
         kinds.words("bridge", "direct", "macvlan"),
         "",

@@ -6,14 +6,21 @@ from collections.abc import Mapping
 
 from vnetbench.study.model import Study
 
-STREAM, REQUESTS, CONNECTIONS, DATAGRAMS = "tcp_stream", "tcp_rr", "tcp_crr", "udp_stream"
-WORKLOADS = (STREAM, REQUESTS, CONNECTIONS, DATAGRAMS)
+STREAM, REQUESTS, CONNECTIONS, DATAGRAMS, MIXED = "tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "mixed"
+WORKLOADS = (STREAM, REQUESTS, CONNECTIONS, DATAGRAMS, MIXED)
 
 DECIDING: Mapping[str, tuple[str, ...]] = {
     STREAM: ("goodput_bps",),
     REQUESTS: ("transactions_per_s", "latency_p50_us", "latency_p99_us"),
     CONNECTIONS: ("connections_per_s", "connect_p50_us", "connect_p99_us"),
     DATAGRAMS: ("datagrams_received_per_s", "delay_p50_us", "delay_p99_us"),
+    MIXED: (
+        "latency_p99_us",
+        "latency_p50_us",
+        "latency_increase_p99_us",
+        "latency_increase_p50_us",
+        "goodput_bps",
+    ),
 }
 """The metrics of each workload that `precision.metric` may name."""
 
@@ -26,9 +33,12 @@ def main_metric(study: Study) -> str:
     """The name of the metric that decides: as the study says, else the workload's own.
 
     Where every treatment's rate is set, it says nothing of the network: then the 99th percentile decides, of
-    the latency with `tcp_rr`, of the one-way delay with `udp_stream`.
+    the latency with `tcp_rr`, of the one-way delay with `udp_stream`. Of `mixed` it is the latency under
+    load, not its increase: a share of the increase, which may be next to nothing, would be asked for in vain.
     """
     if study.precision.metric is not None:
         return study.precision.metric
+    if study.workload == MIXED:
+        return DECIDING[MIXED][0]
     names = {factor.name for factor in study.factors if factor.name in RATES and "none" not in factor.levels}
     return DECIDING[study.workload][-1 if names else 0]

@@ -1,0 +1,163 @@
+//! The streams of a trial and the threads that drive them: begun part by part, ended together, asked what they came to.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use socket2::Socket;
+
+use super::report::PacingError;
+use crate::error::{Error, Result};
+use crate::traffic::datagrams::{Datagrams, Gaps};
+use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
+
+#[derive(Default)]
+pub struct Streams {
+    pub all: Vec<Arc<Stream>>,
+    parts: Vec<Part>,
+    threads: Vec<JoinHandle<()>>,
+    pub foreign: u64,
+}
+
+/// Streams that begin at the same time.
+struct Part {
+    name: Option<&'static str>,
+    streams: Range<usize>,
+    orders: Arc<Orders>,
+    begins_after: Duration,
+    /// How long after the start it was told to begin.
+    began_after: Option<Duration>,
+}
+
+impl Streams {
+    /// Makes the streams of a load of its sockets, which stand in the load's order, and starts their threads.
+    /// `flows` are what they send datagrams on, in that order too; none where they do not.
+    pub fn set_up(
+        &mut self,
+        load: &Load,
+        sockets: Vec<Socket>,
+        mut flows: impl Iterator<Item = Datagrams>,
+        on_end: &OnEnd,
+    ) -> Result<()> {
+        for (place, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
+            let part = load.part_of(place);
+            connection::make_prompt(&socket, &part.options)?;
+            let timing = part.timing(*role, place);
+            let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
+            self.all.push(Arc::new(stream));
+        }
+        for part in &load.parts {
+            let orders = Arc::default();
+            let started = part.start(&self.all[part.streams.clone()], &orders, on_end);
+            self.parts.push(Part {
+                name: part.name,
+                streams: part.streams.clone(),
+                orders,
+                begins_after: part.begins_after,
+                began_after: None,
+            });
+            match started {
+                Ok(threads) => self.threads.extend(threads),
+                Err(error) => {
+                    self.end();
+                    return Err(Error::system("start the streams' threads", error));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the start that all that is sent at set times is due after.
+    pub fn begin_pacing(&self, start: Instant) {
+        for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
+            pacing.begin(start);
+        }
+    }
+
+    /// Has every part begin whose time has come, so long after the start.
+    pub fn begin(&mut self, since: Duration) {
+        for part in &mut self.parts {
+            if part.began_after.is_none() && since >= part.begins_after {
+                part.orders.give(Order::Go);
+                part.began_after = Some(since);
+            }
+        }
+    }
+
+    /// How long after the start the next part begins; `None` where all have begun.
+    pub fn next_begins_after(&self) -> Option<Duration> {
+        let to_come = self.parts.iter().filter(|p| p.began_after.is_none());
+        to_come.map(|part| part.begins_after).min()
+    }
+
+    /// How long after the start a part of that name began.
+    pub fn began_after(&self, name: &str) -> Option<Duration> {
+        let part = self.parts.iter().find(|part| part.name == Some(name))?;
+        part.began_after
+    }
+
+    pub fn give(&self, order: Order) {
+        for part in &self.parts {
+            part.orders.give(order);
+        }
+    }
+
+    pub fn enforce(&self) {
+        for part in &self.parts {
+            part.orders.enforce(&self.all[part.streams.clone()]);
+        }
+    }
+
+    /// Ends what still runs; returns when no thread is left.
+    pub fn end(&mut self) {
+        self.give(Order::EndAll);
+        self.enforce();
+        for thread in self.threads.drain(..) {
+            // A thread of ours that panicked has reported its streams as broken.
+            let _ = thread.join();
+        }
+    }
+
+    pub fn have_ended(&self) -> bool {
+        self.all.iter().all(|stream| stream.end.get().is_some())
+    }
+
+    pub fn have_drained(&self) -> bool {
+        let drained =
+            |stream: &Arc<Stream>| matches!(stream.end.get(), Some(traffic::End::Drained));
+        self.all.iter().all(drained)
+    }
+
+    pub fn fault(&self) -> Option<String> {
+        self.all.iter().find_map(|stream| match stream.end.get() {
+            Some(traffic::End::Broken(error)) => {
+                let part = stream
+                    .part
+                    .map_or(String::new(), |part| format!(" of the {part}"));
+                Some(format!("stream {}{part} broke: {error}", stream.id))
+            }
+            _ => None,
+        })
+    }
+
+    /// How many requests made until then have no answer now; `None` where none are made.
+    pub fn owed(&self, then: Instant) -> Option<u64> {
+        let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
+        timings.peek()?;
+        Some(timings.map(|timing| timing.owed(then)).sum())
+    }
+
+    /// How well what was sent at set times kept them.
+    pub fn pacing(&self, ended: Instant) -> Option<PacingError> {
+        let paced: Vec<_> = self.all.iter().filter(|s| s.pacing().is_some()).collect();
+        let pacings = || paced.iter().filter_map(|s| s.pacing());
+        let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
+        let due = pacings().map(|pacing| pacing.due_until(ended)).sum();
+        let gaps = paced
+            .iter()
+            .filter_map(|s| s.datagrams.as_ref()?.gaps.get());
+        let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));
+        (!late.is_empty()).then(|| PacingError::of(due, &late, &gaps))
+    }
+}

@@ -1,0 +1,194 @@
+//! Requests beside transfers: the phases are exact, and each part comes to its own end.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, Pair, connecting, listening};
+
+const IDLE_INTERVALS: u64 = 4;
+
+/// The parameters of one side; `parts` names the part and this side's role of each stream.
+fn mixed(parts: &[(&str, &str)], changes: &Value) -> Value {
+    let streams: Vec<Value> = parts
+        .iter()
+        .enumerate()
+        .map(|(id, (part, role))| json!({"id": id, "role": role, "part": part}))
+        .collect();
+    let mut all = json!({
+        "workload": "mixed", "streams": streams, "interval_s": 0.05, "idle_s": 0.05 * IDLE_INTERVALS as f64,
+    });
+    for (key, value) in changes.as_object().expect("an object") {
+        all[key] = value.clone();
+    }
+    all
+}
+
+fn other_side<'a>(parts: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+    let other = |role| if role == "source" { "sink" } else { "source" };
+    parts
+        .iter()
+        .map(|(part, role)| (*part, other(*role)))
+        .collect()
+}
+
+fn prepare(pair: &mut Pair, parts: &[(&str, &str)], changes: &Value) -> [Value; 2] {
+    let there = listening("t", &[], &mixed(&other_side(parts), changes));
+    let port = pair.b.must("trial.prepare", there)["port"].take();
+    let here = connecting("t", &[], &port, &mixed(parts, changes));
+    let a = pair.a.must("trial.prepare", here)["streams"].take();
+    let b = pair.b.must("trial.ready", json!({"trial": "t"}))["streams"].take();
+    [a, b]
+}
+
+fn streams(of: &Value) -> &Vec<Value> {
+    of["streams"].as_array().expect("a list")
+}
+
+fn bytes_of(part: &str, of: &Value) -> u64 {
+    let of_part = streams(of).iter().filter(|stream| stream["part"] == part);
+    of_part
+        .map(|stream| stream["bytes"].as_u64().expect("bytes"))
+        .sum()
+}
+
+fn transactions(of: &Value) -> u64 {
+    of["latency"]["count"].as_u64().expect("a count")
+}
+
+#[test]
+fn the_transfers_begin_where_the_idle_phase_ends_and_not_before() {
+    for parts in [
+        [
+            ("requests", "source"),
+            ("transfers", "source"),
+            ("transfers", "source"),
+        ],
+        [
+            ("requests", "source"),
+            ("transfers", "sink"),
+            ("transfers", "sink"),
+        ],
+        [
+            ("transfers", "sink"),
+            ("transfers", "source"),
+            ("requests", "source"),
+        ],
+    ] {
+        for changes in [
+            json!({}),
+            json!({"rate_per_s": 500}),
+            json!({"waiting": "spin"}),
+        ] {
+            let mut pair = Pair::start();
+            prepare(&mut pair, &parts, &changes);
+            let sides = pair.run("t", 0.5);
+            for (samples, end) in &sides {
+                assert_eq!(end["reason"], "done", "{end}");
+                assert_eq!(end["drained"], true, "{end}");
+                assert!(end["load_began_s"].as_f64().expect("it began") >= 0.2);
+                assert!(bytes_of("transfers", end) > 0, "{end}");
+                for sample in samples {
+                    // This side's clock bounds what this side sends, and not what comes.
+                    let before = sample["seq"].as_u64().expect("seq") < IDLE_INTERVALS;
+                    let sources = streams(sample).iter().filter(|s| s["role"] == "source");
+                    let mut transfers = sources.filter(|s| s["part"] == "transfers");
+                    assert!(!before || transfers.all(|s| s["bytes"] == 0), "{sample}");
+                }
+            }
+            let [(samples, a), (_, b)] = &sides;
+            assert_eq!(bytes_of("transfers", a), bytes_of("transfers", b));
+            let in_idle = samples
+                .iter()
+                .filter(|s| s["seq"].as_u64() < Some(IDLE_INTERVALS));
+            assert!(
+                in_idle.map(transactions).sum::<u64>() > 0,
+                "requests in the idle phase"
+            );
+            let in_load = samples
+                .iter()
+                .filter(|s| s["seq"].as_u64() >= Some(IDLE_INTERVALS));
+            assert!(
+                in_load.map(transactions).sum::<u64>() > 0,
+                "requests under load"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_part_has_its_own_sockets() {
+    let mut pair = Pair::start();
+    let parts = [("transfers", "source"), ("requests", "source")];
+    for side in prepare(&mut pair, &parts, &json!({})) {
+        for stream in side.as_array().expect("a list") {
+            assert_eq!(stream["no_delay"], stream["part"] == "requests", "{stream}");
+        }
+    }
+}
+
+#[test]
+fn a_trial_stopped_in_its_idle_phase_never_loads() {
+    let mut pair = Pair::start();
+    let parts = [("requests", "source"), ("transfers", "source")];
+    prepare(&mut pair, &parts, &json!({"idle_s": 100.0}));
+    let short = json!({"trial": "t", "duration_s": 100.0});
+    assert_eq!(pair.a.code("trial.start", short), -32602);
+    for agent in [&mut pair.b, &mut pair.a] {
+        agent.must("trial.start", json!({"trial": "t", "duration_s": 200.0}));
+    }
+    pair.a.event("trial.sample", "t");
+    for agent in [&mut pair.a, &mut pair.b] {
+        agent.must("trial.stop", json!({"trial": "t"}));
+        let (_, end) = agent.events("t");
+        assert_eq!(end["reason"], "stopped");
+        assert!(end.get("load_began_s").is_none(), "{end}");
+        assert_eq!(bytes_of("transfers", &end), 0);
+    }
+}
+
+/// Takes both connections, answers the one's requests, and closes the other after its first bytes.
+fn answer_and_break(listener: &TcpListener) {
+    let accept = || {
+        let (mut stream, _) = listener.accept().expect("the source connects");
+        let mut preamble = [0; 32];
+        stream.read_exact(&mut preamble).expect("the preamble");
+        (preamble[7], stream)
+    };
+    let mut both = [accept(), accept()];
+    both.sort_by_key(|(id, _)| *id);
+    let [(_, mut requests), (_, mut transfer)] = both;
+    let answering = std::thread::spawn(move || {
+        let mut request = [0];
+        while requests.read(&mut request).unwrap_or(0) > 0 && requests.write_all(&request).is_ok() {
+        }
+    });
+    let first = transfer.read(&mut [0; 100]).expect("it comes");
+    assert!(first > 0);
+    drop::<TcpStream>(transfer);
+    answering.join().expect("the source comes to its end");
+}
+
+#[test]
+fn a_transfer_that_breaks_ends_the_trial_and_costs_no_figures_of_the_requests() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = json!(listener.local_addr().expect("an address").port());
+    let peer = std::thread::spawn(move || answer_and_break(&listener));
+    let mut agent = Agent::start();
+    let parts = [("requests", "source"), ("transfers", "source")];
+    let here = connecting("t", &[], &port, &mixed(&parts, &json!({})));
+    agent.must("trial.prepare", here);
+    agent.must("trial.start", json!({"trial": "t", "duration_s": 30.0}));
+    let (_, end) = agent.events("t");
+    drop(agent);
+    peer.join().expect("the peer comes to its end");
+    assert_eq!(end["reason"], "fault");
+    let fault = end["fault"].as_str().expect("a sentence");
+    assert!(
+        fault.starts_with("stream 1 of the transfers broke:"),
+        "{fault}"
+    );
+    assert!(transactions(&end) > 0, "{end}");
+    assert!(bytes_of("transfers", &end) > 0, "{end}");
+}
