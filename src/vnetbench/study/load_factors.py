@@ -168,6 +168,6 @@ LOAD_FACTORS = (
         "TCP's congestion control, by the kernel's name for it. The system's own default differs between "
         "machines, so it is set in every trial.",
         ('["cubic", "bbr"]', '"reno"'),
-        (STREAM, REQUESTS, CONNECTIONS),
+        (STREAM, REQUESTS, CONNECTIONS, MIXED),
     ),
 )
