@@ -1,4 +1,4 @@
-"""What is held against a trial of datagrams: counts that do not add up, and where the instrument was the limit."""
+"""What is held against a trial of datagrams: counts that do not add up, an instrument that was the limit."""
 
 from __future__ import annotations
 

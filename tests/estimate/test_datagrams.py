@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ workload = "udp_stream"
 [factors]
 datagram_size = ["64 B", "1472 B"]
 """
-UNPACED: dict[str, object] = {"pacing": None}
+
 INTERVAL_S = 0.05
 
 
@@ -33,7 +34,7 @@ def flow(role: str, counts: dict[str, int], jitter_us: float = 2.0) -> StreamSam
 def datagrams(
     samples: list[dict[str, int]], last: dict[str, int] | None = None, deviation_us: float | None = None
 ) -> TrialRecord:
-    """A trial of one flow: of each sample what the sink counted, and `last` of what came after the samples."""
+    """A trial of one flow: what the sink counted in each sample, and `last` what came after the samples."""
     names = ("datagrams", "lost", "duplicates", "reordered", "foreign", "socket_drops")
     full = [{name: counts.get(name, 0) for name in names} for counts in (*samples, last or {})]
     total = {name: sum(counts[name] for counts in full) for name in names}
@@ -50,7 +51,11 @@ def datagrams(
 
 
 def _side(
-    endpoint: str, role: str, each: list[dict[str, int]], total: dict[str, int], instrument: dict[str, object]
+    endpoint: str,
+    role: str,
+    each: list[dict[str, int]],
+    total: dict[str, int],
+    instrument: Mapping[str, object],
 ) -> SideRecord:
     samples = tuple(
         Sample(
