@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import Sample, SideRecord, StreamSample, TrialRecord
+from vnetbench.results.records import Histogram, Sample, SideRecord, StreamSample, TrialRecord
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Plan, Study
 from vnetbench.study.plan import make_plan
@@ -99,3 +101,60 @@ def _counters(size: int, *, observing: bool) -> dict[str, float]:
         "rx_bytes": size,
         "tx_bytes": size,
     }
+
+
+def mixed_trial(
+    treatment: int = 0,
+    block: int = 0,
+    *,
+    idle_us: float = 100.0,
+    increase_us: float = 4000.0,
+    filling: int = 0,
+    requests: int = 50,
+    seed: int = 0,
+) -> TrialRecord:
+    """A trial of `mixed`: 0.5 s of requests alone, then 1 s beside a transfer of 1 Gbit/s.
+
+    So many requests end in each 50 ms. Latencies are normal about their medians, which the first `filling`
+    intervals under load reach in equal steps.
+    """
+    noise = np.random.default_rng([seed, treatment, block])
+    ramp = [min(1.0, (at + 1) / (filling + 1)) for at in range(20)]
+    medians = [idle_us] * 10 + [idle_us + share * increase_us for share in ramp]
+    bytes_moved = [0] * 10 + [int(1e9 * 0.05 / 8)] * 20
+    source, sink = side("a1", "source", bytes_moved), side("b1", "sink", bytes_moved)
+    timed = tuple(
+        replace(sample, histograms={"latency": _histogram(noise.normal(median, 0.05 * median, requests))})
+        for sample, median in zip(source.samples, medians, strict=True)
+    )
+    return TrialRecord(
+        treatment=treatment,
+        block=block,
+        shape="bridge pairs=1 uplink",
+        started_s=1.0,
+        duration_s=1.0,
+        setup_s=0.6,
+        effective={"mtu": 1500},
+        sides=(_beside_requests(replace(source, samples=timed)), _beside_requests(sink)),
+        idle_s=0.5,
+    )
+
+
+def _beside_requests(of: SideRecord) -> SideRecord:
+    """The side's stream as a transfer, and a stream of requests of a byte beside it."""
+    requests = StreamSample(0, "source" if of.endpoint == "a1" else "sink", 50, 90.0, 10, 0, part="requests")
+    samples = tuple(
+        replace(
+            sample,
+            bytes_sent=sample.bytes_sent + 50,
+            bytes_received=sample.bytes_received + 50,
+            streams=(requests, *(replace(stream, stream=1, part="transfers") for stream in sample.streams)),
+        )
+        for sample in of.samples
+    )
+    return replace(of, samples=samples)
+
+
+def _histogram(latencies_us: NDArray[np.float64]) -> Histogram:
+    values, counts = np.unique(np.maximum(1000, 1000 * np.rint(latencies_us)).astype(int), return_counts=True)
+    return tuple(zip(values.tolist(), counts.tolist(), strict=True))

@@ -9,6 +9,7 @@ import pytest
 from tests.report.campaigns import (
     empty_campaign,
     jumbo_campaign,
+    mixed_campaign,
     placement_campaign,
     requests_campaign,
     single_campaign,
@@ -53,6 +54,11 @@ def single() -> CampaignSummary:
 @pytest.fixture(scope="session")
 def empty() -> CampaignSummary:
     return empty_campaign()
+
+
+@pytest.fixture(scope="session")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
+    return mixed_campaign(tmp_path_factory.mktemp("mixed"))
 
 
 @pytest.fixture(scope="session")

@@ -82,6 +82,16 @@ def test_one_treatment_alone_is_compared_with_nothing(single: CampaignSummary) -
     assert len(said.best) == 1 and said.effects == ()
 
 
+def test_what_a_load_costs_the_requests_beside_it_is_said_from_the_least_to_the_most(
+    mixed: CampaignSummary,
+) -> None:
+    grows = [each for each in answer(mixed).sentences if each.startswith("Under load")]
+    assert len(grows) == 2
+    assert "grows least with queue 4 ms, bbr: by 1.999" in grows[0]
+    assert "grows most with queue 64 ms, cubic: by 5" in grows[1]
+    assert all("ms, from 10" in each and " µs to " in each for each in grows)
+
+
 def test_where_less_is_better_the_lowest_is_the_best(requests: CampaignSummary) -> None:
     found = answer(requests)
     assert found.best[0].startswith("Latency (99 %) is lowest with ")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import altair as alt
 import pytest
 
 from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.chart_forms import metric_chart
 from vnetbench.report.chart_rows import course_rows, metric_rows
 from vnetbench.report.charts import (
     Chart,
@@ -25,7 +28,7 @@ def all_charts(summary: CampaignSummary) -> list[Chart]:
     return [*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)]
 
 
-@pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single", "requests"])
+@pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single", "requests", "mixed"])
 def test_every_chart_is_valid_vega_lite(name: str, request: pytest.FixtureRequest) -> None:
     summary: CampaignSummary = request.getfixturevalue(name)
     for chart in (*main_charts(summary), *other_metric_charts(summary)[:1], *trial_charts(summary)):
@@ -107,6 +110,41 @@ def test_latencies_are_a_curve_for_each_treatment_down_to_a_single_transaction(
         assert rows[0]["beyond"] < 1 and rows[-1]["beyond"] == pytest.approx(1e-5)
         assert [row["latency"] for row in rows] == sorted(row["latency"] for row in rows)
     assert next(chart.name for chart in other_metric_charts(requests)) == "transactions_per_s"
+
+
+def test_latencies_before_the_load_are_curves_of_their_own(mixed: CampaignSummary) -> None:
+    latencies = next(chart for chart in main_charts(mixed) if chart.name == "latency-percentiles")
+    assert {row["dash"] for row in latencies.rows} == {"under load", "before the load"}
+    assert len({(row["treatment"], row["colour"]) for row in latencies.rows}) == 6
+    slowest_idle = max(row["latency"] for row in latencies.rows if row["dash"] == "before the load")
+    assert slowest_idle < min(row["latency"] for row in latencies.rows if row["dash"] == "under load")
+
+
+def test_a_trial_in_time_shows_the_idle_phase_before_second_0(mixed: CampaignSummary) -> None:
+    rows, _ = course_rows(mixed, lay_out(mixed))
+    of_part = {part: [row for row in rows if row["part"] == part] for part in ("idle", "warm-up", "measured")}
+    assert max(row["t"] for row in of_part["idle"]) < 0 < min(row["t"] for row in of_part["warm-up"])
+    assert min(row["t"] for row in of_part["idle"]) == pytest.approx(-0.475)
+    assert max(row["value"] for row in of_part["idle"]) < min(row["value"] for row in of_part["measured"])
+    assert "Seconds since the load began" in still_picture(trial_charts(mixed)[-1])
+
+
+def test_the_increase_and_the_goodput_have_the_first_charts_beside_the_main_one(
+    mixed: CampaignSummary,
+) -> None:
+    names = [chart.name for chart in other_metric_charts(mixed)]
+    assert names[:3] == ["goodput_bps", "latency_increase_p50_us", "latency_increase_p99_us"]
+
+
+def test_an_increase_below_zero_is_not_cut_off(mixed: CampaignSummary) -> None:
+    metric = "latency_increase_p50_us"
+    first, *others = mixed.treatments
+    below = replace(first.metrics[metric], value=-500.0, low=-700.0, high=-300.0)
+    changed = replace(first, metrics={**first.metrics, metric: below})
+    layout = lay_out(mixed)
+    assert "domainMin" in str(metric_chart(mixed, layout, metric))
+    summary = replace(mixed, treatments=(changed, *others))
+    assert "domainMin" not in str(metric_chart(summary, layout, metric))
 
 
 def test_a_campaign_of_streams_has_no_chart_of_latencies(jumbo: CampaignSummary) -> None:

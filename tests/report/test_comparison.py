@@ -69,6 +69,17 @@ def test_less_cost_is_better_and_more_is_worse() -> None:
     assert len(worse_than(compare(after, before, metrics=("receiver_cpu_percent",)), 0.05)) == 4
 
 
+def test_of_latency_under_load_the_increase_is_compared_where_it_has_a_ratio(mixed: CampaignSummary) -> None:
+    found = compare(mixed, mixed, ("latency_p99_us", "latency_increase_p50_us"))
+    assert len(found.changes) == 12 and not any(change.is_shown for change in found.changes)
+    first, *others = mixed.treatments
+    points = tuple(
+        replace(point, values={**point.values, "latency_increase_p50_us": -1.0}) for point in first.points
+    )
+    below_zero = replace(mixed, treatments=(replace(first, points=points), *others))
+    assert len(compare(mixed, below_zero, ("latency_increase_p50_us",)).changes) == 5
+
+
 def test_a_factor_that_one_study_leaves_at_its_default_is_matched() -> None:
     before = four_treatments(1)
     named = [replace(t, factors={**t.factors, "vswitch": "bridge"}) for t in before.treatments]

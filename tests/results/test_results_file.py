@@ -43,6 +43,14 @@ def test_histograms_come_back_as_they_were_written(tmp_path: Path) -> None:
     assert found.sides[0].samples == (timed, *later)
 
 
+def test_the_parts_of_a_load_come_back_as_they_were_written(tmp_path: Path) -> None:
+    file, _ = made_up.file_at(tmp_path / "r.vnb")
+    written = made_up.mixed_trial()
+    file.add_trial(written, 1)
+    (found,) = file.trials()
+    assert (found.idle_s, found.sides) == (0.5, written.sides)
+
+
 def test_a_slot_of_a_block_takes_one_finished_trial_only(tmp_path: Path) -> None:
     file, _ = made_up.file_at(tmp_path / "r.vnb")
     file.add_trial(made_up.trial(0, 0, failure="the agent died"), 1)

@@ -93,6 +93,7 @@ def test_a_rate_in_bits_is_that_of_the_payload(levels: dict[str, Level], rate_pe
         ("udp_stream", "streams = 1", "datagrams_received_per_s"),
         ("udp_stream", 'rate = ["none", "1 k/s"]', "datagrams_received_per_s"),
         ("udp_stream", 'bit_rate = "1 Mbit/s"', "delay_p99_us"),
+        ("mixed", "connections = 1", "latency_p99_us"),
     ],
 )
 def test_each_workload_has_a_metric_that_decides(workload: str, factor: str, metric: str) -> None:
@@ -105,6 +106,34 @@ def test_the_study_may_name_another_metric_of_its_workload() -> None:
     problem = the_problem(text.replace("latency_p50_us", "goodput_bps"))
     assert problem.what == "goodput_bps is not measured by the workload tcp_rr"
     assert problem.line == 6
+
+
+def test_a_mixture_has_the_factors_of_both_its_parts_and_asks_at_a_rate() -> None:
+    levels = complete({}, "mixed")
+    assert {"streams", "message_size", "connections", "request_size", "waiting"} <= levels.keys()
+    assert (levels["rate"], complete({}, "tcp_rr")["rate"]) == (1000.0, "none")
+
+
+def test_only_a_mixture_has_an_idle_phase_and_that_has_three_intervals() -> None:
+    problem = the_problem(study("tcp_rr", "connections = 1", '[timing]\nidle = "1 s"\n'))
+    assert problem.what == "the workload tcp_rr has no idle phase"
+    short = '[timing]\nidle = "100 ms"\ninterval = "50 ms"\n'
+    problem = the_problem(study("mixed", "connections = 1", short))
+    assert problem.what == "an idle phase of 100 ms is too short for samples of 50 ms"
+    assert problem.line == 6
+
+
+@pytest.mark.parametrize(
+    ("levels", "shaper", "what"),
+    [
+        ('link_queue = "5 ms"', "tbf", "without a link_rate"),
+        ('link_queue = "fq_codel"\nlink_rate = ["none", "1 Gbit/s"]', "tbf", "without a link_rate"),
+        ('link_queue = "5 ms"\nlink_rate = "1 Gbit/s"', "htb", "its own counts packets"),
+    ],
+)
+def test_a_queue_needs_a_link_whose_shaper_can_have_it(levels: str, shaper: str, what: str) -> None:
+    problem = the_problem(study("mixed", levels, f'[testbed]\nshaper = "{shaper}"\n'))
+    assert what in problem.what and problem.line == 4
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

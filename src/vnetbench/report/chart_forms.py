@@ -220,10 +220,12 @@ def _lines(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLeve
             labelOverlap=True,
         ),
     )
+    shown = metric_rows(summary, layout, metric)
+    has_negative = any((row.get("low") or row["value"] or 0) < 0 for row in shown)
     y = alt.Y(
         "value:Q",
         title=None,
-        scale=alt.Scale(zero=True, domainMin=0),
+        scale=alt.Scale(zero=True) if has_negative else alt.Scale(zero=True, domainMin=0),
         axis=alt.Axis(tickCount=6, minExtent=34),
     )
     rows = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, **_series(layout))

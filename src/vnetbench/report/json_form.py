@@ -45,6 +45,7 @@ def as_json(summary: CampaignSummary) -> str:
             "duration_s": summary.timing.duration_s,
             "warmup_s": summary.timing.warmup_s,
             "interval_s": summary.timing.interval_s,
+            "idle_s": summary.timing.idle_s,
         },
         "factors": [
             {"name": factor.name, "unit": _factor_unit(factor.name), "levels": list(factor.levels)}

@@ -1,0 +1,62 @@
+"""What a treatment's levels become for the agents: streams with roles, the idle phase."""
+
+from __future__ import annotations
+
+import pytest
+
+from vnetbench.campaign.workloads import idle_s, parameters, side_role, stream_roles
+from vnetbench.study.factors import complete
+from vnetbench.study.model import Level, Timing
+
+
+def mixed(**levels: Level) -> dict[str, Level]:
+    return complete(levels, "mixed")
+
+
+@pytest.mark.parametrize(
+    ("direction", "role", "transfers"),
+    [("forward", "source", ["source"] * 2), ("reverse", "sink", ["sink"] * 2),
+     ("both", "both", ["source", "source", "sink", "sink"])],
+)  # fmt: skip
+def test_the_first_vm_asks_whichever_way_the_transfers_go(
+    direction: str, role: str, transfers: list[str]
+) -> None:
+    streams = stream_roles("mixed", mixed(direction=direction, streams=2, connections=3))
+    parts = {part: [s["role"] for s in streams if s["part"] == part] for part in ("requests", "transfers")}
+    assert parts == {"requests": ["source"] * 3, "transfers": transfers}
+    assert [s["id"] for s in streams] == list(range(3 + len(transfers)))
+    assert side_role(streams) == role
+
+
+def test_a_side_of_one_part_is_what_its_streams_are() -> None:
+    assert side_role(stream_roles("tcp_rr", complete({"direction": "reverse"}, "tcp_rr"))) == "sink"
+    assert side_role(stream_roles("tcp_stream", complete({"direction": "both"}, "tcp_stream"))) == "both"
+
+
+def test_a_mixture_is_asked_for_with_the_parameters_of_both_parts() -> None:
+    asked = parameters("mixed", mixed(request_size=100, message_size=4096))
+    assert (asked["request_bytes"], asked["message_bytes"], asked["rate_per_s"]) == (100, 4096, 1000.0)
+    assert "request_bytes" not in parameters("tcp_stream", complete({}, "tcp_stream"))
+    assert "message_bytes" not in parameters("tcp_crr", complete({}, "tcp_crr"))
+
+
+@pytest.mark.parametrize(
+    ("levels", "timing", "expected"),
+    [
+        ({}, Timing(), 1.1),
+        ({"connections": 10}, Timing(), 0.6),
+        ({"rate": "none"}, Timing(), 0.6),
+        ({"rate": 10.0}, Timing(), 5.1),
+        ({"rate": 10.0}, Timing(idle_s=2.0), 2.0),
+        ({}, Timing(idle_s=0.33, interval_s=0.1), 0.4),
+        ({}, Timing(interval_s=0.4), 2.0),
+    ],
+)
+def test_the_idle_phase_has_whole_intervals_and_requests_for_the_99th_percentile(
+    levels: dict[str, Level], timing: Timing, expected: float
+) -> None:
+    assert idle_s("mixed", mixed(**levels), timing) == pytest.approx(expected)
+
+
+def test_other_workloads_have_no_idle_phase() -> None:
+    assert idle_s("tcp_rr", complete({}, "tcp_rr"), Timing()) == 0
