@@ -16,6 +16,7 @@ from vnetbench.lab.bed import check_agent
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.workloads import WORKLOADS
 
 pytestmark = pytest.mark.lab
 
@@ -45,6 +46,20 @@ def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) 
     assert list(learned.testbeds) == ["bridge pairs=2"]
     assert learned.facts["host"]["kernel"]
     assert instrument.learned().facts == {}
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_workload_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
+    instrument: LabInstrument, workload: str
+) -> None:
+    def load_of(**levels: Level) -> Load:
+        return Load(complete(levels, workload), 0.2, 0.05, workload)
+
+    four = instrument.measure(load_of(mtu=1000), lambda: False).measured
+    six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measured
+    assert all(side.bytes_received for side in six.sides if side.role == "sink")
+    # 40 bytes of IPv6, 20 of TCP, 12 of its timestamps; IPv4 takes 20 in place of the 40.
+    assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,8 @@ def problem(name: str, raw: object) -> BenchError:
         ("cpus", "3,1,0,2/4", ("0-3/4",)),
         ("irq_cpus", ["off", 2, "0, 1"], ("off", "2", "0-1")),
         ("congestion_control", "cubic, bbr", ("cubic", "bbr")),
+        ("ip_version", [4, "6"], ("4", "6")),
+        ("ip_version", "4, 6", ("4", "6")),
         ("rate", "none, 500 /s, 10 k/s, 20000 /s", ("none", 500, 10_000, 20_000)),
     ],
 )
@@ -73,6 +75,8 @@ def test_levels_mean_what_they_say(name: str, raw: object, expected: tuple[Level
         ("streams", "", "there is no level", "write a whole number"),
         ("streams", "1..99999999999", "out of range", "from 1 to 1024"),
         ("streams", "0x10", "is not a whole number", "write a whole number"),
+        ("ip_version", 5, "5 is not known here", "write 4 or 6"),
+        ("ip_version", True, "is not known here", "write 4 or 6"),
         ("mtu", "576..65535", "more than 1000 levels", "name fewer"),
         ("message_size", "1 KiB .. 64 KiB", "needs its steps shown", "begin it with three terms"),
         ("message_size", "64 KB", "", ""),
@@ -107,6 +111,7 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
     strategies: dict[str, st.SearchStrategy[Level]] = {
         "streams": st.integers(1, 1024),
         "direction": st.sampled_from(["forward", "reverse", "both"]),
+        "ip_version": st.sampled_from(["4", "6"]),
         "mtu": st.integers(576, 65535),
         "message_size": st.integers(1, 64 * 2**20),
         "socket_buffer": st.one_of(st.just("auto"), st.integers(1024, 2**30)),
@@ -162,6 +167,7 @@ def test_defaults_complete_a_treatment_without_changing_it() -> None:
         "streams": 1,
         "direction": "forward",
         "mtu": 9000,
+        "ip_version": "4",
         "message_size": 2**20,
         "socket_buffer": "auto",
         "congestion_control": "cubic",

@@ -253,6 +253,14 @@ def test_parts_that_contradict_each_other_are_named(rest: str, line: int, what: 
     assert what in problem.what
 
 
+def test_ipv6_over_links_that_are_too_narrow_for_it_is_named() -> None:
+    (problem,) = problems(SMALL + "ip_version = [4, 6]\n", "mtu=1279,1280")
+    assert problem.line == 5
+    assert "a link of less than 1280 has no IPv6" in problem.what
+    assert parse_study(SMALL + "ip_version = [4, 6]\n", None, ["mtu=1280"])
+    assert parse_study(SMALL + "ip_version = 4\n", None, ["mtu=1279"])
+
+
 def test_what_contradicts_may_be_excluded() -> None:
     text = SMALL + 'tso = [true, false]\nchecksum_offload = [true, false]\n[[exclude]]\ntso = "on"\n'
     assert parse_study(text + 'checksum_offload = "off"\n', None).exclude

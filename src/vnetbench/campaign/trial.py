@@ -85,6 +85,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
     """Connect all streams of all pairs; returns what the kernel gave each of them, both sides."""
     here = stream_roles(load.factors)
     there = [{"id": s["id"], "role": "sink" if s["role"] == "source" else "source"} for s in here]
+    ip_version = str(load.factors.get("ip_version", "4"))
     pairs = list(zip(bed.testbed.side("a"), bed.testbed.side("b"), strict=True))
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
@@ -93,8 +94,8 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
     keys = [secrets.token_hex(16) for _ in pairs]
     listeners = [
         bed.agents[b.name].send(
-            "trial.prepare", **workload, streams=there, secret=key, listen={"address": b.address, "port": 0},
-            interface=b.interface,
+            "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
+            listen={"address": b.address_of(ip_version), "port": 0},
         )
         for (_, b), key in zip(pairs, keys, strict=True)
     ]  # fmt: skip
@@ -104,8 +105,8 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
     ]
     connectors = [
         bed.agents[a.name].send(
-            "trial.prepare", **workload, streams=here, secret=key,
-            connect={"address": b.address, "port": port, "from": a.address}, interface=a.interface,
+            "trial.prepare", **workload, streams=here, secret=key, interface=a.interface,
+            connect={"address": b.address_of(ip_version), "port": port, "from": a.address_of(ip_version)},
         )
         for (a, b), key, port in zip(pairs, keys, ports, strict=True)
     ]  # fmt: skip

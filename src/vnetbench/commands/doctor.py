@@ -34,6 +34,7 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("vswitch direct", {"vswitch": "direct"}, "tbf"),
     ("vswitch macvlan", {"vswitch": "macvlan"}, "tbf"),
     ("mtu 9000", {"mtu": 9000}, "tbf"),
+    ("ip_version 6", {"ip_version": "6"}, "tbf"),
     ("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}, "tbf"),
     ("checksum_offload off", {"checksum_offload": "off", "tso": "off"}, "tbf"),
     ("link_rate by tbf", {"link_rate": 10**9}, "tbf"),

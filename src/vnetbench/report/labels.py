@@ -8,6 +8,7 @@ from vnetbench.study.factors import FACTORS
 from vnetbench.study.model import FactorLevels, Level
 
 _LABELS = {
+    "ip_version": "IP version",
     "mtu": "MTU",
     "tso": "TSO",
     "gso": "GSO",
@@ -20,6 +21,7 @@ _LABELS = {
 _COUNTED = {"streams": "stream", "connections": "connection", "pairs": "pair", "queues": "queue"}
 _PHRASES = {
     "direction": "{}",
+    "ip_version": "IPv{}",
     "mtu": "MTU {}",
     "message_size": "{} messages",
     "request_size": "{} requests",

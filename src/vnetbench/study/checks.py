@@ -10,6 +10,7 @@ from vnetbench.study.factors import check_workload, complete, format_level
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
+from vnetbench.study.testbed_factors import LEAST_MTU6
 from vnetbench.study.workloads import DECIDING
 
 MAX_TREATMENTS = 10_000
@@ -141,6 +142,11 @@ def _impossible(
             found["vswitch"] = (
                 "VMs joined by a direct link have no vSwitch, so no MTU of it",
                 'take the level "direct" away, or testbed.vswitch_mtu',
+            )
+        if treatment["ip_version"] == "6" and int(treatment["mtu"]) < LEAST_MTU6:
+            found["ip_version"] = (
+                f"ip_version = 6 with mtu = {treatment['mtu']}: a link of less than {LEAST_MTU6} has no IPv6",
+                f"leave these out with [[exclude]], or choose an MTU of {LEAST_MTU6} at least",
             )
         if treatment.get("tso") == "on" and treatment.get("checksum_offload") == "off":
             found["tso"] = (

@@ -203,6 +203,21 @@ def truths() -> Kind:
     return Kind("true or false", parse, spell, "", ({"type": "boolean"},))
 
 
+def versions(*known: int) -> Kind:
+    """One of a few version numbers, bare or in quotes; a level is its digits: nothing to count with."""
+    digits = words(*map(str, known))
+    expects = " or ".join(digits.words)
+
+    def parse(raw: object) -> Level:
+        if isinstance(raw, bool) or not isinstance(raw, int | str) or str(raw).strip() not in digits.words:
+            raise WrongValue(f"{shown(raw)} is not known here", fix=f"write {expects}")
+        return str(raw).strip()
+
+    return Kind(
+        expects, parse, str, digits.pattern, ({"type": "integer", "enum": list(known)},), digits.words
+    )
+
+
 def algorithms() -> Kind:
     """The name of a congestion control of the kernel (TCP_CA_NAME_MAX: 15 characters and a NUL)."""
     expects = 'the kernel\'s name of a congestion control, such as "cubic", "bbr" or "reno"'
