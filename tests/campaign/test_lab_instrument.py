@@ -9,6 +9,7 @@ import pytest
 
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.judging import judge_threads
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns
@@ -62,11 +63,29 @@ def test_every_workload_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
     assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)
 
 
+def test_threads_run_where_they_are_told_and_streams_go_both_ways_as_asked(
+    instrument: LabInstrument,
+) -> None:
+    levels: dict[str, Level] = {"direction": "3/1", "threads": 2, "cpus": "0-1/1", "thread_cpus": "spread"}
+    found = instrument.measure(load(**levels), lambda: False).measured
+    assert found.effective["threads"] == 2
+    assert found.effective["thread_cpus"] == {"a1": ["0", "1"], "b1": "1"}
+    roles = {side.endpoint: [s.role for s in side.samples[-1].streams] for side in found.sides[:2]}
+    assert roles == {"a1": ["source"] * 3 + ["sink"], "b1": ["sink"] * 3 + ["source"]}
+
+
+def test_threads_that_the_kernel_put_elsewhere_are_refused() -> None:
+    assert judge_threads({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
+    with pytest.raises(TreatmentRefused, match="threads on the CPUs 0 1 were asked for, and 0 0 read back"):
+        judge_threads({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
+
+
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
         ({"congestion_control": "nosuch"}, "does not have this congestion control"),
         ({"socket_buffer": 2**30}, "socket_buffer = 1 GiB did not take effect"),
+        ({"cpus": "0", "thread_cpus": "0-1"}, "names CPU 1; a1 has 0"),
         ({"queues": 64}, "queues = 64 cannot be set"),
     ],
 )

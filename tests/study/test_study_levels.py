@@ -51,6 +51,11 @@ def problem(name: str, raw: object) -> BenchError:
         ("congestion_control", "cubic, bbr", ("cubic", "bbr")),
         ("ip_version", [4, "6"], ("4", "6")),
         ("ip_version", "4, 6", ("4", "6")),
+        ("direction", "both, 3/1, 01 / 3", ("both", "3/1", "1/3")),
+        ("direction", "1/1", ("both",)),
+        ("threads", [1, "2", "auto"], (1, 2, "auto")),
+        ("threads", "auto, 1, 2, 4 .. 16", ("auto", 1, 2, 4, 8, 16)),
+        ("thread_cpus", ["spread", 1, "2,0/1"], ("spread", "1", "0,2/1")),
         ("rate", "none, 500 /s, 10 k/s, 20000 /s", ("none", 500, 10_000, 20_000)),
     ],
 )
@@ -77,6 +82,12 @@ def test_levels_mean_what_they_say(name: str, raw: object, expected: tuple[Level
         ("streams", "0x10", "is not a whole number", "write a whole number"),
         ("ip_version", 5, "5 is not known here", "write 4 or 6"),
         ("ip_version", True, "is not known here", "write 4 or 6"),
+        ("direction", "3/0", "is no mix of directions", "from 1 to 64"),
+        ("direction", "3/1/2", "is no mix of directions", '"3/1"'),
+        ("direction", "forwards", "is not known here", 'did you mean "forward"?'),
+        ("direction", "up", "is not known here", 'or a mix such as "3/1"'),
+        ("threads", 0, "0 is out of range", 'from 1 to 1024 or "auto"'),
+        ("thread_cpus", "1 each", "is not a list of CPUs", '"spread"'),
         ("mtu", "576..65535", "more than 1000 levels", "name fewer"),
         ("message_size", "1 KiB .. 64 KiB", "needs its steps shown", "begin it with three terms"),
         ("message_size", "64 KB", "", ""),
@@ -110,7 +121,11 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
     """Levels of a factor as a study has them."""
     strategies: dict[str, st.SearchStrategy[Level]] = {
         "streams": st.integers(1, 1024),
-        "direction": st.sampled_from(["forward", "reverse", "both"]),
+        "direction": st.sampled_from(["forward", "reverse", "both", "3/1", "1/64"]),
+        "threads": st.one_of(st.just("auto"), st.integers(1, 1024)),
+        "thread_cpus": st.one_of(
+            st.sampled_from(["any", "spread"]), cpus(), st.tuples(cpus(), cpus()).map("/".join)
+        ),
         "ip_version": st.sampled_from(["4", "6"]),
         "mtu": st.integers(576, 65535),
         "message_size": st.integers(1, 64 * 2**20),
@@ -170,6 +185,8 @@ def test_defaults_complete_a_treatment_without_changing_it() -> None:
         "ip_version": "4",
         "message_size": 2**20,
         "socket_buffer": "auto",
+        "threads": "auto",
+        "thread_cpus": "any",
         "congestion_control": "cubic",
         "pairs": 1,
         "vswitch": "bridge",

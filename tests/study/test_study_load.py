@@ -240,6 +240,8 @@ def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
             5,
             "has TSO off without checksum offload",
         ),
+        ("threads = [1, 2]\n", 5, "threads = 2 with 1 streams"),
+        ('thread_cpus = "0-1"\ncpus = "0-1/1"\n', 5, "CPU 0 is not the VM's"),
         ('irq_cpus = "apart"\n', 5, "a VM that may use every CPU"),
         ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),
         ('[timing]\nduration = "1 s"\ninterval = "2 s"\n', 7, "has no whole sample"),
@@ -251,6 +253,13 @@ def test_parts_that_contradict_each_other_are_named(rest: str, line: int, what: 
     problem = the_problem(SMALL + rest)
     assert problem.line == line
     assert what in problem.what
+
+
+def test_more_streams_than_one_vm_may_have_are_named_both_ways_counted() -> None:
+    (problem,) = problems(SMALL + 'direction = ["forward", "3/1"]\n', "streams=256,257,1024")
+    assert problem.line == 5
+    assert "3072 streams forward and 1024 in reverse are too many" in problem.what
+    assert parse_study(SMALL + 'direction = ["forward", "3/1"]\n', None, ["streams=256"])
 
 
 def test_ipv6_over_links_that_are_too_narrow_for_it_is_named() -> None:

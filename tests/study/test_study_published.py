@@ -80,6 +80,8 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
         text = f'title = "x"\nworkload = "{workload}"\n[factors]\n{name} = {example}\n'
         if name == "irq_cpus":
             text += 'cpus = "1 each"\n'
+        if name == "threads":
+            text += "streams = 16\n"
         parse_study(text, None)
         VALIDATOR.validate(tomllib.loads(text))
 

@@ -14,8 +14,9 @@ use socket2::Socket;
 use super::report::{End, Instrument, PacingError};
 use super::sampler::{Sampler, Snapshot};
 use super::series::Series;
-use super::{Connecting, Message, Trial, Trials, lock};
+use super::{Connecting, Message, Ready, Trial, Trials, lock};
 use crate::counters::Sources;
+use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::rpc;
 use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
@@ -68,6 +69,20 @@ struct Streams {
 }
 
 impl Streams {
+    fn ready(&self) -> Ready {
+        let cpus = |thread| {
+            CpuList::of_started(thread).map_or_else(|_| String::new(), |cpus| cpus.to_string())
+        };
+        Ready {
+            streams: self
+                .all
+                .iter()
+                .map(|stream| connection::found(stream))
+                .collect(),
+            thread_cpus: self.threads.iter().map(cpus).collect(),
+        }
+    }
+
     fn have_ended(&self) -> bool {
         self.all.iter().all(|stream| stream.end.get().is_some())
     }
@@ -129,8 +144,7 @@ impl Conductor {
         let mut sampler = Sampler::new(sources, &streams.all);
         let outcome = match connected {
             Ok(true) => {
-                let found = streams.all.iter().map(|stream| connection::found(stream));
-                self.trial.note(Connecting::Done(found.collect()));
+                self.trial.note(Connecting::Done(streams.ready()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
                         self.run(&mut sampler, &streams, duration, &started)

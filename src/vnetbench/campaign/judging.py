@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vnetbench.agents.client import AgentError
+from vnetbench.lab.cpus import cpus_in
+from vnetbench.lab.knobs import where_alike
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import spell_bytes
 from vnetbench.study.model import Level
@@ -72,6 +74,26 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
                 fix=f"raise its limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
             )
     return effective
+
+
+def judge_threads(
+    asked: Mapping[str, Sequence[str]], found: Mapping[str, Sequence[str]]
+) -> dict[str, object]:
+    """Where the threads of each endpoint really run; raises TreatmentRefused where that is not as asked."""
+    for endpoint, lists in asked.items():
+        if [cpus_in(cpus) for cpus in lists] != [cpus_in(cpus) for cpus in found[endpoint]]:
+            raise TreatmentRefused(
+                f"threads on the CPUs {' '.join(lists)} were asked for,"
+                f" and {' '.join(found[endpoint])} read back",
+                where=endpoint,
+                fix="something else on this machine places threads too (a cpuset, a daemon): end it",
+            )
+    return {
+        "threads": where_alike({endpoint: len(cpus) for endpoint, cpus in found.items()}),
+        "thread_cpus": where_alike(
+            {endpoint: cpus[0] if len(set(cpus)) == 1 else list(cpus) for endpoint, cpus in found.items()}
+        ),
+    }
 
 
 def judge_totals(totals: Sequence[Totals]) -> None:

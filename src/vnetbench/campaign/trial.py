@@ -10,8 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.campaign.judging import DRAIN_S, judge_streams, judge_totals, refusal_of, remarks
-from vnetbench.campaign.workloads import parameters, stream_roles
+from vnetbench.campaign.judging import (
+    DRAIN_S,
+    judge_streams,
+    judge_threads,
+    judge_totals,
+    refusal_of,
+    remarks,
+)
+from vnetbench.campaign.workloads import parameters, stream_roles, thread_placement
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.file import histogram_of, stream_sample
@@ -65,8 +72,7 @@ def measure(
         agent.forget_events()
     bench_s = time.process_time()
     try:
-        streams = _connect(bed, observer, load, trial)
-        effective = judge_streams(load.factors, streams)
+        effective = _connect(bed, observer, load, trial)
         sides = _run(bed, observer, load, trial, is_given_up)
     except AgentError as error:
         raise TrialFailed(str(error)) from error
@@ -81,8 +87,8 @@ def measure(
     )
 
 
-def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[dict[str, Any]]:
-    """Connect all streams of all pairs; returns what the kernel gave each of them, both sides."""
+def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[str, object]:
+    """Connect all streams of all pairs; returns what their sockets and threads really have, once judged."""
     here = stream_roles(load.factors)
     there = [{"id": s["id"], "role": "sink" if s["role"] == "source" else "source"} for s in here]
     ip_version = str(load.factors.get("ip_version", "4"))
@@ -90,12 +96,13 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
     workload = {**common, **parameters(load.workload, load.factors)}
+    placed = thread_placement(load.factors, bed.testbed, workload)
     # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
     keys = [secrets.token_hex(16) for _ in pairs]
     listeners = [
         bed.agents[b.name].send(
             "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
-            listen={"address": b.address_of(ip_version), "port": 0},
+            listen={"address": b.address_of(ip_version), "port": 0}, thread_cpus=placed[b.name],
         )
         for (_, b), key in zip(pairs, keys, strict=True)
     ]  # fmt: skip
@@ -107,17 +114,21 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
         bed.agents[a.name].send(
             "trial.prepare", **workload, streams=here, secret=key, interface=a.interface,
             connect={"address": b.address_of(ip_version), "port": port, "from": a.address_of(ip_version)},
+            thread_cpus=placed[a.name],
         )
         for (a, b), key, port in zip(pairs, keys, ports, strict=True)
     ]  # fmt: skip
-    found: list[dict[str, Any]] = []
-    for (a, _), future in zip(pairs, connectors, strict=True):
-        found += _wait(bed.agents[a.name], future, "trial.prepare")["streams"]
-    ready = [(b, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
-    for b, future in ready:
-        found += _wait(bed.agents[b.name], future, "trial.ready")["streams"]
+    ready = {
+        a.name: _wait(bed.agents[a.name], future, "trial.prepare")
+        for (a, _), future in zip(pairs, connectors, strict=True)
+    }
+    waiting = [(b.name, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
+    ready |= {name: _wait(bed.agents[name], future, "trial.ready") for name, future in waiting}
     observer.wait(observing, "trial.prepare")
-    return found
+    return {
+        **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
+        **judge_threads(placed, {name: answer["thread_cpus"] for name, answer in ready.items()}),
+    }
 
 
 def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:

@@ -14,11 +14,18 @@ _LABELS = {
     "gso": "GSO",
     "gro": "GRO",
     "cpus": "VM's CPUs",
+    "thread_cpus": "Threads on",
     "irq_cpus": "Receive processing on",
     "vswitch": "vSwitch",
     "pairs": "Pairs of VMs",
 }
-_COUNTED = {"streams": "stream", "connections": "connection", "pairs": "pair", "queues": "queue"}
+_COUNTED = {
+    "streams": "stream",
+    "connections": "connection",
+    "pairs": "pair",
+    "queues": "queue",
+    "threads": "thread",
+}
 _PHRASES = {
     "direction": "{}",
     "ip_version": "IPv{}",
@@ -33,6 +40,7 @@ _PHRASES = {
     "link_rate": "link rate {}",
     "cpus": "CPUs {}",
     "irq_cpus": "receive processing {}",
+    "thread_cpus": "threads on {}",
     "vswitch": "{}",
 }
 _STOPPED = {

@@ -12,7 +12,8 @@ LOAD_FACTORS = (
         kinds.counts(1, 1024),
         "1",
         1,
-        "TCP connections at work at once in each pair of VMs (in each direction when `direction` is `both`).",
+        "TCP connections at work at once in each pair of VMs (in each direction when `direction` is `both`; "
+        "1024 both ways together at most).",
         ('"1, 2, 4 .. 16"', "[1, 4]", "4"),
         (STREAM,),
     ),
@@ -69,12 +70,13 @@ LOAD_FACTORS = (
     ),
     Factor(
         "direction",
-        kinds.words("forward", "reverse", "both"),
+        kinds.directions(),
         "",
         "forward",
         "`forward`: the first VM of a pair sends to (or asks) the second; `reverse`: the second sends to the "
-        "first; `both`: both send at once.",
-        ('["forward", "reverse"]', '"both"'),
+        "first; `both`: both send at once, as many streams each way. `3/1`: both at once, for each of "
+        "`streams` (or `connections`) three forward and one in reverse.",
+        ('["forward", "reverse"]', '["both", "3/1", "1/3"]'),
     ),
     Factor(
         "message_size",
@@ -93,6 +95,27 @@ LOAD_FACTORS = (
         "SO_SNDBUF and SO_RCVBUF of every connection; `auto` leaves the kernel's auto-tuning on. Where the "
         "kernel grants less (`net.core.wmem_max`, `rmem_max`) the treatment is refused.",
         ('["8 KiB", "64 KiB", "auto"]', '"auto"'),
+    ),
+    Factor(
+        "threads",
+        kinds.counts(1, 1024, "auto"),
+        "1",
+        "auto",
+        "Threads of each VM that its streams (or connections) are dealt out to in turn. `auto`: one for each "
+        "of them; with `waiting = spin` at most so many that each has a CPU.",
+        ('[1, 4, "auto"]', '"1, 2, 4 .. 16"'),
+        (STREAM, REQUESTS),
+    ),
+    Factor(
+        "thread_cpus",
+        kinds.thread_placements(),
+        "",
+        "any",
+        "Where the threads of the load run. `any`: where the VM's processes may (`cpus`). `spread`: each on "
+        "one CPU of the VM's, in turn; VMs that share their CPUs go on where the one before ended. `0-1`: "
+        "the threads of each VM take these in turn. `0-1/2-3`: those of the first VM of a pair take the ones "
+        "before the stroke, those of the second the ones after it.",
+        ('["any", "spread"]', '"0/1"'),
     ),
     Factor(
         "congestion_control",
