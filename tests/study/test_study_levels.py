@@ -122,6 +122,8 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
     strategies: dict[str, st.SearchStrategy[Level]] = {
         "streams": st.integers(1, 1024),
         "direction": st.sampled_from(["forward", "reverse", "both", "3/1", "1/64"]),
+        "transport": st.sampled_from(["tcp", "mptcp"]),
+        "pacing_rate": st.one_of(st.just("none"), st.integers(10**5, 10**12)),
         "threads": st.one_of(st.just("auto"), st.integers(1, 1024)),
         "thread_cpus": st.one_of(
             st.sampled_from(["any", "spread"]), cpus(), st.tuples(cpus(), cpus()).map("/".join)
@@ -185,6 +187,8 @@ def test_defaults_complete_a_treatment_without_changing_it() -> None:
         "ip_version": "4",
         "message_size": 2**20,
         "socket_buffer": "auto",
+        "transport": "tcp",
+        "pacing_rate": "none",
         "threads": "auto",
         "thread_cpus": "any",
         "congestion_control": "cubic",

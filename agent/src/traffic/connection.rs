@@ -3,17 +3,19 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
-use serde::Serialize;
-use socket2::{Domain, SockAddr, Socket, Type};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::{Load, Stream};
+use crate::counters::mptcp_info;
 use crate::error::{Error, Result};
+use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
 
 /// What opens a connection: `VNB1`, the stream's id, the trial's secret, 8 zero bytes.
@@ -34,6 +36,18 @@ pub struct Options {
     pub no_delay: bool,
     /// SO_BUSY_POLL, the microseconds for which the kernel asks the interface before a call sleeps.
     pub busy_poll_us: Option<u32>,
+    pub transport: Transport,
+    /// SO_MAX_PACING_RATE.
+    pub pacing_rate_bps: Option<u64>,
+}
+
+/// What carries the streams.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    #[default]
+    Tcp,
+    Mptcp,
 }
 
 /// What a stream's socket really has.
@@ -46,6 +60,18 @@ pub struct Found {
     receive_buffer_bytes: Option<usize>,
     no_delay: Option<bool>,
     busy_poll_us: Option<u32>,
+    pacing_rate_bps: Option<u64>,
+    transport: Transport,
+    /// Of MPTCP.
+    subflows: Option<u32>,
+}
+
+/// What the stream's connection is: MPTCP may have fallen back to TCP, from the start or later.
+pub fn transport(stream: &Stream) -> Transport {
+    match mptcp_info::subflows(&stream.socket) {
+        Some(_) => Transport::Mptcp,
+        None => Transport::Tcp,
+    }
 }
 
 pub fn found(stream: &Stream) -> Found {
@@ -57,22 +83,29 @@ pub fn found(stream: &Stream) -> Found {
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
         no_delay: socket.tcp_nodelay().ok(),
-        busy_poll_us: busy_poll_us(socket).ok(),
+        busy_poll_us: socket_option::get(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
+        pacing_rate_bps: pacing_rate_bps(socket),
+        transport: transport(stream),
+        subflows: mptcp_info::subflows(socket),
     }
 }
 
 /// A socket with these options.
 pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
-    let socket = Socket::new(domain, Type::STREAM, None)
-        .map_err(|error: io::Error| Error::system("open a TCP socket", error))?;
+    let (protocol, name) = match options.transport {
+        Transport::Tcp => (Protocol::TCP, "a TCP"),
+        Transport::Mptcp => (Protocol::MPTCP, "an MPTCP"),
+    };
+    let socket = Socket::new(domain, Type::STREAM, Some(protocol))
+        .map_err(|error| Error::system(format!("open {name} socket"), error))?;
     if options.no_delay {
         socket
             .set_tcp_nodelay(true)
             .map_err(|error| Error::system("set TCP_NODELAY", error))?;
     }
     if let Some(us) = options.busy_poll_us {
-        set_option(&socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
+        socket_option::set(&socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
             .map_err(|error| Error::system(format!("set SO_BUSY_POLL to {us} us"), error))?;
     }
     if let Some(bytes) = options.buffer_bytes {
@@ -88,50 +121,31 @@ pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
         set_tcp_congestion(&socket, name)
             .map_err(|error| Error::system(format!("set the congestion control {name}"), error))?;
     }
+    if let Some(bps) = options.pacing_rate_bps {
+        socket_option::set(&socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bps / 8).map_err(
+            |error| Error::system(format!("set SO_MAX_PACING_RATE to {bps} bit/s"), error),
+        )?;
+    }
     Ok(socket)
 }
 
-fn busy_poll_us(socket: &Socket) -> io::Result<u32> {
-    let (mut value, mut length) = (0u32, size_of::<u32>() as libc::socklen_t);
-    // SAFETY: the option is an int, and the pointers are to one and to its length.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_BUSY_POLL,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
-    };
-    if answer == 0 {
-        Ok(value)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+/// The rate that a socket is held to; `None` where it is to none.
+fn pacing_rate_bps(socket: &Socket) -> Option<u64> {
+    let bytes_per_s: u64 =
+        socket_option::get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).ok()?;
+    bytes_per_s.checked_mul(8)
 }
 
-fn set_option(socket: &Socket, level: i32, option: i32, value: u32) -> io::Result<()> {
-    // SAFETY: these options are ints, and the pointer is to one, of that length.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        )
-    };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+/// Lets what a paced stream still holds go at once: at its rate that could take far longer than a trial waits.
+pub(super) fn stop_pacing(socket: &Socket) {
+    // Fails only where the socket was never paced.
+    let _ = socket_option::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX);
 }
 
 /// Has a socket that is bound to an address get its port when it connects (ip(7), IP_BIND_ADDRESS_NO_PORT): only then is
 /// it known which ports are free towards the other side.
 pub(super) fn choose_port_late(socket: &Socket) -> io::Result<()> {
-    set_option(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+    socket_option::set(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1u32)
 }
 
 /// Until a stream has drained, closing it means that its connection is torn down at both ends: whatever ends the agent,

@@ -259,6 +259,9 @@ impl Orders {
                 (Order::EndAll, Role::Sink) => Shutdown::Read,
                 _ => continue,
             };
+            if how == Shutdown::Write {
+                connection::stop_pacing(&stream.socket);
+            }
             // Fails only on a connection that is gone already, and then its thread knows.
             let _ = shutdown(&stream.socket, how);
         }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::parameters::{self, Workload, bad, within};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
-use crate::traffic::connection::{Options, Secret};
+use crate::traffic::connection::{Options, Secret, Transport};
 use crate::traffic::threads::Threads;
 use crate::traffic::{Load, Role};
 
@@ -34,6 +34,7 @@ pub struct Prepare {
     streams: Vec<StreamAsked>,
     socket_buffer_bytes: Option<usize>,
     congestion_control: Option<String>,
+    transport: Option<Transport>,
     #[serde(default)]
     threads: usize,
     thread_cpus: Option<Vec<String>>,
@@ -183,6 +184,7 @@ impl Prepare {
         let mut options = Options {
             buffer_bytes: self.socket_buffer_bytes,
             congestion_control: self.congestion_control.clone(),
+            transport: self.transport.unwrap_or_default(),
             ..Options::default()
         };
         let asked = std::mem::take(&mut self.parameters);

@@ -323,6 +323,7 @@ impl Conductor {
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
             moved.state = stream.end.get().map(traffic::End::name);
+            moved.transport = Some(connection::transport(stream));
         }
         let end = End {
             trial: &self.trial.name,

@@ -1,5 +1,7 @@
 //! The parameters of `trial.prepare` that only one workload knows: their defaults, limits, and what they make of it.
 
+use std::ops::RangeInclusive;
+
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -12,6 +14,7 @@ use crate::traffic::tcp_rr::{Exchange, Waiting};
 use crate::traffic::tcp_stream::{Receive, Transfer};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
 const MAX_RATE_PER_S: f64 = 10e6;
 /// What `waiting: busy_poll` asks for as SO_BUSY_POLL; the kernel's documentation recommends it (sysctl/net.rst).
 const BUSY_POLL_US: u32 = 50;
@@ -41,6 +44,7 @@ impl Workload {
 struct OfTcpStream {
     message_bytes: Option<usize>,
     receive: Option<Receive>,
+    pacing_rate_bps: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -67,7 +71,7 @@ struct Nothing {}
 pub fn work(workload: Workload, asked: Map<String, Value>, options: &mut Options) -> Result<Work> {
     options.no_delay = workload != Workload::TcpStream;
     match workload {
-        Workload::TcpStream => tcp_stream(read(workload, asked)?),
+        Workload::TcpStream => tcp_stream(read(workload, asked)?, options),
         Workload::TcpRr => tcp_rr(read(workload, asked)?, options),
         Workload::TcpCrr => tcp_crr(read(workload, asked)?, options),
         Workload::Observe => bad("the workload observe takes no streams".into()),
@@ -88,7 +92,16 @@ fn read<P: DeserializeOwned>(workload: Workload, asked: Map<String, Value>) -> R
         .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
 }
 
-fn tcp_stream(asked: OfTcpStream) -> Result<Work> {
+fn tcp_stream(asked: OfTcpStream, options: &mut Options) -> Result<Work> {
+    if let Some(bps) = asked.pacing_rate_bps
+        && !PACING_RATES_BPS.contains(&bps)
+    {
+        let (least, most) = PACING_RATES_BPS.into_inner();
+        return bad(format!(
+            "pacing_rate_bps must lie within {least} and {most}"
+        ));
+    }
+    options.pacing_rate_bps = asked.pacing_rate_bps;
     Ok(Work::Stream(Transfer {
         message_bytes: message_bytes("message_bytes", asked.message_bytes, 1 << 20)?,
         receive: asked.receive.unwrap_or(Receive::Discard),

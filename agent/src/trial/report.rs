@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
 use crate::traffic::Role;
+use crate::traffic::connection::Transport;
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
 
 #[derive(Serialize)]
@@ -57,6 +58,9 @@ pub struct StreamMoved {
     /// How the stream ended; in `trial.end` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
+    /// What its connection was by then; in `trial.end` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
 }
 
 impl StreamMoved {
@@ -81,6 +85,7 @@ impl StreamMoved {
             unacked: now.unacked,
             notsent_bytes: now.notsent_bytes,
             state: None,
+            transport: None,
         }
     }
 }

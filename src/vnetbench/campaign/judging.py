@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from vnetbench.agents.client import AgentError
 from vnetbench.lab.cpus import cpus_in
 from vnetbench.lab.knobs import where_alike
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
-from vnetbench.quantity import spell_bytes
+from vnetbench.quantity import format_rate, spell_bytes, spell_rate
+from vnetbench.results.records import Sample
 from vnetbench.study.model import Level
 
 DRAIN_S = 5.0
@@ -20,6 +22,13 @@ LATE_SHARE = 0.5
 """A sampler later than this share of its interval is said: its samples are not what they claim."""
 LATE_REQUEST_US = 1000.0
 """An open loop whose requests come later than this does not keep its rate: the instrument is the limit."""
+
+PACING_ERROR = 0.1
+"""A share of the rate that a paced stream is held to: what it is beside it by more is said."""
+PACING_BURST_BITS = 4e6
+"""What may come beyond it: the first segments are not paced, and a receiver that could not run catches up."""
+PACED_SHARE = 0.9
+"""Of the load, from its beginning: what pacing is judged by."""
 
 Totals = Mapping[str, Any]
 """What an agent says in trial.end."""
@@ -34,6 +43,12 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
             where="congestion_control",
             fix="vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
         )
+    if "mptcp socket" in operation:
+        return TreatmentRefused(
+            f"transport = mptcp: {error.message}",
+            where=endpoint,
+            fix="sysctl -w net.mptcp.enabled=1 there; a kernel built with CONFIG_MPTCP has it",
+        )
     if "busy_poll" in operation:
         return TreatmentRefused(
             f"waiting = busy_poll was refused: {error.message}",
@@ -47,12 +62,13 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     """What the sockets really have; raises TreatmentRefused where that is not what was asked."""
     effective: dict[str, object] = {}
     for name in (
-        "congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss", "no_delay", "busy_poll_us"
+        "congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss", "no_delay", "busy_poll_us",
+        "transport", "subflows", "pacing_rate_bps",
     ):  # fmt: skip
-        values = sorted({s[name] for s in streams if s.get(name) is not None}, key=str)
-        effective[name] = values[0] if len(values) == 1 else values
+        if values := sorted({s[name] for s in streams if s.get(name) is not None}, key=str):
+            effective[name] = values[0] if len(values) == 1 else values
     asked = factors.get("congestion_control")
-    found = effective["congestion_control"]
+    found = effective.get("congestion_control")
     if asked is not None and found != asked:
         raise TreatmentRefused(
             f"congestion_control = {asked} did not take effect: {found} was read back",
@@ -62,6 +78,15 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
         raise TreatmentRefused(
             "waiting = busy_poll did not take effect: SO_BUSY_POLL was read back as 0",
             fix="a kernel built with CONFIG_NET_RX_BUSY_POLL has it",
+        )
+    _judge_transport(factors, streams)
+    rate_bps = _pacing_rate_bps(factors)
+    # The kernel keeps whole bytes a second.
+    if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in streams):
+        raise TreatmentRefused(
+            f"pacing_rate = {spell_rate(rate_bps)} did not take effect:"
+            f" {effective.get('pacing_rate_bps', 'none')} was read back",
+            fix="take a rate that the kernel keeps, or none",
         )
     buffer = factors.get("socket_buffer", "auto")
     if buffer != "auto":
@@ -74,6 +99,65 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
                 fix=f"raise its limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
             )
     return effective
+
+
+def _judge_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
+    asked = factors.get("transport", "tcp")
+    others = [str(s["id"]) for s in streams if s.get("transport", asked) != asked]
+    if others:
+        raise TreatmentRefused(
+            f"transport = {asked} did not take effect: stream {', '.join(others)} fell back to TCP",
+            fix="see what takes MPTCP's options away on the path: nstat -a | grep MPTcp in the VM says why",
+        )
+
+
+def judge_load(
+    factors: Mapping[str, Level], duration_s: float, sides: Mapping[str, tuple[Totals, Sequence[Sample]]]
+) -> list[str]:
+    """Remarks on a load that was not quite as asked; raises TreatmentRefused where it was another one.
+
+    `sides` has the totals and the samples of every endpoint.
+    """
+    for totals, _ in sides.values():
+        _judge_transport(factors, totals.get("streams", ()))
+    rate_bps = _pacing_rate_bps(factors)
+    if rate_bps is None:
+        return []
+    found = [
+        rate
+        for _, samples in sides.values()
+        # A late sample of the end would hold what streams let go of when they were no longer paced.
+        for rate in _arrival_rates([x for x in samples if x.t_s <= PACED_SHARE * duration_s])
+    ]
+    if not found:
+        return []
+    if max(found) > (1 + PACING_ERROR) * rate_bps + PACING_BURST_BITS / duration_s:
+        raise TreatmentRefused(
+            f"pacing_rate = {spell_rate(rate_bps)} did not hold: {format_rate(max(found))} arrived",
+            fix="pace with the queueing discipline fq (tc qdisc replace), or take none",
+        )
+    if (mean := sum(found) / len(found)) < (1 - PACING_ERROR) * rate_bps:
+        return [
+            f"paced to {spell_rate(rate_bps)}, the streams came to {format_rate(mean)} on average:"
+            " something else was the limit"
+        ]
+    return []
+
+
+def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
+    level = factors.get("pacing_rate", "none")
+    return None if level == "none" else int(level)
+
+
+def _arrival_rates(samples: Sequence[Sample]) -> list[float]:
+    """What came of each stream that ends here, bit/s, over all these samples."""
+    seconds = sum(sample.interval_s for sample in samples)
+    sums: Counter[int] = Counter()
+    for sample in samples:
+        for stream in sample.streams:
+            if stream.role == "sink":
+                sums[stream.stream] += stream.bytes
+    return [8 * size / seconds for size in sums.values()]
 
 
 def judge_threads(

@@ -12,6 +12,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.judging import (
     DRAIN_S,
+    judge_load,
     judge_streams,
     judge_threads,
     judge_totals,
@@ -79,11 +80,16 @@ def measure(
     finally:
         for agent in (*bed.agents.values(), observer):
             agent.send("trial.stop", trial=trial)
+    ends = {name: (side.totals or {}, side.samples) for name, side in sides.items() if name != "host"}
+    notes = judge_load(load.factors, load.duration_s, ends)
     sides["host"].totals = {**(sides["host"].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
     return Measured(
         tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
         effective,
-        tuple(remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()})),
+        (
+            *notes,
+            *remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()}),
+        ),
     )
 
 

@@ -30,7 +30,11 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
         "socket_buffer_bytes": None if buffer == "auto" else int(buffer),
         "congestion_control": factors.get("congestion_control"),
     }
+    if "transport" in factors:
+        asked["transport"] = factors["transport"]
     if workload == STREAM:
+        pacing = factors.get("pacing_rate", "none")
+        asked["pacing_rate_bps"] = None if pacing == "none" else int(pacing)
         return {**asked, "receive": "discard", "message_bytes": int(factors.get("message_size", 1 << 20))}
     asked["request_bytes"] = int(factors["request_size"])
     asked["response_bytes"] = int(factors["response_size"])

@@ -41,6 +41,8 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("link_rate by htb", {"link_rate": 10**9}, "htb"),
     ("irq_cpus (RPS)", {"irq_cpus": "spread"}, "tbf"),
     ("queues", {"queues": 1}, "tbf"),
+    ("transport mptcp", {"transport": "mptcp"}, "tbf"),
+    ("pacing_rate", {"pacing_rate": 10**9}, "tbf"),
     ("pairs 8", {"pairs": 8}, "tbf"),
 )
 

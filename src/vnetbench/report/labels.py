@@ -38,6 +38,8 @@ _PHRASES = {
     "socket_buffer": "{} socket buffer",
     "congestion_control": "{}",
     "link_rate": "link rate {}",
+    "transport": "over {}",
+    "pacing_rate": "paced to {}",
     "cpus": "CPUs {}",
     "irq_cpus": "receive processing {}",
     "thread_cpus": "threads on {}",

@@ -157,6 +157,16 @@ def _impossible(
                 " a stream is one thread's, so some would have none",
                 'leave these out with [[exclude]], or take "auto"',
             )
+        if treatment.get("transport") == "mptcp" and treatment.get("pacing_rate", "none") != "none":
+            found["pacing_rate"] = (
+                "pacing_rate with transport = mptcp: Linux has no SO_MAX_PACING_RATE of MPTCP sockets",
+                'leave these out with [[exclude]], or take "none"',
+            )
+        if treatment.get("transport") == "mptcp" and treatment.get("waiting") == "busy_poll":
+            found["waiting"] = (
+                "waiting = busy_poll with transport = mptcp: Linux does not poll for MPTCP sockets",
+                'leave these out with [[exclude]], or take "spin"',
+            )
         if missing := _cpus_of_others(treatment):
             found["thread_cpus"] = (
                 f"thread_cpus = {treatment['thread_cpus']} with cpus = {treatment['cpus']}:"

@@ -97,6 +97,28 @@ LOAD_FACTORS = (
         ('["8 KiB", "64 KiB", "auto"]', '"auto"'),
     ),
     Factor(
+        "transport",
+        kinds.words("tcp", "mptcp"),
+        "",
+        "tcp",
+        "What carries the streams. `mptcp`: Multipath TCP (RFC 8684), read back of every stream at the "
+        "beginning and at the end; a stream that falls back to TCP ends the treatment. There is one path "
+        "between the VMs of a pair, so one subflow a stream, unless path managers are set up by hand. What "
+        "is read of TCP (round trips, retransmits, segments) is of a stream's first subflow.",
+        ('["tcp", "mptcp"]', '"mptcp"'),
+        (STREAM, REQUESTS, CONNECTIONS),
+    ),
+    Factor(
+        "pacing_rate",
+        kinds.rates(10**5, 10**12, "none"),
+        "bit/s",
+        "none",
+        "The rate that each stream is paced to by the kernel (SO_MAX_PACING_RATE): read back, and held "
+        "against what arrives.",
+        ('["none", "1 Gbit/s"]', '"100 Mbit/s, 1 Gbit/s"'),
+        (STREAM,),
+    ),
+    Factor(
         "threads",
         kinds.counts(1, 1024, "auto"),
         "1",
