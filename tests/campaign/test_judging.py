@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Sequence
+
 import pytest
 
-from vnetbench.campaign.judging import Totals, judge_load, judge_streams, judge_threads
+from vnetbench.agents.client import AgentError
+from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, refusal_of, wrong_counts
 from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.results.records import Sample, StreamSample
+from vnetbench.results.records import Sample, SideRecord, StreamSample
 
 RATE_BPS = 10**9
 
@@ -23,9 +27,10 @@ def test_a_stream_that_is_not_mptcp_is_refused_at_the_beginning_and_at_the_end()
     assert judge_streams(asked, [kept])["transport"] == "mptcp"
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP"):
         judge_streams(asked, [kept, fallen])
-    assert judge_load(asked, 1.0, {"a1": ({"streams": [kept]}, ())}) == []
+    assert judge_load(asked, 1.0, [side("a1", "source", (), streams=[kept])]) == []
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as refused:
-        judge_load(asked, 1.0, {"a1": ({"streams": [kept]}, ()), "b1": ({"streams": [fallen]}, ())})
+        both = [side("a1", "source", (), streams=[kept]), side("b1", "sink", (), streams=[fallen])]
+        judge_load(asked, 1.0, both)
     assert "nstat" in str(refused.value.fix)
 
 
@@ -41,16 +46,19 @@ def test_a_pacing_rate_that_the_kernel_did_not_keep_is_refused() -> None:
     [(1.0, ""), (1.04, ""), (0.8, "the streams came to 800 Mbit/s on average"), (1.3, None)],
 )
 def test_what_arrives_of_paced_streams_is_held_against_their_rate(share: float, remark: str | None) -> None:
-    sides: dict[str, tuple[Totals, list[Sample]]] = {
-        "a1": ({}, paced_samples("source", 9.0)),
-        "b1": ({}, paced_samples("sink", share)),
-    }
+    sides = [
+        side("a1", "source", paced_samples("source", 9.0)), side("b1", "sink", paced_samples("sink", share))
+    ]  # fmt: skip
     asked = {"pacing_rate": RATE_BPS}
     if remark is None:
         with pytest.raises(TreatmentRefused, match=r"did not hold: 1\.30 Gbit/s arrived"):
             judge_load(asked, 1.0, sides)
     else:
         assert [remark in note for note in judge_load(asked, 1.0, sides)] == [True] * bool(remark)
+
+
+def side(endpoint: str, role: str, samples: Sequence[Sample], **totals: object) -> SideRecord:
+    return SideRecord(endpoint, role, totals, tuple(samples))
 
 
 def paced_samples(role: str, share: float) -> list[Sample]:
@@ -60,3 +68,42 @@ def paced_samples(role: str, share: float) -> list[Sample]:
         Sample(i, 0.1 * (i + 1), 0.1, 0, 0, {}, streams=(StreamSample(0, role, size, None, None, None),))
         for i, size in enumerate(sizes)
     ]
+
+
+def test_bytes_that_got_lost_are_the_instruments_fault_once_all_has_drained() -> None:
+    sent = side("a1", "source", (), drained=True, bytes_sent=10, bytes_received=0)
+    assert not wrong_counts(
+        "tcp_stream", 1.0, [sent, side("b1", "sink", (), drained=True, bytes_received=10)]
+    )
+    wrong = wrong_counts("tcp_stream", 1.0, [sent, side("b1", "sink", (), drained=True, bytes_received=9)])
+    assert wrong == "the instrument miscounted: 10 bytes were sent and 9 arrived"
+    assert not wrong_counts(
+        "tcp_stream", 1.0, [sent, side("b1", "sink", [arrived(0.9, 5)], bytes_received=5)]
+    )
+
+
+def test_data_that_stopped_coming_for_good_is_told_from_data_that_was_slow() -> None:
+    samples = [arrived(0.1, 5), arrived(0.4, 5), arrived(0.5, 0), arrived(1.0, 0), arrived(3.0, 0)]
+    sent = side("a1", "source", ())
+    assert wrong_counts("tcp_stream", 1.0, [sent, side("b1", "sink", samples)]) == (
+        "b1: nothing arrived after 0.40 s: the path carries no more"
+    )
+    assert not wrong_counts("tcp_stream", 1.0, [sent, side("b1", "sink", [*samples, arrived(4.0, 1)])])
+    # Requests may have ended long ago, and the last one may still be unanswered.
+    assert not wrong_counts("tcp_rr", 1.0, [sent, side("b1", "sink", samples)])
+
+
+def arrived(t_s: float, size: int) -> Sample:
+    return Sample(0, t_s, 0.1, 0, size, {})
+
+
+def test_limits_of_the_process_are_refused_with_how_to_raise_them() -> None:
+    files = AgentError("a1", "no", -32001, {"operation": "open a TCP socket", "errno": errno.EMFILE})
+    threads = AgentError(
+        "a1", "no", -32001, {"operation": "start the streams' threads", "errno": errno.EAGAIN}
+    )
+    for error, words in ((files, "ulimit -n"), (threads, "ulimit -u")):
+        refused = refusal_of(error, "a1")
+        assert refused is not None
+        assert words in str(refused.fix)
+    assert refusal_of(AgentError("a1", "no", -32004, {"operation": "connect"}), "a1") is None

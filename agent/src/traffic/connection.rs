@@ -1,4 +1,4 @@
-//! From addresses to connected streams: both sides of connecting, and the 32 bytes that tell our streams from others.
+//! From addresses to connected streams: both sides of connecting.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,23 +7,19 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::net::RecvFlags;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
+use super::opening::{self, Heard, Hearing, Secret};
 use super::{Load, Stream};
 use crate::counters::mptcp_info;
 use crate::error::{Error, Result};
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
 
-/// What opens a connection: `VNB1`, the stream's id, the trial's secret, 8 zero bytes.
-const PREAMBLE_BYTES: usize = 32;
-pub type Secret = [u8; 16];
-
 /// How long a connection may take to say whose it is.
-const PREAMBLE_TIMEOUT: Duration = Duration::from_secs(2);
+const OPENING_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections beyond those of the streams that may still be about to say it; then the oldest gives way.
 const MAX_FOREIGN: usize = 256;
 
@@ -176,7 +172,7 @@ pub fn listen(address: SocketAddr, streams: usize, options: &Options) -> Result<
 /// A connection that has not said yet whose it is.
 struct Unknown {
     socket: Socket,
-    said: Vec<u8>,
+    hearing: Hearing,
     until: Instant,
 }
 
@@ -188,31 +184,15 @@ enum Said {
 
 impl Unknown {
     fn hear(&mut self, secret: &Secret) -> Said {
-        let mut bytes = [0; PREAMBLE_BYTES];
-        let wanted = PREAMBLE_BYTES - self.said.len();
-        match rustix::net::recv(&self.socket, &mut bytes[..wanted], RecvFlags::empty()) {
-            Ok((count @ 1.., _)) => self.said.extend_from_slice(&bytes[..count]),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Said::NotYet,
-            Ok(_) | Err(_) => return Said::Foreign,
-        }
-        if self.said.len() < PREAMBLE_BYTES {
-            return Said::NotYet;
-        }
-        let id = u32::from_be_bytes([self.said[4], self.said[5], self.said[6], self.said[7]]);
-        if self.said == preamble(id, secret) {
-            Said::Stream(id)
-        } else {
-            Said::Foreign
+        match self.hearing.hear(&self.socket) {
+            Heard::NotYet => Said::NotYet,
+            Heard::All => self
+                .hearing
+                .stream(secret)
+                .map_or(Said::Foreign, Said::Stream),
+            Heard::Closed => Said::Foreign,
         }
     }
-}
-
-fn preamble(id: u32, secret: &Secret) -> [u8; PREAMBLE_BYTES] {
-    let mut bytes = [0; PREAMBLE_BYTES];
-    bytes[..4].copy_from_slice(b"VNB1");
-    bytes[4..8].copy_from_slice(&id.to_be_bytes());
-    bytes[8..24].copy_from_slice(secret);
-    bytes
 }
 
 /// Takes connections until all streams are there, and returns them in the order of the load; `None` when the bell was
@@ -253,7 +233,11 @@ pub fn accept_all(
                 Said::Stream(id) => {
                     let at = load.roles.iter().position(|(expected, _)| *expected == id);
                     match at.map(|at| &mut connected[at]) {
-                        Some(place @ None) => *place = Some(connection.socket),
+                        Some(place @ None)
+                            if opening::answer(&connection.socket, id, &load.secret).is_ok() =>
+                        {
+                            *place = Some(connection.socket);
+                        }
                         _ => *foreign += 1,
                     }
                 }
@@ -266,8 +250,8 @@ pub fn accept_all(
             if let Some(socket) = accept(listener).map_err(failed)? {
                 unknown.push_back(Unknown {
                     socket,
-                    said: Vec::with_capacity(PREAMBLE_BYTES),
-                    until: now + PREAMBLE_TIMEOUT,
+                    hearing: Hearing::default(),
+                    until: now + OPENING_TIMEOUT,
                 });
             }
             if unknown.len() > load.roles.len() + MAX_FOREIGN {
@@ -338,42 +322,80 @@ pub fn connect_all(
             _ => begun.push(socket),
         }
     }
-    // Each says whose it is as soon as it can: the far side does not wait for one that another one here keeps silent.
-    let mut silent: Vec<usize> = (0..begun.len()).collect();
+    open_all(&begun, to, load, bell, until, timeout).map(|whole| whole.then_some(begun))
+}
+
+/// Has each connection say whose it is as soon as it can, and waits until each is answered: the far side does not wait for
+/// one that another one here keeps silent. False when the bell was rung before.
+fn open_all(
+    begun: &[Socket],
+    to: SocketAddr,
+    load: &Load,
+    bell: &Bell,
+    until: Instant,
+    timeout: Duration,
+) -> Result<bool> {
+    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
+    // By place: those to be opened yet, and what has been heard on those that are.
+    let mut waiting: Vec<(usize, Option<Hearing>)> =
+        (0..begun.len()).map(|at| (at, None)).collect();
     let mut ready = Vec::new();
-    while !silent.is_empty() {
-        let polled: Vec<_> = silent
+    while !waiting.is_empty() {
+        let polled: Vec<_> = waiting
             .iter()
-            .map(|at| (begun[*at].as_fd(), PollFlags::OUT))
+            .map(|(at, hearing)| {
+                let awaited = if hearing.is_some() {
+                    PollFlags::IN
+                } else {
+                    PollFlags::OUT
+                };
+                (begun[*at].as_fd(), awaited)
+            })
             .collect();
         match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
-            Waited::Rung => return Ok(None),
+            Waited::Rung => return Ok(false),
             Waited::TimedOut => {
+                let connected = waiting.iter().all(|(_, hearing)| hearing.is_some());
+                let what = if connected {
+                    "the agent's answer from"
+                } else {
+                    "connecting to"
+                };
                 return Err(Error::TimedOut {
-                    operation: format!("connecting to {to}"),
+                    operation: format!("{what} {to}"),
                     after_s: timeout.as_secs_f64(),
                 });
             }
             Waited::Ready => {}
         }
-        let mut still_silent = Vec::with_capacity(silent.len());
-        for (at, can_speak) in silent.into_iter().zip(&ready) {
-            if *can_speak {
-                say(&begun[at], load.roles[at].0, &load.secret).map_err(failed)?;
-            } else {
-                still_silent.push(at);
+        let mut still_waiting = Vec::with_capacity(waiting.len());
+        for ((at, hearing), is_ready) in waiting.into_iter().zip(&ready) {
+            let (socket, id) = (&begun[at], load.roles[at].0);
+            match hearing {
+                hearing if !is_ready => still_waiting.push((at, hearing)),
+                None => {
+                    opening::ask(socket, id, &load.secret).map_err(failed)?;
+                    still_waiting.push((at, Some(Hearing::default())));
+                }
+                Some(mut hearing) => match hearing.hear(socket) {
+                    Heard::NotYet => still_waiting.push((at, Some(hearing))),
+                    Heard::All if hearing.is_answer_to(id, &load.secret) => {}
+                    Heard::All => {
+                        return Err(Error::Stranger {
+                            address: to.to_string(),
+                            reason: format!("it answered {}", hearing.quoted()),
+                        });
+                    }
+                    Heard::Closed => {
+                        return Err(Error::Stranger {
+                            address: to.to_string(),
+                            reason: format!("it closed the connection after {}", hearing.quoted()),
+                        });
+                    }
+                },
             }
         }
-        silent = still_silent;
+        waiting = still_waiting;
     }
-    Ok(Some(begun))
-}
-
-/// Says whose connection this is, where it has been made.
-fn say(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
-    if let Some(error) = socket.take_error()? {
-        return Err(error);
-    }
-    // All of it: a new connection's buffer is empty, and no smaller than this.
-    socket.send(&preamble(id, secret)).map(drop)
+    Ok(true)
 }

@@ -4,6 +4,7 @@ mod asking;
 pub mod connection;
 mod event_loop;
 pub mod histogram;
+pub mod opening;
 pub mod receive;
 pub mod send;
 pub mod tcp_crr;
@@ -16,12 +17,14 @@ use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
-use self::connection::{Options, Secret};
+use self::connection::Options;
+use self::opening::Secret;
 use self::tcp_crr::Connections;
 use self::tcp_rr::Exchange;
 use self::tcp_stream::Transfer;
@@ -158,6 +161,8 @@ pub struct Stream {
     /// What it times; only a source of requests does.
     pub timing: Option<Timing>,
     pub end: OnceLock<End>,
+    /// When it broke: of several streams the first is the cause, as its side then tears down the others.
+    pub broke_at: OnceLock<Instant>,
 }
 
 impl Stream {
@@ -169,6 +174,7 @@ impl Stream {
             tally: Tally::default(),
             timing,
             end: OnceLock::new(),
+            broke_at: OnceLock::new(),
         }
     }
 
@@ -183,6 +189,9 @@ impl Stream {
         if matches!(end, End::Drained) {
             // Nothing is on its way any more, so nothing needs to be torn down.
             let _ = self.socket.set_linger(None);
+        }
+        if matches!(end, End::Broken(_)) {
+            let _ = self.broke_at.set(Instant::now());
         }
         // Of two ends the first counts.
         let _ = self.end.set(end);

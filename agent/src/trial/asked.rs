@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use super::parameters::{self, Workload, bad, within};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
-use crate::traffic::connection::{Options, Secret, Transport};
+use crate::traffic::connection::{Options, Transport};
+use crate::traffic::opening::Secret;
 use crate::traffic::threads::Threads;
 use crate::traffic::{Load, Role};
 

@@ -93,13 +93,14 @@ impl Streams {
         self.all.iter().all(drained)
     }
 
+    /// What broke first.
     fn fault(&self) -> Option<String> {
-        self.all.iter().find_map(|stream| match stream.end.get() {
-            Some(traffic::End::Broken(error)) => {
-                Some(format!("stream {} broke: {error}", stream.id))
-            }
+        let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
+            Some(traffic::End::Broken(error)) => Some((stream, error)),
             _ => None,
-        })
+        });
+        let (stream, error) = broken.min_by_key(|(stream, _)| stream.broke_at.get())?;
+        Some(format!("stream {} broke: {error}", stream.id))
     }
 
     /// How many requests made until then have no answer now; `None` where none are made.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,10 +10,11 @@ from typing import Any
 from vnetbench.agents.client import AgentError
 from vnetbench.lab.cpus import cpus_in
 from vnetbench.lab.knobs import where_alike
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.quantity import format_rate, spell_bytes, spell_rate
-from vnetbench.results.records import Sample
+from vnetbench.results.records import Sample, SideRecord
 from vnetbench.study.model import Level
+from vnetbench.study.workloads import STREAM
 
 DRAIN_S = 5.0
 """As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
@@ -27,6 +29,8 @@ PACING_ERROR = 0.1
 """A share of the rate that a paced stream is held to: what it is beside it by more is said."""
 PACING_BURST_BITS = 4e6
 """What may come beyond it: the first segments are not paced, and a receiver that could not run catches up."""
+STALLED_SHARE = 0.5
+"""Of the load: where nothing arrives after it, and not in the drain either, the path is broken."""
 PACED_SHARE = 0.9
 """Of the load, from its beginning: what pacing is judged by."""
 
@@ -54,6 +58,18 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
             f"waiting = busy_poll was refused: {error.message}",
             where=endpoint,
             fix="run as root, or take block or spin",
+        )
+    if error.data.get("errno") in (errno.EMFILE, errno.ENFILE):
+        return TreatmentRefused(
+            f"the limit of open files is too low for so many streams: {error.message}",
+            where=endpoint,
+            fix="raise it before the bench starts: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
+        )
+    if "threads" in operation and error.data.get("errno") == errno.EAGAIN:
+        return TreatmentRefused(
+            f"the limit of threads is too low for so many streams: {error.message}",
+            where=endpoint,
+            fix="let streams share threads (threads = 4), or raise it: ulimit -u (in a service: TasksMax=)",
         )
     return None
 
@@ -111,23 +127,21 @@ def _judge_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str
         )
 
 
-def judge_load(
-    factors: Mapping[str, Level], duration_s: float, sides: Mapping[str, tuple[Totals, Sequence[Sample]]]
-) -> list[str]:
+def judge_load(factors: Mapping[str, Level], duration_s: float, sides: Sequence[SideRecord]) -> list[str]:
     """Remarks on a load that was not quite as asked; raises TreatmentRefused where it was another one.
 
-    `sides` has the totals and the samples of every endpoint.
+    `sides` are those of the endpoints.
     """
-    for totals, _ in sides.values():
-        _judge_transport(factors, totals.get("streams", ()))
+    for side in sides:
+        _judge_transport(factors, _streams(side.totals))
     rate_bps = _pacing_rate_bps(factors)
     if rate_bps is None:
         return []
     found = [
         rate
-        for _, samples in sides.values()
+        for side in sides
         # A late sample of the end would hold what streams let go of when they were no longer paced.
-        for rate in _arrival_rates([x for x in samples if x.t_s <= PACED_SHARE * duration_s])
+        for rate in _arrival_rates([x for x in side.samples if x.t_s <= PACED_SHARE * duration_s])
     ]
     if not found:
         return []
@@ -142,6 +156,11 @@ def judge_load(
             " something else was the limit"
         ]
     return []
+
+
+def _streams(totals: Totals) -> Sequence[Mapping[str, Any]]:
+    streams: Sequence[Mapping[str, Any]] = totals.get("streams", ())
+    return streams
 
 
 def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
@@ -180,17 +199,27 @@ def judge_threads(
     }
 
 
-def judge_totals(totals: Sequence[Totals]) -> None:
-    """Every byte that was sent must have arrived, as TCP promises: a difference is the instrument's fault.
+def wrong_counts(workload: str, duration_s: float, sides: Sequence[SideRecord]) -> str:
+    """What cannot be in the counts of all endpoints, in words; empty where nothing is wrong.
 
-    Raises TrialFailed. `totals` are those of all endpoints.
+    Every byte that was sent must have arrived, as TCP promises: a difference is the instrument's fault. Data
+    that stopped coming long before the end of the load, and has not come since, is the path's.
     """
-    if not all(t.get("drained", False) for t in totals):
-        return
-    sent = sum(int(t["bytes_sent"]) for t in totals)
-    received = sum(int(t["bytes_received"]) for t in totals)
-    if sent != received:
-        raise TrialFailed(f"the instrument miscounted: {sent} bytes were sent and {received} arrived")
+    if all(side.totals.get("drained", False) for side in sides):
+        sent = sum(side.bytes_sent for side in sides)
+        received = sum(side.bytes_received for side in sides)
+        return "" if sent == received else (
+            f"the instrument miscounted: {sent} bytes were sent and {received} arrived"
+        )  # fmt: skip
+    if workload != STREAM:
+        return ""
+    for side in sides:
+        if side.role == "source" or side.totals.get("drained", False):
+            continue
+        last_s = max((x.t_s for x in side.samples if x.bytes_received), default=0.0)
+        if last_s < STALLED_SHARE * duration_s:
+            return f"{side.endpoint}: nothing arrived after {last_s:.2f} s: the path carries no more"
+    return ""
 
 
 def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -> list[str]:

@@ -6,6 +6,7 @@ import queue
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +16,9 @@ from vnetbench.campaign.judging import (
     judge_load,
     judge_streams,
     judge_threads,
-    judge_totals,
     refusal_of,
     remarks,
+    wrong_counts,
 )
 from vnetbench.campaign.workloads import parameters, stream_roles, thread_placement
 from vnetbench.lab.bed import Bed
@@ -35,6 +36,14 @@ class Abandoned(Exception):
     """The trial was given up because the user asked for it."""
 
 
+@dataclass(frozen=True)
+class _Fault:
+    """What went wrong at one side; the lower its rank, the nearer it is to the cause."""
+
+    rank: int
+    what: str
+
+
 @dataclass
 class _Side:
     """What one agent has reported so far."""
@@ -43,6 +52,33 @@ class _Side:
     role: str
     samples: list[Sample] = field(default_factory=list)
     totals: dict[str, Any] | None = None
+    fault: _Fault | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.totals is not None or (self.fault is not None and self.fault.rank < 2)
+
+    def take_events(self, trial: str, wait_s: float = 0.0) -> None:
+        """Take what has come; where nothing has, wait for one event so long."""
+        with suppress(queue.Empty):
+            self._take(trial, *self.agent.events.get(wait_s > 0, wait_s or None))
+            while not self.is_over:
+                self._take(trial, *self.agent.events.get_nowait())
+
+    def _take(self, trial: str, method: str, params: Mapping[str, Any]) -> None:
+        name = self.agent.endpoint
+        if method == "agent.gone":
+            self.fault = _Fault(0, f"{name}: {params['reason']}")
+        elif params.get("trial") != trial:
+            return
+        elif method == "trial.sample":
+            self.samples.append(_sample(params, keep_cpu=self.role == "observe"))
+        elif method == "trial.end":
+            self.totals = {k: v for k, v in params.items() if k != "trial"}
+            if params.get("reason") == "fault":
+                fault = str(params.get("fault"))
+                self.fault = _Fault(2 if " broke: " in fault else 1, f"{name}: {fault}")
 
 
 @dataclass(frozen=True)
@@ -64,6 +100,14 @@ class Measured:
     notes: tuple[str, ...]
 
 
+class TrialBroke(TrialFailed):
+    """A trial that failed under load; what every side had counted by then is kept."""
+
+    def __init__(self, what: str, sides: tuple[SideRecord, ...]) -> None:
+        super().__init__(what)
+        self.sides = sides
+
+
 def measure(
     bed: Bed, observer: AgentClient, load: Load, is_given_up: Callable[[], bool] = lambda: False
 ) -> Measured:
@@ -80,17 +124,17 @@ def measure(
     finally:
         for agent in (*bed.agents.values(), observer):
             agent.send("trial.stop", trial=trial)
-    ends = {name: (side.totals or {}, side.samples) for name, side in sides.items() if name != "host"}
-    notes = judge_load(load.factors, load.duration_s, ends)
     sides["host"].totals = {**(sides["host"].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
-    return Measured(
-        tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
-        effective,
-        (
-            *notes,
-            *remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()}),
-        ),
-    )
+    records = tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items())
+    endpoints = [record for record in records if record.role != "observe"]
+    if faults := [side.fault for side in sides.values() if side.fault]:
+        # The cause comes before what followed from it at the other sides.
+        raise TrialBroke("; ".join(fault.what for fault in sorted(faults, key=lambda f: f.rank)), records)
+    if wrong := wrong_counts(load.workload, load.duration_s, endpoints):
+        raise TrialBroke(wrong, records)
+    notes = judge_load(load.factors, load.duration_s, endpoints)
+    notes += remarks(load.duration_s, load.interval_s, {record.endpoint: record.totals for record in records})
+    return Measured(records, effective, tuple(notes))
 
 
 def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[str, object]:
@@ -162,35 +206,33 @@ def _run(
     started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.duration_s)) for s in order]
     for side, future in started:
         side.agent.wait(future, "trial.start")
-    deadline = time.monotonic() + load.duration_s + DRAIN_S + GRACE_S
-    for side in order[::-1]:
-        _collect(side, trial, deadline, is_given_up)
-    judge_totals([sides[e.name].totals or {} for e in bed.testbed.endpoints])
+    _collect(sides, trial, load.duration_s, is_given_up)
     return sides
 
 
-def _collect(side: _Side, trial: str, deadline: float, is_given_up: Callable[[], bool]) -> None:
-    """Take the events of one agent until its trial has ended."""
-    name = side.agent.endpoint
-    while side.totals is None:
+def _collect(
+    sides: Mapping[str, _Side], trial: str, duration_s: float, is_given_up: Callable[[], bool]
+) -> None:
+    """Take the events of all agents until each has ended its trial; a fault of one ends it for all."""
+    deadline = time.monotonic() + duration_s + DRAIN_S + GRACE_S
+    is_broken = False
+    while pending := [side for side in sides.values() if not side.is_over]:
         if is_given_up():
             raise Abandoned
-        try:
-            method, params = side.agent.events.get(timeout=POLL_S)
-        except queue.Empty:
-            if time.monotonic() > deadline:
-                raise TrialFailed(f"{name}: the agent did not end the trial in time") from None
-            continue
-        if method == "agent.gone":
-            raise TrialFailed(f"{name}: {params['reason']}")
-        if params.get("trial") != trial:
-            continue
-        if method == "trial.sample":
-            side.samples.append(_sample(params, keep_cpu=side.role == "observe"))
-        elif method == "trial.end":
-            if params.get("reason") != "done":
-                raise TrialFailed(f"{name}: {params.get('fault') or 'the trial was stopped'}")
-            side.totals = {k: v for k, v in params.items() if k != "trial"}
+        # All send about as often: while one is waited for the others' events gather.
+        pending[0].take_events(trial, wait_s=POLL_S)
+        for side in pending[1:]:
+            side.take_events(trial)
+        if not is_broken and any(side.fault for side in sides.values()):
+            is_broken = True
+            deadline = min(deadline, time.monotonic() + GRACE_S)
+            for side in sides.values():
+                side.agent.send("trial.stop", trial=trial)
+        if time.monotonic() > deadline:
+            for side in pending:
+                side.fault = side.fault or _Fault(
+                    1, f"{side.agent.endpoint}: the agent did not end the trial"
+                )
 
 
 def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
