@@ -1,6 +1,9 @@
 //! The kernel's notation for a set of CPUs (`0-1,3`), the mask of sysfs (`b`), and the affinity of threads.
 
 use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::thread::JoinHandleExt;
+use std::thread::JoinHandle;
 
 use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
@@ -89,6 +92,22 @@ impl CpuList {
     pub fn of_thread(thread: Option<Pid>) -> rustix::io::Result<Self> {
         let set = sched_getaffinity(thread)?;
         Ok(Self((0..MAX_CPUS).filter(|cpu| set.is_set(*cpu)).collect()))
+    }
+
+    /// Where a thread that was started, and not joined yet, may run.
+    pub fn of_started<T>(thread: &JoinHandle<T>) -> io::Result<Self> {
+        // SAFETY: all zeroes are a valid, empty `cpu_set_t`.
+        let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the thread has not been joined, as its handle is here, and `set` is valid for writes of its size.
+        let error = unsafe {
+            libc::pthread_getaffinity_np(thread.as_pthread_t(), size_of_val(&set), &raw mut set)
+        };
+        if error != 0 {
+            return Err(io::Error::from_raw_os_error(error));
+        }
+        // SAFETY: `set` was filled in, and every CPU that is asked about lies within it.
+        let is_set = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+        Ok(Self((0..MAX_CPUS).filter(is_set).collect()))
     }
 }
 

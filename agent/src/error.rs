@@ -32,6 +32,8 @@ pub enum Error {
         interface: Option<String>,
         reason: String,
     },
+    #[error("what listens at {address} is no agent of this trial: {reason}")]
+    Stranger { address: String, reason: String },
     #[error("{operation} took longer than {after_s} s")]
     TimedOut { operation: String, after_s: f64 },
 }
@@ -66,6 +68,7 @@ impl Error {
             Self::Trial(_) => -32002,
             Self::Knob { .. } => -32003,
             Self::TimedOut { .. } => -32004,
+            Self::Stranger { .. } => -32005,
         }
     }
 
@@ -83,6 +86,9 @@ impl Error {
             } => Some(json!({"knob": knob, "interface": interface, "reason": reason})),
             Self::TimedOut { operation, after_s } => {
                 Some(json!({"operation": operation, "after_s": after_s}))
+            }
+            Self::Stranger { address, reason } => {
+                Some(json!({"address": address, "reason": reason}))
             }
             _ => None,
         }

@@ -95,6 +95,15 @@ impl Interface {
         self.ioctl(libc::SIOCSIFMTU, request).map(drop)
     }
 
+    /// Whether it is up and has a carrier.
+    pub fn is_running(&self) -> io::Result<bool> {
+        let request = self.ioctl(libc::SIOCGIFFLAGS, self.request())?;
+        // SAFETY: SIOCGIFFLAGS has just filled this member; any bits are a valid integer.
+        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        let running = libc::IFF_UP | libc::IFF_RUNNING;
+        Ok(flags & running == running)
+    }
+
     /// The hardware address, `02:00:00:00:00:01`.
     pub fn mac(&self) -> io::Result<String> {
         let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;

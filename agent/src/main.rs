@@ -12,6 +12,7 @@ mod lines;
 mod outbox;
 mod path;
 mod rpc;
+mod socket_option;
 mod traffic;
 mod trial;
 mod waiting;

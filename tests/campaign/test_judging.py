@@ -1,63 +1,85 @@
-"""What is held against a trial of datagrams: counts that do not add up, an instrument that was the limit."""
+"""What is held against a trial: sockets, threads and rates that are not as asked."""
 
 from __future__ import annotations
 
-from typing import Any
+import errno
+from collections.abc import Sequence
 
 import pytest
 
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.judging import clock_remarks, judge_streams, judge_totals, refusal_of, remarks
-from vnetbench.lab.refusal import TrialFailed
+from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, refusal_of
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.results.records import Sample, SideRecord, StreamSample
+
+RATE_BPS = 10**9
 
 
-def totals(sent: int, arrived: int, lost: int, **more: int) -> list[dict[str, Any]]:
-    source = {"id": 0, "role": "source", "datagrams": sent}
-    sink = {"id": 0, "role": "sink", "datagrams": arrived, "lost": lost, "duplicates": 0, "foreign": 0,
-            "socket_drops": 0, **more}  # fmt: skip
-    return [{"drained": True, "streams": [source]}, {"drained": True, "streams": [sink]}]
+def test_threads_that_the_kernel_put_elsewhere_are_refused() -> None:
+    assert judge_threads({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
+    with pytest.raises(TreatmentRefused, match="threads on the CPUs 0 1 were asked for, and 0 0 read back"):
+        judge_threads({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
 
 
-def test_every_datagram_has_to_have_arrived_or_been_lost() -> None:
-    judge_totals(totals(100, 90, 10))
-    judge_totals(totals(100, 95, 10, duplicates=5))
-    for wrong in (totals(100, 90, 9), totals(100, 101, -1)):
-        with pytest.raises(TrialFailed, match="miscounted"):
-            judge_totals(wrong)
+def test_a_stream_that_is_not_mptcp_is_refused_at_the_beginning_and_at_the_end() -> None:
+    kept, fallen = ({"id": i, "transport": name} for i, name in enumerate(("mptcp", "tcp")))
+    asked = {"transport": "mptcp"}
+    assert judge_streams(asked, [kept])["transport"] == "mptcp"
+    with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP"):
+        judge_streams(asked, [kept, fallen])
+    assert judge_load(asked, 1.0, [side("a1", "source", (), streams=[kept])]) == []
+    with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as refused:
+        both = [side("a1", "source", (), streams=[kept]), side("b1", "sink", (), streams=[fallen])]
+        judge_load(asked, 1.0, both)
+    assert "nstat" in str(refused.value.fix)
 
 
-def test_what_has_not_drained_is_not_held_against_it() -> None:
-    source, sink = totals(100, 90, 0)
-    judge_totals([source, {**sink, "drained": False}])
+def test_a_pacing_rate_that_the_kernel_did_not_keep_is_refused() -> None:
+    assert judge_streams({"pacing_rate": 1_000_001}, [{"pacing_rate_bps": 1_000_000}])
+    for found in (None, 2 * 10**6):
+        with pytest.raises(TreatmentRefused, match="pacing_rate = 1 Mbit/s did not take effect"):
+            judge_streams({"pacing_rate": 10**6}, [{"pacing_rate_bps": 10**6}, {"pacing_rate_bps": found}])
 
 
-def said(side: dict[str, Any]) -> list[str]:
-    return remarks(1.0, 0.1, {"b1": side, "host": {}})
+@pytest.mark.parametrize(
+    ("share", "remark"),
+    [(1.0, ""), (1.04, ""), (0.8, "the streams came to 800 Mbit/s on average"), (1.3, None)],
+)
+def test_what_arrives_of_paced_streams_is_held_against_their_rate(share: float, remark: str | None) -> None:
+    sides = [
+        side("a1", "source", paced_samples("source", 9.0)), side("b1", "sink", paced_samples("sink", share))
+    ]  # fmt: skip
+    asked = {"pacing_rate": RATE_BPS}
+    if remark is None:
+        with pytest.raises(TreatmentRefused, match=r"did not hold: 1\.30 Gbit/s arrived"):
+            judge_load(asked, 1.0, sides)
+    else:
+        assert [remark in note for note in judge_load(asked, 1.0, sides)] == [True] * bool(remark)
 
 
-def test_a_receiver_that_was_the_limit_is_named() -> None:
-    _, sink = totals(1000, 800, 200, socket_drops=200, foreign=3)
-    assert said(sink) == [
-        "b1: its own sockets dropped 20 % of the datagrams that came: the receiver was the limit",
-        "b1: 3 foreign datagrams came",
+def side(endpoint: str, role: str, samples: Sequence[Sample], **totals: object) -> SideRecord:
+    return SideRecord(endpoint, role, totals, tuple(samples))
+
+
+def paced_samples(role: str, share: float) -> list[Sample]:
+    """Those of a second at so much of the rate; what comes at its end is what was let go of."""
+    sizes = [round(share * RATE_BPS * 0.1 / 8)] * 9 + [RATE_BPS, RATE_BPS]
+    return [
+        Sample(i, 0.1 * (i + 1), 0.1, 0, 0, {}, streams=(StreamSample(0, role, size, None, None, None),))
+        for i, size in enumerate(sizes)
     ]
-    assert said(totals(1000, 800, 200)[1]) == []
 
 
-def test_a_source_that_could_not_keep_its_rate_is_named() -> None:
-    pacing = {"due": 1000, "sent": 700, "late_p99_us": 9e5}
-    assert said({"instrument": {"pacing": pacing}}) == ["b1: only 70 % of what was due could be sent"]
-    kept = {"due": 1000, "sent": 1000, "late_p99_us": 2000.0}
-    assert said({"instrument": {"pacing": kept}}) == [
-        "b1: 1 % of what was due was sent 2000 µs late or later"
-    ]
-
-
-def test_two_ends_without_a_common_clock_have_no_delay_and_it_is_said() -> None:
-    effective = judge_streams({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
-    assert effective == {"udp_gro": True, "shared_clock": False}
-    assert "no one-way delay" in clock_remarks(effective)[0]
-    assert clock_remarks({"shared_clock": True}) == clock_remarks({}) == []
+def test_limits_of_the_process_are_refused_with_how_to_raise_them() -> None:
+    files = AgentError("a1", "no", -32001, {"operation": "open a TCP socket", "errno": errno.EMFILE})
+    threads = AgentError(
+        "a1", "no", -32001, {"operation": "start the streams' threads", "errno": errno.EAGAIN}
+    )
+    for error, words in ((files, "ulimit -n"), (threads, "ulimit -u")):
+        refused = refusal_of(error, "a1")
+        assert refused is not None
+        assert words in str(refused.fix)
+    assert refusal_of(AgentError("a1", "no", -32004, {"operation": "connect"}), "a1") is None
 
 
 def test_a_datagram_that_does_not_get_through_refuses_the_treatment() -> None:

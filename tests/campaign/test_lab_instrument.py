@@ -16,7 +16,7 @@ from vnetbench.lab.bed import check_agent
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import DATAGRAMS
+from vnetbench.study.workloads import DATAGRAMS, WORKLOADS
 
 pytestmark = pytest.mark.lab
 
@@ -69,11 +69,59 @@ def test_a_datagram_that_the_path_does_not_carry_is_refused_with_the_fix(instrum
     instrument.measure(datagrams(datagram_size=1473, mtu=1500, fragments="on", rate=1000.0), lambda: False)
 
 
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_every_workload_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
+    instrument: LabInstrument, workload: str
+) -> None:
+    def load_of(**levels: Level) -> Load:
+        return Load(complete(levels, workload), 0.2, 0.05, workload)
+
+    four = instrument.measure(load_of(mtu=1000), lambda: False).measured
+    six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measured
+    assert all(side.bytes_received for side in six.sides if side.role == "sink")
+    # 40 bytes of IPv6, 20 of TCP, 12 of its timestamps; IPv4 takes 20 in place of the 40.
+    assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)
+
+
+def test_threads_run_where_they_are_told_and_streams_go_both_ways_as_asked(
+    instrument: LabInstrument,
+) -> None:
+    levels: dict[str, Level] = {"direction": "3/1", "threads": 2, "cpus": "0-1/1", "thread_cpus": "spread"}
+    found = instrument.measure(load(**levels), lambda: False).measured
+    assert found.effective["threads"] == 2
+    assert found.effective["thread_cpus"] == {"a1": ["0", "1"], "b1": "1"}
+    roles = {side.endpoint: [s.role for s in side.samples[-1].streams] for side in found.sides[:2]}
+    assert roles == {"a1": ["source"] * 3 + ["sink"], "b1": ["sink"] * 3 + ["source"]}
+
+
+def test_every_stream_is_mptcp_where_that_is_asked_for_and_told_from_tcp(instrument: LabInstrument) -> None:
+    levels: dict[str, Level] = {"transport": "mptcp", "streams": 3, "direction": "both", "ip_version": "6"}
+    found = instrument.measure(load(**levels), lambda: False).measured.effective
+    assert (found["transport"], found["subflows"]) == ("mptcp", 1)
+    found = instrument.measure(load(), lambda: False).measured.effective
+    assert found["transport"] == "tcp"
+    assert "subflows" not in found
+
+
+def test_an_endpoint_whose_mptcp_is_switched_off_is_named_with_the_switch(instrument: LabInstrument) -> None:
+    instrument.measure(load(), lambda: False)
+    (b1,) = [n for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".b1")]
+    netlink.do_inside(b1, lambda: Path("/proc/sys/net/mptcp/enabled").write_text("0"))
+    # A new testbed has it again: only what that refuses too is refused.
+    assert instrument.measure(load(transport="mptcp"), lambda: False)
+
+
+def test_streams_are_paced_as_the_kernel_then_says(instrument: LabInstrument) -> None:
+    done = instrument.measure(load(streams=2, pacing_rate=10**8), lambda: False)
+    assert done.measured.effective["pacing_rate_bps"] == 10**8
+
+
 @pytest.mark.parametrize(
     ("levels", "words"),
     [
         ({"congestion_control": "nosuch"}, "does not have this congestion control"),
         ({"socket_buffer": 2**30}, "socket_buffer = 1 GiB did not take effect"),
+        ({"cpus": "0", "thread_cpus": "0-1"}, "names CPU 1; a1 has 0"),
         ({"queues": 64}, "queues = 64 cannot be set"),
     ],
 )

@@ -74,14 +74,20 @@ def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
         assert metric_values(shifted, 6) == pytest.approx(metric_values(trial, 6))
 
 
-def test_with_both_directions_side_a_stands_as_the_sender() -> None:
+def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their_own() -> None:
     forth, back = made_up.trial(rates=STEADY), made_up.trial(rates=[4e9] * 20)
     a = _both(forth.sides[0], back.sides[1])
     b = _both(back.sides[0], forth.sides[1])
     trial = replace(forth, sides=(replace(a, endpoint="a1"), replace(b, endpoint="b1"), forth.sides[2]))
     found = metric_values(trial, 0)
     assert found["goodput_bps"] == pytest.approx(12e9)
-    assert found["sender_cpu_percent"] == pytest.approx(found["receiver_cpu_percent"])
+    assert found["goodput_forward_bps"] == pytest.approx(8e9)
+    assert found["goodput_reverse_bps"] == pytest.approx(4e9)
+    # Both of them send and receive: there is no sender's CPU, and no receiver's.
+    assert found["first_vm_cpu_percent"] == found["second_vm_cpu_percent"] == pytest.approx(50.0)
+    assert "sender_cpu_percent" not in found
+    assert "receiver_cpu_percent" not in found
+    assert set(found) <= set(METRICS)
 
 
 def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:

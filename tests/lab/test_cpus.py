@@ -1,11 +1,11 @@
-"""Which CPUs the levels of `cpus` and `irq_cpus` give to the VMs of a testbed."""
+"""Which CPUs the levels of `cpus`, `irq_cpus` and `thread_cpus` give to the VMs of a testbed."""
 
 from __future__ import annotations
 
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.cpus import receive_cpus, vm_cpus
+from vnetbench.lab.cpus import receive_cpus, thread_cpus, vm_cpus
 from vnetbench.lab.description import Shape, describe
 
 BED = describe("t-cpus", Shape(pairs=2))
@@ -34,6 +34,29 @@ def test_cpus_that_the_machine_lacks_are_refused_by_name() -> None:
         vm_cpus("3-5", BED, FOUR)
     with pytest.raises(BenchError, match="has 2 CPUs"):
         vm_cpus("3 each", BED, TWO)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "level", "expected"),
+    [
+        ("any", "any", [["0-3"] * 2] * 4),
+        ("any", "spread", [["0", "1"], ["2", "3"], ["0", "1"], ["2", "3"]]),
+        ("1 each", "spread", [["0"] * 2, ["1"] * 2, ["2"] * 2, ["3"] * 2]),
+        ("0-1/2-3", "spread", [["0", "1"], ["2", "3"], ["0", "1"], ["2", "3"]]),
+        ("any", "3", [["3"] * 2] * 4),
+        ("any", "0-1/3", [["0", "1"], ["3", "3"]] * 2),
+    ],
+)
+def test_threads_go_where_their_word_says_in_turn(cpus: str, level: str, expected: list[list[str]]) -> None:
+    vms = vm_cpus(cpus, BED, FOUR)
+    assert list(thread_cpus(level, dict.fromkeys(vms, 2), BED, vms).values()) == expected
+
+
+def test_threads_are_not_put_on_cpus_that_are_not_the_vms() -> None:
+    vms = vm_cpus("1 each", BED, FOUR)
+    with pytest.raises(BenchError, match="names CPU 1; a1 has 0") as refused:
+        thread_cpus("0-1", dict.fromkeys(vms, 2), BED, vms)
+    assert "'spread'" in str(refused.value.fix)
 
 
 @pytest.mark.parametrize(

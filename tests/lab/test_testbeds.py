@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
+from pyroute2.netlink.rtnl import ifaddrmsg
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns, registry
-from vnetbench.lab.description import Shape, Testbed, describe, namespace
+from vnetbench.lab.description import Endpoint, Shape, Testbed, describe, namespace
+from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.shaping import shape
+from vnetbench.study.testbed_factors import LEAST_MTU6
 
 pytestmark = pytest.mark.lab
 
@@ -78,6 +83,57 @@ def _passes(source: str, target: str, address: str, size: int) -> bool:
 def test_vms_of_a_pair_reach_each_other(build: Build, asked: Shape) -> None:
     testbed = build("t-reach", asked)
     assert all(reaches(testbed, pair) for pair in range(1, asked.pairs + 1))
+
+
+@pytest.mark.parametrize("vswitch", ["bridge", "direct", "macvlan"])
+def test_a_vm_has_its_ipv6_address_at_once_no_other_and_again_after_a_small_mtu(
+    build: Build, vswitch: str
+) -> None:
+    testbed = build("t-ipv6", Shape(vswitch))
+    for endpoint in testbed.endpoints:
+        assert ipv6_addresses(endpoint) == [endpoint.address6]
+        netlink.do_inside(endpoint.namespace, partial(bind6, endpoint.address6))
+        set_mtu(endpoint, LEAST_MTU6 - 1)
+        assert ipv6_addresses(endpoint) == []
+    with pytest.raises(TreatmentRefused, match="MTU of 1279 carries no IPv6") as refused:
+        netns.restore_ipv6(testbed)
+    assert "a1 eth0" in str(refused.value)
+    for endpoint in testbed.endpoints:
+        set_mtu(endpoint, LEAST_MTU6)
+    netns.restore_ipv6(testbed)
+    for endpoint in testbed.endpoints:
+        assert ipv6_addresses(endpoint) == [endpoint.address6]
+        netlink.do_inside(endpoint.namespace, partial(bind6, endpoint.address6))
+
+
+def test_a_kernel_without_ipv6_refuses_only_what_asks_for_it(
+    build: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(netns, "_has_ipv6", lambda: False)
+    testbed = build("t-no6", Shape())
+    assert reaches(testbed)
+    assert ipv6_addresses(testbed.endpoints[0]) == []
+    with pytest.raises(TreatmentRefused, match="this kernel has no IPv6") as refused:
+        netns.restore_ipv6(testbed)
+    assert "ipv6.disable=1" in str(refused.value.fix)
+
+
+def ipv6_addresses(endpoint: Endpoint) -> list[str]:
+    """Those of its vNIC; one that may not be used yet counts as none."""
+    with netlink.in_namespace(endpoint.namespace) as ipr:
+        index = netlink.index_of(ipr, endpoint.interface)
+        found = list(ipr.get_addr(family=socket.AF_INET6, index=index))
+    return [a.get_attr("IFA_ADDRESS") for a in found if not a["flags"] & ifaddrmsg.IFA_F_TENTATIVE]
+
+
+def bind6(address: str) -> None:
+    with socket.socket(socket.AF_INET6) as made:
+        made.bind((address, 0))
+
+
+def set_mtu(endpoint: Endpoint, mtu: int) -> None:
+    with netlink.in_namespace(endpoint.namespace) as ipr:
+        ipr.link("set", index=netlink.index_of(ipr, endpoint.interface), mtu=mtu)
 
 
 @pytest.mark.parametrize("vswitch", ["bridge", "macvlan"])

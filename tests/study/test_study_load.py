@@ -240,6 +240,9 @@ def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
             5,
             "has TSO off without checksum offload",
         ),
+        ("threads = [1, 2]\n", 5, "threads = 2 with 1 streams"),
+        ('thread_cpus = "0-1"\ncpus = "0-1/1"\n', 5, "CPU 0 is not the VM's"),
+        ('pacing_rate = "1 Gbit/s"\ntransport = "mptcp"\n', 5, "no SO_MAX_PACING_RATE of MPTCP"),
         ('irq_cpus = "apart"\n', 5, "a VM that may use every CPU"),
         ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),
         ('[timing]\nduration = "1 s"\ninterval = "2 s"\n', 7, "has no whole sample"),
@@ -251,6 +254,21 @@ def test_parts_that_contradict_each_other_are_named(rest: str, line: int, what: 
     problem = the_problem(SMALL + rest)
     assert problem.line == line
     assert what in problem.what
+
+
+def test_more_streams_than_one_vm_may_have_are_named_both_ways_counted() -> None:
+    (problem,) = problems(SMALL + 'direction = ["forward", "3/1"]\n', "streams=256,257,1024")
+    assert problem.line == 5
+    assert "3072 streams forward and 1024 in reverse are too many" in problem.what
+    assert parse_study(SMALL + 'direction = ["forward", "3/1"]\n', None, ["streams=256"])
+
+
+def test_ipv6_over_links_that_are_too_narrow_for_it_is_named() -> None:
+    (problem,) = problems(SMALL + "ip_version = [4, 6]\n", "mtu=1279,1280")
+    assert problem.line == 5
+    assert "a link of less than 1280 has no IPv6" in problem.what
+    assert parse_study(SMALL + "ip_version = [4, 6]\n", None, ["mtu=1280"])
+    assert parse_study(SMALL + "ip_version = 4\n", None, ["mtu=1279"])
 
 
 def test_what_contradicts_may_be_excluded() -> None:

@@ -82,6 +82,8 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
             text += 'cpus = "1 each"\n'
         if name == "link_queue":
             text += 'link_rate = "1 Gbit/s"\n'
+        if name == "threads":
+            text += "streams = 16\n"
         parse_study(text, None)
         VALIDATOR.validate(tomllib.loads(text))
 

@@ -56,6 +56,8 @@ def test_only_requests_are_asked_at_a_rate_or_waited_for() -> None:
 
 def test_the_kernel_cannot_poll_for_answers_while_requests_are_due() -> None:
     both = 'waiting = ["spin", "busy_poll"]\nrate = ["none", "1 k/s"]'
+    over_mptcp = 'waiting = ["spin", "busy_poll"]\ntransport = "mptcp"'
+    assert "does not poll for MPTCP sockets" in the_problem(study("tcp_rr", over_mptcp)).what
     assert "waiting = busy_poll with a rate" in the_problem(study("tcp_rr", both)).what
     left_out = '[[exclude]]\nwaiting = "busy_poll"\nrate = "1 k/s"\n'
     parse_study(study("tcp_rr", both, left_out), None)

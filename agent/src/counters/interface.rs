@@ -1,10 +1,11 @@
-//! /proc/net/dev: packets, bytes, drops and errors of one interface in the agent's network namespace.
+//! /proc/net/dev: packets, bytes, drops and errors of one interface in the agent's network namespace; whether it carries.
 
 use std::io;
 
 use super::proc_file::ProcFile;
 use super::{Amount, Reading, Source};
 use crate::error::{Error, Result};
+use crate::interface;
 
 /// The columns of the file after the interface's name, and what they are called here; "" is not kept.
 const COLUMNS: [&str; 12] = [
@@ -23,7 +24,9 @@ const COLUMNS: [&str; 12] = [
 ];
 
 pub struct Interface {
-    name: String,
+    device: interface::Interface,
+    /// Whether it carried when it was opened.
+    ran: bool,
     file: ProcFile,
     last: [u64; COLUMNS.len()],
 }
@@ -36,8 +39,11 @@ impl Interface {
         let last = row_of(file.text(), name).ok_or_else(|| {
             Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
         })?;
+        let device =
+            interface::Interface::named(name).map_err(|error| Error::system(operation(), error))?;
         Ok(Self {
-            name: name.into(),
+            ran: device.is_running().unwrap_or(false),
+            device,
             file,
             last,
         })
@@ -46,10 +52,14 @@ impl Interface {
 
 impl Source for Interface {
     fn read(&mut self, into: &mut Reading) {
-        match row_of(self.file.text(), &self.name) {
+        let name = &self.device.name;
+        match row_of(self.file.text(), name) {
             Some(row) => self.last = row,
             // The last known values stand, so that the trial's totals are still those of its samples.
-            None => into.fault = Some(format!("interface {} vanished", self.name)),
+            None => into.fault = Some(format!("interface {name} vanished")),
+        }
+        if self.ran && into.fault.is_none() && matches!(self.device.is_running(), Ok(false)) {
+            into.fault = Some(format!("interface {name} went down or lost its carrier"));
         }
         for (name, count) in COLUMNS.iter().zip(self.last) {
             if !name.is_empty() {

@@ -2,6 +2,7 @@
 
 mod cpu;
 mod interface;
+pub mod mptcp_info;
 mod perf;
 mod proc_file;
 mod process;

@@ -1,8 +1,9 @@
 //! What the kernel says of one TCP connection: `TCP_INFO` (include/uapi/linux/tcp.h, struct tcp_info).
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 
 use super::wrap::Unwrapped;
+use crate::socket_option::{self, Plain};
 
 /// `struct tcp_info` up to the field that is used last. A kernel that knows fewer fields leaves the rest zero; one that
 /// knows more cuts its answer.
@@ -41,6 +42,9 @@ struct RawTcpInfo {
     sndbuf_limited: u64,
 }
 
+// SAFETY: integers only, whose offsets leave no gap.
+unsafe impl Plain for RawTcpInfo {}
+
 /// One connection at one moment. Totals count from the meter's first reading.
 #[derive(Clone, Copy, Default)]
 pub struct TcpReading {
@@ -77,7 +81,9 @@ pub struct Meter {
 
 impl Meter {
     pub fn read(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
-        if let Some(raw) = raw_tcp_info(socket) {
+        if let Ok(raw) =
+            socket_option::get::<RawTcpInfo>(&socket, libc::IPPROTO_TCP, libc::TCP_INFO)
+        {
             self.last = self.reading_of(&raw);
         }
         self.last
@@ -103,23 +109,6 @@ impl Meter {
             sndbuf_limited_us: raw.sndbuf_limited,
         }
     }
-}
-
-fn raw_tcp_info(socket: BorrowedFd<'_>) -> Option<RawTcpInfo> {
-    let mut info = RawTcpInfo::default();
-    let mut length = size_of::<RawTcpInfo>() as libc::socklen_t;
-    // SAFETY: `info` is valid for writes of `length` bytes, the kernel writes no more than `length`, and every pattern
-    // of bytes is a valid `RawTcpInfo` (integers only).
-    let status = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut info).cast(),
-            &mut length,
-        )
-    };
-    (status == 0).then_some(info)
 }
 
 #[cfg(test)]

@@ -1,28 +1,26 @@
-//! From addresses to connected streams: both sides of connecting, and the 32 bytes that tell our streams from others.
+//! From addresses to connected streams: both sides of connecting.
 
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::net::RecvFlags;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
-use serde::Serialize;
-use socket2::{Domain, SockAddr, Socket, Type};
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::datagrams::Datagrams;
+use super::opening::{self, Heard, Hearing, Secret};
 use super::{Load, Role, Stream};
+use crate::counters::mptcp_info;
 use crate::error::{Error, Result};
+use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
 
-/// What opens a connection: `VNB1`, the stream's id, the trial's secret, 8 zero bytes.
-const PREAMBLE_BYTES: usize = 32;
-pub type Secret = [u8; 16];
-
 /// How long a connection may take to say whose it is.
-const PREAMBLE_TIMEOUT: Duration = Duration::from_secs(2);
+const OPENING_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections beyond those of the streams that may still be about to say it; then the oldest gives way.
 const MAX_FOREIGN: usize = 256;
 
@@ -35,6 +33,18 @@ pub struct Options {
     pub no_delay: bool,
     /// SO_BUSY_POLL, the microseconds for which the kernel asks the interface before a call sleeps.
     pub busy_poll_us: Option<u32>,
+    pub transport: Transport,
+    /// SO_MAX_PACING_RATE.
+    pub pacing_rate_bps: Option<u64>,
+}
+
+/// What carries the streams.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    #[default]
+    Tcp,
+    Mptcp,
 }
 
 /// What a stream's socket really has.
@@ -49,6 +59,12 @@ pub struct Found {
     receive_buffer_bytes: Option<usize>,
     no_delay: Option<bool>,
     busy_poll_us: Option<u32>,
+    pacing_rate_bps: Option<u64>,
+    /// Of connections that carry the load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transport: Option<Transport>,
+    /// Of MPTCP.
+    subflows: Option<u32>,
     /// The rest is of datagrams only. What UDP_SEGMENT has the kernel cut messages into; 0: it cuts none.
     #[serde(skip_serializing_if = "Option::is_none")]
     udp_segment_bytes: Option<u32>,
@@ -57,6 +73,14 @@ pub struct Found {
     /// Of a sink: whether its source reads the same clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_clock: Option<bool>,
+}
+
+/// What the stream's connection is: MPTCP may have fallen back to TCP, from the start or later.
+pub fn transport(stream: &Stream) -> Transport {
+    match mptcp_info::subflows(&stream.socket) {
+        Some(_) => Transport::Mptcp,
+        None => Transport::Tcp,
+    }
 }
 
 pub fn found(stream: &Stream) -> Found {
@@ -72,21 +96,23 @@ pub fn found(stream: &Stream) -> Found {
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
         no_delay: socket.tcp_nodelay().ok(),
-        busy_poll_us: int_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
+        busy_poll_us: socket_option::get(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
+        pacing_rate_bps: pacing_rate_bps(socket),
+        transport: Some(transport(stream)),
+        subflows: mptcp_info::subflows(socket),
         ..Found::default()
     }
 }
 
 fn of_datagrams(stream: &Stream, datagrams: &Datagrams) -> Found {
     let socket = &datagrams.socket;
+    let of_udp = |option| socket_option::get::<u32>(socket, libc::SOL_UDP, option).ok();
     Found {
         id: stream.id,
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
-        udp_segment_bytes: int_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT).ok(),
-        udp_gro: int_option(socket, libc::SOL_UDP, libc::UDP_GRO)
-            .ok()
-            .map(|on| on != 0),
+        udp_segment_bytes: of_udp(libc::UDP_SEGMENT),
+        udp_gro: of_udp(libc::UDP_GRO).map(|on| on != 0),
         shared_clock: (stream.role == Role::Sink).then_some(datagrams.delay.is_some()),
         ..Found::default()
     }
@@ -95,9 +121,13 @@ fn of_datagrams(stream: &Stream, datagrams: &Datagrams) -> Found {
 /// A socket with these options.
 pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
     let domain = Domain::for_address(SocketAddr::new(address, 0));
-    let socket = Socket::new(domain, Type::STREAM, None)
-        .map_err(|error: io::Error| Error::system("open a TCP socket", error))?;
-    make_prompt(&socket, options)?;
+    let (protocol, name) = match options.transport {
+        Transport::Tcp => (Protocol::TCP, "a TCP"),
+        Transport::Mptcp => (Protocol::MPTCP, "an MPTCP"),
+    };
+    let socket = Socket::new(domain, Type::STREAM, Some(protocol))
+        .map_err(|error| Error::system(format!("open {name} socket"), error))?;
+    set_changeable(&socket, options)?;
     // Before the connection is made: TCP settles its window scale then.
     set_buffers(&socket, options.buffer_bytes)?;
     if let Some(name) = &options.congestion_control {
@@ -108,15 +138,20 @@ pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
 }
 
 /// Sets of the options those that a socket may get after it has been connected too.
-pub fn make_prompt(socket: &Socket, options: &Options) -> Result<()> {
+pub fn set_changeable(socket: &Socket, options: &Options) -> Result<()> {
     if options.no_delay {
         socket
             .set_tcp_nodelay(true)
             .map_err(|error| Error::system("set TCP_NODELAY", error))?;
     }
     if let Some(us) = options.busy_poll_us {
-        set_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
+        socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
             .map_err(|error| Error::system(format!("set SO_BUSY_POLL to {us} us"), error))?;
+    }
+    if let Some(bps) = options.pacing_rate_bps {
+        socket_option::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bps / 8).map_err(
+            |error| Error::system(format!("set SO_MAX_PACING_RATE to {bps} bit/s"), error),
+        )?;
     }
     Ok(())
 }
@@ -136,47 +171,23 @@ pub(super) fn address(of: io::Result<SockAddr>) -> io::Result<SocketAddr> {
         .ok_or_else(|| io::Error::other("a socket of the internet without an address"))
 }
 
-fn int_option(socket: &Socket, level: i32, option: i32) -> io::Result<u32> {
-    let (mut value, mut length) = (0u32, size_of::<u32>() as libc::socklen_t);
-    // SAFETY: these options are ints, and the pointers are to one and to its length.
-    let answer = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw mut value).cast(),
-            &raw mut length,
-        )
-    };
-    if answer == 0 {
-        Ok(value)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+/// The rate that a socket is held to; `None` where it is to none.
+fn pacing_rate_bps(socket: &Socket) -> Option<u64> {
+    let bytes_per_s: u64 =
+        socket_option::get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).ok()?;
+    bytes_per_s.checked_mul(8)
 }
 
-pub(super) fn set_option(socket: &Socket, level: i32, option: i32, value: u32) -> io::Result<()> {
-    // SAFETY: these options are ints, and the pointer is to one, of that length.
-    let answer = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            option,
-            (&raw const value).cast(),
-            size_of::<u32>() as libc::socklen_t,
-        )
-    };
-    if answer == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+/// Lets what a paced stream still holds go at once: at its rate that could take far longer than a trial waits.
+pub(super) fn stop_pacing(socket: &Socket) {
+    // Fails only where the socket was never paced.
+    let _ = socket_option::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX);
 }
 
 /// Has a socket that is bound to an address get its port when it connects (ip(7), IP_BIND_ADDRESS_NO_PORT): only then is
 /// it known which ports are free towards the other side.
 pub(super) fn choose_port_late(socket: &Socket) -> io::Result<()> {
-    set_option(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+    socket_option::set(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1u32)
 }
 
 /// Until a stream has drained, closing it means that its connection is torn down at both ends: whatever ends the agent,
@@ -207,7 +218,7 @@ pub fn listen(address: SocketAddr, streams: usize, options: &Options) -> Result<
 /// A connection that has not said yet whose it is.
 struct Unknown {
     socket: Socket,
-    said: Vec<u8>,
+    hearing: Hearing,
     until: Instant,
 }
 
@@ -219,31 +230,15 @@ enum Said {
 
 impl Unknown {
     fn hear(&mut self, secret: &Secret) -> Said {
-        let mut bytes = [0; PREAMBLE_BYTES];
-        let wanted = PREAMBLE_BYTES - self.said.len();
-        match rustix::net::recv(&self.socket, &mut bytes[..wanted], RecvFlags::empty()) {
-            Ok((count @ 1.., _)) => self.said.extend_from_slice(&bytes[..count]),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Said::NotYet,
-            Ok(_) | Err(_) => return Said::Foreign,
-        }
-        if self.said.len() < PREAMBLE_BYTES {
-            return Said::NotYet;
-        }
-        let id = u32::from_be_bytes([self.said[4], self.said[5], self.said[6], self.said[7]]);
-        if self.said == preamble(id, secret) {
-            Said::Stream(id)
-        } else {
-            Said::Foreign
+        match self.hearing.hear(&self.socket) {
+            Heard::NotYet => Said::NotYet,
+            Heard::All => self
+                .hearing
+                .stream(secret)
+                .map_or(Said::Foreign, Said::Stream),
+            Heard::Closed => Said::Foreign,
         }
     }
-}
-
-fn preamble(id: u32, secret: &Secret) -> [u8; PREAMBLE_BYTES] {
-    let mut bytes = [0; PREAMBLE_BYTES];
-    bytes[..4].copy_from_slice(b"VNB1");
-    bytes[4..8].copy_from_slice(&id.to_be_bytes());
-    bytes[8..24].copy_from_slice(secret);
-    bytes
 }
 
 /// Takes connections until all streams are there, and returns them in the order of the load; `None` when the bell was
@@ -284,7 +279,11 @@ pub fn accept_all(
                 Said::Stream(id) => {
                     let at = load.roles.iter().position(|(expected, _)| *expected == id);
                     match at.map(|at| &mut connected[at]) {
-                        Some(place @ None) => *place = Some(connection.socket),
+                        Some(place @ None)
+                            if opening::answer(&connection.socket, id, &load.secret).is_ok() =>
+                        {
+                            *place = Some(connection.socket);
+                        }
                         _ => *foreign += 1,
                     }
                 }
@@ -297,8 +296,8 @@ pub fn accept_all(
             if let Some(socket) = accept(listener).map_err(failed)? {
                 unknown.push_back(Unknown {
                     socket,
-                    said: Vec::with_capacity(PREAMBLE_BYTES),
-                    until: now + PREAMBLE_TIMEOUT,
+                    hearing: Hearing::default(),
+                    until: now + OPENING_TIMEOUT,
                 });
             }
             if unknown.len() > load.roles.len() + MAX_FOREIGN {
@@ -369,42 +368,80 @@ pub fn connect_all(
             _ => begun.push(socket),
         }
     }
-    // Each says whose it is as soon as it can: the far side does not wait for one that another one here keeps silent.
-    let mut silent: Vec<usize> = (0..begun.len()).collect();
+    open_all(&begun, to, load, bell, until, timeout).map(|whole| whole.then_some(begun))
+}
+
+/// Has each connection say whose it is as soon as it can, and waits until each is answered: the far side does not wait for
+/// one that another one here keeps silent. False when the bell was rung before.
+fn open_all(
+    begun: &[Socket],
+    to: SocketAddr,
+    load: &Load,
+    bell: &Bell,
+    until: Instant,
+    timeout: Duration,
+) -> Result<bool> {
+    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
+    // By place: those to be opened yet, and what has been heard on those that are.
+    let mut waiting: Vec<(usize, Option<Hearing>)> =
+        (0..begun.len()).map(|at| (at, None)).collect();
     let mut ready = Vec::new();
-    while !silent.is_empty() {
-        let polled: Vec<_> = silent
+    while !waiting.is_empty() {
+        let polled: Vec<_> = waiting
             .iter()
-            .map(|at| (begun[*at].as_fd(), PollFlags::OUT))
+            .map(|(at, hearing)| {
+                let awaited = if hearing.is_some() {
+                    PollFlags::IN
+                } else {
+                    PollFlags::OUT
+                };
+                (begun[*at].as_fd(), awaited)
+            })
             .collect();
         match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
-            Waited::Rung => return Ok(None),
+            Waited::Rung => return Ok(false),
             Waited::TimedOut => {
+                let connected = waiting.iter().all(|(_, hearing)| hearing.is_some());
+                let what = if connected {
+                    "the agent's answer from"
+                } else {
+                    "connecting to"
+                };
                 return Err(Error::TimedOut {
-                    operation: format!("connecting to {to}"),
+                    operation: format!("{what} {to}"),
                     after_s: timeout.as_secs_f64(),
                 });
             }
             Waited::Ready => {}
         }
-        let mut still_silent = Vec::with_capacity(silent.len());
-        for (at, can_speak) in silent.into_iter().zip(&ready) {
-            if *can_speak {
-                say(&begun[at], load.roles[at].0, &load.secret).map_err(failed)?;
-            } else {
-                still_silent.push(at);
+        let mut still_waiting = Vec::with_capacity(waiting.len());
+        for ((at, hearing), is_ready) in waiting.into_iter().zip(&ready) {
+            let (socket, id) = (&begun[at], load.roles[at].0);
+            match hearing {
+                hearing if !is_ready => still_waiting.push((at, hearing)),
+                None => {
+                    opening::ask(socket, id, &load.secret).map_err(failed)?;
+                    still_waiting.push((at, Some(Hearing::default())));
+                }
+                Some(mut hearing) => match hearing.hear(socket) {
+                    Heard::NotYet => still_waiting.push((at, Some(hearing))),
+                    Heard::All if hearing.is_answer_to(id, &load.secret) => {}
+                    Heard::All => {
+                        return Err(Error::Stranger {
+                            address: to.to_string(),
+                            reason: format!("it answered {}", hearing.quoted()),
+                        });
+                    }
+                    Heard::Closed => {
+                        return Err(Error::Stranger {
+                            address: to.to_string(),
+                            reason: format!("it closed the connection after {}", hearing.quoted()),
+                        });
+                    }
+                },
             }
         }
-        silent = still_silent;
+        waiting = still_waiting;
     }
-    Ok(Some(begun))
-}
-
-/// Says whose connection this is, where it has been made.
-fn say(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
-    if let Some(error) = socket.take_error()? {
-        return Err(error);
-    }
-    // All of it: a new connection's buffer is empty, and no smaller than this.
-    socket.send(&preamble(id, secret)).map(drop)
+    Ok(true)
 }

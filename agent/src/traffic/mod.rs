@@ -6,6 +6,7 @@ pub mod datagrams;
 mod event_loop;
 pub mod histogram;
 pub mod jitter;
+pub mod opening;
 pub mod receive;
 mod reception;
 pub mod send;
@@ -24,14 +25,15 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
-use self::connection::{Options, Secret};
+use self::connection::Options;
 use self::datagrams::Datagrams;
+use self::opening::Secret;
 use self::tcp_crr::Connections;
 use self::tcp_rr::Exchange;
 use self::tcp_stream::Transfer;
@@ -202,6 +204,8 @@ pub struct Stream {
     /// Its flow of datagrams, where it has one: the connection then carries only how many there were.
     pub datagrams: Option<Datagrams>,
     pub end: OnceLock<End>,
+    /// When it broke: of several streams the first is the cause, as its side then tears down the others.
+    pub broke_at: OnceLock<Instant>,
 }
 
 impl Stream {
@@ -222,6 +226,7 @@ impl Stream {
             timing,
             datagrams,
             end: OnceLock::new(),
+            broke_at: OnceLock::new(),
         }
     }
 
@@ -245,6 +250,9 @@ impl Stream {
         if matches!(end, End::Drained) {
             // Nothing is on its way any more, so nothing needs to be torn down.
             let _ = self.socket.set_linger(None);
+        }
+        if matches!(end, End::Broken(_)) {
+            let _ = self.broke_at.set(Instant::now());
         }
         // Of two ends the first counts.
         let _ = self.end.set(end);
@@ -321,6 +329,9 @@ impl Orders {
                 (Order::EndAll, Role::Sink) => Shutdown::Read,
                 _ => continue,
             };
+            if how == Shutdown::Write {
+                connection::stop_pacing(&stream.socket);
+            }
             // Fails only on a connection that is gone already, and then its thread knows.
             let _ = shutdown(&stream.socket, how);
         }

@@ -20,6 +20,17 @@ pub struct Threads {
     pub cpus: Vec<CpuList>,
 }
 
+impl Threads {
+    /// Placed as if they came after so many others that take the same CPUs in turn.
+    pub fn after(mut self, others: usize) -> Self {
+        if !self.cpus.is_empty() {
+            let first = others % self.cpus.len();
+            self.cpus.rotate_left(first);
+        }
+        self
+    }
+}
+
 /// Starts the threads; each waits for `Order::Go` and then does the job that `job` makes of its own streams.
 pub(super) fn start<Job: FnOnce(&Orders) + Send + 'static>(
     streams: &[Arc<Stream>],

@@ -2,7 +2,7 @@
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::connection::Secret;
+use super::opening::Secret;
 
 /// The stream's key (4 bytes), the datagram's number (8), and the time at which it was sent (6), all big endian.
 pub const HEAD_BYTES: usize = 18;

@@ -14,13 +14,14 @@ use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
 use socket2::{SockAddr, Socket, Type};
 
-use super::connection::{self, set_option};
+use super::connection;
 use super::datagrams::{DatagramTally, Datagrams};
 use super::histogram::Histogram;
 use super::udp_head::{HEAD_BYTES, Head, PROBE, SMALL_PROBE, key, now_nanos};
 use super::udp_stream::Flow;
 use super::{Load, Role};
 use crate::error::{Error, Result};
+use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
 
 /// Between two probes of one stream.
@@ -315,7 +316,7 @@ fn open(mut at: SocketAddr, role: Role, flow: &Flow) -> Result<Socket> {
         .map_err(|error| Error::system("open a UDP socket", error))?;
     connection::set_buffers(&socket, flow.buffer_bytes)?;
     let set = |level, option, value, what: &str| {
-        set_option(&socket, level, option, value)
+        socket_option::set(&socket, level, option, value)
             .map_err(|error| Error::system(format!("set {what}"), error))
     };
     match role {

@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 use super::parameters::{self, PartName, Workload, bad, within};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
-use crate::traffic::connection::{Options, Secret};
+use crate::traffic::connection::{Options, Transport};
+use crate::traffic::opening::Secret;
 use crate::traffic::threads::Threads;
 use crate::traffic::{Load, Part, Role};
 
@@ -34,6 +35,7 @@ pub struct Prepare {
     streams: Vec<StreamAsked>,
     socket_buffer_bytes: Option<usize>,
     congestion_control: Option<String>,
+    transport: Option<Transport>,
     #[serde(default)]
     threads: usize,
     thread_cpus: Option<Vec<String>>,
@@ -172,6 +174,7 @@ impl Prepare {
         let options = Options {
             buffer_bytes: self.socket_buffer_bytes,
             congestion_control: self.congestion_control.clone(),
+            transport: self.transport.unwrap_or_default(),
             ..Options::default()
         };
         let load = match self.workload {
@@ -231,7 +234,9 @@ impl Prepare {
             streams: asking..all,
             work: mixed.transfers.0,
             options: mixed.transfers.1,
-            threads: self.threads(0, all - asking)?,
+            threads: self
+                .threads(0, all - asking)?
+                .after(requests.threads.count.min(asking)),
             begins_after: mixed.idle,
         };
         Ok(self.of_parts(secret, options, vec![requests, transfers]))

@@ -83,8 +83,7 @@ impl Conductor {
         let mut sampler = Sampler::new(sources, &streams.all);
         let outcome = match connected {
             Ok(true) => {
-                let found = streams.all.iter().map(|stream| connection::found(stream));
-                self.trial.note(Connecting::Done(found.collect()));
+                self.trial.note(Connecting::Done(streams.ready()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
                         self.run(&mut sampler, &mut streams, duration, &started)
@@ -267,6 +266,10 @@ impl Conductor {
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
             moved.state = stream.end.get().map(traffic::End::name);
+            moved.transport = match &stream.datagrams {
+                Some(_) => None,
+                None => Some(connection::transport(stream)),
+            };
         }
         let end = End {
             trial: &self.trial.name,

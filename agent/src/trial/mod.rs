@@ -13,6 +13,7 @@ use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use self::asked::{Named, Place, Prepare, Start};
@@ -40,8 +41,15 @@ enum Message {
 /// How far a trial's streams are.
 enum Connecting {
     UnderWay,
-    Done(Vec<Found>),
+    Done(Ready),
     Failed(Error),
+}
+
+/// What a side that is connected answers: what its sockets have, and where its threads may run.
+#[derive(Clone, Default, Serialize)]
+struct Ready {
+    streams: Vec<Found>,
+    thread_cpus: Vec<String>,
 }
 
 /// A trial as requests see it; the work is its conductor's.
@@ -73,7 +81,7 @@ impl Trial {
         let mut connecting = lock(&self.connecting);
         loop {
             match &*connecting {
-                Connecting::Done(streams) => return Ok(json!({ "streams": streams })),
+                Connecting::Done(ready) => return Ok(json!(ready)),
                 Connecting::Failed(error) => return Err(error.clone()),
                 Connecting::UnderWay => {}
             }
@@ -147,7 +155,7 @@ impl Trials {
         };
         let sources = Sources::open(plan.interface.as_deref(), of)?;
         let (entry, answer) = match plan.load {
-            None => (Entry::Nothing, Some(json!({"streams": []}))),
+            None => (Entry::Nothing, Some(json!(Ready::default()))),
             Some((Place::Listens(address), load)) => {
                 let (listener, port) =
                     connection::listen(address, load.roles.len(), &load.options)?;
@@ -166,7 +174,7 @@ impl Trials {
             begun_after: begun_after.unwrap_or_default(),
             connecting: Mutex::new(match entry {
                 // Ready as soon as it is prepared.
-                Entry::Nothing => Connecting::Done(Vec::new()),
+                Entry::Nothing => Connecting::Done(Ready::default()),
                 _ => Connecting::UnderWay,
             }),
             changed: Condvar::new(),

@@ -1,5 +1,6 @@
 //! The parameters of `trial.prepare` that only one workload knows: their defaults, limits, and what they make of it.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -16,6 +17,7 @@ use crate::traffic::udp_head::{HEAD_BYTES, MAX_DATAGRAM_BYTES};
 use crate::traffic::udp_stream::{self, Flow};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
 const MAX_RATE_PER_S: f64 = 10e6;
 const DATAGRAM_BYTES: usize = 64;
 const MAX_IDLE_S: f64 = 3600.0;
@@ -68,6 +70,7 @@ impl PartName {
 struct OfTcpStream {
     message_bytes: Option<usize>,
     receive: Option<Receive>,
+    pacing_rate_bps: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -120,7 +123,7 @@ struct Nothing {}
 pub fn work(workload: Workload, asked: Map<String, Value>, options: &mut Options) -> Result<Work> {
     options.no_delay = workload != Workload::TcpStream;
     match workload {
-        Workload::TcpStream => tcp_stream(read(workload, asked)?),
+        Workload::TcpStream => tcp_stream(read(workload, asked)?, options),
         Workload::TcpRr => tcp_rr(read(workload, asked)?, options),
         Workload::TcpCrr => tcp_crr(read(workload, asked)?, options),
         Workload::UdpStream => udp_stream(read(workload, asked)?, options),
@@ -178,7 +181,16 @@ fn read<P: DeserializeOwned>(workload: Workload, asked: Map<String, Value>) -> R
         .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
 }
 
-fn tcp_stream(asked: OfTcpStream) -> Result<Work> {
+fn tcp_stream(asked: OfTcpStream, options: &mut Options) -> Result<Work> {
+    if let Some(bps) = asked.pacing_rate_bps
+        && !PACING_RATES_BPS.contains(&bps)
+    {
+        let (least, most) = PACING_RATES_BPS.into_inner();
+        return bad(format!(
+            "pacing_rate_bps must lie within {least} and {most}"
+        ));
+    }
+    options.pacing_rate_bps = asked.pacing_rate_bps;
     Ok(Work::Stream(Transfer {
         message_bytes: message_bytes("message_bytes", asked.message_bytes, 1 << 20)?,
         receive: asked.receive.unwrap_or(Receive::Discard),

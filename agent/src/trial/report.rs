@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
 use crate::traffic::Role;
+use crate::traffic::connection::Transport;
 use crate::traffic::datagrams::{DatagramCounts, Gaps};
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
 
@@ -48,15 +49,18 @@ pub struct StreamMoved {
     pub part: Option<&'static str>,
     pub bytes: u64,
     #[serde(flatten)]
-    pub of: Transport,
+    pub of: Kind,
     /// How the stream ended; in `trial.end` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
+    /// What its connection was by then, where it carried the load; in `trial.end` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum Transport {
+pub enum Kind {
     Tcp(TcpMoved),
     Source(DatagramsSent),
     Sink(DatagramsReceived),

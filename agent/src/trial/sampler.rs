@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::report::{
-    DatagramReading, DatagramsReceived, DatagramsSent, Moved, StreamMoved, TcpMoved, Transport,
+    DatagramReading, DatagramsReceived, DatagramsSent, Kind, Moved, StreamMoved, TcpMoved,
 };
 use crate::counters::socket_drops::DropMeter;
 use crate::counters::tcp_info::{Meter, TcpReading};
@@ -116,6 +116,7 @@ impl Sampler {
                     bytes,
                     of: moved(stream.role, &then.streams[i], &now.streams[i]),
                     state: None,
+                    transport: None,
                 }
             })
             .collect();
@@ -152,16 +153,16 @@ impl Meters {
     }
 }
 
-fn moved(role: Role, then: &StreamReading, now: &StreamReading) -> Transport {
+fn moved(role: Role, then: &StreamReading, now: &StreamReading) -> Kind {
     match (then, now) {
         (StreamReading::Tcp(then), StreamReading::Tcp(now)) => {
-            Transport::Tcp(TcpMoved::between(then, now))
+            Kind::Tcp(TcpMoved::between(then, now))
         }
         (StreamReading::Datagrams(then), StreamReading::Datagrams(now)) => match role {
-            Role::Source => Transport::Source(DatagramsSent {
+            Role::Source => Kind::Source(DatagramsSent {
                 datagrams: now.counts.moved - then.counts.moved,
             }),
-            Role::Sink => Transport::Sink(DatagramsReceived::between(then, now)),
+            Role::Sink => Kind::Sink(DatagramsReceived::between(then, now)),
         },
         _ => unreachable!("a stream is of one kind from beginning to end"),
     }

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
+use super::Ready;
 use super::report::PacingError;
+use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::traffic::datagrams::{Datagrams, Gaps};
 use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
@@ -42,7 +44,7 @@ impl Streams {
     ) -> Result<()> {
         for (place, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
             let part = load.part_of(place);
-            connection::make_prompt(&socket, &part.options)?;
+            connection::set_changeable(&socket, &part.options)?;
             let timing = part.timing(*role, place);
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));
@@ -119,6 +121,20 @@ impl Streams {
         }
     }
 
+    pub fn ready(&self) -> Ready {
+        let cpus = |thread| {
+            CpuList::of_started(thread).map_or_else(|_| String::new(), |cpus| cpus.to_string())
+        };
+        Ready {
+            streams: self
+                .all
+                .iter()
+                .map(|stream| connection::found(stream))
+                .collect(),
+            thread_cpus: self.threads.iter().map(cpus).collect(),
+        }
+    }
+
     pub fn have_ended(&self) -> bool {
         self.all.iter().all(|stream| stream.end.get().is_some())
     }
@@ -129,16 +145,17 @@ impl Streams {
         self.all.iter().all(drained)
     }
 
+    /// What broke first.
     pub fn fault(&self) -> Option<String> {
-        self.all.iter().find_map(|stream| match stream.end.get() {
-            Some(traffic::End::Broken(error)) => {
-                let part = stream
-                    .part
-                    .map_or(String::new(), |part| format!(" of the {part}"));
-                Some(format!("stream {}{part} broke: {error}", stream.id))
-            }
+        let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
+            Some(traffic::End::Broken(error)) => Some((stream, error)),
             _ => None,
-        })
+        });
+        let (stream, error) = broken.min_by_key(|(stream, _)| stream.broke_at.get())?;
+        let part = stream
+            .part
+            .map_or(String::new(), |part| format!(" of the {part}"));
+        Some(format!("stream {}{part} broke: {error}", stream.id))
     }
 
     /// How many requests made until then have no answer now; `None` where none are made.

@@ -1,7 +1,8 @@
 //! How streams come to be connected, and who is turned away.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -121,6 +122,90 @@ fn a_refused_connection_is_the_answer_and_leaves_no_trial() {
     assert_eq!(error["code"], -32001);
     assert_eq!(error["data"]["errno"], 111, "{error}");
     assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
+}
+
+/// What a connecting side says of a peer that takes its connection, and then does as it is told.
+fn met_by(act: impl FnOnce(TcpStream) + Send + 'static) -> Value {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    std::thread::spawn(move || act(listener.accept().expect("it comes").0));
+    let mut agent = Agent::start();
+    let params = connecting("t", &["source"], &json!(port), &json!({"timeout_s": 0.3}));
+    let error = agent
+        .ask("trial.prepare", params)
+        .expect_err("it is no agent");
+    assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
+    error
+}
+
+#[test]
+fn a_peer_that_speaks_another_protocol_is_named_by_what_it_said() {
+    let web = met_by(|mut stream| {
+        let _ = stream.read(&mut [0; 64]);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+        let _ = stream.read(&mut [0; 1]);
+    });
+    assert_eq!(web["code"], -32005, "{web}");
+    let reason = web["data"]["reason"].as_str().expect("text");
+    assert!(
+        reason.contains("it answered \"HTTP/1.1 400 Bad Request"),
+        "{web}"
+    );
+    let noise = met_by(|mut stream| {
+        let _ = stream.write_all(&[0xfe; 1000]);
+        let _ = stream.read(&mut [0; 64]);
+    });
+    assert_eq!(noise["code"], -32005, "{noise}");
+    let echo = met_by(|mut stream| {
+        let mut heard = [0; 32];
+        let _ = stream.read_exact(&mut heard);
+        let _ = stream.write_all(&heard);
+        let _ = stream.read(&mut [0; 1]);
+    });
+    assert_eq!(echo["code"], -32005, "{echo}");
+    let mail = met_by(|mut stream| {
+        let _ = stream.write_all(b"220 ready\r\n");
+        let _ = stream.read(&mut [0; 32]);
+    });
+    let message = mail["message"].as_str().expect("text");
+    assert!(
+        message.contains("closed the connection after \"220 ready"),
+        "{mail}"
+    );
+}
+
+#[test]
+fn a_peer_that_never_answers_or_a_byte_at_a_time_is_given_up_in_time() {
+    let silent = met_by(|mut stream| drop(stream.read_to_end(&mut Vec::new())));
+    let trickling = met_by(|mut stream| {
+        while stream.write_all(b"V").is_ok() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+    for error in [silent, trickling] {
+        assert_eq!(error["code"], -32004, "{error}");
+        let operation = error["data"]["operation"].as_str().expect("text");
+        assert!(
+            operation.starts_with("the agent's answer from 127.0.0.1:"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_port_that_is_in_use_is_named() {
+    let holder = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = holder.local_addr().expect("an address").port();
+    let mut params = listening("t", &["sink"], &json!({}));
+    params["listen"]["port"] = json!(port);
+    let error = Agent::start()
+        .ask("trial.prepare", params)
+        .expect_err("it is taken");
+    assert_eq!(error["data"]["errno"], 98, "{error}");
+    assert_eq!(
+        error["data"]["operation"],
+        format!("listen on 127.0.0.1:{port}")
+    );
 }
 
 #[test]

@@ -207,30 +207,45 @@ fn a_closed_input_ends_a_running_trial_and_tears_its_streams_down() {
     assert_eq!(end["reason"], "fault", "{end}");
 }
 
-#[test]
-fn an_interface_that_vanishes_is_a_fault_that_is_named() {
-    let mut agent = Agent::start_apart("ip link add vnb0 type veth peer name vnb1 &&");
+/// An observer in a network of its own that watches one end of a link, has sampled once, and is then told what was done to
+/// it; returns how its trial ended.
+fn watch_a_link(done: &[&str]) -> Value {
+    let link = "ip link add vnb0 type veth peer name vnb1 && ip link set vnb1 up && ip link set vnb0 up &&";
+    let mut agent = Agent::start_apart(link);
     let prepare =
         json!({"trial": "t", "workload": "observe", "interface": "vnb0", "interval_s": 0.02});
     agent.must("trial.prepare", prepare);
     start(&mut agent, FOREVER_S);
-    let sample = agent.event("trial.sample", "t");
-    assert_eq!(sample["counters"]["tx_packets"], 0);
-    let namespace = agent.pid().to_string();
-    let removed = Command::new("nsenter")
-        .args([
-            "--user",
-            "--net",
-            "--preserve-credentials",
-            "--target",
-            &namespace,
-        ])
-        .args(["ip", "link", "del", "vnb0"])
+    agent.event("trial.sample", "t");
+    let status = Command::new("nsenter")
+        .args(["--user", "--net", "--preserve-credentials", "--target"])
+        .arg(agent.pid().to_string())
+        .args(done)
         .status();
-    assert!(removed.expect("nsenter is there").success());
-    let (_, end) = agent.events("t");
-    assert_eq!(
-        (&end["reason"], &end["fault"]),
-        (&json!("fault"), &json!("interface vnb0 vanished"))
-    );
+    assert!(status.expect("nsenter is there").success());
+    agent.events("t").1
+}
+
+#[test]
+fn an_interface_that_is_lost_is_a_fault_that_is_named() {
+    for (done, fault) in [
+        (
+            ["ip", "link", "del", "vnb0"].as_slice(),
+            "interface vnb0 vanished",
+        ),
+        (
+            &["ip", "link", "set", "vnb0", "down"],
+            "interface vnb0 went down or lost its carrier",
+        ),
+        (
+            &["ip", "link", "set", "vnb1", "down"],
+            "interface vnb0 went down or lost its carrier",
+        ),
+    ] {
+        let end = watch_a_link(done);
+        assert_eq!(
+            (&end["reason"], &end["fault"]),
+            (&json!("fault"), &json!(fault))
+        );
+    }
 }

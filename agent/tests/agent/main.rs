@@ -1,5 +1,6 @@
 //! The agent's behaviour as its bench sees it: the real binary, over its standard input and output and the loopback.
 
+mod carrying;
 mod connecting;
 mod datagrams;
 mod driving;

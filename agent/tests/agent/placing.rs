@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting, listening};
+use crate::driving::{Agent, Pair, connecting, listening, opposite};
 
 /// Name and allowed CPUs of each thread of an agent.
 fn threads(agent: &Agent) -> Vec<(String, String)> {
@@ -97,6 +97,26 @@ fn threads_run_where_they_are_told_and_the_others_where_they_did() {
         .map(|(_, cpus)| Value::from(cpus))
         .collect();
     assert!(others.iter().all(|cpus| *cpus == everywhere), "{others:?}");
+}
+
+#[test]
+fn where_threads_may_run_is_what_the_kernel_says_of_them() {
+    let mut pair = Pair::start();
+    let mine = json!({"interface": null, "knobs": ["cpus"]});
+    let everywhere = pair.b.must("knob.get", mine)["values"]["cpus"].take();
+    let roles = ["source", "sink", "source"];
+    let port = pair.b.must(
+        "trial.prepare",
+        listening("t", &opposite(&roles), &json!({"threads": 2})),
+    )["port"]
+        .take();
+    let changes = json!({"thread_cpus": ["1", "0"]});
+    let here = pair
+        .a
+        .must("trial.prepare", connecting("t", &roles, &port, &changes));
+    assert_eq!(here["thread_cpus"], json!(["1", "0", "1"]));
+    let there = pair.b.must("trial.ready", json!({"trial": "t"}));
+    assert_eq!(there["thread_cpus"], json!([everywhere, everywhere]));
 }
 
 #[test]

@@ -86,6 +86,8 @@ fn sink(act: impl FnOnce(TcpStream) + Send + 'static) -> (Value, JoinHandle<()>)
         let (mut stream, _) = listener.accept().expect("the source connects");
         let mut preamble = [0; PREAMBLE_BYTES];
         stream.read_exact(&mut preamble).expect("the preamble");
+        preamble[..4].copy_from_slice(b"VNBA");
+        stream.write_all(&preamble).expect("the source hears it");
         act(stream);
     });
     (json!(port), thread)

@@ -166,7 +166,7 @@ fn an_observer_counts_without_streams() {
     );
     assert_eq!(
         agent.must("trial.ready", json!({"trial": "o"})),
-        json!({"streams": []})
+        json!({"streams": [], "thread_cpus": []})
     );
     agent.must("trial.start", json!({"trial": "o", "duration_s": 0.2}));
     let (samples, end) = agent.events("o");

@@ -1,27 +1,26 @@
-"""What is held against a trial: what was refused, sockets that got something else, totals; and remarks."""
+"""What is held against a trial: what was refused, and sockets, threads or loads that are not as asked."""
 
 from __future__ import annotations
 
+import errno
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vnetbench.agents.client import AgentError
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
-from vnetbench.quantity import spell_bytes
+from vnetbench.lab.cpus import cpus_in
+from vnetbench.lab.knobs import where_alike
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.quantity import format_rate, spell_bytes, spell_rate
+from vnetbench.results.records import Sample, SideRecord
 from vnetbench.study.model import Level
 
-DRAIN_S = 5.0
-"""As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
-KEPT_SHARE = 0.99
-"""Of what was due: a source that sends less does not keep its rate, and the instrument is the limit."""
-DROPPED_SHARE = 0.01
-"""Of what came: where the sink's own socket drops more the instrument is the limit, and not the path."""
-OWN_SHARE = 0.1
-"""Of one CPU: what the instrument takes for itself beyond this is said, for the load may have missed it."""
-LATE_SHARE = 0.5
-"""A sampler later than this share of its interval is said: its samples are not what they claim."""
-LATE_REQUEST_US = 1000.0
-"""An open loop whose requests come later than this does not keep its rate: the instrument is the limit."""
+PACING_ERROR = 0.1
+"""A share of the rate that a paced stream is held to: what it is beside it by more is said."""
+PACING_BURST_BITS = 4e6
+"""What may come beyond it: the first segments are not paced, and a receiver that could not run catches up."""
+PACED_SHARE = 0.9
+"""Of the load, from its beginning: what pacing is judged by."""
 
 Totals = Mapping[str, Any]
 """What an agent says in trial.end."""
@@ -35,6 +34,12 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
             "the kernel does not have this congestion control",
             where="congestion_control",
             fix="vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
+        )
+    if "mptcp socket" in operation:
+        return TreatmentRefused(
+            f"transport = mptcp: {error.message}",
+            where=endpoint,
+            fix="sysctl -w net.mptcp.enabled=1 there; a kernel built with CONFIG_MPTCP has it",
         )
     if "busy_poll" in operation:
         return TreatmentRefused(
@@ -53,6 +58,18 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
         return TreatmentRefused(
             error.message, where=endpoint, fix="take udp_gso and udp_gro off; Linux has them from 5.0 on"
         )
+    if error.data.get("errno") in (errno.EMFILE, errno.ENFILE):
+        return TreatmentRefused(
+            f"the limit of open files is too low for so many streams: {error.message}",
+            where=endpoint,
+            fix="raise it before the bench starts: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
+        )
+    if "threads" in operation and error.data.get("errno") == errno.EAGAIN:
+        return TreatmentRefused(
+            f"the limit of threads is too low for so many streams: {error.message}",
+            where=endpoint,
+            fix="let streams share threads (threads = 4), or raise it: ulimit -u (in a service: TasksMax=)",
+        )
     return None
 
 
@@ -61,7 +78,7 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     effective: dict[str, object] = {}
     for name in (
         "congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss", "no_delay", "busy_poll_us",
-        "udp_segment_bytes", "udp_gro", "shared_clock",
+        "transport", "subflows", "pacing_rate_bps", "udp_segment_bytes", "udp_gro", "shared_clock",
     ):  # fmt: skip
         if values := sorted({s[name] for s in streams if s.get(name) is not None}, key=str):
             effective[name] = values[0] if len(values) == 1 else values
@@ -78,6 +95,15 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
             "waiting = busy_poll did not take effect: SO_BUSY_POLL was read back as 0",
             fix="a kernel built with CONFIG_NET_RX_BUSY_POLL has it",
         )
+    _judge_transport(factors, streams)
+    rate_bps = _pacing_rate_bps(factors)
+    # The kernel keeps whole bytes a second.
+    if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in streams):
+        raise TreatmentRefused(
+            f"pacing_rate = {spell_rate(rate_bps)} did not take effect:"
+            f" {effective.get('pacing_rate_bps', 'none')} was read back",
+            fix="take a rate that the kernel keeps, or none",
+        )
     buffer = factors.get("socket_buffer", "auto")
     if buffer != "auto":
         # The kernel doubles what is asked, for its own bookkeeping (socket(7), SO_RCVBUF), within its limits.
@@ -91,88 +117,84 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     return effective
 
 
-def clock_remarks(effective: Mapping[str, object]) -> list[str]:
-    """What lacks where the two ends of a flow of datagrams do not have the same clock."""
-    if effective.get("shared_clock", True) is True:
+def _judge_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
+    asked = factors.get("transport", "tcp")
+    others = [str(s["id"]) for s in streams if s.get("transport", asked) != asked]
+    if others:
+        raise TreatmentRefused(
+            f"transport = {asked} did not take effect: stream {', '.join(others)} fell back to TCP",
+            fix="see what takes MPTCP's options away on the path: nstat -a | grep MPTcp in the VM says why",
+        )
+
+
+def judge_load(factors: Mapping[str, Level], duration_s: float, sides: Sequence[SideRecord]) -> list[str]:
+    """Remarks on a load that was not quite as asked; raises TreatmentRefused where it was another one.
+
+    `sides` are those of the endpoints.
+    """
+    for side in sides:
+        _judge_transport(factors, streams_of(side.totals))
+    rate_bps = _pacing_rate_bps(factors)
+    if rate_bps is None:
         return []
-    return ["no one-way delay: the two ends run under different kernels, whose clocks are not compared"]
-
-
-def judge_totals(totals: Sequence[Totals]) -> None:
-    """Every byte that was sent must have arrived, as TCP promises: a difference is the instrument's fault.
-
-    So it is where datagrams that were sent have neither arrived nor been lost. Raises TrialFailed. `totals`
-    are those of all endpoints.
-    """
-    if not all(t.get("drained", False) for t in totals):
-        return
-    flows = [stream for t in totals for stream in t.get("streams", ()) if "datagrams" in stream]
-    if flows:
-        _judge_datagrams(flows)
-        return
-    sent = sum(int(t["bytes_sent"]) for t in totals)
-    received = sum(int(t["bytes_received"]) for t in totals)
-    if sent != received:
-        raise TrialFailed(f"the instrument miscounted: {sent} bytes were sent and {received} arrived")
-
-
-def _judge_datagrams(flows: Sequence[Mapping[str, Any]]) -> None:
-    sources = [flow for flow in flows if flow["role"] == "source"]
-    sinks = [flow for flow in flows if flow["role"] == "sink"]
-    sent = sum(int(flow["datagrams"]) for flow in sources)
-    arrived = sum(int(flow["datagrams"]) - int(flow["duplicates"]) for flow in sinks)
-    lost = sum(int(flow["lost"]) for flow in sinks)
-    if sent != arrived + lost or any(int(flow["lost"]) < 0 for flow in sinks):
-        raise TrialFailed(
-            f"the instrument miscounted: {sent} datagrams were sent, {arrived} arrived and {lost} were lost"
+    found = [
+        rate
+        for side in sides
+        # A late sample of the end would hold what streams let go of when they were no longer paced.
+        for rate in _arrival_rates([x for x in side.samples if x.t_s <= PACED_SHARE * duration_s])
+    ]
+    if not found:
+        return []
+    if max(found) > (1 + PACING_ERROR) * rate_bps + PACING_BURST_BITS / duration_s:
+        raise TreatmentRefused(
+            f"pacing_rate = {spell_rate(rate_bps)} did not hold: {format_rate(max(found))} arrived",
+            fix="pace with the queueing discipline fq (tc qdisc replace), or take none",
         )
+    if (mean := sum(found) / len(found)) < (1 - PACING_ERROR) * rate_bps:
+        return [
+            f"paced to {spell_rate(rate_bps)}, the streams came to {format_rate(mean)} on average:"
+            " something else was the limit"
+        ]
+    return []
 
 
-def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -> list[str]:
-    """What a reader must know about a trial: where the instrument was the limit, or did not keep its times.
+def streams_of(totals: Totals) -> Sequence[Mapping[str, Any]]:
+    """What an agent says of each of its streams in trial.end."""
+    streams: Sequence[Mapping[str, Any]] = totals.get("streams", ())
+    return streams
 
-    `sides` has the totals of every endpoint and of the host.
-    """
-    notes = []
-    own_s = float(sides["host"].get("bench_cpu_s", 0.0))
-    own_s += sum(float(totals.get("instrument", {}).get("sampler_cpu_s", 0.0)) for totals in sides.values())
-    if own_s > OWN_SHARE * duration_s:
-        notes.append(f"bench and samplers took {100 * own_s / duration_s:.0f} % of a CPU themselves")
-    for name, totals in sides.items():
-        instrument = totals.get("instrument", {})
-        late = float(instrument.get("sampler_late_max_s", 0.0))
-        if late > LATE_SHARE * interval_s:
-            notes.append(
-                f"{name}: a sample was {late * 1e3:.0f} ms late (interval {interval_s * 1e3:.0f} ms)"
+
+def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
+    level = factors.get("pacing_rate", "none")
+    return None if level == "none" else int(level)
+
+
+def _arrival_rates(samples: Sequence[Sample]) -> list[float]:
+    """What came of each stream that ends here, bit/s, over all these samples."""
+    seconds = sum(sample.interval_s for sample in samples)
+    sums: Counter[int] = Counter()
+    for sample in samples:
+        for stream in sample.streams:
+            if stream.role == "sink":
+                sums[stream.stream] += stream.bytes
+    return [8 * size / seconds for size in sums.values()]
+
+
+def judge_threads(
+    asked: Mapping[str, Sequence[str]], found: Mapping[str, Sequence[str]]
+) -> dict[str, object]:
+    """Where the threads of each endpoint really run; raises TreatmentRefused where that is not as asked."""
+    for endpoint, lists in asked.items():
+        if [cpus_in(cpus) for cpus in lists] != [cpus_in(cpus) for cpus in found[endpoint]]:
+            raise TreatmentRefused(
+                f"threads on the CPUs {' '.join(lists)} were asked for,"
+                f" and {' '.join(found[endpoint])} read back",
+                where=endpoint,
+                fix="something else on this machine places threads too (a cpuset, a daemon): end it",
             )
-        if lost := int(instrument.get("events_lost", 0)):
-            notes.append(f"{name}: the bench read too slowly and {lost} samples were lost")
-        if not totals.get("drained", True):
-            notes.append(f"{name}: data was still on its way {DRAIN_S:g} s after the end")
-        if unanswered := int(totals.get("unanswered") or 0):
-            notes.append(f"{name}: {unanswered} requests were never answered, and are in no latency")
-        pacing = instrument.get("pacing") or {}
-        due, sent = int(pacing.get("due", 0)), int(pacing.get("sent", 0))
-        if sent < KEPT_SHARE * due:
-            notes.append(f"{name}: only {100 * sent / due:.0f} % of what was due could be sent")
-        elif (late_us := pacing.get("late_p99_us") or 0.0) > LATE_REQUEST_US:
-            notes.append(f"{name}: 1 % of what was due was sent {late_us:.0f} µs late or later")
-        notes += _datagram_remarks(name, totals.get("streams", ()))
-        if foreign := int(totals.get("foreign_connections", 0)):
-            notes.append(f"{name}: {foreign} foreign connections were turned away")
-    return notes
-
-
-def _datagram_remarks(name: str, streams: Sequence[Mapping[str, Any]]) -> list[str]:
-    dropped = sum(int(stream.get("socket_drops", 0)) for stream in streams)
-    foreign = sum(int(stream.get("foreign", 0)) for stream in streams)
-    came = dropped + sum(int(s["datagrams"]) for s in streams if "socket_drops" in s)
-    notes = []
-    if dropped > DROPPED_SHARE * came:
-        notes.append(
-            f"{name}: its own sockets dropped {100 * dropped / came:.0f} % of the datagrams that came: the "
-            "receiver was the limit"
-        )
-    if foreign:
-        notes.append(f"{name}: {foreign} foreign datagrams came")
-    return notes
+    return {
+        "threads": where_alike({endpoint: len(cpus) for endpoint, cpus in found.items()}),
+        "thread_cpus": where_alike(
+            {endpoint: cpus[0] if len(set(cpus)) == 1 else list(cpus) for endpoint, cpus in found.items()}
+        ),
+    }

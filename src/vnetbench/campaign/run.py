@@ -9,7 +9,7 @@ from vnetbench.campaign import schedule
 from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
-from vnetbench.campaign.trial import Abandoned, Load
+from vnetbench.campaign.trial import Abandoned, Load, TrialBroke
 from vnetbench.campaign.workloads import idle_s
 from vnetbench.estimate.course import course
 from vnetbench.estimate.stopping import decide
@@ -149,7 +149,8 @@ class Campaign:
                 raise LeaveNow from None
             except TrialFailed as error:
                 failure = str(error)
-                self._keep(TrialRecord(index, block, None, began_s, load.duration_s, 0.0, {}, (), failure))
+                sides = error.sides if isinstance(error, TrialBroke) else ()
+                self._keep(TrialRecord(index, block, None, began_s, load.duration_s, 0.0, {}, sides, failure))
                 self._say(f"a trial failed: {failure}", index)
                 continue
             finally:

@@ -6,19 +6,15 @@ import queue
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.campaign.judging import (
-    DRAIN_S,
-    clock_remarks,
-    judge_streams,
-    judge_totals,
-    refusal_of,
-    remarks,
-)
-from vnetbench.campaign.workloads import parameters, side_role, stream_roles
+from vnetbench.campaign.counts import wrong_counts
+from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, refusal_of
+from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
+from vnetbench.campaign.workloads import parameters, side_role, stream_roles, thread_placement
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.file import histogram_of, stream_sample
@@ -34,6 +30,14 @@ class Abandoned(Exception):
     """The trial was given up because the user asked for it."""
 
 
+@dataclass(frozen=True)
+class _Fault:
+    """What went wrong at one side; the lower its rank, the nearer it is to the cause."""
+
+    rank: int
+    what: str
+
+
 @dataclass
 class _Side:
     """What one agent has reported so far."""
@@ -42,6 +46,33 @@ class _Side:
     role: str
     samples: list[Sample] = field(default_factory=list)
     totals: dict[str, Any] | None = None
+    fault: _Fault | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.totals is not None or (self.fault is not None and self.fault.rank < 2)
+
+    def take_events(self, trial: str, wait_s: float = 0.0) -> None:
+        """Take what has come; where nothing has, wait for one event so long."""
+        with suppress(queue.Empty):
+            self._take(trial, *self.agent.events.get(wait_s > 0, wait_s or None))
+            while not self.is_over:
+                self._take(trial, *self.agent.events.get_nowait())
+
+    def _take(self, trial: str, method: str, params: Mapping[str, Any]) -> None:
+        name = self.agent.endpoint
+        if method == "agent.gone":
+            self.fault = _Fault(0, f"{name}: {params['reason']}")
+        elif params.get("trial") != trial:
+            return
+        elif method == "trial.sample":
+            self.samples.append(_sample(params, keep_cpu=self.role == "observe"))
+        elif method == "trial.end":
+            self.totals = {k: v for k, v in params.items() if k != "trial"}
+            if params.get("reason") == "fault":
+                fault = str(params.get("fault"))
+                self.fault = _Fault(2 if " broke: " in fault else 1, f"{name}: {fault}")
 
 
 @dataclass(frozen=True)
@@ -70,6 +101,14 @@ class Measured:
     notes: tuple[str, ...]
 
 
+class TrialBroke(TrialFailed):
+    """A trial that failed under load; what every side had counted by then is kept."""
+
+    def __init__(self, what: str, sides: tuple[SideRecord, ...]) -> None:
+        super().__init__(what)
+        self.sides = sides
+
+
 def measure(
     bed: Bed, observer: AgentClient, load: Load, is_given_up: Callable[[], bool] = lambda: False
 ) -> Measured:
@@ -79,8 +118,7 @@ def measure(
         agent.forget_events()
     bench_s = time.process_time()
     try:
-        streams = _connect(bed, observer, load, trial)
-        effective = judge_streams(load.factors, streams)
+        effective = _connect(bed, observer, load, trial)
         sides = _run(bed, observer, load, trial, is_given_up)
     except AgentError as error:
         raise TrialFailed(str(error)) from error
@@ -88,32 +126,37 @@ def measure(
         for agent in (*bed.agents.values(), observer):
             agent.send("trial.stop", trial=trial)
     sides["host"].totals = {**(sides["host"].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
-    return Measured(
-        tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
-        effective,
-        (
-            *clock_remarks(effective),
-            *remarks(load.whole_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()}),
-        ),
-    )
+    records = tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items())
+    endpoints = [record for record in records if record.role != "observe"]
+    if faults := [side.fault for side in sides.values() if side.fault]:
+        # The cause comes before what followed from it at the other sides.
+        raise TrialBroke("; ".join(fault.what for fault in sorted(faults, key=lambda f: f.rank)), records)
+    if wrong := wrong_counts(load.workload, load.whole_s, endpoints):
+        raise TrialBroke(wrong, records)
+    notes = judge_load(load.factors, load.whole_s, endpoints)
+    notes += clock_remarks(effective)
+    notes += remarks(load.whole_s, load.interval_s, {record.endpoint: record.totals for record in records})
+    return Measured(records, effective, tuple(notes))
 
 
-def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[dict[str, Any]]:
-    """Connect all streams of all pairs; returns what the kernel gave each of them, both sides."""
+def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[str, object]:
+    """Connect all streams of all pairs; returns what their sockets and threads really have, once judged."""
     here = stream_roles(load.workload, load.factors)
     there = [{**s, "role": "sink" if s["role"] == "source" else "source"} for s in here]
+    ip_version = str(load.factors.get("ip_version", "4"))
     pairs = list(zip(bed.testbed.side("a"), bed.testbed.side("b"), strict=True))
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
     workload = {**common, **parameters(load.workload, load.factors)}
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
+    placed = thread_placement(load.workload, load.factors, bed.testbed, workload)
     # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
     keys = [secrets.token_hex(16) for _ in pairs]
     listeners = [
         bed.agents[b.name].send(
-            "trial.prepare", **workload, streams=there, secret=key, listen={"address": b.address, "port": 0},
-            interface=b.interface,
+            "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
+            listen={"address": b.address_of(ip_version), "port": 0}, thread_cpus=placed[b.name],
         )
         for (_, b), key in zip(pairs, keys, strict=True)
     ]  # fmt: skip
@@ -123,19 +166,23 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
     ]
     connectors = [
         bed.agents[a.name].send(
-            "trial.prepare", **workload, streams=here, secret=key,
-            connect={"address": b.address, "port": port, "from": a.address}, interface=a.interface,
+            "trial.prepare", **workload, streams=here, secret=key, interface=a.interface,
+            connect={"address": b.address_of(ip_version), "port": port, "from": a.address_of(ip_version)},
+            thread_cpus=placed[a.name],
         )
         for (a, b), key, port in zip(pairs, keys, ports, strict=True)
     ]  # fmt: skip
-    found: list[dict[str, Any]] = []
-    for (a, _), future in zip(pairs, connectors, strict=True):
-        found += _wait(bed.agents[a.name], future, "trial.prepare")["streams"]
-    ready = [(b, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
-    for b, future in ready:
-        found += _wait(bed.agents[b.name], future, "trial.ready")["streams"]
+    ready = {
+        a.name: _wait(bed.agents[a.name], future, "trial.prepare")
+        for (a, _), future in zip(pairs, connectors, strict=True)
+    }
+    waiting = [(b.name, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
+    ready |= {name: _wait(bed.agents[name], future, "trial.ready") for name, future in waiting}
     observer.wait(observing, "trial.prepare")
-    return found
+    return {
+        **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
+        **judge_threads(placed, {name: answer["thread_cpus"] for name, answer in ready.items()}),
+    }
 
 
 def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
@@ -162,35 +209,33 @@ def _run(
     started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.whole_s)) for s in order]
     for side, future in started:
         side.agent.wait(future, "trial.start")
-    deadline = time.monotonic() + load.whole_s + DRAIN_S + GRACE_S
-    for side in order[::-1]:
-        _collect(side, trial, deadline, is_given_up)
-    judge_totals([sides[e.name].totals or {} for e in bed.testbed.endpoints])
+    _collect(sides, trial, load.whole_s, is_given_up)
     return sides
 
 
-def _collect(side: _Side, trial: str, deadline: float, is_given_up: Callable[[], bool]) -> None:
-    """Take the events of one agent until its trial has ended."""
-    name = side.agent.endpoint
-    while side.totals is None:
+def _collect(
+    sides: Mapping[str, _Side], trial: str, duration_s: float, is_given_up: Callable[[], bool]
+) -> None:
+    """Take the events of all agents until each has ended its trial; a fault of one ends it for all."""
+    deadline = time.monotonic() + duration_s + DRAIN_S + GRACE_S
+    is_broken = False
+    while pending := [side for side in sides.values() if not side.is_over]:
         if is_given_up():
             raise Abandoned
-        try:
-            method, params = side.agent.events.get(timeout=POLL_S)
-        except queue.Empty:
-            if time.monotonic() > deadline:
-                raise TrialFailed(f"{name}: the agent did not end the trial in time") from None
-            continue
-        if method == "agent.gone":
-            raise TrialFailed(f"{name}: {params['reason']}")
-        if params.get("trial") != trial:
-            continue
-        if method == "trial.sample":
-            side.samples.append(_sample(params, keep_cpu=side.role == "observe"))
-        elif method == "trial.end":
-            if params.get("reason") != "done":
-                raise TrialFailed(f"{name}: {params.get('fault') or 'the trial was stopped'}")
-            side.totals = {k: v for k, v in params.items() if k != "trial"}
+        # All send about as often: while one is waited for the others' events gather.
+        pending[0].take_events(trial, wait_s=POLL_S)
+        for side in pending[1:]:
+            side.take_events(trial)
+        if not is_broken and any(side.fault for side in sides.values()):
+            is_broken = True
+            deadline = min(deadline, time.monotonic() + GRACE_S)
+            for side in sides.values():
+                side.agent.send("trial.stop", trial=trial)
+        if time.monotonic() > deadline:
+            for side in pending:
+                side.fault = side.fault or _Fault(
+                    1, f"{side.agent.endpoint}: the agent did not end the trial"
+                )
 
 
 def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:

@@ -6,6 +6,9 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 
+from vnetbench.lab.cpus import thread_cpus, vm_cpus
+from vnetbench.lab.description import Testbed
+from vnetbench.study.direction import streams_each_way
 from vnetbench.study.model import Level, Timing
 from vnetbench.study.workloads import DATAGRAMS, MIXED, STREAM
 
@@ -15,17 +18,19 @@ SHORTEST_IDLE_S, LONGEST_IDLE_S = 0.5, 5.0
 
 
 def stream_roles(workload: str, factors: Mapping[str, Level]) -> list[dict[str, object]]:
-    """The streams of one pair and their roles on side a; with direction both, as many each way.
+    """The streams of one pair and their roles on side a.
+
 
     A stream of requests has a source that asks and a sink that answers. Of `mixed` side a asks, and the
     direction is that of the transfers.
     """
+    forward, reverse = streams_each_way(factors)
+    roles = ["source"] * forward + ["sink"] * reverse
     if workload == MIXED:
         asking = [("requests", "source")] * int(factors["connections"])
-        moving = [("transfers", role) for role in _roles(factors, int(factors["streams"]))]
+        moving = [("transfers", role) for role in roles]
         return [{"id": i, "role": role, "part": part} for i, (part, role) in enumerate([*asking, *moving])]
-    count = int(factors.get("streams", factors.get("connections", 1)))
-    return [{"id": i, "role": role} for i, role in enumerate(_roles(factors, count))]
+    return [{"id": i, "role": role} for i, role in enumerate(roles)]
 
 
 def side_role(streams: Sequence[Mapping[str, object]]) -> str:
@@ -36,19 +41,25 @@ def side_role(streams: Sequence[Mapping[str, object]]) -> str:
 
 def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     """What of trial.prepare is the workload's, the same for both sides."""
-    buffer = factors.get("socket_buffer", "auto")
+    buffer, threads = factors.get("socket_buffer", "auto"), factors.get("threads", "auto")
     asked: dict[str, object] = {
         "workload": workload,
-        "threads": 0,
+        "threads": 0 if threads == "auto" else int(threads),
         "socket_buffer_bytes": None if buffer == "auto" else int(buffer),
         "congestion_control": factors.get("congestion_control"),
     }
+    if "transport" in factors:
+        asked["transport"] = factors["transport"]
     if workload in (STREAM, MIXED):
+        pacing = factors.get("pacing_rate", "none")
+        asked["pacing_rate_bps"] = None if pacing == "none" else int(pacing)
         asked |= {"receive": "discard", "message_bytes": int(factors.get("message_size", 1 << 20))}
     if workload == DATAGRAMS:
         asked |= _of_datagrams(factors)
     elif workload != STREAM:
         asked |= _of_requests(factors)
+    if factors.get("waiting") == "spin" and threads == "auto":
+        asked["threads"] = _spinning_threads(int(factors["pairs"]))
     return asked
 
 
@@ -65,12 +76,6 @@ def idle_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float
     return math.ceil(wanted_s / timing.interval_s - 1e-9) * timing.interval_s
 
 
-def _roles(factors: Mapping[str, Level], count: int) -> list[str]:
-    direction = str(factors.get("direction", "forward"))
-    roles = {"forward": ["source"], "reverse": ["sink"], "both": ["source", "sink"]}[direction]
-    return [role for role in roles for _ in range(count)]
-
-
 def _of_requests(factors: Mapping[str, Level]) -> dict[str, object]:
     asked: dict[str, object] = {
         "request_bytes": int(factors["request_size"]),
@@ -80,8 +85,6 @@ def _of_requests(factors: Mapping[str, Level]) -> dict[str, object]:
         asked["waiting"] = factors["waiting"]
     if "rate" in factors:
         asked["rate_per_s"] = None if factors["rate"] == "none" else float(factors["rate"])
-    if factors.get("waiting") == "spin":
-        asked["threads"] = _spinning_threads(int(factors["pairs"]))
     return asked
 
 
@@ -97,6 +100,20 @@ def _of_datagrams(factors: Mapping[str, Level]) -> dict[str, object]:
         "gro": factors["udp_gro"] == "on",
         "fragments": factors["fragments"] == "on",
     }
+
+
+def thread_placement(
+    workload: str, factors: Mapping[str, Level], testbed: Testbed, asked: Mapping[str, object]
+) -> dict[str, list[str]]:
+    """The CPU list of each endpoint's every thread; `asked` are its `parameters`. Raises BenchError."""
+    streams = len(stream_roles(workload, factors))
+    # The threads of `mixed` are those of its requests; each of its transfers has one of its own.
+    transfers = streams - int(factors["connections"]) if workload == MIXED else 0
+    shared = streams - transfers
+    count = min(int(str(asked["threads"])) or shared, shared) + transfers
+    vms = vm_cpus(str(factors.get("cpus", "any")), testbed, frozenset(os.sched_getaffinity(0)))
+    counts = dict.fromkeys(vms, count)
+    return thread_cpus(str(factors.get("thread_cpus", "any")), counts, testbed, vms)
 
 
 def _spinning_threads(pairs: int) -> int:

@@ -35,6 +35,7 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("vswitch direct", {"vswitch": "direct"}, "tbf"),
     ("vswitch macvlan", {"vswitch": "macvlan"}, "tbf"),
     ("mtu 9000", {"mtu": 9000}, "tbf"),
+    ("ip_version 6", {"ip_version": "6"}, "tbf"),
     ("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}, "tbf"),
     ("checksum_offload off", {"checksum_offload": "off", "tso": "off"}, "tbf"),
     ("link_rate by tbf", {"link_rate": 10**9}, "tbf"),
@@ -42,6 +43,8 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}, "tbf"),
     ("irq_cpus (RPS)", {"irq_cpus": "spread"}, "tbf"),
     ("queues", {"queues": 1}, "tbf"),
+    ("transport mptcp", {"transport": "mptcp"}, "tbf"),
+    ("pacing_rate", {"pacing_rate": 10**9}, "tbf"),
     ("pairs 8", {"pairs": 8}, "tbf"),
 )
 TRIED_OF_DATAGRAMS: tuple[tuple[str, dict[str, Level]], ...] = (

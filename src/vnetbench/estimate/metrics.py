@@ -38,6 +38,20 @@ METRICS: dict[str, Metric] = {
             "payload that arrived at the sinks, all streams and pairs",
         ),
         Metric(
+            "goodput_forward_bps",
+            "bit/s",
+            "Goodput forward",
+            "higher",
+            "of that what went from the first VMs of the pairs to the second; where both ways are at work",
+        ),
+        Metric(
+            "goodput_reverse_bps",
+            "bit/s",
+            "Goodput in reverse",
+            "higher",
+            "of that what went from the second VMs to the first; where both ways are at work",
+        ),
+        Metric(
             "transactions_per_s",
             "1/s",
             "Transaction rate",
@@ -153,6 +167,20 @@ METRICS: dict[str, Metric] = {
             "Receiver CPU",
             "lower",
             "CPU time of the receiving endpoints' processes, 100 % = one CPU full",
+        ),
+        Metric(
+            "first_vm_cpu_percent",
+            "% of one CPU",
+            "First VM's CPU",
+            "lower",
+            "CPU time of the first VMs' processes where both ways are at work, so that each VM does both",
+        ),
+        Metric(
+            "second_vm_cpu_percent",
+            "% of one CPU",
+            "Second VM's CPU",
+            "lower",
+            "CPU time of the second VMs' processes where both ways are at work",
         ),
         Metric(
             "host_cpu_percent",

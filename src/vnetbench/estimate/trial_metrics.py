@@ -53,15 +53,23 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
 
 
 def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+    first = [(s, x) for s, x in sides if s.endpoint.startswith("a")]
+    second = [(s, x) for s, x in sides if not s.endpoint.startswith("a")]
+    is_both = any(s.role == "both" for s, _ in sides)
     if not _only_requests(sides):
-        received = sum(delivered(x) for _, samples in sides for x in samples)
-        yield "goodput_bps", 8 * received / steady_s
-    senders = [(s, x) for s, x in sides if s.role in ("source", "both")]
-    # With direction both each endpoint does both; the endpoints of side a then stand as senders.
-    if all(s.role == "both" for s, _ in sides):
-        senders = [(s, x) for s, x in sides if s.endpoint.startswith("a")]
-    receivers = [(s, x) for s, x in sides if (s, x) not in senders]
-    for name, group in (("sender_cpu_percent", senders), ("receiver_cpu_percent", receivers)):
+        yield "goodput_bps", 8 * _received(sides) / steady_s
+        if is_both:
+            yield "goodput_forward_bps", 8 * _received(second) / steady_s
+            yield "goodput_reverse_bps", 8 * _received(first) / steady_s
+    if is_both:
+        # Each endpoint sends and receives, and the kernel does not tell what it spent on which.
+        groups = {"first_vm_cpu_percent": first, "second_vm_cpu_percent": second}
+    else:
+        groups = {
+            "sender_cpu_percent": [(s, x) for s, x in sides if s.role == "source"],
+            "receiver_cpu_percent": [(s, x) for s, x in sides if s.role == "sink"],
+        }
+    for name, group in groups.items():
         spent = _total(group, "process_cpu_user_s") + _total(group, "process_cpu_system_s")
         yield name, 100 * spent / steady_s
     taken = [(s, x) for s, x in sides if s.role in ("sink", "both")]
@@ -136,7 +144,7 @@ def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Itera
     if not watched:
         return
     watched_s = sum(x.interval_s for x in watched)
-    received = sum(delivered(x) for _, samples in sides for x in samples)
+    received = _received(sides)
     times: dict[str, float] = {}
     for x in watched:
         for cpu in x.cpu:
@@ -166,6 +174,10 @@ def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Itera
     packets = sum(_total([side], "rx_packets") for side in sides) / steady_s
     if softirqs:
         yield "packets_per_interrupt", packets / softirqs
+
+
+def _received(sides: Steady) -> int:
+    return sum(delivered(x) for _, samples in sides for x in samples)
 
 
 def _total(sides: Steady, counter: str) -> float:

@@ -28,7 +28,10 @@ class Bed:
         effective = knobs.apply(factors, asked, self.testbed, self.agents, online)
         mtu = effective["mtu"]
         smallest = min(mtu.values()) if isinstance(mtu, dict) else mtu
-        proved = path.prove(self.testbed, self.agents, int(smallest))
+        ip_version = str(factors.get("ip_version", "4"))
+        if ip_version == "6":
+            netns.restore_ipv6(self.testbed)
+        proved = path.prove(self.testbed, self.agents, int(smallest), ip_version)
         effective["path_mtu_proved"] = int(smallest)
         effective["path_rtt_us"] = [answer.get("rtt_us") for answer in proved]
         return effective

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from vnetbench.errors import BenchError
 from vnetbench.lab.description import Endpoint, Testbed
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
@@ -32,6 +35,38 @@ def vm_cpus(level: str, testbed: Testbed, online: frozenset[int]) -> dict[str, f
             fix="name CPUs that it has, or 'any', or '1 each'",
         )
     return {e.name: lists[e.side] for e in testbed.endpoints}
+
+
+def thread_cpus(
+    level: str, counts: Mapping[str, int], testbed: Testbed, vms: Mapping[str, frozenset[int]]
+) -> dict[str, list[str]]:
+    """The CPU list of each of an endpoint's threads for a level of the factor `thread_cpus`.
+
+    `counts` is how many threads each endpoint has, `vms` the CPUs of each. `any`: the VM's CPUs for all;
+    `spread`: one of them for each, in turn, endpoints that share their CPUs one after the other; `LIST` or
+    `LIST/LIST`: the CPUs of the list in turn. Raises BenchError for CPUs that the VM may not use.
+    """
+    first, _, second = level.partition("/")
+    placed: dict[str, list[str]] = {}
+    taken: Counter[frozenset[int]] = Counter()
+    for endpoint in testbed.endpoints:
+        own, count = vms[endpoint.name], counts[endpoint.name]
+        if level == "any":
+            placed[endpoint.name] = [spell_cpu_list(own)] * count
+            continue
+        asked = own if level == "spread" else cpus_in(second or first if endpoint.side == "b" else first)
+        if missing := asked - own:
+            raise BenchError(
+                f"thread_cpus = {level!r} names CPU {spell_cpu_list(missing)};"
+                f" {endpoint.name} has {spell_cpu_list(own)}",
+                where=endpoint.name,
+                fix="name CPUs that the VM may use (its factor cpus), or 'spread'",
+            )
+        begin = taken[own] if level == "spread" else 0
+        taken[own] += count
+        ordered = sorted(asked)
+        placed[endpoint.name] = [str(ordered[(begin + i) % len(ordered)]) for i in range(count)]
+    return placed
 
 
 def receive_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: frozenset[int]) -> str:

@@ -10,6 +10,8 @@ from vnetbench.errors import BenchError
 NAME_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
 ADDRESS_FORM = "10.77.{side}.{pair}"  # sides 1 and 2, in one /16
 PREFIX_LENGTH = 16
+ADDRESS6_FORM = "fd77::{side}:{pair:x}"  # in one /64
+PREFIX6_LENGTH = 64
 MOST_PAIRS = 64
 VM_INTERFACE = "eth0"
 
@@ -45,6 +47,12 @@ class Endpoint:
     namespace: str
     interface: str
     address: str
+    address6: str
+    """Its IPv6 address, which it has where the kernel has IPv6."""
+
+    def address_of(self, ip_version: str) -> str:
+        """Its address in a level of the factor `ip_version`."""
+        return self.address6 if ip_version == "6" else self.address
 
     @property
     def device(self) -> Device:
@@ -111,10 +119,10 @@ def describe(name: str, shape: Shape) -> Testbed:
     endpoints = tuple(
         Endpoint(
             f"{side}{pair}", side, pair, namespace(name, f"{side}{pair}"), VM_INTERFACE,
-            ADDRESS_FORM.format(side=1 + "ab".index(side), pair=pair),
+            ADDRESS_FORM.format(side=number, pair=pair), ADDRESS6_FORM.format(side=number, pair=pair),
         )
         for pair in range(1, shape.pairs + 1)
-        for side in "ab"
+        for number, side in enumerate("ab", start=1)
     )  # fmt: skip
     switch = namespace(name, "sw")
     uplinks: tuple[Device, ...] = ()

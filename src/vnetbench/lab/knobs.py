@@ -133,7 +133,10 @@ def apply(
         raise TreatmentRefused(
             f"an MTU of {mtu} did not take effect on the vSwitch: {network} was read back", fix=FIXES["mtu"]
         )
-    effective = _where_alike(found)
+    effective = {
+        knob: where_alike({name: knobs.get(knob) for name, knobs in found.items()})
+        for knob in (*INTERFACE_KNOBS, "cpus")
+    }
     if "link_rate" in factors:
         effective["link_rate"] = shaped.rate_bps if shaped else "none"
     if "link_queue" in factors:
@@ -217,14 +220,10 @@ def _network_mtu(factors: Mapping[str, Level], asked: TestbedAsked) -> int | Non
     return int(factors["mtu"]) if "mtu" in factors else None
 
 
-def _where_alike(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Knob to its one value, or to a mapping by endpoint where they differ."""
-    effective: dict[str, Any] = {}
-    for knob in next(iter(found.values())):
-        values = {name: knobs.get(knob) for name, knobs in found.items()}
-        distinct = {repr(v) for v in values.values()}
-        effective[knob] = next(iter(values.values())) if len(distinct) == 1 else values
-    return effective
+def where_alike(found: Mapping[str, object]) -> object:
+    """The one value of all endpoints, or a mapping by endpoint where they differ."""
+    values = list(found.values())
+    return values[0] if all(value == values[0] for value in values) else dict(found)
 
 
 def _shown(value: object) -> str:

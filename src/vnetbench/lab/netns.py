@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from pyroute2 import IPRoute
+from pyroute2.netlink.rtnl import ifaddrmsg
 
 from vnetbench.lab import netlink
-from vnetbench.lab.description import PREFIX_LENGTH, Endpoint, Testbed
+from vnetbench.lab.description import PREFIX6_LENGTH, PREFIX_LENGTH, Endpoint, Testbed
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.study.testbed_factors import LEAST_MTU6
 
 SYSCTLS = {
     # What TCP learned of a path in one trial must not start the next one: trials are independent.
     "net/ipv4/tcp_no_metrics_save": "1",
-    # Neighbour discovery of IPv6 would be load of our own making; the trials use IPv4.
-    "net/ipv6/conf/all/disable_ipv6": "1",
-    "net/ipv6/conf/default/disable_ipv6": "1",
 }
+NO_IPV6 = {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}
+"""Of the virtual switches, which have no addresses: what they would say in IPv6 is load of our own making."""
+QUIET_IPV6 = {
+    "net/ipv6/conf/all/disable_ipv6": "0",
+    "net/ipv6/conf/default/disable_ipv6": "0",
+    # No link-local address (IN6_ADDR_GEN_MODE_NONE), no looking for routers: only what the lab gives.
+    "net/ipv6/conf/default/addr_gen_mode": "1",
+    "net/ipv6/conf/default/router_solicitations": "0",
+    "net/ipv6/conf/default/accept_ra": "0",
+}
+"""Of the VMs: an interface takes the defaults when it comes into the namespace."""
 
 
 def build(testbed: Testbed) -> None:
     """Make namespaces, links and virtual switches; raises BenchError when the kernel refuses."""
     for name in testbed.namespaces():
         netlink.make_namespace(name)
-        netlink.do_inside(name, _set_sysctls)
+        ipv6 = NO_IPV6 if name == testbed.switch_namespace else QUIET_IPV6
+        netlink.do_inside(name, partial(_set_sysctls, {**SYSCTLS, **ipv6}))
     if testbed.shape.vswitch == "direct":
         _join_directly(testbed)
     else:
@@ -38,6 +52,46 @@ def build(testbed: Testbed) -> None:
             index = netlink.index_of(ipr, endpoint.interface)
             ipr.addr("add", index=index, address=endpoint.address, prefixlen=PREFIX_LENGTH)
             _set_up(ipr, endpoint.interface)
+        if netlink.do_inside(endpoint.namespace, _has_ipv6):
+            _give_ipv6(endpoint)
+
+
+def restore_ipv6(testbed: Testbed) -> None:
+    """Give the VMs their IPv6 addresses again, where a small MTU took them away.
+
+    Raises TreatmentRefused where the kernel has no IPv6.
+    """
+    for endpoint in testbed.endpoints:
+        if not netlink.do_inside(endpoint.namespace, _has_ipv6):
+            raise TreatmentRefused(
+                "ip_version = 6: this kernel has no IPv6",
+                where=endpoint.name,
+                fix="start it without ipv6.disable=1 (or modprobe ipv6), or take ip_version = 4",
+            )
+        mtu = netlink.mtu_of(endpoint.namespace, endpoint.interface)
+        if mtu < LEAST_MTU6:
+            raise TreatmentRefused(
+                f"ip_version = 6: an interface with an MTU of {mtu} carries no IPv6",
+                where=endpoint.device.label,
+                fix=f"choose an MTU of {LEAST_MTU6} at least",
+            )
+        _give_ipv6(endpoint)
+
+
+def _give_ipv6(endpoint: Endpoint) -> None:
+    with netlink.in_namespace(endpoint.namespace) as ipr:
+        ipr.addr(
+            "replace",
+            index=netlink.index_of(ipr, endpoint.interface),
+            address=endpoint.address6,
+            prefixlen=PREFIX6_LENGTH,
+            # Nobody else has it, and without this it could not be used for a second.
+            flags=ifaddrmsg.IFA_F_NODAD,
+        )
+
+
+def _has_ipv6() -> bool:
+    return Path("/proc/sys/net/ipv6").exists()
 
 
 def set_network_mtu(testbed: Testbed, mtu: int, *, only_raise: bool = False) -> None:
@@ -129,9 +183,8 @@ def _set_up(ipr: IPRoute, interface: str) -> int:
     return index
 
 
-def _set_sysctls() -> bool:
-    for name, value in SYSCTLS.items():
+def _set_sysctls(values: Mapping[str, str]) -> None:
+    for name, value in values.items():
         path = Path("/proc/sys") / name
-        if path.exists():  # a kernel without IPv6 has no such file, and no such load
+        if path.exists():  # a kernel without IPv6 has none of its files
             path.write_text(value)
-    return True

@@ -15,20 +15,22 @@ ATTEMPTS = 3
 TIMEOUT_S = 0.3
 
 
-def prove(testbed: Testbed, agents: Mapping[str, AgentClient], mtu: int) -> list[dict[str, Any]]:
+def prove(
+    testbed: Testbed, agents: Mapping[str, AgentClient], mtu: int, ip_version: str = "4"
+) -> list[dict[str, Any]]:
     """Prove for every pair that packets of `mtu` bytes pass both ways unfragmented; one mapping a pair.
 
     Raises TreatmentRefused with the hop that stops them and the fix.
     """
     pairs = list(zip(testbed.side("a"), testbed.side("b"), strict=True))
-    listening = [(b, agents[b.name].send("path.listen", address=b.address)) for _, b in pairs]
+    listening = [(b, agents[b.name].send("path.listen", address=b.address_of(ip_version))) for _, b in pairs]
     paths = [agents[b.name].wait(future, "path.listen") for b, future in listening]
     try:
         probes = [
             agents[a.name].send(
                 "path.probe",
-                **{"from": a.address},
-                to=b.address,
+                **{"from": a.address_of(ip_version)},
+                to=b.address_of(ip_version),
                 port=path["port"],
                 packet_bytes=mtu,
                 attempts=ATTEMPTS,

@@ -33,6 +33,7 @@ _METRICS = (
     "cycles_per_datagram", "latency_increase_p50_us", "latency_increase_p99_us", "transactions_per_s",
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "latency_idle_p50_us", "connect_p50_us",
     "connect_p99_us", "cycles_per_transaction", "receiver_cpu_percent", "sender_cpu_percent",
+    "goodput_forward_bps", "goodput_reverse_bps", "second_vm_cpu_percent", "first_vm_cpu_percent",
     "cycles_per_byte", "packets_per_s", "mean_segment_bytes",
     "retransmits_per_s", "rtt_us", "interrupts_per_s", "packets_per_interrupt", "host_cpu_percent",
 )  # fmt: skip

@@ -15,13 +15,14 @@ from vnetbench.study.model import FactorLevels, Level
 
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
-    "goodput_bps", "latency_increase_p50_us", "latency_increase_p99_us", "latency_idle_p50_us",
-    "latency_idle_p99_us", "transactions_per_s", "connections_per_s", "connect_p50_us", "connect_p99_us",
+    "goodput_bps", "goodput_forward_bps", "goodput_reverse_bps", "latency_increase_p50_us",
+    "latency_increase_p99_us", "latency_idle_p50_us", "latency_idle_p99_us", "transactions_per_s",
+    "connections_per_s", "connect_p50_us", "connect_p99_us",
     "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent",
     "delay_p50_us", "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent",
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
     "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram",
-    "sender_cpu_percent", "packets_per_s",
+    "sender_cpu_percent", "second_vm_cpu_percent", "first_vm_cpu_percent", "packets_per_s",
     "mean_segment_bytes", "retransmits_per_s", "rtt_us", "interrupts_per_s", "host_cpu_percent",
 )  # fmt: skip
 _SHORT_LABELS = {
@@ -38,8 +39,12 @@ _SHORT_LABELS = {
     "context_switches_per_transaction": "Switches/trans.",
     "interrupts_per_transaction": "Interr./trans.",
     "packets_per_transaction": "Pkts/trans.",
+    "goodput_forward_bps": "Forward",
+    "goodput_reverse_bps": "Reverse",
     "receiver_cpu_percent": "Recv. CPU",
     "sender_cpu_percent": "Send. CPU",
+    "first_vm_cpu_percent": "1st VM's CPU",
+    "second_vm_cpu_percent": "2nd VM's CPU",
     "cycles_per_byte": "Cycles",
     "host_softirq_percent": "Soft-int. CPU",
     "net_rx_softirqs_per_s": "NET_RX",

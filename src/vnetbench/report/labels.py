@@ -8,6 +8,7 @@ from vnetbench.study.factors import FACTORS
 from vnetbench.study.model import FactorLevels, Level
 
 _LABELS = {
+    "ip_version": "IP version",
     "mtu": "MTU",
     "tso": "TSO",
     "gso": "GSO",
@@ -15,13 +16,21 @@ _LABELS = {
     "udp_gso": "UDP GSO",
     "udp_gro": "UDP GRO",
     "cpus": "VM's CPUs",
+    "thread_cpus": "Threads on",
     "irq_cpus": "Receive processing on",
     "vswitch": "vSwitch",
     "pairs": "Pairs of VMs",
 }
-_COUNTED = {"streams": "stream", "connections": "connection", "pairs": "pair", "queues": "queue"}
+_COUNTED = {
+    "streams": "stream",
+    "connections": "connection",
+    "pairs": "pair",
+    "queues": "queue",
+    "threads": "thread",
+}
 _PHRASES = {
     "direction": "{}",
+    "ip_version": "IPv{}",
     "mtu": "MTU {}",
     "message_size": "{} messages",
     "request_size": "{} requests",
@@ -34,8 +43,11 @@ _PHRASES = {
     "congestion_control": "{}",
     "link_rate": "link rate {}",
     "link_queue": "queue {}",
+    "transport": "over {}",
+    "pacing_rate": "paced to {}",
     "cpus": "CPUs {}",
     "irq_cpus": "receive processing {}",
+    "thread_cpus": "threads on {}",
     "vswitch": "{}",
 }
 _STOPPED = {

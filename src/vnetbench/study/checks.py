@@ -6,10 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vnetbench.quantity import spell_duration
+from vnetbench.study.cpus import cpu_list, spell_cpu_list
+from vnetbench.study.direction import MOST_STREAMS, streams_each_way
 from vnetbench.study.factors import check_workload, complete, format_level
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
+from vnetbench.study.testbed_factors import LEAST_MTU6
 from vnetbench.study.workloads import DECIDING, MIXED, RATES
 
 MAX_TREATMENTS = 10_000
@@ -184,6 +187,39 @@ def _impossible(
                 f"a link_queue of a duration with the shaper {study.testbed.shaper}: its own counts packets",
                 'take the shaper "tbf"',
             )
+        forward, reverse = streams_each_way(treatment)
+        if forward + reverse > MOST_STREAMS:
+            found["direction"] = (
+                f"{forward} streams forward and {reverse} in reverse are too many for one VM",
+                f"ask for {MOST_STREAMS} both ways together at most",
+            )
+        if treatment.get("threads", "auto") != "auto" and int(treatment["threads"]) > forward + reverse:
+            found["threads"] = (
+                f"threads = {treatment['threads']} with {forward + reverse} streams:"
+                " a stream is one thread's, so some would have none",
+                'leave these out with [[exclude]], or take "auto"',
+            )
+        if treatment.get("transport") == "mptcp" and treatment.get("pacing_rate", "none") != "none":
+            found["pacing_rate"] = (
+                "pacing_rate with transport = mptcp: Linux has no SO_MAX_PACING_RATE of MPTCP sockets",
+                'leave these out with [[exclude]], or take "none"',
+            )
+        if treatment.get("transport") == "mptcp" and treatment.get("waiting") == "busy_poll":
+            found["waiting"] = (
+                "waiting = busy_poll with transport = mptcp: Linux does not poll for MPTCP sockets",
+                'leave these out with [[exclude]], or take "spin"',
+            )
+        if missing := _cpus_of_others(treatment):
+            found["thread_cpus"] = (
+                f"thread_cpus = {treatment['thread_cpus']} with cpus = {treatment['cpus']}:"
+                f" CPU {missing} is not the VM's",
+                "leave these out with [[exclude]], or name CPUs that the VM has",
+            )
+        if treatment["ip_version"] == "6" and int(treatment["mtu"]) < LEAST_MTU6:
+            found["ip_version"] = (
+                f"ip_version = 6 with mtu = {treatment['mtu']}: a link of less than {LEAST_MTU6} has no IPv6",
+                f"leave these out with [[exclude]], or choose an MTU of {LEAST_MTU6} at least",
+            )
         if treatment.get("tso") == "on" and treatment.get("checksum_offload") == "off":
             found["tso"] = (
                 "tso = on with checksum_offload = off: the kernel has TSO off without checksum offload",
@@ -196,3 +232,14 @@ def _impossible(
             )
     for name, (what, fix) in found.items():
         yield place("factors", name).problem(WrongValue(what, fix=fix))
+
+
+def _cpus_of_others(treatment: Mapping[str, Level]) -> str:
+    """The CPUs that `thread_cpus` names and `cpus` does not, where both are lists; empty for none."""
+    threads, vms = (str(treatment.get(name, "any")) for name in ("thread_cpus", "cpus"))
+    if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
+        return ""
+    missing: set[int] = set()
+    for side in (0, -1):
+        missing |= set(cpu_list(threads.split("/")[side])) - set(cpu_list(vms.split("/")[side]))
+    return spell_cpu_list(missing)

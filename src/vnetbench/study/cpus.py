@@ -64,6 +64,11 @@ def canonical_placement(text: str) -> str:
                 f'"{text.strip()}" is no number of CPUs', fix=f"give each VM 1 to {MAX_EACH} CPUs"
             )
         return f"{int(each[1])} each"
+    return canonical_sides(text)
+
+
+def canonical_sides(text: str) -> str:
+    """The canonical spelling of "LIST" or "LIST/LIST"; raises WrongValue."""
     sides = text.split("/")
     if len(sides) > 2:
         raise WrongValue(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vnetbench import quantity
 from vnetbench.errors import BenchError
-from vnetbench.study import cpus
+from vnetbench.study import cpus, direction
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, shown, suggest
 
@@ -37,11 +37,16 @@ class Kind:
     """A value may have commas in it (CPU lists)."""
 
 
-def counts(low: int, high: int, *, unit: str = "") -> Kind:
-    """A whole number from `low` to `high`, bare or in quotes; `unit` may stand behind it in quotes."""
-    expects = f"a whole number from {low} to {high}"
+def counts(low: int, high: int, *words: str, unit: str = "") -> Kind:
+    """A whole number from `low` to `high`, bare or in quotes, or one of the words.
 
-    def parse(raw: object) -> int:
+    `unit` may stand behind a number in quotes.
+    """
+    expects = f"a whole number from {low} to {high}" + "".join(f' or "{word}"' for word in words)
+
+    def parse(raw: object) -> Level:
+        if isinstance(raw, str) and raw.strip() in words:
+            return raw.strip()
         if isinstance(raw, str):
             number = re.fullmatch(
                 rf"\s*([+-]?[0-9]{{1,18}})\s*(?:{unit})?\s*" if unit else r"\s*([+-]?[0-9]{1,18})\s*", raw
@@ -55,9 +60,9 @@ def counts(low: int, high: int, *, unit: str = "") -> Kind:
             raise WrongValue(f"{shown(raw)} is out of range", fix=f"write {expects}")
         return raw
 
-    pattern = rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"
+    pattern = "|".join((*words, rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"))
     number: Json = {"type": "integer", "minimum": low, "maximum": high}
-    return Kind(expects, parse, str, pattern, (number,), counts=True)
+    return Kind(expects, parse, str, f"({pattern})" if words else pattern, (number,), words, counts=True)
 
 
 def _quantities(
@@ -203,6 +208,21 @@ def truths() -> Kind:
     return Kind("true or false", parse, spell, "", ({"type": "boolean"},))
 
 
+def versions(*known: int) -> Kind:
+    """One of a few version numbers, bare or in quotes; a level is its digits: nothing to count with."""
+    digits = words(*map(str, known))
+    expects = " or ".join(digits.words)
+
+    def parse(raw: object) -> Level:
+        if isinstance(raw, bool) or not isinstance(raw, int | str) or str(raw).strip() not in digits.words:
+            raise WrongValue(f"{shown(raw)} is not known here", fix=f"write {expects}")
+        return str(raw).strip()
+
+    return Kind(
+        expects, parse, str, digits.pattern, ({"type": "integer", "enum": list(known)},), digits.words
+    )
+
+
 def algorithms() -> Kind:
     """The name of a congestion control of the kernel (TCP_CA_NAME_MAX: 15 characters and a NUL)."""
     expects = 'the kernel\'s name of a congestion control, such as "cubic", "bbr" or "reno"'
@@ -244,6 +264,30 @@ def placements() -> Kind:
     expects = '"any", "1 each" (so many CPUs of its own for each VM), CPUs "0-1", or both VMs of a pair "0/1"'
     pattern = rf"[0-9]+\s+each|{cpus.LIST_PATTERN}(\s*/\s*{cpus.LIST_PATTERN})?"
     return _cpu_kind(("any",), pattern, expects, cpus.canonical_placement)
+
+
+def directions() -> Kind:
+    """Which way streams go, or how many each way at once."""
+    known = words(*direction.WORDS)
+    expects = f'{known.expects}, or a mix such as "3/1"'
+
+    def parse(raw: object) -> str:
+        if isinstance(raw, str) and "/" in raw:
+            return direction.canonical_mix(raw)
+        try:
+            return str(known.parse(raw))
+        except WrongValue as error:
+            near = "did you mean" in str(error.fix)
+            raise WrongValue(error.what, fix=error.fix if near else f"write {expects}") from error
+
+    return Kind(expects, parse, str, f"{known.pattern[:-1]}|{direction.MIX_PATTERN})", words=known.words)
+
+
+def thread_placements() -> Kind:
+    """Which CPU each thread of the load runs on."""
+    expects = '"any", "spread", CPUs "0-1" that the threads take in turn, or both VMs of a pair "0-1/2-3"'
+    pattern = rf"{cpus.LIST_PATTERN}(\s*/\s*{cpus.LIST_PATTERN})?"
+    return _cpu_kind(("any", "spread"), pattern, expects, cpus.canonical_sides)
 
 
 def receive_cpus() -> Kind:

@@ -13,7 +13,7 @@ LOAD_FACTORS = (
         "1",
         1,
         "TCP connections, or flows of datagrams, at work at once in each pair of VMs (in each direction when "
-        "`direction` is `both`).",
+        "`direction` is `both`; 1024 both ways together at most).",
         ('"1, 2, 4 .. 16"', "[1, 4]", "4"),
         (STREAM, DATAGRAMS, MIXED),
     ),
@@ -133,13 +133,14 @@ LOAD_FACTORS = (
     ),
     Factor(
         "direction",
-        kinds.words("forward", "reverse", "both"),
+        kinds.directions(),
         "",
         "forward",
         "`forward`: the first VM of a pair sends to (or asks) the second; `reverse`: the second sends to the "
-        "first; `both`: both send at once. With `mixed` it is the direction of the transfers: the first VM "
-        "asks in any case.",
-        ('["forward", "reverse"]', '"both"'),
+        "first; `both`: both send at once, as many streams each way. `3/1`: both at once, for each of "
+        "`streams` (or `connections`) three forward and one in reverse. With `mixed` it is the direction of "
+        "the transfers: the first VM asks in any case.",
+        ('["forward", "reverse"]', '["both", "3/1", "1/3"]'),
     ),
     Factor(
         "message_size",
@@ -159,6 +160,49 @@ LOAD_FACTORS = (
         "kernel grants less (`net.core.wmem_max`, `rmem_max`) the treatment is refused. Of `udp_stream` the "
         "buffers of its UDP sockets; `auto` is the kernel's default.",
         ('["8 KiB", "64 KiB", "auto"]', '"auto"'),
+    ),
+    Factor(
+        "transport",
+        kinds.words("tcp", "mptcp"),
+        "",
+        "tcp",
+        "What carries the streams. `mptcp`: Multipath TCP (RFC 8684), read back of every stream at the "
+        "beginning and at the end; a stream that falls back to TCP ends the treatment. There is one path "
+        "between the VMs of a pair, so one subflow a stream, unless path managers are set up by hand. What "
+        "is read of TCP (round trips, retransmits, segments) is of a stream's first subflow.",
+        ('["tcp", "mptcp"]', '"mptcp"'),
+        (STREAM, REQUESTS, CONNECTIONS),
+    ),
+    Factor(
+        "pacing_rate",
+        kinds.rates(10**5, 10**12, "none"),
+        "bit/s",
+        "none",
+        "The rate that each stream is paced to by the kernel (SO_MAX_PACING_RATE): read back, and held "
+        "against what arrives.",
+        ('["none", "1 Gbit/s"]', '"100 Mbit/s, 1 Gbit/s"'),
+        (STREAM,),
+    ),
+    Factor(
+        "threads",
+        kinds.counts(1, 1024, "auto"),
+        "1",
+        "auto",
+        "Threads of each VM that its streams (or connections) are dealt out to in turn. `auto`: one for each "
+        "of them; with `waiting = spin` at most so many that each has a CPU.",
+        ('[1, 4, "auto"]', '"1, 2, 4 .. 16"'),
+        (STREAM, REQUESTS),
+    ),
+    Factor(
+        "thread_cpus",
+        kinds.thread_placements(),
+        "",
+        "any",
+        "Where the threads of the load run. `any`: where the VM's processes may (`cpus`). `spread`: each on "
+        "one CPU of the VM's, in turn; VMs that share their CPUs go on where the one before ended. `0-1`: "
+        "the threads of each VM take these in turn. `0-1/2-3`: those of the first VM of a pair take the ones "
+        "before the stroke, those of the second the ones after it.",
+        ('["any", "spread"]', '"0/1"'),
     ),
     Factor(
         "congestion_control",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
 
+LEAST_MTU6 = 1280
+"""A link of a smaller MTU carries no IPv6 (RFC 8200, section 5)."""
+
 TESTBED_FACTORS = (
     Factor(
         "mtu",
@@ -14,6 +17,14 @@ TESTBED_FACTORS = (
         "MTU in bytes of every interface on the path. The ports of the vSwitch follow it unless "
         "`testbed.vswitch_mtu` is set. It is proved both ways before load is sent.",
         ("[1500, 9000]", "9000"),
+    ),
+    Factor(
+        "ip_version",
+        kinds.versions(4, 6),
+        "",
+        "4",
+        "The version of IP that all streams run over. IPv6 wants an MTU of 1280 at least.",
+        ("[4, 6]", "6"),
     ),
     Factor(
         "tso",

@@ -1,0 +1,78 @@
+"""What a reader must know about a trial: where the instrument was the limit, and what lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vnetbench.campaign.judging import Totals
+
+DRAIN_S = 5.0
+"""As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
+KEPT_SHARE = 0.99
+"""Of what was due: a source that sends less does not keep its rate, and the instrument is the limit."""
+DROPPED_SHARE = 0.01
+"""Of what came: where the sink's own socket drops more the instrument is the limit, and not the path."""
+OWN_SHARE = 0.1
+"""Of one CPU: what the instrument takes for itself beyond this is said, for the load may have missed it."""
+LATE_SHARE = 0.5
+"""A sampler later than this share of its interval is said: its samples are not what they claim."""
+LATE_REQUEST_US = 1000.0
+"""An open loop whose requests come later than this does not keep its rate: the instrument is the limit."""
+
+
+def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -> list[str]:
+    """What a reader must know about a trial: where the instrument was the limit, or did not keep its times.
+
+    `sides` has the totals of every endpoint and of the host.
+    """
+    notes = []
+    own_s = float(sides["host"].get("bench_cpu_s", 0.0))
+    own_s += sum(float(totals.get("instrument", {}).get("sampler_cpu_s", 0.0)) for totals in sides.values())
+    if own_s > OWN_SHARE * duration_s:
+        notes.append(f"bench and samplers took {100 * own_s / duration_s:.0f} % of a CPU themselves")
+    for name, totals in sides.items():
+        instrument = totals.get("instrument", {})
+        late = float(instrument.get("sampler_late_max_s", 0.0))
+        if late > LATE_SHARE * interval_s:
+            notes.append(
+                f"{name}: a sample was {late * 1e3:.0f} ms late (interval {interval_s * 1e3:.0f} ms)"
+            )
+        if lost := int(instrument.get("events_lost", 0)):
+            notes.append(f"{name}: the bench read too slowly and {lost} samples were lost")
+        if not totals.get("drained", True):
+            notes.append(f"{name}: data was still on its way {DRAIN_S:g} s after the end")
+        if unanswered := int(totals.get("unanswered") or 0):
+            notes.append(f"{name}: {unanswered} requests were never answered, and are in no latency")
+        pacing = instrument.get("pacing") or {}
+        due, sent = int(pacing.get("due", 0)), int(pacing.get("sent", 0))
+        if sent < KEPT_SHARE * due:
+            notes.append(f"{name}: only {100 * sent / due:.0f} % of what was due could be sent")
+        elif (late_us := pacing.get("late_p99_us") or 0.0) > LATE_REQUEST_US:
+            notes.append(f"{name}: 1 % of what was due was sent {late_us:.0f} µs late or later")
+        notes += _datagram_remarks(name, totals.get("streams", ()))
+        if foreign := int(totals.get("foreign_connections", 0)):
+            notes.append(f"{name}: {foreign} foreign connections were turned away")
+    return notes
+
+
+def _datagram_remarks(name: str, streams: Sequence[Mapping[str, Any]]) -> list[str]:
+    dropped = sum(int(stream.get("socket_drops", 0)) for stream in streams)
+    foreign = sum(int(stream.get("foreign", 0)) for stream in streams)
+    came = dropped + sum(int(s["datagrams"]) for s in streams if "socket_drops" in s)
+    notes = []
+    if dropped > DROPPED_SHARE * came:
+        notes.append(
+            f"{name}: its own sockets dropped {100 * dropped / came:.0f} % of the datagrams that came: the "
+            "receiver was the limit"
+        )
+    if foreign:
+        notes.append(f"{name}: {foreign} foreign datagrams came")
+    return notes
+
+
+def clock_remarks(effective: Mapping[str, object]) -> list[str]:
+    """What lacks where the two ends of a flow of datagrams do not have the same clock."""
+    if effective.get("shared_clock", True) is True:
+        return []
+    return ["no one-way delay: the two ends run under different kernels, whose clocks are not compared"]

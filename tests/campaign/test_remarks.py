@@ -1,0 +1,37 @@
+"""What a reader is told of a trial: an instrument that was the limit, and what lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vnetbench.campaign.judging import judge_streams
+from vnetbench.campaign.remarks import clock_remarks, remarks
+
+
+def said(side: dict[str, Any]) -> list[str]:
+    return remarks(1.0, 0.1, {"b1": side, "host": {}})
+
+
+def test_a_receiver_that_was_the_limit_is_named() -> None:
+    sink = {"id": 0, "role": "sink", "datagrams": 800, "lost": 200, "foreign": 3, "socket_drops": 200}
+    assert said({"streams": [sink]}) == [
+        "b1: its own sockets dropped 20 % of the datagrams that came: the receiver was the limit",
+        "b1: 3 foreign datagrams came",
+    ]
+    assert said({"streams": [{**sink, "foreign": 0, "socket_drops": 0}]}) == []
+
+
+def test_a_source_that_could_not_keep_its_rate_is_named() -> None:
+    pacing = {"due": 1000, "sent": 700, "late_p99_us": 9e5}
+    assert said({"instrument": {"pacing": pacing}}) == ["b1: only 70 % of what was due could be sent"]
+    kept = {"due": 1000, "sent": 1000, "late_p99_us": 2000.0}
+    assert said({"instrument": {"pacing": kept}}) == [
+        "b1: 1 % of what was due was sent 2000 µs late or later"
+    ]
+
+
+def test_two_ends_without_a_common_clock_have_no_delay_and_it_is_said() -> None:
+    effective = judge_streams({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
+    assert effective == {"udp_gro": True, "shared_clock": False}
+    assert "no one-way delay" in clock_remarks(effective)[0]
+    assert clock_remarks({"shared_clock": True}) == clock_remarks({}) == []
