@@ -154,6 +154,10 @@ fn answer_and_break(listener: &TcpListener) {
         let (mut stream, _) = listener.accept().expect("the source connects");
         let mut preamble = [0; 32];
         stream.read_exact(&mut preamble).expect("the preamble");
+        preamble[..4].copy_from_slice(b"VNBA");
+        stream
+            .write_all(&preamble)
+            .expect("it waits for the answer");
         (preamble[7], stream)
     };
     let mut both = [accept(), accept()];

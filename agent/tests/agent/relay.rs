@@ -70,9 +70,11 @@ fn relay(source: &TcpStream, sink: &TcpStream, fates: Fates) -> Done {
     let (from_source, to_sink) = (clone(source), clone(sink));
     let forth = std::thread::spawn(move || pass_on(from_source, to_sink));
     let here = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    let mut port = [0; 2];
+    // What the sink says first: that the stream was expected, and its UDP port.
+    let (mut answer, mut port) = ([0; 32], [0; 2]);
     let mut done = Done::default();
-    if clone(sink).read_exact(&mut port).is_ok() {
+    let heard = |bytes: &mut [u8]| clone(sink).read_exact(bytes).is_ok();
+    if heard(&mut answer) && clone(source).write_all(&answer).is_ok() && heard(&mut port) {
         let to = SocketAddr::from(([127, 0, 0, 1], u16::from_be_bytes(port)));
         let own = here.local_addr().expect("bound").port().to_be_bytes();
         let _ = clone(source).write_all(&own);
