@@ -85,6 +85,7 @@ def test_the_course_of_an_increase_comes_to_the_trial_s_value() -> None:
     found = course(trial, "latency_increase_p50_us")
     assert len(found.before) == 10 and len(found.values) == 20
     assert max(map(abs, found.before)) < 0.1 * found.values[-1]
+    assert set(course(trial, "goodput_bps").before) == {0}
     assert found.value(7) == pytest.approx(metric_values(trial, 7)["latency_increase_p50_us"])
 
 

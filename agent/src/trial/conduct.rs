@@ -181,7 +181,7 @@ impl Conductor {
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();
         streams.begin_pacing(start);
-        streams.begin(Duration::ZERO);
+        streams.begin(start, start);
         // Fails only when nobody waits for it.
         let _ = started.try_send(nanos(clock));
 
@@ -228,7 +228,7 @@ impl Conductor {
             }
             if load_ended_at.is_none() {
                 // After the sample that is due at the same time: none of a later part's load is in it.
-                streams.begin(start.elapsed());
+                streams.begin(start, now);
             }
             if ends_now {
                 // After the sample that is due at the same time, which this would make late. It sends what the streams

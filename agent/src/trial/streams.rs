@@ -77,12 +77,12 @@ impl Streams {
         }
     }
 
-    /// Has every part begin whose time has come, so long after the start.
-    pub fn begin(&mut self, since: Duration) {
+    /// Has every part begin whose time had come at `now`.
+    pub fn begin(&mut self, start: Instant, now: Instant) {
         for part in &mut self.parts {
-            if part.began_after.is_none() && since >= part.begins_after {
+            if part.began_after.is_none() && now >= start + part.begins_after {
+                part.began_after = Some(start.elapsed());
                 part.orders.give(Order::Go);
-                part.began_after = Some(since);
             }
         }
     }

@@ -13,6 +13,7 @@ from vnetbench.results.records import HISTOGRAMS, Histogram, Sample, TrialRecord
 from vnetbench.study.model import Timing
 
 _ROUNDING_S = 1e-6
+"""A sample's end less its length is where the one before ended, but for the rounding of both."""
 
 
 @dataclass(frozen=True)
@@ -41,29 +42,37 @@ class Course:
 
 def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     """A deciding metric (`study.workloads`) in time; raises ValueError for a trial without samples."""
-    together = _together(intervals(trial))
-    lengths = tuple(max(sum(x.interval_s for x in side) for side in at_once) for at_once in together)
+    together, idle = _together(intervals(trial)), _together(idle_intervals(trial))
+    lengths = tuple(_length_s(at_once) for at_once in together)
     if metric == "goodput_bps":
-        received = (sum(delivered(x) for side in at_once for x in side) for at_once in together)
-        return Course(tuple(8 * b / s for b, s in zip(received, lengths, strict=True)), lengths)
+        rates, idle_rates = (tuple(map(_goodput_bps, phase)) for phase in (together, idle))
+        return Course(rates, lengths, before=idle_rates)
     if metric == "datagrams_received_per_s":
         arrived = (sum(arrived_in(x) for side in at_once for x in side) for at_once in together)
         return Course(tuple(n / s for n, s in zip(arrived, lengths, strict=True)), lengths)
     kind = next((kind for kind in HISTOGRAMS if metric.startswith(kind)), "latency")
-    histograms = tuple(merged_of((x for side in at_once for x in side), kind) for at_once in together)
+    histograms, idle_histograms = (
+        tuple(merged_of((x for side in at_once for x in side), kind) for at_once in phase)
+        for phase in (together, idle)
+    )
     if metric.endswith("_per_s"):
         counts = (count_of(histogram) for histogram in histograms)
         return Course(tuple(n / s for n, s in zip(counts, lengths, strict=True)), lengths)
     share = {"p50": 0.5, "p99": 0.99}[metric.split("_")[-2]]
-    before = [
-        merged_of((x for side in at_once for x in side), kind) for at_once in _together(idle_intervals(trial))
-    ]
     idle_us = 0.0
     if "increase" in metric:
         idle_us = percentile_us(merged_of(idle_samples(trial), kind), share) or 0.0
     values = [value - idle_us for value in _percentiles(histograms, share)]
-    idle_values = [value - idle_us for value in _percentiles(before, share)]
-    return Course(tuple(values), lengths, histograms, share, idle_us, tuple(idle_values))
+    before = [value - idle_us for value in _percentiles(idle_histograms, share)]
+    return Course(tuple(values), lengths, histograms, share, idle_us, tuple(before))
+
+
+def _length_s(at_once: Sequence[Sequence[Sample]]) -> float:
+    return max(sum(x.interval_s for x in side) for side in at_once)
+
+
+def _goodput_bps(at_once: Sequence[Sequence[Sample]]) -> float:
+    return 8 * sum(delivered(x) for side in at_once for x in side) / _length_s(at_once)
 
 
 def _percentiles(histograms: Sequence[Histogram], share: float) -> list[float]:
@@ -124,8 +133,8 @@ def intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
 
 
 def idle_intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
-    """The same of the idle phase before the load; each endpoint has none where there is no such phase."""
-    return _divided(trial, idle=True)
+    """The same of the idle phase before the load; empty where there is no such phase."""
+    return _divided(trial, idle=True) if trial.idle_s > 0 else {}
 
 
 def _together(sides: Mapping[str, list[list[Sample]]]) -> list[tuple[list[Sample], ...]]:

@@ -79,7 +79,7 @@ def _growth(summary: CampaignSummary) -> Iterator[str]:
     """Where a load costs the requests beside it least and most, from what to what."""
     measured = [t for t in summary.treatments if {_INCREASE, _IDLE, _LOADED} <= t.metrics.keys()]
     ordered = sorted(measured, key=lambda treatment: treatment.metrics[_INCREASE].value)
-    for treatment, which in zip((ordered[:1] + ordered[1:][-1:]), ("least", "most"), strict=False):
+    for treatment, which in zip(ordered[:1] + ordered[1:][-1:], ("least", "most"), strict=False):
         name = f" {which} with {name_of(summary, treatment)}" if len(ordered) > 1 else ""
         idle, loaded, added = (_figure(summary, treatment, each) for each in (_IDLE, _LOADED, _INCREASE))
         yield f"under load the median latency grows{name}: by {added}, from {idle} to {loaded}."

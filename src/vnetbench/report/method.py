@@ -19,7 +19,9 @@ def _steps(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     confidence = spell_share(summary.precision.confidence)
     yield (
         "Load",
-        f"{summary.workload}, {_lengths([point.duration_s for point in points])}. " + _duration(summary),
+        f"{summary.workload}, {_lengths([point.duration_s for point in points])}. "
+        + _duration(summary)
+        + _idle(summary),
     )
     yield (
         "Order",
@@ -57,6 +59,16 @@ def _duration(summary: CampaignSummary) -> str:
     if summary.timing.duration_s is None:
         return f"The bench chose their length from the first ones; sampled every {interval}."
     return f"Their length was set by the study; sampled every {interval}."
+
+
+def _idle(summary: CampaignSummary) -> str:
+    intervals = {len(point.before) for treatment in summary.treatments for point in treatment.points}
+    if not any(intervals):
+        return ""
+    low, high = (
+        format_duration(count * summary.timing.interval_s) for count in (min(intervals), max(intervals))
+    )
+    return f" Before each there were only requests, for {low}{'' if low == high else f' to {high}'}."
 
 
 def _warmup(summary: CampaignSummary) -> str:
