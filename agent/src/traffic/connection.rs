@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::opening::{self, Heard, Hearing, Secret};
+use super::route::{self, Route, Transport, spelled};
 use super::{Load, Stream};
 use crate::counters::mptcp_info;
 use crate::error::{Error, Result};
@@ -37,15 +37,6 @@ pub struct Options {
     pub pacing_rate_bps: Option<u64>,
 }
 
-/// What carries the streams.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    #[default]
-    Tcp,
-    Mptcp,
-}
-
 /// What a stream's socket really has.
 #[derive(Debug, Clone, Serialize)]
 pub struct Found {
@@ -64,9 +55,10 @@ pub struct Found {
 
 /// What the stream's connection is: MPTCP may have fallen back to TCP, from the start or later.
 pub fn transport(stream: &Stream) -> Transport {
-    match mptcp_info::subflows(&stream.socket) {
-        Some(_) => Transport::Mptcp,
-        None => Transport::Tcp,
+    match (stream.socket.domain(), mptcp_info::subflows(&stream.socket)) {
+        (Ok(Domain::VSOCK), _) => Transport::Vsock,
+        (_, Some(_)) => Transport::Mptcp,
+        (_, None) => Transport::Tcp,
     }
 }
 
@@ -87,15 +79,15 @@ pub fn found(stream: &Stream) -> Found {
 }
 
 /// A socket with these options.
-pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
-    let domain = Domain::for_address(SocketAddr::new(address, 0));
+pub(super) fn open(domain: Domain, options: &Options) -> Result<Socket> {
     let (protocol, name) = match options.transport {
-        Transport::Tcp => (Protocol::TCP, "a TCP"),
-        Transport::Mptcp => (Protocol::MPTCP, "an MPTCP"),
+        Transport::Tcp => (Some(Protocol::TCP), "a TCP"),
+        Transport::Mptcp => (Some(Protocol::MPTCP), "an MPTCP"),
+        Transport::Vsock => (None, "a VSOCK"),
     };
-    let socket = Socket::new(domain, Type::STREAM, Some(protocol))
+    let socket = Socket::new(domain, Type::STREAM, protocol)
         .map_err(|error| Error::system(format!("open {name} socket"), error))?;
-    if options.no_delay {
+    if options.no_delay && options.transport != Transport::Vsock {
         socket
             .set_tcp_nodelay(true)
             .map_err(|error| Error::system("set TCP_NODELAY", error))?;
@@ -150,22 +142,19 @@ fn abort_on_close(socket: &Socket) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))
 }
 
-/// A socket that takes the connections of so many streams, with the options that they inherit.
-pub fn listen(address: SocketAddr, streams: usize, options: &Options) -> Result<(Socket, u16)> {
-    let socket = open(address.ip(), options)?;
+/// A socket that takes the connections of so many streams, with the options that they inherit; and its port.
+pub fn listen(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
+    let socket = open(address.domain(), options)?;
     let listening = || {
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
-        socket.bind(&SockAddr::from(address))?;
+        socket.bind(address)?;
         socket.listen(i32::try_from(streams + MAX_FOREIGN).unwrap_or(i32::MAX))?;
-        let bound = socket
-            .local_addr()?
-            .as_socket()
-            .ok_or(io::ErrorKind::Other)?;
-        Ok(bound.port())
+        route::port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
-    let port = listening()
-        .map_err(|error: io::Error| Error::system(format!("listen on {address}"), error))?;
+    let port = listening().map_err(|error: io::Error| {
+        Error::system(format!("listen on {}", spelled(address)), error)
+    })?;
     Ok((socket, port))
 }
 
@@ -295,41 +284,41 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 
 /// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
 pub fn connect_all(
-    to: SocketAddr,
-    from: Option<IpAddr>,
+    route: &Route,
     load: &Load,
     bell: &Bell,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
-    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
+    let to_name = spelled(&route.to);
+    let failed = |error: io::Error| Error::system(format!("connect to {to_name}"), error);
     let until = Instant::now() + timeout;
     let mut begun = Vec::with_capacity(load.roles.len());
     for _ in &load.roles {
-        let socket = open(to.ip(), &load.options)?;
+        let socket = open(route.to.domain(), &load.options)?;
         socket
             .set_nonblocking(true)
             .and_then(|()| abort_on_close(&socket))
             .map_err(failed)?;
-        if let Some(from) = from {
+        if let Some(from) = &route.from {
             socket
-                .bind(&SockAddr::from(SocketAddr::new(from, 0)))
-                .map_err(|error| Error::system(format!("send from {from}"), error))?;
+                .bind(from)
+                .map_err(|error| Error::system(format!("send from {}", spelled(from)), error))?;
         }
-        match socket.connect(&SockAddr::from(to)) {
+        match socket.connect(&route.to) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
                 return Err(failed(error));
             }
             _ => begun.push(socket),
         }
     }
-    open_all(&begun, to, load, bell, until, timeout).map(|whole| whole.then_some(begun))
+    open_all(&begun, &to_name, load, bell, until, timeout).map(|whole| whole.then_some(begun))
 }
 
 /// Has each connection say whose it is as soon as it can, and waits until each is answered: the far side does not wait for
 /// one that another one here keeps silent. False when the bell was rung before.
 fn open_all(
     begun: &[Socket],
-    to: SocketAddr,
+    to: &str,
     load: &Load,
     bell: &Bell,
     until: Instant,
@@ -382,13 +371,13 @@ fn open_all(
                     Heard::All if hearing.is_answer_to(id, &load.secret) => {}
                     Heard::All => {
                         return Err(Error::Stranger {
-                            address: to.to_string(),
+                            address: to.to_owned(),
                             reason: format!("it answered {}", hearing.quoted()),
                         });
                     }
                     Heard::Closed => {
                         return Err(Error::Stranger {
-                            address: to.to_string(),
+                            address: to.to_owned(),
                             reason: format!("it closed the connection after {}", hearing.quoted()),
                         });
                     }

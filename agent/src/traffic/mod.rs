@@ -6,6 +6,7 @@ mod event_loop;
 pub mod histogram;
 pub mod opening;
 pub mod receive;
+pub mod route;
 pub mod send;
 pub mod tcp_crr;
 pub mod tcp_rr;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
-use socket2::{SockAddr, Socket};
+use socket2::{Domain, SockAddr, Socket};
 
 use super::connection::{self, Options};
 use super::send::message;
@@ -225,8 +225,8 @@ fn address(of: SockAddr) -> io::Result<SocketAddr> {
 /// gets one when it connects or listens, so that only full addresses have to differ. Connections that a listener takes
 /// inherit all that.
 fn open(at: SocketAddr, options: &Options) -> io::Result<Socket> {
-    let socket =
-        connection::open(at.ip(), options).map_err(|error| io::Error::other(error.to_string()))?;
+    let socket = connection::open(Domain::for_address(at), options)
+        .map_err(|error| io::Error::other(error.to_string()))?;
     socket.set_read_timeout(Some(LOOK_EVERY))?;
     socket.set_write_timeout(Some(LOOK_EVERY))?;
     connection::choose_port_late(&socket)?;

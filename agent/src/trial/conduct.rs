@@ -1,6 +1,5 @@
 //! The life of one trial on its own thread: connecting, waiting for the start, sampling at set times, ending.
 
-use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -19,6 +18,7 @@ use crate::counters::Sources;
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::rpc;
+use crate::traffic::route::Route;
 use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
@@ -35,11 +35,7 @@ pub struct Conductor {
 pub enum Entry {
     Nothing,
     Listener(Socket, Load),
-    Connect {
-        to: SocketAddr,
-        from: Option<IpAddr>,
-        load: Load,
-    },
+    Connect(Box<Route>, Load),
 }
 
 /// Why a trial ended.
@@ -139,7 +135,7 @@ impl Conductor {
     pub fn conduct(self, entry: Entry, sources: Sources) {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let has_answered = !matches!(entry, Entry::Connect { .. });
+        let has_answered = !matches!(entry, Entry::Connect(..));
         let mut streams = Streams::default();
         let connected = self.connect(entry, &mut streams);
         let mut sampler = Sampler::new(sources, &streams.all);
@@ -181,8 +177,8 @@ impl Conductor {
                 let sockets = connection::accept_all(&listener, &load, bell, &mut streams.foreign)?;
                 (load, sockets)
             }
-            Entry::Connect { to, from, load } => {
-                let sockets = connection::connect_all(to, from, &load, bell, self.trial.timeout)?;
+            Entry::Connect(route, load) => {
+                let sockets = connection::connect_all(&route, &load, bell, self.trial.timeout)?;
                 (load, sockets)
             }
         };

@@ -153,13 +153,13 @@ impl Trials {
             None => (Entry::Nothing, Some(json!(Ready::default()))),
             Some((Place::Listens(address), load)) => {
                 let (listener, port) =
-                    connection::listen(address, load.roles.len(), &load.options)?;
+                    connection::listen(&address, load.roles.len(), &load.options)?;
                 (
                     Entry::Listener(listener, load),
                     Some(json!({ "port": port })),
                 )
             }
-            Some((Place::Connects { to, from }, load)) => (Entry::Connect { to, from, load }, None),
+            Some((Place::Connects(route), load)) => (Entry::Connect(route, load), None),
         };
         let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
