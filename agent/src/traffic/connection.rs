@@ -2,19 +2,16 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
-use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
-use serde::{Deserialize, Serialize};
+use rustix::net::sockopt::set_tcp_congestion;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::datagrams::Datagrams;
+use super::Load;
 use super::opening::{self, Heard, Hearing, Secret};
-use super::{Load, Role, Stream};
-use crate::counters::mptcp_info;
+use super::route::{self, Route, Transport, spelled};
 use crate::error::{Error, Result};
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
@@ -38,94 +35,14 @@ pub struct Options {
     pub pacing_rate_bps: Option<u64>,
 }
 
-/// What carries the streams.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    #[default]
-    Tcp,
-    Mptcp,
-}
-
-/// What a stream's socket really has.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Found {
-    id: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    part: Option<&'static str>,
-    mss: Option<u32>,
-    congestion_control: Option<String>,
-    send_buffer_bytes: Option<usize>,
-    receive_buffer_bytes: Option<usize>,
-    no_delay: Option<bool>,
-    busy_poll_us: Option<u32>,
-    pacing_rate_bps: Option<u64>,
-    /// Of connections that carry the load.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    transport: Option<Transport>,
-    /// Of MPTCP.
-    subflows: Option<u32>,
-    /// The rest is of datagrams only. What UDP_SEGMENT has the kernel cut messages into; 0: it cuts none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    udp_segment_bytes: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    udp_gro: Option<bool>,
-    /// Of a sink: whether its source reads the same clock.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shared_clock: Option<bool>,
-}
-
-/// What the stream's connection is: MPTCP may have fallen back to TCP, from the start or later.
-pub fn transport(stream: &Stream) -> Transport {
-    match mptcp_info::subflows(&stream.socket) {
-        Some(_) => Transport::Mptcp,
-        None => Transport::Tcp,
-    }
-}
-
-pub fn found(stream: &Stream) -> Found {
-    let socket = &stream.socket;
-    if let Some(datagrams) = &stream.datagrams {
-        return of_datagrams(stream, datagrams);
-    }
-    Found {
-        id: stream.id,
-        part: stream.part,
-        mss: socket.tcp_mss().ok(),
-        congestion_control: tcp_congestion(socket).ok(),
-        send_buffer_bytes: socket.send_buffer_size().ok(),
-        receive_buffer_bytes: socket.recv_buffer_size().ok(),
-        no_delay: socket.tcp_nodelay().ok(),
-        busy_poll_us: socket_option::get(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
-        pacing_rate_bps: pacing_rate_bps(socket),
-        transport: Some(transport(stream)),
-        subflows: mptcp_info::subflows(socket),
-        ..Found::default()
-    }
-}
-
-fn of_datagrams(stream: &Stream, datagrams: &Datagrams) -> Found {
-    let socket = &datagrams.socket;
-    let of_udp = |option| socket_option::get::<u32>(socket, libc::SOL_UDP, option).ok();
-    Found {
-        id: stream.id,
-        send_buffer_bytes: socket.send_buffer_size().ok(),
-        receive_buffer_bytes: socket.recv_buffer_size().ok(),
-        udp_segment_bytes: of_udp(libc::UDP_SEGMENT),
-        udp_gro: of_udp(libc::UDP_GRO).map(|on| on != 0),
-        shared_clock: (stream.role == Role::Sink).then_some(datagrams.delay.is_some()),
-        ..Found::default()
-    }
-}
-
 /// A socket with these options.
-pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
-    let domain = Domain::for_address(SocketAddr::new(address, 0));
+pub(super) fn open(domain: Domain, options: &Options) -> Result<Socket> {
     let (protocol, name) = match options.transport {
-        Transport::Tcp => (Protocol::TCP, "a TCP"),
-        Transport::Mptcp => (Protocol::MPTCP, "an MPTCP"),
+        Transport::Tcp => (Some(Protocol::TCP), "a TCP"),
+        Transport::Mptcp => (Some(Protocol::MPTCP), "an MPTCP"),
+        Transport::Vsock => (None, "a VSOCK"),
     };
-    let socket = Socket::new(domain, Type::STREAM, Some(protocol))
+    let socket = Socket::new(domain, Type::STREAM, protocol)
         .map_err(|error| Error::system(format!("open {name} socket"), error))?;
     set_changeable(&socket, options)?;
     // Before the connection is made: TCP settles its window scale then.
@@ -139,7 +56,7 @@ pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
 
 /// Sets of the options those that a socket may get after it has been connected too.
 pub fn set_changeable(socket: &Socket, options: &Options) -> Result<()> {
-    if options.no_delay {
+    if options.no_delay && options.transport != Transport::Vsock {
         socket
             .set_tcp_nodelay(true)
             .map_err(|error| Error::system("set TCP_NODELAY", error))?;
@@ -166,18 +83,6 @@ pub(super) fn set_buffers(socket: &Socket, bytes: Option<usize>) -> Result<()> {
         .map_err(|error| Error::system(format!("set socket buffers of {bytes} bytes"), error))
 }
 
-pub(super) fn address(of: io::Result<SockAddr>) -> io::Result<SocketAddr> {
-    of?.as_socket()
-        .ok_or_else(|| io::Error::other("a socket of the internet without an address"))
-}
-
-/// The rate that a socket is held to; `None` where it is to none.
-fn pacing_rate_bps(socket: &Socket) -> Option<u64> {
-    let bytes_per_s: u64 =
-        socket_option::get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).ok()?;
-    bytes_per_s.checked_mul(8)
-}
-
 /// Lets what a paced stream still holds go at once: at its rate that could take far longer than a trial waits.
 pub(super) fn stop_pacing(socket: &Socket) {
     // Fails only where the socket was never paced.
@@ -196,22 +101,19 @@ fn abort_on_close(socket: &Socket) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))
 }
 
-/// A socket that takes the connections of so many streams, with the options that they inherit.
-pub fn listen(address: SocketAddr, streams: usize, options: &Options) -> Result<(Socket, u16)> {
-    let socket = open(address.ip(), options)?;
+/// A socket that takes the connections of so many streams, with the options that they inherit; and its port.
+pub fn listen(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
+    let socket = open(address.domain(), options)?;
     let listening = || {
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
-        socket.bind(&SockAddr::from(address))?;
+        socket.bind(address)?;
         socket.listen(i32::try_from(streams + MAX_FOREIGN).unwrap_or(i32::MAX))?;
-        let bound = socket
-            .local_addr()?
-            .as_socket()
-            .ok_or(io::ErrorKind::Other)?;
-        Ok(bound.port())
+        route::port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
-    let port = listening()
-        .map_err(|error: io::Error| Error::system(format!("listen on {address}"), error))?;
+    let port = listening().map_err(|error: io::Error| {
+        Error::system(format!("listen on {}", spelled(address)), error)
+    })?;
     Ok((socket, port))
 }
 
@@ -341,41 +243,41 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 
 /// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
 pub fn connect_all(
-    to: SocketAddr,
-    from: Option<IpAddr>,
+    route: &Route,
     load: &Load,
     bell: &Bell,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
-    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
+    let to_name = spelled(&route.to);
+    let failed = |error: io::Error| Error::system(format!("connect to {to_name}"), error);
     let until = Instant::now() + timeout;
     let mut begun = Vec::with_capacity(load.roles.len());
     for _ in &load.roles {
-        let socket = open(to.ip(), &load.options)?;
+        let socket = open(route.to.domain(), &load.options)?;
         socket
             .set_nonblocking(true)
             .and_then(|()| abort_on_close(&socket))
             .map_err(failed)?;
-        if let Some(from) = from {
+        if let Some(from) = &route.from {
             socket
-                .bind(&SockAddr::from(SocketAddr::new(from, 0)))
-                .map_err(|error| Error::system(format!("send from {from}"), error))?;
+                .bind(from)
+                .map_err(|error| Error::system(format!("send from {}", spelled(from)), error))?;
         }
-        match socket.connect(&SockAddr::from(to)) {
+        match socket.connect(&route.to) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
                 return Err(failed(error));
             }
             _ => begun.push(socket),
         }
     }
-    open_all(&begun, to, load, bell, until, timeout).map(|whole| whole.then_some(begun))
+    open_all(&begun, &to_name, load, bell, until, timeout).map(|whole| whole.then_some(begun))
 }
 
 /// Has each connection say whose it is as soon as it can, and waits until each is answered: the far side does not wait for
 /// one that another one here keeps silent. False when the bell was rung before.
 fn open_all(
     begun: &[Socket],
-    to: SocketAddr,
+    to: &str,
     load: &Load,
     bell: &Bell,
     until: Instant,
@@ -428,13 +330,13 @@ fn open_all(
                     Heard::All if hearing.is_answer_to(id, &load.secret) => {}
                     Heard::All => {
                         return Err(Error::Stranger {
-                            address: to.to_string(),
+                            address: to.to_owned(),
                             reason: format!("it answered {}", hearing.quoted()),
                         });
                     }
                     Heard::Closed => {
                         return Err(Error::Stranger {
-                            address: to.to_string(),
+                            address: to.to_owned(),
                             reason: format!("it closed the connection after {}", hearing.quoted()),
                         });
                     }

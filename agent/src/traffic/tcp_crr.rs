@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
-use socket2::{SockAddr, Socket};
+use socket2::{Domain, SockAddr, Socket};
 
-use super::connection::{self, Options, address};
+use super::connection::{self, Options};
+use super::route::address;
 use super::send::message;
 use super::threads::{self, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream, Tally};
@@ -220,8 +221,8 @@ impl Side {
 /// gets one when it connects or listens, so that only full addresses have to differ. Connections that a listener takes
 /// inherit all that.
 fn open(at: SocketAddr, options: &Options) -> io::Result<Socket> {
-    let socket =
-        connection::open(at.ip(), options).map_err(|error| io::Error::other(error.to_string()))?;
+    let socket = connection::open(Domain::for_address(at), options)
+        .map_err(|error| io::Error::other(error.to_string()))?;
     socket.set_read_timeout(Some(LOOK_EVERY))?;
     socket.set_write_timeout(Some(LOOK_EVERY))?;
     connection::choose_port_late(&socket)?;

@@ -17,6 +17,7 @@ use socket2::{SockAddr, Socket, Type};
 use super::connection;
 use super::datagrams::{DatagramTally, Datagrams};
 use super::histogram::Histogram;
+use super::route::address;
 use super::udp_head::{HEAD_BYTES, Head, PROBE, SMALL_PROBE, key, now_nanos};
 use super::udp_stream::Flow;
 use super::{Load, Role};
@@ -119,12 +120,12 @@ impl<'a> Opening<'a> {
         flow: &Flow,
         here: &Option<BootId>,
     ) -> Result<Self> {
-        let at = connection::address(connection.local_addr())
+        let at = address(connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
         let socket = open(at, role, flow)?;
         let words = match role {
             Role::Source => here.unwrap_or_default().to_vec(),
-            Role::Sink => connection::address(socket.local_addr())
+            Role::Sink => address(socket.local_addr())
                 .map_err(|error| Error::system("open a UDP socket", error))?
                 .port()
                 .to_be_bytes()
@@ -203,7 +204,7 @@ impl<'a> Opening<'a> {
             let port = u16::from_be_bytes(*port);
             self.has_port = true;
             let connecting = || {
-                let mut to = connection::address(self.connection.peer_addr())?;
+                let mut to = address(self.connection.peer_addr())?;
                 to.set_port(port);
                 self.socket.connect(&SockAddr::from(to))
             };
@@ -261,7 +262,7 @@ impl<'a> Opening<'a> {
 
     /// Says what has come, and connects the socket to where it came from: nothing else reaches it then.
     fn take_probes(&mut self) -> io::Result<()> {
-        let source = connection::address(self.connection.peer_addr())?;
+        let source = address(self.connection.peer_addr())?;
         let mut bytes = [0; HEAD_BYTES];
         loop {
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;

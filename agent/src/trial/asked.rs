@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use socket2::{Domain, SockAddr};
 
 use super::parameters::{self, PartName, Workload, bad, within};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
-use crate::traffic::connection::{Options, Transport};
+use crate::traffic::connection::Options;
 use crate::traffic::opening::Secret;
+use crate::traffic::route::{Route, Transport};
 use crate::traffic::threads::Threads;
 use crate::traffic::{Load, Part, Role};
 
@@ -50,19 +52,73 @@ pub struct Prepare {
 }
 
 #[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Listen {
-    address: IpAddr,
-    #[serde(default)]
-    port: u16,
+#[serde(untagged, deny_unknown_fields)]
+enum Listen {
+    Ip {
+        address: IpAddr,
+        #[serde(default)]
+        port: u16,
+    },
+    Vsock {
+        vsock: VsockPort,
+    },
 }
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Connect {
-    address: IpAddr,
-    port: u16,
-    from: Option<IpAddr>,
+struct VsockPort {
+    port: Option<u32>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Connect {
+    Ip {
+        address: IpAddr,
+        port: u16,
+        from: Option<IpAddr>,
+    },
+    Vsock {
+        vsock: VsockPeer,
+    },
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VsockPeer {
+    cid: u32,
+    port: u32,
+}
+
+impl Listen {
+    fn address(self) -> SockAddr {
+        match self {
+            Self::Ip { address, port } => SocketAddr::new(address, port).into(),
+            Self::Vsock { vsock } => {
+                let port = vsock.port.unwrap_or(libc::VMADDR_PORT_ANY);
+                SockAddr::vsock(libc::VMADDR_CID_ANY, port)
+            }
+        }
+    }
+}
+
+impl Connect {
+    fn route(self) -> Route {
+        match self {
+            Self::Ip {
+                address,
+                port,
+                from,
+            } => Route {
+                to: SocketAddr::new(address, port).into(),
+                from: from.map(|from| SocketAddr::new(from, 0).into()),
+            },
+            Self::Vsock { vsock } => Route {
+                to: SockAddr::vsock(vsock.cid, vsock.port),
+                from: None,
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -111,13 +167,20 @@ pub struct Plan {
     pub load: Option<(Place, Load)>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub enum Place {
-    Listens(SocketAddr),
-    Connects {
-        to: SocketAddr,
-        from: Option<IpAddr>,
-    },
+    Listens(SockAddr),
+    Connects(Box<Route>),
+}
+
+impl Place {
+    fn is_vsock(&self) -> bool {
+        let address = match self {
+            Self::Listens(address) => address,
+            Self::Connects(route) => &route.to,
+        };
+        address.domain() == Domain::VSOCK
+    }
 }
 
 impl Prepare {
@@ -150,11 +213,8 @@ impl Prepare {
 
     fn load(&mut self) -> Result<(Place, Load)> {
         let place = match (self.listen, self.connect) {
-            (Some(at), None) => Place::Listens(SocketAddr::new(at.address, at.port)),
-            (None, Some(to)) => Place::Connects {
-                to: SocketAddr::new(to.address, to.port),
-                from: to.from,
-            },
+            (Some(at), None) => Place::Listens(at.address()),
+            (None, Some(to)) => Place::Connects(Box::new(to.route())),
             _ => return bad("exactly one of listen and connect must be there".into()),
         };
         let secret = self
@@ -171,12 +231,16 @@ impl Prepare {
         if let Some(bytes) = self.socket_buffer_bytes {
             within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
         }
-        let options = Options {
+        let mut options = Options {
             buffer_bytes: self.socket_buffer_bytes,
             congestion_control: self.congestion_control.clone(),
             transport: self.transport.unwrap_or_default(),
             ..Options::default()
         };
+        if place.is_vsock() {
+            self.check_vsock()?;
+            options.transport = Transport::Vsock;
+        }
         let load = match self.workload {
             Workload::Mixed => self.of_two_parts(secret, options)?,
             _ => self.of_one_part(secret, options)?,
@@ -258,6 +322,37 @@ impl Prepare {
             count: if asked == 0 { streams } else { asked },
             cpus: self.thread_cpus()?,
         })
+    }
+
+    /// A VSOCK socket has no options of TCP, and its data cannot be discarded in the kernel (MSG_TRUNC).
+    fn check_vsock(&mut self) -> Result<()> {
+        let asked = &mut self.parameters;
+        let is_discard = asked
+            .get("receive")
+            .is_some_and(|receive| receive != "copy");
+        let of_tcp = [
+            (self.socket_buffer_bytes.is_some(), "socket_buffer_bytes"),
+            (self.congestion_control.is_some(), "congestion_control"),
+            (self.transport.is_some(), "transport"),
+            (
+                asked
+                    .get("pacing_rate_bps")
+                    .is_some_and(|rate| !rate.is_null()),
+                "pacing_rate_bps",
+            ),
+            (is_discard, "receive: discard"),
+            (
+                !matches!(self.workload, Workload::TcpStream | Workload::TcpRr),
+                "any workload but tcp_stream and tcp_rr",
+            ),
+        ];
+        if let Some((_, what)) = of_tcp.iter().find(|(is_asked, _)| *is_asked) {
+            return bad(format!("VSOCK has no such thing as {what}"));
+        }
+        if self.workload == Workload::TcpStream {
+            asked.insert("receive".into(), "copy".into());
+        }
+        Ok(())
     }
 
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {

@@ -1,6 +1,5 @@
 //! The life of one trial on its own thread: connecting, waiting for the start, sampling at set times, ending.
 
-use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
@@ -20,7 +19,8 @@ use crate::counters::Sources;
 use crate::error::{Error, Result};
 use crate::rpc;
 use crate::traffic::datagrams::Datagrams;
-use crate::traffic::{self, Load, OnEnd, Order, Part, Work, connection, udp_opening};
+use crate::traffic::route::Route;
+use crate::traffic::{self, Load, OnEnd, Order, Part, Work, connection, found, udp_opening};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -36,11 +36,7 @@ pub struct Conductor {
 pub enum Entry {
     Nothing,
     Listener(Socket, Load),
-    Connect {
-        to: SocketAddr,
-        from: Option<IpAddr>,
-        load: Load,
-    },
+    Connect(Box<Route>, Load),
 }
 
 /// Why a trial ended.
@@ -77,7 +73,7 @@ impl Conductor {
     pub fn conduct(self, entry: Entry, sources: Sources) {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let has_answered = !matches!(entry, Entry::Connect { .. });
+        let has_answered = !matches!(entry, Entry::Connect(..));
         let mut streams = Streams::default();
         let connected = self.connect(entry, &mut streams);
         let mut sampler = Sampler::new(sources, &streams.all);
@@ -119,8 +115,8 @@ impl Conductor {
                 let sockets = connection::accept_all(&listener, &load, bell, &mut streams.foreign)?;
                 (load, sockets)
             }
-            Entry::Connect { to, from, load } => {
-                let sockets = connection::connect_all(to, from, &load, bell, self.trial.timeout)?;
+            Entry::Connect(route, load) => {
+                let sockets = connection::connect_all(&route, &load, bell, self.trial.timeout)?;
                 (load, sockets)
             }
         };
@@ -268,7 +264,7 @@ impl Conductor {
             moved.state = stream.end.get().map(traffic::End::name);
             moved.transport = match &stream.datagrams {
                 Some(_) => None,
-                None => Some(connection::transport(stream)),
+                None => Some(found::transport(stream)),
             };
         }
         let end = End {

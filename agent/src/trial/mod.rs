@@ -21,7 +21,8 @@ use self::conduct::{Conductor, Entry};
 use crate::counters::{CyclesOf, ProcessCycles, Sources};
 use crate::error::{Error, Result};
 use crate::outbox::Outbox;
-use crate::traffic::connection::{self, Found};
+use crate::traffic::connection;
+use crate::traffic::found::Found;
 use crate::waiting::Bell;
 
 /// Trials that one agent may have at a time.
@@ -158,13 +159,13 @@ impl Trials {
             None => (Entry::Nothing, Some(json!(Ready::default()))),
             Some((Place::Listens(address), load)) => {
                 let (listener, port) =
-                    connection::listen(address, load.roles.len(), &load.options)?;
+                    connection::listen(&address, load.roles.len(), &load.options)?;
                 (
                     Entry::Listener(listener, load),
                     Some(json!({ "port": port })),
                 )
             }
-            Some((Place::Connects { to, from }, load)) => (Entry::Connect { to, from, load }, None),
+            Some((Place::Connects(route), load)) => (Entry::Connect(route, load), None),
         };
         let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();

@@ -7,9 +7,9 @@ use serde::Serialize;
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
 use crate::traffic::Role;
-use crate::traffic::connection::Transport;
 use crate::traffic::datagrams::{DatagramCounts, Gaps};
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
+use crate::traffic::route::Transport;
 
 #[derive(Serialize)]
 pub struct Sample<'a> {

@@ -12,7 +12,7 @@ use super::report::PacingError;
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::traffic::datagrams::{Datagrams, Gaps};
-use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
+use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection, found};
 
 #[derive(Default)]
 pub struct Streams {
@@ -126,11 +126,7 @@ impl Streams {
             CpuList::of_started(thread).map_or_else(|_| String::new(), |cpus| cpus.to_string())
         };
         Ready {
-            streams: self
-                .all
-                .iter()
-                .map(|stream| connection::found(stream))
-                .collect(),
+            streams: self.all.iter().map(|stream| found::found(stream)).collect(),
             thread_cpus: self.threads.iter().map(cpus).collect(),
         }
     }

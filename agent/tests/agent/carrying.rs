@@ -1,4 +1,4 @@
-//! What carries the streams: IPv6, MPTCP and its falling back to TCP, pacing; each as the kernel then says.
+//! What carries the streams: IPv6, MPTCP and its falling back to TCP, VSOCK, pacing; each as the kernel then says.
 
 use serde_json::{Value, json};
 
@@ -144,5 +144,73 @@ fn without_a_rate_nothing_is_paced_and_other_workloads_have_none() {
                 .code("trial.prepare", listening("u", &["sink"], &asked)),
             -32602
         );
+    }
+}
+
+/// CID of the loopback (VMADDR_CID_LOCAL).
+const LOCAL: u32 = 1;
+
+fn over_vsock(port: Option<&Value>, roles: &[&str], changes: &Value) -> Value {
+    let mut params = match port {
+        None => listening("t", &opposite(roles), changes),
+        Some(port) => connecting("t", roles, port, changes),
+    };
+    match port {
+        None => params["listen"] = json!({"vsock": {}}),
+        Some(port) => params["connect"] = json!({"vsock": {"cid": LOCAL, "port": port}}),
+    }
+    params
+}
+
+#[test]
+fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
+    for workload in ["tcp_stream", "tcp_rr"] {
+        let mut pair = Pair::start();
+        let asked = json!({"workload": workload, "timeout_s": 1});
+        let prepared = pair
+            .b
+            .ask("trial.prepare", over_vsock(None, &ROLES, &asked));
+        let Ok(answer) = prepared else {
+            eprintln!(
+                "skipped: no VSOCK here ({})",
+                prepared.expect_err("it is none")["message"]
+            );
+            return;
+        };
+        let connected = pair.a.ask(
+            "trial.prepare",
+            over_vsock(Some(&answer["port"]), &ROLES, &asked),
+        );
+        let Ok(here) = connected else {
+            let error = connected.expect_err("it is none");
+            let message = error["message"].as_str().expect("text");
+            assert!(
+                message.contains(&format!("vsock 1:{}", answer["port"])),
+                "{error}"
+            );
+            eprintln!("skipped: modprobe vsock_loopback ({message})");
+            return;
+        };
+        assert_eq!(each(&here["streams"], "transport"), ["vsock", "vsock"]);
+        pair.b.must("trial.ready", json!({"trial": "t"}));
+        let [(_, a), (_, b)] = pair.run("t", 0.1);
+        assert_all_arrived(&a, &b);
+    }
+}
+
+#[test]
+fn what_only_tcp_has_is_refused_of_vsock() {
+    let mut agent = Agent::start();
+    for asked in [
+        json!({"transport": "mptcp"}),
+        json!({"transport": "vsock"}),
+        json!({"congestion_control": "cubic"}),
+        json!({"socket_buffer_bytes": 4096}),
+        json!({"pacing_rate_bps": 1_000_000}),
+        json!({"receive": "discard"}),
+        json!({"workload": "tcp_crr"}),
+    ] {
+        let params = over_vsock(None, &ROLES, &asked);
+        assert_eq!(agent.code("trial.prepare", params), -32602, "{asked}");
     }
 }
