@@ -34,6 +34,8 @@ pub enum Error {
     },
     #[error("{operation} took longer than {after_s} s")]
     TimedOut { operation: String, after_s: f64 },
+    #[error("{words}")]
+    Server { kind: &'static str, words: String },
 }
 
 fn on_interface(interface: &Option<String>) -> String {
@@ -66,6 +68,7 @@ impl Error {
             Self::Trial(_) => -32002,
             Self::Knob { .. } => -32003,
             Self::TimedOut { .. } => -32004,
+            Self::Server { .. } => -32005,
         }
     }
 
@@ -84,6 +87,7 @@ impl Error {
             Self::TimedOut { operation, after_s } => {
                 Some(json!({"operation": operation, "after_s": after_s}))
             }
+            Self::Server { kind, .. } => Some(json!({"kind": kind})),
             _ => None,
         }
     }

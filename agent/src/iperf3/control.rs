@@ -124,6 +124,12 @@ impl Control {
         }
     }
 
+    /// Ends every wait for the peer.
+    pub fn close(&self) {
+        // Fails only on a connection that is gone.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Lets the peer read all that was said before the connection is closed: what it sent itself and nobody has read
     /// would otherwise have the system throw that away.
     pub fn part(&self) {

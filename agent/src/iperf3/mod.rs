@@ -3,9 +3,12 @@
 mod arguments;
 mod client;
 mod control;
+mod conversation;
 mod cpu_time;
 mod door;
+
 mod fields;
+pub mod greeting;
 mod house;
 mod interrupt;
 mod json;
@@ -13,7 +16,7 @@ mod json;
 mod mutated_messages;
 mod options;
 mod pacing;
-mod parameters;
+pub mod parameters;
 mod printer;
 #[cfg(test)]
 #[path = "../../tests/agent/random.rs"]
@@ -28,6 +31,7 @@ mod sockets;
 mod states;
 mod streams;
 mod text;
+pub mod trial;
 mod udp;
 mod units;
 mod wire;

@@ -1,12 +1,13 @@
 //! What each side tells the other after a test: CPU, and one line of counts for each stream.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Most streams that are looked at in a peer's results: all that a test can have.
 const MAX_STREAMS: usize = 2 * super::parameters::MAX_STREAMS;
 
 /// In percent of one CPU, over the whole test.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuShare {
     pub total: f64,
     pub user: f64,

@@ -307,22 +307,7 @@ pub fn connect_all(
     let until = Instant::now() + timeout;
     let mut begun = Vec::with_capacity(load.roles.len());
     for _ in &load.roles {
-        let socket = open(to.ip(), &load.options)?;
-        socket
-            .set_nonblocking(true)
-            .and_then(|()| abort_on_close(&socket))
-            .map_err(failed)?;
-        if let Some(from) = from {
-            socket
-                .bind(&SockAddr::from(SocketAddr::new(from, 0)))
-                .map_err(|error| Error::system(format!("send from {from}"), error))?;
-        }
-        match socket.connect(&SockAddr::from(to)) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
-                return Err(failed(error));
-            }
-            _ => begun.push(socket),
-        }
+        begun.push(begin(to, from, &load.options)?);
     }
     // Each says whose it is as soon as it can: the far side does not wait for one that another one here keeps silent.
     let mut silent: Vec<usize> = (0..begun.len()).collect();
@@ -334,12 +319,7 @@ pub fn connect_all(
             .collect();
         match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
             Waited::Rung => return Ok(None),
-            Waited::TimedOut => {
-                return Err(Error::TimedOut {
-                    operation: format!("connecting to {to}"),
-                    after_s: timeout.as_secs_f64(),
-                });
-            }
+            Waited::TimedOut => return Err(too_long(to, timeout)),
             Waited::Ready => {}
         }
         let mut still_silent = Vec::with_capacity(silent.len());
@@ -353,6 +333,60 @@ pub fn connect_all(
         silent = still_silent;
     }
     Ok(Some(begun))
+}
+
+/// A connection that is being made.
+fn begin(to: SocketAddr, from: Option<IpAddr>, options: &Options) -> Result<Socket> {
+    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
+    let socket = open(to.ip(), options)?;
+    socket
+        .set_nonblocking(true)
+        .and_then(|()| abort_on_close(&socket))
+        .map_err(failed)?;
+    if let Some(from) = from {
+        socket
+            .bind(&SockAddr::from(SocketAddr::new(from, 0)))
+            .map_err(|error| Error::system(format!("send from {from}"), error))?;
+    }
+    match socket.connect(&SockAddr::from(to)) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(failed(error)),
+        _ => Ok(socket),
+    }
+}
+
+/// Connects streams one after the other, to a side that knows them by their order; `None` when the bell was rung before.
+pub fn connect_in_turn(
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    count: usize,
+    options: &Options,
+    bell: &Bell,
+    timeout: Duration,
+) -> Result<Option<Vec<Socket>>> {
+    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
+    let until = Instant::now() + timeout;
+    let mut connected = Vec::with_capacity(count);
+    for _ in 0..count {
+        let socket = begin(to, from, options)?;
+        let polled = [(socket.as_fd(), PollFlags::OUT)];
+        match wait(&polled, &mut Vec::new(), bell, Some(until)).map_err(failed)? {
+            Waited::Rung => return Ok(None),
+            Waited::TimedOut => return Err(too_long(to, timeout)),
+            Waited::Ready => {}
+        }
+        if let Some(error) = socket.take_error().map_err(failed)? {
+            return Err(failed(error));
+        }
+        connected.push(socket);
+    }
+    Ok(Some(connected))
+}
+
+fn too_long(to: SocketAddr, timeout: Duration) -> Error {
+    Error::TimedOut {
+        operation: format!("connecting to {to}"),
+        after_s: timeout.as_secs_f64(),
+    }
 }
 
 /// Says whose connection this is, where it has been made.

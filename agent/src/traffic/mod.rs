@@ -35,6 +35,16 @@ pub enum Role {
     Sink,
 }
 
+impl Role {
+    /// That of the same stream at its other end.
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Source => Self::Sink,
+            Self::Sink => Self::Source,
+        }
+    }
+}
+
 /// The streams of one side, as they are asked for.
 #[derive(Debug)]
 pub struct Load {

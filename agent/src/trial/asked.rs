@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::parameters::{self, Workload, bad, within};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
+use crate::iperf3;
 use crate::traffic::connection::{Options, Secret};
 use crate::traffic::threads::Threads;
 use crate::traffic::{Load, Role};
@@ -61,6 +62,17 @@ struct Connect {
     address: IpAddr,
     port: u16,
     from: Option<IpAddr>,
+    #[serde(default)]
+    speaks: Speaks,
+}
+
+/// What the other side understands.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Speaks {
+    #[default]
+    Vnetbench,
+    Iperf3,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -108,12 +120,14 @@ pub struct Plan {
     pub load: Option<(Place, Load)>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub enum Place {
     Listens(SocketAddr),
     Connects {
         to: SocketAddr,
         from: Option<IpAddr>,
+        /// Of an iperf3 server: what it is asked for.
+        iperf3: Option<Box<iperf3::parameters::Parameters>>,
     },
 }
 
@@ -151,14 +165,6 @@ impl Prepare {
     }
 
     fn load(&mut self) -> Result<(Place, Load)> {
-        let place = match (self.listen, self.connect) {
-            (Some(at), None) => Place::Listens(SocketAddr::new(at.address, at.port)),
-            (None, Some(to)) => Place::Connects {
-                to: SocketAddr::new(to.address, to.port),
-                from: to.from,
-            },
-            _ => return bad("exactly one of listen and connect must be there".into()),
-        };
         let secret = self
             .secret
             .as_deref()
@@ -201,7 +207,24 @@ impl Prepare {
             threads,
             work,
         };
-        Ok((place, load))
+        Ok((self.place(&load)?, load))
+    }
+
+    fn place(&self, load: &Load) -> Result<Place> {
+        match (self.listen, self.connect) {
+            (Some(at), None) => Ok(Place::Listens(SocketAddr::new(at.address, at.port))),
+            (None, Some(to)) => Ok(Place::Connects {
+                to: SocketAddr::new(to.address, to.port),
+                from: to.from,
+                iperf3: match to.speaks {
+                    Speaks::Vnetbench => None,
+                    Speaks::Iperf3 => Some(Box::new(
+                        iperf3::trial::parameters(load).map_err(Error::BadParameter)?,
+                    )),
+                },
+            }),
+            _ => bad("exactly one of listen and connect must be there".into()),
+        }
     }
 
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {

@@ -17,6 +17,8 @@ use super::series::Series;
 use super::{Connecting, Message, Trial, Trials, lock};
 use crate::counters::Sources;
 use crate::error::{Error, Result};
+use crate::iperf3::parameters::Parameters;
+use crate::iperf3::trial::{Agreed, Begun, ServerSide};
 use crate::rpc;
 use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
 
@@ -37,6 +39,12 @@ pub enum Entry {
     Connect {
         to: SocketAddr,
         from: Option<IpAddr>,
+        load: Load,
+    },
+    Iperf3 {
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        asked: Box<Parameters>,
         load: Load,
     },
 }
@@ -65,11 +73,37 @@ struct Streams {
     threads: Vec<JoinHandle<()>>,
     orders: Arc<Orders>,
     foreign: u64,
+    server: Server,
+}
+
+/// The other side, where that is an iperf3 server.
+#[derive(Default)]
+enum Server {
+    #[default]
+    None,
+    Agreed(Agreed),
+    Begun(Begun),
+}
+
+impl Server {
+    /// Why it has given no results, at the end of a trial.
+    fn fault(&self) -> Option<String> {
+        match self {
+            Self::Begun(test) if !test.is_over() => Some(format!(
+                "the server did not end the test within {} s",
+                DRAIN_LIMIT.as_secs()
+            )),
+            Self::Begun(test) => test.fault(),
+            Self::None | Self::Agreed(_) => None,
+        }
+    }
 }
 
 impl Streams {
+    /// All of them, and what is to be said to a server.
     fn have_ended(&self) -> bool {
-        self.all.iter().all(|stream| stream.end.get().is_some())
+        let is_served = matches!(&self.server, Server::Begun(test) if !test.is_over());
+        !is_served && self.all.iter().all(|stream| stream.end.get().is_some())
     }
 
     fn have_drained(&self) -> bool {
@@ -79,12 +113,19 @@ impl Streams {
     }
 
     fn fault(&self) -> Option<String> {
-        self.all.iter().find_map(|stream| match stream.end.get() {
+        let broken = self.all.iter().find_map(|stream| match stream.end.get() {
             Some(traffic::End::Broken(error)) => {
                 Some(format!("stream {} broke: {error}", stream.id))
             }
             _ => None,
-        })
+        });
+        let Server::Begun(test) = &self.server else {
+            return broken;
+        };
+        match broken {
+            Some(broken) => Some(test.fault_of(broken)),
+            None => test.fault(),
+        }
     }
 
     /// How many requests made until then have no answer now; `None` where none are made.
@@ -123,7 +164,7 @@ impl Conductor {
     pub fn conduct(self, entry: Entry, sources: Sources) {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let has_answered = !matches!(entry, Entry::Connect { .. });
+        let has_answered = !matches!(entry, Entry::Connect { .. } | Entry::Iperf3 { .. });
         let mut streams = Streams::default();
         let connected = self.connect(entry, &mut streams);
         let mut sampler = Sampler::new(sources, &streams.all);
@@ -133,7 +174,7 @@ impl Conductor {
                 self.trial.note(Connecting::Done(found.collect()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
-                        self.run(&mut sampler, &streams, duration, &started)
+                        self.run(&mut sampler, &mut streams, duration, &started)
                     }
                     None => never_started(Reason::Stopped, &mut sampler),
                 }
@@ -170,6 +211,19 @@ impl Conductor {
                 let sockets = connection::connect_all(to, from, &load, bell, self.trial.timeout)?;
                 (load, sockets)
             }
+            Entry::Iperf3 {
+                to,
+                from,
+                asked,
+                load,
+            } => {
+                let agreed = Agreed::connect(to, from, *asked, &load, bell, self.trial.timeout)?;
+                let sockets = agreed.map(|(agreed, sockets)| {
+                    streams.server = Server::Agreed(agreed);
+                    sockets
+                });
+                (load, sockets)
+            }
         };
         let Some(sockets) = sockets else {
             return Ok(false);
@@ -184,19 +238,31 @@ impl Conductor {
                 Arc::new(Stream::new(*id, *role, socket, timing))
             })
             .collect();
-        let ended = lock(&self.trial.conductor).clone();
-        let on_end: OnEnd = Arc::new(move || {
-            // Fails only when the trial is over.
-            let _ = ended.send(Message::StreamEnded);
-        });
         streams.threads = load
-            .start(&streams.all, &streams.orders, &on_end)
+            .start(&streams.all, &streams.orders, &self.on_end())
             .map_err(|error| Error::system("start the streams' threads", error))?;
         Ok(true)
     }
 
+    fn on_end(&self) -> OnEnd {
+        let ended = lock(&self.trial.conductor).clone();
+        Arc::new(move || {
+            // Fails only when the trial is over.
+            let _ = ended.send(Message::StreamEnded);
+        })
+    }
+
+    /// Has an iperf3 server begin, where there is one.
+    fn begin_at_server(&self, streams: &mut Streams) -> Result<()> {
+        streams.server = match std::mem::take(&mut streams.server) {
+            Server::Agreed(agreed) => Server::Begun(agreed.begin(&streams.all, &self.on_end())?),
+            other => other,
+        };
+        Ok(())
+    }
+
     /// `None` where the trial was stopped before.
-    fn wait_for_start(&self) -> Option<(Duration, SyncSender<u64>)> {
+    fn wait_for_start(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
         loop {
             match self.messages.recv() {
                 Ok(Message::Start { duration, started }) => return Some((duration, started)),
@@ -209,10 +275,15 @@ impl Conductor {
     fn run(
         &self,
         sampler: &mut Sampler,
-        streams: &Streams,
+        streams: &mut Streams,
         duration: Duration,
-        started: &SyncSender<u64>,
+        started: &SyncSender<Result<u64>>,
     ) -> Outcome {
+        if let Err(error) = self.begin_at_server(streams) {
+            let fault = Reason::Fault(error.to_string());
+            let _ = started.try_send(Err(error));
+            return never_started(fault, sampler);
+        }
         let is_realtime = run_before_others();
         let first = sampler.read();
         let clock = clock_gettime(ClockId::Monotonic);
@@ -227,7 +298,7 @@ impl Conductor {
         }
         streams.orders.give(Order::Go);
         // Fails only when nobody waits for it.
-        let _ = started.try_send(nanos(clock));
+        let _ = started.try_send(Ok(nanos(clock)));
 
         let mut series = Series::new(start, self.interval);
         let load_end = start + duration;
@@ -274,9 +345,12 @@ impl Conductor {
                 let before = thread_cpu_time();
                 streams.orders.enforce(&streams.all);
                 enforcing = thread_cpu_time().saturating_sub(before);
+                if let Server::Begun(test) = &streams.server {
+                    test.load_is_over();
+                }
             }
             if load_ended_at.is_some() && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
-                break Reason::Done;
+                break streams.server.fault().map_or(Reason::Done, Reason::Fault);
             }
         };
         let ended = load_end.min(Instant::now());
@@ -305,6 +379,10 @@ impl Conductor {
             // A thread of ours that panicked has reported its streams as broken.
             let _ = thread.join();
         }
+        let server = match std::mem::take(&mut streams.server) {
+            Server::Begun(test) => test.end(),
+            Server::None | Server::Agreed(_) => None,
+        };
         let last = sampler.read();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
@@ -324,6 +402,7 @@ impl Conductor {
             outstanding_at_end: outcome.outstanding,
             unanswered: streams.owed(outcome.ended),
             foreign_connections: streams.foreign,
+            server: server.map(|results| ServerSide::new(results, &streams.all)),
             moved,
             instrument: Instrument {
                 pacing: streams.pacing(),

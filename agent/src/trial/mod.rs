@@ -8,7 +8,7 @@ mod sampler;
 mod series;
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,8 +29,8 @@ const MAX_TRIALS: usize = 64;
 enum Message {
     Start {
         duration: Duration,
-        /// Takes the monotonic clock, in nanoseconds, of the moment at which the trial started.
-        started: SyncSender<u64>,
+        /// Takes the monotonic clock, in nanoseconds, of the moment at which the trial started, or why it did not.
+        started: SyncSender<Result<u64>>,
     },
     Stop,
     StreamEnded,
@@ -105,6 +105,25 @@ impl Trial {
     }
 }
 
+/// A trial that has been told to start.
+pub struct Starting {
+    trial: Arc<Trial>,
+    answer: Receiver<Result<u64>>,
+}
+
+impl Starting {
+    /// The answer of `trial.start`.
+    pub fn wait(self) -> Result<Value> {
+        let name = &self.trial.name;
+        match self.answer.recv() {
+            Ok(started) => Ok(json!({"trial": name, "started_monotonic_ns": started?})),
+            Err(_) => Err(Error::Trial(format!(
+                "trial {name} has been started or stopped already"
+            ))),
+        }
+    }
+}
+
 /// The trials that there are now.
 pub struct Trials {
     outbox: Arc<Outbox>,
@@ -151,7 +170,18 @@ impl Trials {
                     Some(json!({ "port": port })),
                 )
             }
-            Some((Place::Connects { to, from }, load)) => (Entry::Connect { to, from, load }, None),
+            Some((Place::Connects { to, from, iperf3 }, load)) => {
+                let entry = match iperf3 {
+                    None => Entry::Connect { to, from, load },
+                    Some(asked) => Entry::Iperf3 {
+                        to,
+                        from,
+                        asked,
+                        load,
+                    },
+                };
+                (entry, None)
+            }
         };
         let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
@@ -185,7 +215,7 @@ impl Trials {
         self.named(&asked.trial)
     }
 
-    pub fn start(&self, asked: Start) -> Result<Value> {
+    pub fn start(&self, asked: Start) -> Result<Starting> {
         let duration = asked.duration()?;
         let trial = self.named(&asked.trial)?;
         if !matches!(*lock(&trial.connecting), Connecting::Done(_)) {
@@ -193,13 +223,7 @@ impl Trials {
         }
         let (started, answer) = sync_channel(1);
         trial.tell(Message::Start { duration, started });
-        match answer.recv() {
-            Ok(nanos) => Ok(json!({"trial": trial.name, "started_monotonic_ns": nanos})),
-            Err(_) => Err(Error::Trial(format!(
-                "trial {} has been started or stopped already",
-                trial.name
-            ))),
-        }
+        Ok(Starting { trial, answer })
     }
 
     pub fn stop(&self, asked: Named) -> Result<Value> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
+use crate::iperf3::trial::ServerSide;
 use crate::traffic::Role;
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
 
@@ -40,6 +41,9 @@ pub struct StreamMoved {
     pub id: u32,
     pub role: Role,
     pub bytes: u64,
+    /// Of a source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_acked: Option<u64>,
     pub rtt_us: u32,
     pub rttvar_us: u32,
     pub min_rtt_us: Option<u32>,
@@ -66,6 +70,7 @@ impl StreamMoved {
             id,
             role,
             bytes,
+            bytes_acked: None,
             rtt_us: now.rtt_us,
             rttvar_us: now.rttvar_us,
             min_rtt_us: now.min_rtt_us,
@@ -99,6 +104,9 @@ pub struct End<'a> {
     pub outstanding_at_end: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
+    /// What an iperf3 server said of its side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSide>,
     #[serde(flatten)]
     pub moved: Moved,
     pub instrument: Instrument,

@@ -92,7 +92,15 @@ impl Sampler {
                     Role::Source => now.bytes[i].0 - then.bytes[i].0,
                     Role::Sink => now.bytes[i].1 - then.bytes[i].1,
                 };
-                StreamMoved::between(stream.id, stream.role, bytes, &then.tcp[i], &now.tcp[i])
+                let moved =
+                    StreamMoved::between(stream.id, stream.role, bytes, &then.tcp[i], &now.tcp[i]);
+                // Besides data, the kernel counts what opens and closes a connection.
+                let acked = |of: &Snapshot| of.tcp[i].bytes_acked.min(of.bytes[i].0);
+                StreamMoved {
+                    bytes_acked: (stream.role == Role::Source)
+                        .then(|| acked(now).saturating_sub(acked(then))),
+                    ..moved
+                }
             })
             .collect();
         let sum = |of: &Snapshot| {
