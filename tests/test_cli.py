@@ -15,7 +15,7 @@ import pytest
 
 from tests import made_up
 from tests.faults import bench_process as bench
-from vnetbench.estimate.metrics import course
+from vnetbench.estimate.course import course
 from vnetbench.lab import netlink, registry
 
 ROOT = Path(__file__).parents[1]

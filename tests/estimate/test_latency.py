@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import made_up
+from vnetbench.estimate.course import course, steady_latencies, warmups
 from vnetbench.estimate.latency import PERCENTILES, count_of, curve, merged, percentile_us
-from vnetbench.estimate.metrics import course, metric_values, steady_latencies, warmups
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.results.records import Histogram, Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
 

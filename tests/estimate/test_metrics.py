@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from tests import made_up
-from vnetbench.estimate.metrics import METRICS, course, metric_values, warmups
+from vnetbench.estimate.course import course, warmups
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.results.records import Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
 

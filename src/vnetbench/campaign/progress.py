@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass, field
 
 from vnetbench.campaign import schedule
+from vnetbench.estimate.course import Course, warmups
 from vnetbench.estimate.length import PastTrial
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
-from vnetbench.estimate.metrics import Course, warmups
 from vnetbench.estimate.model import Estimate
 from vnetbench.study.model import Plan, Study, Treatment
 

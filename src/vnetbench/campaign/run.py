@@ -10,7 +10,7 @@ from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
 from vnetbench.campaign.trial import Abandoned, Load
-from vnetbench.estimate.metrics import course
+from vnetbench.estimate.course import course
 from vnetbench.estimate.stopping import decide
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile

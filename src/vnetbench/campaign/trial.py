@@ -5,32 +5,22 @@ from __future__ import annotations
 import queue
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.campaign.judging import DRAIN_S, judge_streams, judge_totals, refusal_of, remarks
 from vnetbench.campaign.workloads import parameters, stream_roles
 from vnetbench.lab.bed import Bed
-from vnetbench.lab.description import Endpoint
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
-from vnetbench.quantity import spell_bytes
+from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.file import histogram_of, stream_sample
 from vnetbench.results.records import Sample, SideRecord
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import STREAM
 
-DRAIN_S = 5.0
-"""As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
 GRACE_S = 5.0
 POLL_S = 0.2
-OWN_SHARE = 0.1
-"""Of one CPU: what the instrument takes for itself beyond this is said, for the load may have missed it."""
-LATE_SHARE = 0.5
-"""A sampler later than this share of its interval is said: its samples are not what they claim."""
-
-LATE_REQUEST_US = 1000.0
-"""An open loop whose requests come later than this does not keep its rate: the instrument is the limit."""
 
 
 class Abandoned(Exception):
@@ -76,7 +66,7 @@ def measure(
     bench_s = time.process_time()
     try:
         streams = _connect(bed, observer, load, trial)
-        effective = _judge_streams(load.factors, streams)
+        effective = judge_streams(load.factors, streams)
         sides = _run(bed, observer, load, trial, is_given_up)
     except AgentError as error:
         raise TrialFailed(str(error)) from error
@@ -87,7 +77,7 @@ def measure(
     return Measured(
         tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
         effective,
-        tuple(_notes(load, sides)),
+        tuple(remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()})),
     )
 
 
@@ -134,53 +124,9 @@ def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
     try:
         return agent.wait(future, method)
     except AgentError as error:
-        operation = str(error.data.get("operation", ""))
-        if "congestion" in operation.lower():
-            raise TreatmentRefused(
-                "the kernel does not have this congestion control",
-                where="congestion_control",
-                fix="vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
-            ) from error
-        if "busy_poll" in operation.lower():
-            raise TreatmentRefused(
-                f"waiting = busy_poll was refused: {error.message}",
-                where=agent.endpoint,
-                fix="run as root, or take block or spin",
-            ) from error
+        if refusal := refusal_of(error, agent.endpoint):
+            raise refusal from error
         raise
-
-
-def _judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-    """What the sockets really have; raises TreatmentRefused where that is not what was asked."""
-    effective: dict[str, object] = {}
-    for name in (
-        "congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss", "no_delay", "busy_poll_us"
-    ):  # fmt: skip
-        values = sorted({s[name] for s in streams if s.get(name) is not None}, key=str)
-        effective[name] = values[0] if len(values) == 1 else values
-    asked = factors.get("congestion_control")
-    found = effective["congestion_control"]
-    if asked is not None and found != asked:
-        raise TreatmentRefused(
-            f"congestion_control = {asked} did not take effect: {found} was read back",
-            fix="vnetbench doctor lists those of this kernel",
-        )
-    if factors.get("waiting") == "busy_poll" and not all(s.get("busy_poll_us") for s in streams):
-        raise TreatmentRefused(
-            "waiting = busy_poll did not take effect: SO_BUSY_POLL was read back as 0",
-            fix="a kernel built with CONFIG_NET_RX_BUSY_POLL has it",
-        )
-    buffer = factors.get("socket_buffer", "auto")
-    if buffer != "auto":
-        # The kernel doubles what is asked, for its own bookkeeping (socket(7), SO_RCVBUF), within its limits.
-        granted = min(int(s[name]) for s in streams for name in ("send_buffer_bytes", "receive_buffer_bytes"))
-        if granted < 2 * int(buffer):
-            raise TreatmentRefused(
-                f"socket_buffer = {spell_bytes(int(buffer))} did not take effect: "
-                f"{spell_bytes(granted // 2)} was read back",
-                fix=f"raise its limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
-            )
-    return effective
 
 
 def _run(
@@ -201,7 +147,7 @@ def _run(
     deadline = time.monotonic() + load.duration_s + DRAIN_S + GRACE_S
     for side in order[::-1]:
         _collect(side, trial, deadline, is_given_up)
-    _judge_totals(bed.testbed.endpoints, sides)
+    judge_totals([sides[e.name].totals or {} for e in bed.testbed.endpoints])
     return sides
 
 
@@ -244,44 +190,3 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
             kind: histogram_of(params[kind]["buckets"]) for kind in ("latency", "connect") if kind in params
         },
     )
-
-
-def _judge_totals(endpoints: Sequence[Endpoint], sides: Mapping[str, _Side]) -> None:
-    """Every byte that was sent must have arrived, as TCP promises: a difference is the instrument's fault."""
-    totals = [sides[e.name].totals or {} for e in endpoints]
-    if not all(t.get("drained", False) for t in totals):
-        return
-    sent = sum(int(t["bytes_sent"]) for t in totals)
-    received = sum(int(t["bytes_received"]) for t in totals)
-    if sent != received:
-        raise TrialFailed(f"the instrument miscounted: {sent} bytes were sent and {received} arrived")
-
-
-def _notes(load: Load, sides: Mapping[str, _Side]) -> list[str]:
-    notes = []
-    own_s = float((sides["host"].totals or {}).get("bench_cpu_s", 0.0))
-    own_s += sum(
-        float((s.totals or {}).get("instrument", {}).get("sampler_cpu_s", 0.0)) for s in sides.values()
-    )
-    if own_s > OWN_SHARE * load.duration_s:
-        notes.append(f"bench and samplers took {100 * own_s / load.duration_s:.0f} % of a CPU themselves")
-    for name, side in sides.items():
-        totals = side.totals or {}
-        instrument = totals.get("instrument", {})
-        late = float(instrument.get("sampler_late_max_s", 0.0))
-        if late > LATE_SHARE * load.interval_s:
-            notes.append(
-                f"{name}: a sample was {late * 1e3:.0f} ms late (interval {load.interval_s * 1e3:.0f} ms)"
-            )
-        if lost := int(instrument.get("events_lost", 0)):
-            notes.append(f"{name}: the bench read too slowly and {lost} samples were lost")
-        if not totals.get("drained", True):
-            notes.append(f"{name}: data was still on its way {DRAIN_S:g} s after the end")
-        if unanswered := int(totals.get("unanswered") or 0):
-            notes.append(f"{name}: {unanswered} requests were never answered, and are in no latency")
-        pacing = instrument.get("pacing") or {}
-        if (late_us := pacing.get("late_p99_us") or 0.0) > LATE_REQUEST_US:
-            notes.append(f"{name}: 1 % of the requests were sent {late_us:.0f} µs late or later")
-        if foreign := int(totals.get("foreign_connections", 0)):
-            notes.append(f"{name}: {foreign} foreign connections were turned away")
-    return notes

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vnetbench.estimate.course import Course, course, steady_latencies, warmups
 from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
-from vnetbench.estimate.metrics import METRICS, Course, course, metric_values, steady_latencies, warmups
+from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.load import parse_study
