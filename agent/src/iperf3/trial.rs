@@ -26,7 +26,7 @@ use crate::waiting::{Bell, Waited};
 /// How long all that was sent may take to be acknowledged before the server is told of the end.
 const FLUSHING: Duration = Duration::from_secs(2);
 /// A server counts nothing after it was told of the end: so long it has before to read what its kernel acknowledged.
-const READING: Duration = Duration::from_millis(50);
+const READING: Duration = Duration::from_millis(100);
 /// How long the end takes in all, with the results: less than a trial waits for its streams.
 const CONCLUDING: Duration = Duration::from_secs(4);
 /// How long a server whose streams break may take to say why.

@@ -19,12 +19,18 @@ LATE_SHARE = 0.5
 LATE_REQUEST_US = 1000.0
 """An open loop whose requests come later than this does not keep its rate: the instrument is the limit."""
 
+MOST_UNCOUNTED = 0.05
+"""Of what was sent: a server that counts less has not got it, whatever was acknowledged."""
+REFUSED_FIX = "leave this treatment out with [[exclude]], or have the server allow it"
+
 Totals = Mapping[str, Any]
 """What an agent says in trial.end."""
 
 
 def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     """The refusal that an agent's error means, where it is of what the treatment asks; else None."""
+    if error.data.get("kind") == "refused":
+        return TreatmentRefused(error.message, where=endpoint, fix=REFUSED_FIX)
     operation = str(error.data.get("operation", "")).lower()
     if "congestion" in operation:
         return TreatmentRefused(
@@ -87,6 +93,40 @@ def judge_totals(totals: Sequence[Totals]) -> None:
         raise TrialFailed(f"the instrument miscounted: {sent} bytes were sent and {received} arrived")
 
 
+def judge_server(factors: Mapping[str, Level], name: str, here: Totals, server: Totals) -> list[str]:
+    """Hold this side's totals against those that an iperf3 server told at the end; returns what to note.
+
+    Raises TreatmentRefused where it used another congestion control than was asked, TrialFailed where the
+    counts of the two sides cannot be of the same trial.
+    """
+    sent, counted = int(here["bytes_sent"]), int(server["bytes_received"])
+    if counted > sent:
+        raise TrialFailed(f"{name} counted {counted} bytes, and {sent} were sent to it")
+    if sent - counted > MOST_UNCOUNTED * sent:
+        raise TrialFailed(
+            f"{name} counted {counted} of {sent} bytes that were sent: either it could not read all in time, "
+            "or something on the way acknowledges what it has not got (a proxy)"
+        )
+    notes = []
+    if counted < sent:
+        notes.append(f"{name} did not count the last {sent - counted} of {sent} bytes")
+    sent, counted = int(server["bytes_sent"]), int(here["bytes_received"])
+    if counted < sent:
+        notes.append(f"the last {sent - counted} of {sent} bytes that {name} sent did not arrive in time")
+    if not sent:
+        return notes
+    asked, used = factors.get("congestion_control"), server.get("congestion_control")
+    if used is None:
+        notes.append(f"{name} does not tell its congestion control; {asked} was asked for")
+    elif asked not in (None, used):
+        raise TreatmentRefused(
+            f"congestion_control = {asked} did not take effect: {used} was used",
+            where=name,
+            fix=f"name one that it has: congestion_control = {used}",
+        )
+    return notes
+
+
 def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -> list[str]:
     """What a reader must know about a trial: where the instrument was the limit, or did not keep its times.
 
@@ -106,7 +146,8 @@ def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -
             )
         if lost := int(instrument.get("events_lost", 0)):
             notes.append(f"{name}: the bench read too slowly and {lost} samples were lost")
-        if not totals.get("drained", True):
+        # What is left of a trial with an iperf3 server is in its counts (`judge_server`).
+        if not totals.get("drained", True) and "server" not in totals:
             notes.append(f"{name}: data was still on its way {DRAIN_S:g} s after the end")
         if unanswered := int(totals.get("unanswered") or 0):
             notes.append(f"{name}: {unanswered} requests were never answered, and are in no latency")

@@ -28,8 +28,8 @@ class Abandoned(Exception):
 
 
 @dataclass
-class _Side:
-    """What one agent has reported so far."""
+class Side:
+    """One agent's part in a trial, and what it has reported so far."""
 
     agent: AgentClient
     role: str
@@ -60,25 +60,51 @@ def measure(
     bed: Bed, observer: AgentClient, load: Load, is_given_up: Callable[[], bool] = lambda: False
 ) -> Measured:
     """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
+    role_a, role_b = side_roles(load)
+    sides = {
+        e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.testbed.endpoints
+    }
+    sides["host"] = Side(observer, "observe")
+    measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
+    judge_totals([side.totals for side in measured.sides if side.role != "observe"])
+    return measured
+
+
+def run_trial(
+    sides: Mapping[str, Side],
+    connect: Callable[[str], list[dict[str, Any]]],
+    load: Load,
+    is_given_up: Callable[[], bool],
+) -> Measured:
+    """Run one trial of these sides, the observer among them as `host`; raises as `measure` does.
+
+    `connect` takes the trial's name, prepares it on all sides, and returns what the streams' sockets have.
+    """
     trial = secrets.token_hex(4)
-    for agent in (*bed.agents.values(), observer):
-        agent.forget_events()
+    for side in sides.values():
+        side.agent.forget_events()
     bench_s = time.process_time()
     try:
-        streams = _connect(bed, observer, load, trial)
-        effective = judge_streams(load.factors, streams)
-        sides = _run(bed, observer, load, trial, is_given_up)
+        effective = judge_streams(load.factors, connect(trial))
+        _run(sides, load, trial, is_given_up)
     except AgentError as error:
-        raise TrialFailed(str(error)) from error
+        raise refusal_of(error, error.endpoint) or TrialFailed(str(error)) from error
     finally:
-        for agent in (*bed.agents.values(), observer):
-            agent.send("trial.stop", trial=trial)
+        for side in sides.values():
+            side.agent.send("trial.stop", trial=trial)
     sides["host"].totals = {**(sides["host"].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
     return Measured(
         tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
         effective,
         tuple(remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()})),
     )
+
+
+def side_roles(load: Load) -> tuple[str, str]:
+    """The roles of both ends of a pair."""
+    here = {str(s["role"]) for s in stream_roles(load.factors)}
+    role = "both" if len(here) == 2 else here.pop()
+    return role, {"source": "sink", "sink": "source", "both": "both"}[role]
 
 
 def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[dict[str, Any]]:
@@ -99,7 +125,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
         for (_, b), key in zip(pairs, keys, strict=True)
     ]  # fmt: skip
     ports = [
-        _wait(bed.agents[b.name], f, "trial.prepare")["port"]
+        bed.agents[b.name].wait(f, "trial.prepare")["port"]
         for (_, b), f in zip(pairs, listeners, strict=True)
     ]
     connectors = [
@@ -111,34 +137,15 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> list[di
     ]  # fmt: skip
     found: list[dict[str, Any]] = []
     for (a, _), future in zip(pairs, connectors, strict=True):
-        found += _wait(bed.agents[a.name], future, "trial.prepare")["streams"]
+        found += bed.agents[a.name].wait(future, "trial.prepare")["streams"]
     ready = [(b, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
     for b, future in ready:
-        found += _wait(bed.agents[b.name], future, "trial.ready")["streams"]
+        found += bed.agents[b.name].wait(future, "trial.ready")["streams"]
     observer.wait(observing, "trial.prepare")
     return found
 
 
-def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
-    """An agent's refusal of what the treatment asks is the treatment's; anything else the trial's."""
-    try:
-        return agent.wait(future, method)
-    except AgentError as error:
-        if refusal := refusal_of(error, agent.endpoint):
-            raise refusal from error
-        raise
-
-
-def _run(
-    bed: Bed, observer: AgentClient, load: Load, trial: str, is_given_up: Callable[[], bool]
-) -> dict[str, _Side]:
-    here = {str(s["role"]) for s in stream_roles(load.factors)}
-    role_a = "both" if len(here) == 2 else here.pop()
-    role_b = {"source": "sink", "sink": "source", "both": "both"}[role_a]
-    sides = {
-        e.name: _Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.testbed.endpoints
-    }
-    sides["host"] = _Side(observer, "observe")
+def _run(sides: Mapping[str, Side], load: Load, trial: str, is_given_up: Callable[[], bool]) -> None:
     # The observer and the sinks watch before anything is sent.
     order = sorted(sides.values(), key=lambda s: ["observe", "sink", "both", "source"].index(s.role))
     started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.duration_s)) for s in order]
@@ -147,11 +154,9 @@ def _run(
     deadline = time.monotonic() + load.duration_s + DRAIN_S + GRACE_S
     for side in order[::-1]:
         _collect(side, trial, deadline, is_given_up)
-    judge_totals([sides[e.name].totals or {} for e in bed.testbed.endpoints])
-    return sides
 
 
-def _collect(side: _Side, trial: str, deadline: float, is_given_up: Callable[[], bool]) -> None:
+def _collect(side: Side, trial: str, deadline: float, is_given_up: Callable[[], bool]) -> None:
     """Take the events of one agent until its trial has ended."""
     name = side.agent.endpoint
     while side.totals is None:

@@ -38,8 +38,8 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     together = list(zip(*sides, strict=True))
     lengths = tuple(max(sum(x.interval_s for x in side) for side in at_once) for at_once in together)
     if metric == "goodput_bps":
-        received = (sum(x.bytes_received for side in at_once for x in side) for at_once in together)
-        return Course(tuple(8 * b / s for b, s in zip(received, lengths, strict=True)), lengths)
+        arrived = (bytes_arrived(trial, (x for side in at_once for x in side)) for at_once in together)
+        return Course(tuple(8 * b / s for b, s in zip(arrived, lengths, strict=True)), lengths)
     kind = "connect" if metric.startswith("connect_") else "latency"
     histograms = tuple(merged_of((x for side in at_once for x in side), kind) for at_once in together)
     if metric.endswith("_per_s"):
@@ -52,6 +52,12 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
         longest = histogram[-1][0] / 1e3 if histogram else (values[-1] if values else 0.0)
         values.append(percentile_us(histogram, share) or longest)
     return Course(tuple(values), lengths, histograms, share)
+
+
+def bytes_arrived(trial: TrialRecord, samples: Iterable[Sample]) -> int:
+    """Bytes that were received, and of a side without samples of its own those that it acknowledged."""
+    is_blind = not all(side.is_sampled for side in trial.sides)
+    return sum(x.bytes_received + (sum(s.bytes_acked for s in x.streams) if is_blind else 0) for x in samples)
 
 
 def steady_latencies(trial: TrialRecord, cut: int) -> Histogram:
@@ -84,7 +90,7 @@ def intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
     load = {
         s.endpoint: [x for x in s.samples if x.t_s <= load_end_s(trial, x)]
         for s in trial.sides
-        if s.role != "observe"
+        if s.role != "observe" and s.is_sampled
     }
     ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
     if not ends:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vnetbench.estimate.course import course, intervals, load_end_s, merged_of
+from vnetbench.estimate.course import bytes_arrived, course, intervals, load_end_s, merged_of
 from vnetbench.estimate.latency import count_of, latency_metrics
 from vnetbench.results.records import Histogram, Sample, SideRecord, TrialRecord
 
@@ -32,39 +32,63 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         if host
         else []
     )
+    arrived = bytes_arrived(trial, (x for _, samples in sides for x in samples))
     return {
-        **dict(_of_endpoints(sides, steady_s)),
+        **dict(_of_endpoints(sides, arrived, steady_s)),
+        **dict(_of_pairs(trial, sides, steady_s)),
         **dict(_of_requests(trial, sides, steady_s)),
-        **dict(_of_host(watched, sides, steady_s)),
+        **dict(_of_host(watched, sides, arrived, steady_s)),
+        **dict(_of_servers(trial)),
     }
 
 
-def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
     if not _transactions(sides):
-        received = sum(x.bytes_received for _, samples in sides for x in samples)
-        yield "goodput_bps", 8 * received / steady_s
+        yield "goodput_bps", 8 * arrived / steady_s
     senders = [(s, x) for s, x in sides if s.role in ("source", "both")]
     # With direction both each endpoint does both; the endpoints of side a then stand as senders.
     if all(s.role == "both" for s, _ in sides):
-        senders = [(s, x) for s, x in sides if s.endpoint.startswith("a")]
+        # One whose other side keeps no samples stands alone.
+        senders = [(s, x) for s, x in sides if s.endpoint.startswith("a")] if len(sides) > 1 else list(sides)
     receivers = [(s, x) for s, x in sides if (s, x) not in senders]
     for name, group in (("sender_cpu_percent", senders), ("receiver_cpu_percent", receivers)):
-        spent = _total(group, "process_cpu_user_s") + _total(group, "process_cpu_system_s")
-        yield name, 100 * spent / steady_s
+        if group:
+            spent = _total(group, "process_cpu_user_s") + _total(group, "process_cpu_system_s")
+            yield name, 100 * spent / steady_s
     taken = [(s, x) for s, x in sides if s.role in ("sink", "both")]
     given = [(s, x) for s, x in sides if s.role in ("source", "both")]
-    yield "packets_per_s", _total(taken, "rx_packets") / steady_s
+    if taken:
+        yield "packets_per_s", _total(taken, "rx_packets") / steady_s
     if packets := _total(given, "tx_packets"):
         yield "mean_segment_bytes", _total(given, "tx_bytes") / packets
-    switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
-    yield "context_switches_per_s", switches / steady_s
-    if _of_kind(sides, "connect"):
+    if not given or _of_kind(sides, "connect"):
         return  # what follows is known of the streams' own connections only, which carry no requests
     streams = [x for _, samples in given for s in samples for x in s.streams if x.role == "source"]
     yield "segments_per_s", sum(_number(x.tcp_info.get("segments_out")) for x in streams) / steady_s
     yield "retransmits_per_s", sum(x.retransmits or 0 for x in streams) / steady_s
     if trips := [x.rtt_us for x in streams if x.rtt_us]:
         yield "rtt_us", sum(trips) / len(trips)
+
+
+def _of_pairs(trial: TrialRecord, sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+    """What is of both ends of every stream together."""
+    if all(side.is_sampled for side in trial.sides):
+        switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
+        yield "context_switches_per_s", switches / steady_s
+
+
+def _of_servers(trial: TrialRecord) -> Iterator[tuple[str, float]]:
+    """What an iperf3 server tells of its side, of whole trials."""
+    for side in trial.sides:
+        if side.is_sampled:
+            continue
+        # A system that does not tell it has 0 there.
+        if total := _number(_mapping(side.totals.get("cpu_percent")).get("total")):
+            yield "server_cpu_percent", total
+        streams = side.totals.get("streams")
+        told = [_mapping(each).get("retransmits") for each in streams] if isinstance(streams, list) else []
+        if known := [_number(count) for count in told if count is not None]:
+            yield "server_retransmits", sum(known)
 
 
 def _of_kind(sides: Steady, kind: str) -> Histogram:
@@ -94,11 +118,12 @@ def _of_requests(trial: TrialRecord, sides: Steady, steady_s: float) -> Iterator
     yield "packets_per_transaction", _total(sides, "rx_packets") / transactions
 
 
-def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+def _of_host(
+    watched: Sequence[Sample], sides: Steady, arrived: int, steady_s: float
+) -> Iterator[tuple[str, float]]:
     if not watched:
         return
     watched_s = sum(x.interval_s for x in watched)
-    received = sum(x.bytes_received for _, samples in sides for x in samples)
     times: dict[str, float] = {}
     for x in watched:
         for cpu in x.cpu:
@@ -115,8 +140,8 @@ def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Itera
     # Both per second, as the two windows may differ by a sample.
     if transactions and cycles:
         yield "cycles_per_transaction", (cycles / watched_s) / (transactions / steady_s)
-    elif received and cycles:
-        yield "cycles_per_byte", (cycles / watched_s) / (received / steady_s)
+    elif arrived and cycles:
+        yield "cycles_per_byte", (cycles / watched_s) / (arrived / steady_s)
     interrupts = _total(host, "interrupts") / watched_s
     yield "interrupts_per_s", interrupts
     if transactions:

@@ -22,6 +22,11 @@ class StreamSample:
     retransmits: int | None
     tcp_info: Json = field(default_factory=dict)
 
+    @property
+    def bytes_acked(self) -> int:
+        """Bytes of this interval that the other side's kernel has acknowledged; 0 for a sink."""
+        return int(str(self.tcp_info.get("bytes_acked", 0)))
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -47,6 +52,11 @@ class SideRecord:
     role: str
     totals: Json
     samples: tuple[Sample, ...]
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether an agent kept samples and counters of it; an iperf3 server only tells its totals."""
+        return self.totals.get("speaks") != "iperf3"
 
     @property
     def bytes_sent(self) -> int:
