@@ -14,6 +14,7 @@ use super::results::Results;
 use super::sockets::connect;
 use super::states::{Failure, State, words_for};
 use super::wire::{COOKIE_BYTES, ClientEar, Cookie, FromServer, framed};
+use crate::waiting::Bell;
 
 const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -40,8 +41,10 @@ impl Conversation {
         patience: Duration,
     ) -> Result<Self, Failure> {
         let socket = connect(to, from, connect_timeout, |_| Ok(()))?;
+        // A client is ended by its load, never in the midst of what it says.
+        let control = Bell::new().and_then(|quiet| Control::new(socket, Arc::new(quiet)));
         Ok(Self {
-            control: Control::new(socket)
+            control: control
                 .map(Arc::new)
                 .map_err(|error| Failure::broken(format!("{to}: {error}")))?,
             cookie: new_cookie()?,

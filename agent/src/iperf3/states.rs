@@ -141,6 +141,8 @@ pub enum Failure {
     },
     /// The peer is gone, has ended the test, or speaks something else: there is nobody to tell.
     Broken(String),
+    /// This side is to end now, and what it does with it.
+    ByHand,
     /// No connection can be made.
     Unreachable(String),
     /// The server serves another client now.
@@ -169,7 +171,7 @@ impl From<Failure> for Error {
             Failure::Unreachable(_) => "unreachable",
             Failure::Busy(_) => "busy",
             Failure::TurnedDown(_) => "refused",
-            Failure::Refused { .. } | Failure::Broken(_) => "broken",
+            Failure::Refused { .. } | Failure::ByHand | Failure::Broken(_) => "broken",
         };
         Self::Server {
             kind,
@@ -181,6 +183,7 @@ impl From<Failure> for Error {
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::ByHand => out.write_str("the server has been ended by hand"),
             Self::Refused { words, .. }
             | Self::Broken(words)
             | Self::Unreachable(words)
