@@ -27,10 +27,14 @@ use crate::waiting::{Bell, Waited};
 const FLUSHING: Duration = Duration::from_secs(2);
 /// A server counts nothing after it was told of the end: so long it has before to read what its kernel acknowledged.
 const READING: Duration = Duration::from_millis(100);
+/// How long, from the end on, what the server sent may take to arrive.
+const EMPTYING: Duration = Duration::from_secs(3);
 /// How long the end takes in all, with the results: less than a trial waits for its streams.
 const CONCLUDING: Duration = Duration::from_secs(4);
 /// How long a server whose streams break may take to say why.
 const SAYING_WHY: Duration = Duration::from_secs(1);
+const TOO_OLD: &str =
+    "the server does not send while it receives: iperf3 does so from version 3.7 on";
 const LOOK: Duration = Duration::from_millis(1);
 /// While there is load only the server or the end of the load ends the waiting.
 const FOR_GOOD: Duration = Duration::from_secs(24 * 3600);
@@ -191,9 +195,7 @@ impl Begun {
                 && stream.end.get().is_some()
         };
         let is_so = self.asked.direction == Direction::Both && self.streams.iter().any(turned_away);
-        is_so.then(|| {
-            "the server does not send while it receives: iperf3 does so from version 3.7 on".into()
-        })
+        is_so.then(|| TOO_OLD.into())
     }
 
     /// Ends the test where it is not over, and returns what the server said of it.
@@ -227,21 +229,26 @@ impl Test {
         self.flush(ended + FLUSHING);
         self.talk.be_over_by(ended + CONCLUDING);
         self.talk.end_load()?;
-        self.wait_for_sinks(ended + CONCLUDING);
+        self.wait_for_sinks(ended + EMPTYING);
         let own = self.own_results(wall);
         let sends = self.asked.direction != Direction::Reverse;
         let theirs = self
             .talk
             .exchange_results(&own, if sends { 1 } else { -1 })?;
         self.talk.be_done()?;
-        if theirs.streams.len() != own.streams.len() {
-            return Err(Failure::TurnedDown(format!(
+        // Others hold it still, and a server may keep its streams until it is closed.
+        control.close();
+        if theirs.streams.len() == own.streams.len() {
+            return Ok(theirs);
+        }
+        Err(Failure::TurnedDown(match self.asked.direction {
+            Direction::Both => TOO_OLD.into(),
+            Direction::Forward | Direction::Reverse => format!(
                 "the server tells of {} streams where {} were asked for",
                 theirs.streams.len(),
                 own.streams.len()
-            )));
-        }
-        Ok(theirs)
+            ),
+        }))
     }
 
     /// Returns when everything that was sent has been acknowledged, and had its time to be read.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,8 @@ from rich.text import Text
 
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.hosts_instrument import HostsInstrument
+from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
@@ -19,13 +21,17 @@ from vnetbench.lab.bed import start_observer
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate
 from vnetbench.study.factors import complete
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.labs import HOSTS, NETNS
+from vnetbench.study.model import HostAsked, Level, TestbedAsked
+from vnetbench.study.sections import HOST
+from vnetbench.study.workloads import STREAM
 
 GOOD, LIMITED, MISSING = "ok", "limited", "missing"
 STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
 TRIAL_S = 0.3
 NEEDED = ("agent", "vswitch bridge")
 """Without these no campaign can run."""
+NEEDED_OF_SERVER = "direction forward"
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
 # What is tried: a name for people, the levels that a treatment would ask for, and the shaper.
@@ -113,18 +119,46 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     yield Check("memory", GOOD, format_bytes(int(facts.get("memory_bytes") or 0)))
 
 
+def examine_server(console: Console, server: str) -> int:
+    """Try an iperf3 server and print a line for each; returns 0 when a campaign can run with it, else 1."""
+    host = HostAsked("server", iperf3=str(HOST.keys["iperf3"].kind.parse(server)))
+    able = False
+    with closing(HostsInstrument(TestbedAsked(lab=HOSTS, hosts=(host,)))) as instrument:
+        for check in _of_server(instrument):
+            _print(console, check)
+            able = able or (check.state == GOOD and check.name == NEEDED_OF_SERVER)
+    return 0 if able else 1
+
+
+def _of_server(instrument: HostsInstrument) -> Iterator[Check]:
+    try:
+        said = instrument.greet()
+    except BenchError as error:
+        yield Check("iperf3 server", MISSING, error.what, error.fix or "")
+        return
+    if version := said["version"]:
+        yield Check("iperf3 server", GOOD, f"{version} on {said['system'] or 'an unknown system'}")
+    else:
+        fix = "started with --json it tells it, and results keep it"
+        yield Check("iperf3 server", LIMITED, "it serves, and does not tell its version", fix)
+    for direction in ("forward", "reverse", "both"):
+        yield _carried(f"direction {direction}", instrument, {"direction": direction}, HOSTS)
+
+
 def _tried(name: str, levels: Mapping[str, Level], shaper: str) -> Check:
     """Put a treatment on a testbed and load it for a moment."""
-    load = Load(complete(levels), TRIAL_S, TRIAL_S / 2)
-    instrument = LabInstrument(TestbedAsked(shaper=shaper), "doctor")
+    with closing(LabInstrument(TestbedAsked(shaper=shaper), "doctor")) as instrument:
+        return _carried(name, instrument, levels, NETNS)
+
+
+def _carried(name: str, instrument: Instrument, levels: Mapping[str, Level], lab: str) -> Check:
+    load = Load(complete(levels, STREAM, lab), TRIAL_S, TRIAL_S / 2)
     try:
         done = instrument.measure(load, lambda: False)
     except BenchError as error:
         return Check(name, MISSING, error.what, error.fix or "")
     except TrialFailed as error:
         return Check(name, MISSING, str(error))
-    finally:
-        instrument.close()
     received = sum(side.bytes_received for side in done.measured.sides)
     return Check(name, GOOD, f"carried {format_rate(8 * received / TRIAL_S)} for a moment")
 
