@@ -98,7 +98,7 @@ impl Control {
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         let mut chunk = [0; CHUNK_BYTES];
         match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::empty()) {
-            Ok((0, _)) => Err(Failure::broken(format!(
+            Ok((0, _)) => Err(Failure::Lost(format!(
                 "{} has closed the control connection unexpectedly",
                 self.peer
             ))),
@@ -174,7 +174,7 @@ impl Control {
     }
 
     fn lost(&self, error: &io::Error) -> Failure {
-        Failure::broken(format!(
+        Failure::Lost(format!(
             "the control connection with {} broke: {error}",
             self.peer
         ))

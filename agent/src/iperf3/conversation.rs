@@ -58,8 +58,14 @@ impl Conversation {
 
     /// Tells the server what is asked; it then waits for the streams.
     pub fn agree(&mut self, asked: &Parameters) -> Result<(), Failure> {
-        self.control.send(&self.cookie)?;
-        self.expect(State::ParameterExchange, "answer")?;
+        self.control
+            .send(&self.cookie)
+            .and_then(|()| self.expect(State::ParameterExchange, "answer"))
+            .map_err(|failure| match failure {
+                // A stock server does not listen for a moment after each test, and drops who comes then.
+                Failure::Lost(words) => Failure::Unreachable(words),
+                other => other,
+            })?;
         self.control.send(&framed(&asked.to_json()))?;
         self.expect(State::CreateStreams, "take the parameters")
     }

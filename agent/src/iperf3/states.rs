@@ -139,8 +139,10 @@ pub enum Failure {
         errno: i32,
         words: String,
     },
-    /// The peer is gone, has ended the test, or speaks something else: there is nobody to tell.
+    /// The peer has ended the test, stalls, or speaks something else: there is nobody to tell.
     Broken(String),
+    /// The control connection is gone.
+    Lost(String),
     /// This side is to end now, and what it does with it.
     ByHand,
     /// No connection can be made.
@@ -171,7 +173,9 @@ impl From<Failure> for Error {
             Failure::Unreachable(_) => "unreachable",
             Failure::Busy(_) => "busy",
             Failure::TurnedDown(_) => "refused",
-            Failure::Refused { .. } | Failure::ByHand | Failure::Broken(_) => "broken",
+            Failure::Refused { .. } | Failure::ByHand | Failure::Broken(_) | Failure::Lost(_) => {
+                "broken"
+            }
         };
         Self::Server {
             kind,
@@ -186,6 +190,7 @@ impl fmt::Display for Failure {
             Self::ByHand => out.write_str("the server has been ended by hand"),
             Self::Refused { words, .. }
             | Self::Broken(words)
+            | Self::Lost(words)
             | Self::Unreachable(words)
             | Self::Busy(words)
             | Self::TurnedDown(words) => out.write_str(words),

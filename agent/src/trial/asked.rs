@@ -290,6 +290,42 @@ mod tests {
     }
 
     #[test]
+    fn an_iperf3_server_is_asked_for_what_it_can_do_only() {
+        let server = json!({"address": "127.0.0.1", "port": 5201, "speaks": "iperf3"});
+        let plan = |changes: Value| {
+            let mut asked = json!({"listen": null, "connect": server, "message_bytes": 65536});
+            for (key, value) in changes.as_object().expect("an object") {
+                asked[key] = value.clone();
+            }
+            plan_of(asked)
+        };
+        let both = json!([{"id": 1, "role": "source"}, {"id": 2, "role": "sink"}]);
+        for taken in [json!({}), json!({"streams": both})] {
+            let (place, _) = plan(taken).expect("valid").load.expect("streams");
+            assert!(matches!(
+                place,
+                Place::Connects {
+                    iperf3: Some(_),
+                    ..
+                }
+            ));
+        }
+        let sinks_first = json!([{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]);
+        let many: Vec<Value> = (0..129)
+            .map(|id| json!({"id": id, "role": "sink"}))
+            .collect();
+        for refused in [
+            json!({"message_bytes": (1 << 20) + 1}),
+            json!({"streams": sinks_first}),
+            json!({"streams": many}),
+            json!({"workload": "tcp_crr", "message_bytes": null}),
+        ] {
+            let error = plan(refused.clone()).expect_err(&refused.to_string());
+            assert_eq!(error.code(), -32602);
+        }
+    }
+
+    #[test]
     fn what_is_out_of_bounds_is_refused() {
         for changes in [
             json!({"trial": ""}),

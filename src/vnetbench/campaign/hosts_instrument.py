@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
 import time
@@ -25,8 +26,12 @@ from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.model import TestbedAsked
 
 PATIENCE_S = {"busy": 60.0, "unreachable": 3.0}
-"""How long a server is asked again, by what keeps it: another client's test, or its own start."""
-RETRY_S = 0.5
+"""How long a server is asked again, by what keeps it: another client's test, or that it starts anew."""
+GREETING_PATIENCE_S = {"busy": 1.0, "unreachable": 1.0}
+"""Before a campaign: a stock server is neither for a moment after each test."""
+PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+LONG_S = 1.0
+"""What it took longer to have the server is noted."""
 
 _FIXES = {
     "unreachable": "start one there (iperf3 -s), and let its port through every firewall on the way",
@@ -47,6 +52,8 @@ class HostsInstrument:
         self._observer: AgentClient | None = None
         self._online = frozenset(os.sched_getaffinity(0))
         self._learned = Learned()
+        self._said: Mapping[str, Any] = {}
+        """By the server, of itself."""
 
     def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
         """See Instrument."""
@@ -74,8 +81,8 @@ class HostsInstrument:
 
         Raises BenchError where it does not serve, or cannot be found.
         """
-        bed, agent, _ = self._opened()
-        return _greet(agent, bed)
+        self._opened()
+        return self._said
 
     def learned(self) -> Learned:
         """See Instrument."""
@@ -95,7 +102,7 @@ class HostsInstrument:
         agent = self._agent = self._agent or start_here(bed.here.name, self._label)
         observer = self._observer = self._observer or start_observer(self._label)
         if self._hosts is None:
-            said = _greet(agent, bed)
+            said = self._said = _greet(agent, bed)
             self._hosts = bed
             self._learned.testbeds[str(bed)] = bed.as_facts()
             self._learned.facts["host"] = observer.call("agent.facts")
@@ -133,8 +140,11 @@ class HostsInstrument:
                 "connect": {"address": server.address, "port": server.port, "from": bed.here.address,
                             "speaks": "iperf3"},
             }  # fmt: skip
-            found = _patiently(agent, asked, server, waited, is_given_up)
+            answer, took_s = _patiently(agent, "trial.prepare", asked, PATIENCE_S, is_given_up)
+            if took_s > LONG_S:
+                waited.append(f"{server.name} could be had only after {took_s:.1f} s")
             observer.wait(observing, "trial.prepare")
+            found: list[dict[str, Any]] = answer["streams"]
             return found
 
         sides = {bed.here.name: Side(agent, role), "host": Side(observer, "observe")}
@@ -157,46 +167,37 @@ def _greet(agent: AgentClient, bed: hosts.Hosts) -> Mapping[str, Any]:
     server = bed.server
     asked: dict[str, Any] = {"address": server.address, "port": server.port, "from": bed.here.address}
     try:
-        return agent.call("iperf3.greet", **asked)
+        answer, _ = _patiently(agent, "iperf3.greet", asked, GREETING_PATIENCE_S, lambda: False)
     except AgentError as error:
         fix = _FIXES.get(str(error.data.get("kind")))
         raise BenchError(
             f"no iperf3 server serves there: {error.message}", where=str(server), fix=fix
         ) from error
+    return answer
 
 
 def _patiently(
     agent: AgentClient,
+    method: str,
     asked: Mapping[str, Any],
-    server: hosts.Server,
-    waited: list[str],
+    patience_s: Mapping[str, float],
     is_given_up: Callable[[], bool],
-) -> list[dict[str, Any]]:
-    """Prepare the trial, again and again while the server is kept; what that took goes to `waited`."""
+) -> tuple[dict[str, Any], float]:
+    """Ask again while the server is kept; returns the answer and the seconds that this took.
+
+    Raises the AgentError of the last time when that is over, and Abandoned once `is_given_up` says so.
+    """
     began = time.monotonic()
-    kept_by = ""
-    while True:
+    for pause_s in itertools.chain(PAUSES_S, itertools.repeat(PAUSES_S[-1])):
         try:
-            found: list[dict[str, Any]] = agent.call("trial.prepare", **asked)["streams"]
+            return agent.call(method, **asked), time.monotonic() - began
         except AgentError as error:
-            kept_by = str(error.data.get("kind", ""))
-            waiting_s = time.monotonic() - began
-            if kept_by not in PATIENCE_S:
+            if time.monotonic() - began >= patience_s.get(str(error.data.get("kind")), 0.0):
                 raise
-            if waiting_s >= PATIENCE_S[kept_by]:
-                raise TrialFailed(
-                    f"{agent.endpoint}: {error.message} (asked again for {waiting_s:.0f} s)\n"
-                    f"  fix: {_FIXES[kept_by]}"
-                ) from error
-            if is_given_up():
-                raise Abandoned from error
-            time.sleep(RETRY_S)
-            continue
-        if kept_by:
-            waited.append(
-                f"{server.name} was {kept_by} for {time.monotonic() - began:.1f} s before the trial"
-            )
-        return found
+        if is_given_up():
+            raise Abandoned
+        time.sleep(pause_s)
+    raise AssertionError("the pauses have no end")
 
 
 def _told(server: Any) -> dict[str, Any]:
