@@ -151,7 +151,9 @@ class HostsInstrument:
         try:
             measured = run_trial(sides, connect, load, is_given_up)
         except TreatmentRefused as refusal:
-            raise TreatmentRefused(refusal.what, where=str(server), fix=refusal.fix) from refusal
+            # What the agent has from the server is the server's.
+            where = str(server) if refusal.where == agent.endpoint else refusal.where
+            raise TreatmentRefused(refusal.what, where=where, fix=refusal.fix) from refusal
         except TrialFailed as failure:
             raise TrialFailed(f"{failure}, with {server}") from failure
         ours, host = measured.sides

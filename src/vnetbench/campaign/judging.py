@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,12 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     if error.data.get("kind") == "refused":
         return TreatmentRefused(error.message, where=endpoint, fix=REFUSED_FIX)
     operation = str(error.data.get("operation", "")).lower()
+    if "congestion" in operation and error.data.get("errno") == errno.EPERM:
+        return TreatmentRefused(
+            "this user may not choose this congestion control",
+            where="congestion_control",
+            fix="run as root, or take one of those in sysctl net.ipv4.tcp_allowed_congestion_control",
+        )
     if "congestion" in operation:
         return TreatmentRefused(
             "the kernel does not have this congestion control",

@@ -16,10 +16,12 @@ from vnetbench.campaign.hosts_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
+from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.lab import privilege
 from vnetbench.lab.bed import start_observer
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate
+from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import HOSTS, NETNS
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
@@ -159,8 +161,14 @@ def _carried(name: str, instrument: Instrument, levels: Mapping[str, Level], lab
         return Check(name, MISSING, error.what, error.fix or "")
     except TrialFailed as error:
         return Check(name, MISSING, str(error))
-    received = sum(side.bytes_received for side in done.measured.sides)
-    return Check(name, GOOD, f"carried {format_rate(8 * received / TRIAL_S)} for a moment")
+    trial = TrialRecord(0, 0, done.shape, 0.0, TRIAL_S, done.setup_s, {}, done.measured.sides)
+    try:
+        goodput_bps = metric_values(trial, 0)["goodput_bps"]
+    except ValueError:
+        return Check(
+            name, LIMITED, "it carried load, but no sample came of it", "try again when less goes on"
+        )
+    return Check(name, GOOD, f"carried {format_rate(goodput_bps)} for a moment")
 
 
 def _print(console: Console, check: Check) -> None:
