@@ -243,6 +243,12 @@ def test_a_few_bytes_that_were_not_counted_are_noted() -> None:
     assert any("did not count the last" in note for note in done.measured.notes)
 
 
+def test_a_count_that_nobody_can_send_fails_the_trial() -> None:
+    told = {"bytes_sent": 1 << 63, "bytes_received": 0, "congestion_control": None}
+    with pytest.raises(TrialFailed, match="tells that it sent"):
+        judge_server({}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told)
+
+
 def test_a_congestion_control_that_the_server_did_not_use_is_refused() -> None:
     told = {"bytes_sent": 1, "bytes_received": 0, "congestion_control": "bbr"}
     with pytest.raises(TreatmentRefused, match="cubic did not take effect: bbr was used"):

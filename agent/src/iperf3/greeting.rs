@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::conversation::Conversation;
 use super::parameters::{Ending, Parameters};
-use super::results::{Results, StreamResult};
+use super::results::{Results, StreamResult, tame};
 use super::sockets::connect;
 use super::states::Failure;
 use super::streams::wire_id;
@@ -43,7 +43,7 @@ pub fn greet(asked: Greet) -> Result<Value> {
     // Only one that runs with --json says more than its counts.
     let said = |name: &str| {
         let start = results.server_json.as_ref()?.get("start")?;
-        start.get(name).cloned()
+        start.get(name)?.as_str().map(tame)
     };
     Ok(json!({"version": said("version"), "system": said("system_info")}))
 }

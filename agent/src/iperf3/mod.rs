@@ -1,4 +1,5 @@
-//! The wire protocol of iperf3, both roles: a server for stock clients, and a client for stock servers (docs/iperf3.md).
+//! The wire protocol of iperf3, both roles: a server for stock clients, and a client for stock servers, alone or in
+//! a trial (docs/iperf3.md).
 
 mod arguments;
 mod client;

@@ -23,8 +23,8 @@ const LINE: &str = "-----------------------------------------------------------"
 /// What keeps the door from being attended (no memory, no descriptors) mostly passes.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until it is ended by hand, or with `one_off` until the first client has left; then returns whether that was a whole
-/// test.
+/// Serves until it is ended by hand, or with `one_off` until the first client has left; then returns whether that was a
+/// whole test.
 pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
     allow_many_files();
     let failed = |error| Failure::broken(format!("the server cannot be set up: {error}"));

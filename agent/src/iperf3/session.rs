@@ -253,6 +253,7 @@ impl<'a> Session<'a> {
                     ));
                 }
                 Err(RecvTimeoutError::Timeout) => {
+                    // Fails where the server is ended by hand.
                     self.control.wait(None, Instant::now())?;
                     let bytes = self.control.read()?;
                     if let Some(said) = self.ear.hear(&bytes)?.first() {

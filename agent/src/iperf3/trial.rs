@@ -14,7 +14,7 @@ use super::control::Control;
 use super::conversation::Conversation;
 use super::cpu_time::{CpuSpent, CpuTime};
 use super::parameters::{Direction, Ending, MAX_BLOCK_BYTES, MAX_STREAMS, Parameters, Transport};
-use super::results::{CpuShare, Results, StreamResult};
+use super::results::{CpuShare, Results, StreamResult, tame};
 use super::states::{Failure, State};
 use super::streams::wire_id;
 use crate::counters::tcp_info::Meter;
@@ -347,7 +347,7 @@ impl ServerSide {
         Self {
             streams: told.collect(),
             cpu_percent: results.cpu,
-            congestion_control: results.congestion,
+            congestion_control: results.congestion.as_deref().map(tame),
         }
     }
 }

@@ -14,11 +14,12 @@ use socket2::Socket;
 use super::report::{End, Instrument, PacingError};
 use super::sampler::{Sampler, Snapshot};
 use super::series::Series;
+use super::server::Server;
 use super::{Connecting, Message, Trial, Trials, lock};
 use crate::counters::Sources;
 use crate::error::{Error, Result};
 use crate::iperf3::parameters::Parameters;
-use crate::iperf3::trial::{Agreed, Begun, ServerSide};
+use crate::iperf3::trial::Agreed;
 use crate::rpc;
 use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
 
@@ -73,37 +74,11 @@ struct Streams {
     threads: Vec<JoinHandle<()>>,
     orders: Arc<Orders>,
     foreign: u64,
-    server: Server,
-}
-
-/// The other side, where that is an iperf3 server.
-#[derive(Default)]
-enum Server {
-    #[default]
-    None,
-    Agreed(Agreed),
-    Begun(Begun),
-}
-
-impl Server {
-    /// Why it has given no results, at the end of a trial.
-    fn fault(&self) -> Option<String> {
-        match self {
-            Self::Begun(test) if !test.is_over() => Some(format!(
-                "the server did not end the test within {} s",
-                DRAIN_LIMIT.as_secs()
-            )),
-            Self::Begun(test) => test.fault(),
-            Self::None | Self::Agreed(_) => None,
-        }
-    }
 }
 
 impl Streams {
-    /// All of them, and what is to be said to a server.
     fn have_ended(&self) -> bool {
-        let is_served = matches!(&self.server, Server::Begun(test) if !test.is_over());
-        !is_served && self.all.iter().all(|stream| stream.end.get().is_some())
+        self.all.iter().all(|stream| stream.end.get().is_some())
     }
 
     fn have_drained(&self) -> bool {
@@ -113,19 +88,12 @@ impl Streams {
     }
 
     fn fault(&self) -> Option<String> {
-        let broken = self.all.iter().find_map(|stream| match stream.end.get() {
+        self.all.iter().find_map(|stream| match stream.end.get() {
             Some(traffic::End::Broken(error)) => {
                 Some(format!("stream {} broke: {error}", stream.id))
             }
             _ => None,
-        });
-        let Server::Begun(test) = &self.server else {
-            return broken;
-        };
-        match broken {
-            Some(broken) => Some(test.fault_of(broken)),
-            None => test.fault(),
-        }
+        })
     }
 
     /// How many requests made until then have no answer now; `None` where none are made.
@@ -165,8 +133,8 @@ impl Conductor {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let has_answered = !matches!(entry, Entry::Connect { .. } | Entry::Iperf3 { .. });
-        let mut streams = Streams::default();
-        let connected = self.connect(entry, &mut streams);
+        let (mut streams, mut server) = (Streams::default(), Server::default());
+        let connected = self.connect(entry, &mut streams, &mut server);
         let mut sampler = Sampler::new(sources, &streams.all);
         let outcome = match connected {
             Ok(true) => {
@@ -174,7 +142,15 @@ impl Conductor {
                 self.trial.note(Connecting::Done(found.collect()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
-                        self.run(&mut sampler, &mut streams, duration, &started)
+                        match server.begin(&streams.all, &self.on_end()) {
+                            Ok(()) => self.run(&mut sampler, &streams, &server, duration, &started),
+                            Err(error) => {
+                                let fault = Reason::Fault(error.to_string());
+                                // Fails only when nobody waits for it.
+                                let _ = started.try_send(Err(error));
+                                never_started(fault, &mut sampler)
+                            }
+                        }
                     }
                     None => never_started(Reason::Stopped, &mut sampler),
                 }
@@ -195,11 +171,11 @@ impl Conductor {
                 never_started(fault, &mut sampler)
             }
         };
-        self.finish(streams, sampler, outcome);
+        self.finish(streams, server, sampler, outcome);
     }
 
     /// Makes the streams and their threads; false where the trial was stopped before.
-    fn connect(&self, entry: Entry, streams: &mut Streams) -> Result<bool> {
+    fn connect(&self, entry: Entry, streams: &mut Streams, server: &mut Server) -> Result<bool> {
         let bell = &self.trial.bell;
         let (load, sockets) = match entry {
             Entry::Nothing => return Ok(true),
@@ -219,7 +195,7 @@ impl Conductor {
             } => {
                 let agreed = Agreed::connect(to, from, *asked, &load, bell, self.trial.timeout)?;
                 let sockets = agreed.map(|(agreed, sockets)| {
-                    streams.server = Server::Agreed(agreed);
+                    *server = Server::Agreed(agreed);
                     sockets
                 });
                 (load, sockets)
@@ -252,15 +228,6 @@ impl Conductor {
         })
     }
 
-    /// Has an iperf3 server begin, where there is one.
-    fn begin_at_server(&self, streams: &mut Streams) -> Result<()> {
-        streams.server = match std::mem::take(&mut streams.server) {
-            Server::Agreed(agreed) => Server::Begun(agreed.begin(&streams.all, &self.on_end())?),
-            other => other,
-        };
-        Ok(())
-    }
-
     /// `None` where the trial was stopped before.
     fn wait_for_start(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
         loop {
@@ -275,15 +242,11 @@ impl Conductor {
     fn run(
         &self,
         sampler: &mut Sampler,
-        streams: &mut Streams,
+        streams: &Streams,
+        server: &Server,
         duration: Duration,
         started: &SyncSender<Result<u64>>,
     ) -> Outcome {
-        if let Err(error) = self.begin_at_server(streams) {
-            let fault = Reason::Fault(error.to_string());
-            let _ = started.try_send(Err(error));
-            return never_started(fault, sampler);
-        }
         let is_realtime = run_before_others();
         let first = sampler.read();
         let clock = clock_gettime(ClockId::Monotonic);
@@ -319,7 +282,7 @@ impl Conductor {
                 // After the load has ended a stream that breaks is one that did not drain: the other side may have
                 // waited for it as long as a side waits.
                 Ok(Message::StreamEnded) if load_ended_at.is_none() => {
-                    if let Some(fault) = streams.fault() {
+                    if let Some(fault) = server.fault(streams.fault()) {
                         break Reason::Fault(fault);
                     }
                 }
@@ -345,12 +308,11 @@ impl Conductor {
                 let before = thread_cpu_time();
                 streams.orders.enforce(&streams.all);
                 enforcing = thread_cpu_time().saturating_sub(before);
-                if let Server::Begun(test) = &streams.server {
-                    test.load_is_over();
-                }
+                server.load_is_over();
             }
-            if load_ended_at.is_some() && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
-                break streams.server.fault().map_or(Reason::Done, Reason::Fault);
+            let have_ended = streams.have_ended() && server.is_over();
+            if load_ended_at.is_some() && (have_ended || now >= load_end + DRAIN_LIMIT) {
+                break server.fault_at_end().map_or(Reason::Done, Reason::Fault);
             }
         };
         let ended = load_end.min(Instant::now());
@@ -372,17 +334,20 @@ impl Conductor {
     }
 
     /// Ends what still runs, and says what the trial came to once nothing of it is left.
-    fn finish(&self, mut streams: Streams, mut sampler: Sampler, outcome: Outcome) {
+    fn finish(
+        &self,
+        mut streams: Streams,
+        mut server: Server,
+        mut sampler: Sampler,
+        outcome: Outcome,
+    ) {
         streams.orders.give(Order::EndAll);
         streams.orders.enforce(&streams.all);
         for thread in streams.threads.drain(..) {
             // A thread of ours that panicked has reported its streams as broken.
             let _ = thread.join();
         }
-        let server = match std::mem::take(&mut streams.server) {
-            Server::Begun(test) => test.end(),
-            Server::None | Server::Agreed(_) => None,
-        };
+        let server = server.end(&streams.all);
         let last = sampler.read();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
@@ -402,7 +367,7 @@ impl Conductor {
             outstanding_at_end: outcome.outstanding,
             unanswered: streams.owed(outcome.ended),
             foreign_connections: streams.foreign,
-            server: server.map(|results| ServerSide::new(results, &streams.all)),
+            server,
             moved,
             instrument: Instrument {
                 pacing: streams.pacing(),

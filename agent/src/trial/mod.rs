@@ -6,6 +6,7 @@ mod parameters;
 mod report;
 mod sampler;
 mod series;
+mod server;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};

@@ -22,6 +22,8 @@ LATE_REQUEST_US = 1000.0
 
 MOST_UNCOUNTED = 0.05
 """Of what was sent: a server that counts less has not got it, whatever was acknowledged."""
+MOST_BYTES = 1 << 62
+"""What a results file can hold; nobody sends that much."""
 REFUSED_FIX = "leave this treatment out with [[exclude]], or have the server allow it"
 
 Totals = Mapping[str, Any]
@@ -107,6 +109,8 @@ def judge_server(factors: Mapping[str, Level], name: str, here: Totals, server: 
     counts of the two sides cannot be of the same trial.
     """
     sent, counted = int(here["bytes_sent"]), int(server["bytes_received"])
+    if int(server["bytes_sent"]) > MOST_BYTES:
+        raise TrialFailed(f"{name} tells that it sent {server['bytes_sent']} bytes")
     if counted > sent:
         raise TrialFailed(f"{name} counted {counted} bytes, and {sent} were sent to it")
     if sent - counted > MOST_UNCOUNTED * sent:
