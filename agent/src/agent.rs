@@ -16,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::path::Paths;
 use crate::rpc::{self, Request};
 use crate::trial::Trials;
-use crate::{facts, knobs, path};
+use crate::{facts, iperf3, knobs, path};
 
 const PROTOCOL: u32 = 1;
 const WORKLOADS: [&str; 6] = [
@@ -120,6 +120,10 @@ impl Agent {
                 Ok(params) => self.apart(reply, || path::probe(params)),
                 Err(error) => reply.send(Err(error)),
             },
+            "iperf3.greet" => match rpc::params(params) {
+                Ok(params) => self.apart(reply, || iperf3::greeting::greet(params)),
+                Err(error) => reply.send(Err(error)),
+            },
             "trial.prepare" => match rpc::params(params).and_then(|p| self.trials.prepare(p)) {
                 Ok((trial, None)) => self.apart(reply, move || trial.wait_until_connected()),
                 Ok((_, Some(answer))) => reply.send(Ok(answer)),
@@ -129,7 +133,10 @@ impl Agent {
                 Ok(trial) => self.apart(reply, move || trial.wait_until_ready()),
                 Err(error) => reply.send(Err(error)),
             },
-            "trial.start" => reply.send(rpc::params(params).and_then(|p| self.trials.start(p))),
+            "trial.start" => match rpc::params(params).and_then(|p| self.trials.start(p)) {
+                Ok(starting) => self.apart(reply, move || starting.wait()),
+                Err(error) => reply.send(Err(error)),
+            },
             "trial.stop" => reply.send(rpc::params(params).and_then(|p| self.trials.stop(p))),
             _ => reply.send(Err(Error::UnknownMethod(method))),
         }

@@ -36,6 +36,8 @@ pub enum Error {
     Stranger { address: String, reason: String },
     #[error("{operation} took longer than {after_s} s")]
     TimedOut { operation: String, after_s: f64 },
+    #[error("{words}")]
+    Server { kind: &'static str, words: String },
 }
 
 fn on_interface(interface: &Option<String>) -> String {
@@ -69,6 +71,7 @@ impl Error {
             Self::Knob { .. } => -32003,
             Self::TimedOut { .. } => -32004,
             Self::Stranger { .. } => -32005,
+            Self::Server { .. } => -32006,
         }
     }
 
@@ -90,6 +93,7 @@ impl Error {
             Self::Stranger { address, reason } => {
                 Some(json!({"address": address, "reason": reason}))
             }
+            Self::Server { kind, .. } => Some(json!({"kind": kind})),
             _ => None,
         }
     }

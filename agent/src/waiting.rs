@@ -21,6 +21,11 @@ impl Bell {
         // This fails only when it has been rung 2^64 times.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
+
+    pub fn is_rung(&self) -> bool {
+        let now = Some(Instant::now());
+        matches!(wait(&[], &mut Vec::new(), self, now), Ok(Waited::Rung))
+    }
 }
 
 impl AsFd for Bell {

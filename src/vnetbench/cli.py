@@ -176,11 +176,14 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
 
 
 @cli.command()
-def doctor() -> int:
+@click.option(
+    "--iperf3", "server", metavar="SERVER", help="What can be measured with this iperf3 server instead."
+)
+def doctor(server: str | None) -> int:
     """What can be measured on this machine, what is missing, and how to get it."""
-    from vnetbench.commands.doctor import examine
+    from vnetbench.commands.doctor import examine, examine_server
 
-    return examine(_console())
+    return examine(_console()) if server is None else examine_server(_console(), server)
 
 
 cli.add_command(lab)

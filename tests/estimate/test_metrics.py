@@ -41,6 +41,32 @@ def test_every_metric_comes_from_its_counters() -> None:
     assert set(found) <= set(METRICS)
 
 
+def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
+    whole = made_up.trial(rates=STEADY)
+    sender, _, host = whole.sides
+    told = {"speaks": "iperf3", "cpu_percent": {"total": 42.0}, "streams": [{"id": 0, "retransmits": None}]}
+    receiver = SideRecord("esx-07", "sink", told, ())
+    found = metric_values(replace(whole, sides=(_acknowledged(sender, 0.9), receiver, host)), 0)
+    everything = metric_values(whole, 0)
+    assert set(everything) - set(found) == {
+        "receiver_cpu_percent", "packets_per_s", "context_switches_per_s"
+    }  # fmt: skip
+    assert set(found) - set(everything) == {"server_cpu_percent"}
+    assert found["server_cpu_percent"] == 42.0
+    assert found["goodput_bps"] == pytest.approx(0.9 * everything["goodput_bps"])
+    assert found["cycles_per_byte"] == pytest.approx(everything["cycles_per_byte"] / 0.9)
+
+
+def test_of_a_sending_server_only_what_it_tells_is_known() -> None:
+    whole = made_up.trial(rates=STEADY)
+    _, receiver, host = whole.sides
+    told = {"speaks": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
+    found = metric_values(replace(whole, sides=(receiver, SideRecord("esx-07", "source", told, ()), host)), 0)
+    assert found["goodput_bps"] == pytest.approx(8e9)
+    assert found["server_retransmits"] == 7
+    assert not {"retransmits_per_s", "sender_cpu_percent", "rtt_us", "server_cpu_percent"} & set(found)
+
+
 def test_the_warm_up_is_left_out_of_every_metric() -> None:
     cold, steady = metric_values(made_up.trial(rates=COLD), 6), metric_values(made_up.trial(rates=STEADY), 0)
     assert cold == pytest.approx(steady)
@@ -158,3 +184,16 @@ def _closing_two(side: SideRecord, at: int) -> SideRecord:
         ),
     )
     return replace(side, samples=(*side.samples[:at], both, *side.samples[at + 2 :]))
+
+
+def _acknowledged(side: SideRecord, share: float) -> SideRecord:
+    """The side with that share of what it sent in each interval acknowledged in it."""
+
+    def acknowledged(sample: Sample) -> Sample:
+        streams = tuple(
+            replace(stream, info={**stream.info, "bytes_acked": int(share * stream.bytes)})
+            for stream in sample.streams
+        )
+        return replace(sample, streams=streams)
+
+    return replace(side, samples=tuple(acknowledged(sample) for sample in side.samples))

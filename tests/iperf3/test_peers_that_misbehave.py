@@ -250,3 +250,23 @@ def test_ctrl_c_at_our_client_ends_the_test_with_its_figures(tmp_path: Path) -> 
     assert client.returncode == 0
     assert output.count("sender") == output.count("receiver") == 1
     assert [document.get("error") for document in documents] == [None]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("direction", [[], ["-R"], ["-u"]], ids=str)
+def test_clients_of_a_server_that_is_ended_by_hand_are_told(
+    tmp_path: Path, number: signal.Signals, direction: list[str]
+) -> None:
+    with programs.server(tmp_path) as server:
+        command = [programs.stock(), "-c", programs.HOST, "-p", str(server.port), "-t", "60", *direction]
+        with subprocess.Popen(
+            [*command, "--forceflush"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as client:
+            assert client.stdout is not None
+            while " sec " not in client.stdout.readline():
+                pass
+            server.process.send_signal(number)
+            _, errors = client.communicate(timeout=programs.PATIENCE_S)
+        assert "the server has terminated" in errors
+        assert server.process.wait(programs.PATIENCE_S) == 0
+        assert server.documents()[0]["error"] == "the server has been ended by hand"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.cpus import receive_cpus, thread_cpus, vm_cpus
+from vnetbench.lab.cpus import local_cpus, receive_cpus, thread_cpus, vm_cpus
 from vnetbench.lab.description import Shape, describe
 
 BED = describe("t-cpus", Shape(pairs=2))
@@ -69,3 +69,12 @@ def test_receive_processing_goes_where_its_word_says(level: str, expected: str) 
 def test_nothing_is_apart_from_a_vm_that_has_every_cpu() -> None:
     with pytest.raises(BenchError, match="none is apart"):
         receive_cpus("apart", BED.endpoints[0], TWO, TWO)
+
+
+def test_one_endpoint_alone_gets_what_is_said_of_it() -> None:
+    found = [local_cpus(level, FOUR) for level in ("any", "2 each", "1-2")]
+    assert [sorted(cpus) for cpus in found] == [[0, 1, 2, 3], [0, 1], [1, 2]]
+    for level in ("5 each", "4"):
+        with pytest.raises(BenchError) as refused:
+            local_cpus(level, FOUR)
+        assert refused.value.fix

@@ -59,6 +59,7 @@ pub struct TcpReading {
     /// In segments.
     pub unacked: u32,
     pub notsent_bytes: u32,
+    pub bytes_acked: u64,
     pub delivery_rate_bps: u64,
     /// `None` where nothing limits it.
     pub pacing_rate_bps: Option<u64>,
@@ -76,6 +77,7 @@ pub struct Meter {
     retransmits: Unwrapped,
     segments_out: Unwrapped,
     segments_in: Unwrapped,
+    acked_before: Option<u64>,
     last: TcpReading,
 }
 
@@ -90,7 +92,9 @@ impl Meter {
     }
 
     fn reading_of(&mut self, raw: &RawTcpInfo) -> TcpReading {
+        let acked_before = *self.acked_before.get_or_insert(raw.bytes_acked);
         TcpReading {
+            bytes_acked: raw.bytes_acked.saturating_sub(acked_before),
             rtt_us: raw.rtt,
             rttvar_us: raw.rttvar,
             min_rtt_us: (raw.min_rtt != u32::MAX).then_some(raw.min_rtt),

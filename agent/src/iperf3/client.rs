@@ -1,7 +1,5 @@
 //! `iperf3-client`: one test against any iperf3 server.
 
-use std::collections::VecDeque;
-use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +7,8 @@ use std::time::Instant;
 use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
-use super::control::{Control, STEP_TIMEOUT};
+use super::control::STEP_TIMEOUT;
+use super::conversation::Conversation;
 use super::interrupt;
 use super::json;
 use super::options::ClientOptions;
@@ -19,17 +18,15 @@ use super::results::Results;
 use super::running::Running;
 use super::session::connected_line;
 use super::sockets::{bind_from, connect, open, resolve, tune};
-use super::states::{Failure, State, words_for};
+use super::states::Failure;
 use super::streams::Flow;
 use super::udp::{GREETING, is_answer};
-use super::wire::{COOKIE_BYTES, ClientEar, Cookie, FromServer, framed};
 use crate::cpu_list::CpuList;
 use crate::traffic::Role;
 use crate::waiting::{Bell, Waited, wait};
 
 /// What the first stream is called; iperf3 shows the number of its socket.
 const FIRST_SHOWN: u32 = 5;
-const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// Runs the test and prints it; the failure is in the JSON too.
 pub fn run(options: &ClientOptions) -> Result<(), Failure> {
@@ -67,57 +64,34 @@ fn test(options: &ClientOptions, document: &mut json::Document) -> Result<(), Fa
         "Connecting to host {}, port {}",
         options.host, options.port
     ));
-    let socket = connect(address, options.bind, options.connect_timeout, |_| Ok(()))?;
-    let control =
-        Control::new(socket).map_err(|error| Failure::broken(format!("{address}: {error}")))?;
-    let mut conversation = Conversation {
+    let talk = Conversation::open(
+        address,
+        options.bind,
+        options.connect_timeout,
+        options.manner.patience,
+    )?;
+    Client {
         options,
         address,
-        cookie: new_cookie()?,
-        control,
-        ear: ClientEar::new(),
-        heard: VecDeque::new(),
-    };
-    let outcome = conversation.test(document, &mut printer);
-    if outcome.is_err() {
-        // It may be gone, and then needs not be told.
-        let _ = conversation.control.say(State::ClientTerminated);
+        talk,
     }
-    outcome
+    .test(document, &mut printer)
 }
 
-fn new_cookie() -> Result<Cookie, Failure> {
-    let mut cookie = [0; COOKIE_BYTES];
-    std::fs::File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut cookie))
-        .map_err(|error| Failure::broken(format!("no random numbers can be had: {error}")))?;
-    for byte in &mut cookie {
-        *byte = COOKIE_LETTERS[usize::from(*byte) % COOKIE_LETTERS.len()];
-    }
-    cookie[COOKIE_BYTES - 1] = 0;
-    Ok(cookie)
-}
-
-struct Conversation<'a> {
+struct Client<'a> {
     options: &'a ClientOptions,
     address: SocketAddr,
-    cookie: Cookie,
-    control: Control,
-    ear: ClientEar,
-    heard: VecDeque<FromServer>,
+    talk: Conversation,
 }
 
-impl Conversation<'_> {
+impl Client<'_> {
     fn test(
         &mut self,
         document: &mut json::Document,
         printer: &mut Printer,
     ) -> Result<(), Failure> {
         let asked = self.parameters();
-        self.control.send(&self.cookie)?;
-        self.expect(State::ParameterExchange, "answer")?;
-        self.control.send(&framed(&asked.to_json()))?;
-        self.expect(State::CreateStreams, "take the parameters")?;
+        self.talk.agree(&asked)?;
         if asked.direction == Direction::Reverse {
             printer.line(&format!(
                 "Reverse mode, remote host {} is sending",
@@ -133,9 +107,9 @@ impl Conversation<'_> {
         document.start = json::start(&json::Start {
             is_client: true,
             asked: &asked,
-            cookie: &self.cookie,
+            cookie: &self.talk.cookie,
             peer: self.address,
-            control_mss: self.control.mss(),
+            control_mss: self.talk.control.mss(),
             flows: &numbered,
         });
         let mut running = Running::prepare(
@@ -147,38 +121,29 @@ impl Conversation<'_> {
             &CpuList::default(),
         )?;
         interrupt::ends(&running.load.shared);
-        self.expect(State::TestStart, "take the streams")?;
-        self.expect(State::TestRunning, "start the test")?;
+        self.talk.expect_begin()?;
         let outcome = self
             .run(&mut running, printer)
             .and_then(|()| self.conclude(&mut running, printer));
         document.intervals_left_out = running.record.left_out;
-        let theirs = match outcome {
-            Ok(theirs) => theirs,
-            Err(failure) => {
-                running.load.stop();
-                running.finish(Instant::now(), printer);
-                document.intervals = running.intervals_json();
-                return Err(failure);
-            }
-        };
+        if let Err(failure) = outcome {
+            running.load.stop();
+            running.finish(Instant::now(), printer);
+            document.intervals = running.intervals_json();
+            return Err(failure);
+        }
         document.intervals = running.intervals_json();
         let own = running.own_results();
-        self.control
-            .send(&framed(&own.to_json(running.retransmits_known())))?;
-        let theirs = match theirs {
-            Some(early) => early,
-            None => self.results()?,
-        };
-        let theirs = theirs.completed_by(&own);
-        self.expect(State::DisplayResults, "end the test")?;
+        let theirs = self
+            .talk
+            .exchange_results(&own, running.retransmits_known())?;
         let done = running.final_report(&own, Some(&theirs));
         running.print_final(&done, printer);
         document.end = json::end(&running.layout, &done);
         show_server_output(theirs, document, printer);
         printer.line("");
         printer.line("vnetbench iperf3 done.");
-        self.control.say(State::Done)
+        self.talk.be_done()
     }
 
     /// As asked on the command line; what depends on the path is filled in.
@@ -186,7 +151,7 @@ impl Conversation<'_> {
         let mut asked = self.options.asked.clone();
         if asked.is_udp() && !self.options.block_given {
             // One datagram a segment, as iperf3 does it.
-            let mss = self.control.mss() as usize;
+            let mss = self.talk.control.mss() as usize;
             if (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&mss) {
                 asked.block_bytes = mss;
             }
@@ -222,10 +187,7 @@ impl Conversation<'_> {
             options.connect_timeout,
             |socket| tune(socket, asked, &self.address),
         )?;
-        // All of it: a new connection's buffer is empty, and no smaller than this.
-        socket
-            .send(&self.cookie)
-            .map_err(|error| Failure::broken(format!("a stream cannot be opened: {error}")))?;
+        self.talk.show_cookie(&socket)?;
         Ok(socket)
     }
 
@@ -265,63 +227,22 @@ impl Conversation<'_> {
     }
 
     fn run(&mut self, running: &mut Running, printer: &mut Printer) -> Result<(), Failure> {
-        let ear = &mut self.ear;
-        running.run(
-            &self.control,
-            printer,
-            &mut |bytes| match ear.hear(bytes)?.into_iter().next() {
-                None => Ok(false),
-                Some(said) => Err(failure_of(&said)),
-            },
-        )
+        let control = Arc::clone(&self.talk.control);
+        running.run(&control, printer, &mut |bytes| {
+            self.talk.hear(bytes).map(|()| false)
+        })
     }
 
-    /// After the test's own end: everything that is on its way. Returns the server's results where they came already.
-    fn conclude(
-        &mut self,
-        running: &mut Running,
-        printer: &mut Printer,
-    ) -> Result<Option<Results>, Failure> {
+    /// After the test's own end: everything that is on its way.
+    fn conclude(&mut self, running: &mut Running, printer: &mut Printer) -> Result<(), Failure> {
         let ended = Instant::now();
         running.load.stop_sending();
-        self.control.say(State::TestEnd)?;
-        self.expect(State::ExchangeResults, "end the test")?;
+        self.talk.end_load()?;
         running.record.drain(&|_| None);
         running.load.stop();
         running.finish(running.record.received_last(ended), printer);
-        match self.heard.pop_front() {
-            None => Ok(None),
-            Some(FromServer::Results(document)) => read_results(&document).map(Some),
-            Some(other) => Err(failure_of(&other)),
-        }
+        Ok(())
     }
-
-    fn results(&mut self) -> Result<Results, Failure> {
-        match self.next("send its results")? {
-            FromServer::Results(document) => read_results(&document),
-            other => Err(failure_of(&other)),
-        }
-    }
-
-    fn next(&mut self, what: &str) -> Result<FromServer, Failure> {
-        let (ear, heard) = (&mut self.ear, &mut self.heard);
-        self.control
-            .await_message(self.options.manner.patience, what, |bytes| {
-                heard.extend(ear.hear(bytes)?);
-                Ok(heard.pop_front())
-            })
-    }
-
-    fn expect(&mut self, state: State, what: &str) -> Result<(), Failure> {
-        match self.next(what)? {
-            FromServer::State(said) if said == state => Ok(()),
-            other => Err(failure_of(&other)),
-        }
-    }
-}
-
-fn read_results(document: &serde_json::Value) -> Result<Results, Failure> {
-    Results::from_json(document).map_err(Failure::Broken)
 }
 
 fn show_server_output(theirs: Results, document: &mut json::Document, printer: &mut Printer) {
@@ -337,20 +258,4 @@ fn show_server_output(theirs: Results, document: &mut json::Document, printer: &
     }
     document.server_output_text = theirs.server_text;
     document.server_output_json = theirs.server_json;
-}
-
-fn failure_of(said: &FromServer) -> Failure {
-    Failure::Broken(match said {
-        FromServer::Error { number, errno: 0 } => format!("the server refused the test: {}", words_for(*number)),
-        FromServer::Error { number, errno } => format!(
-            "the server refused the test: {}: {}",
-            words_for(*number),
-            std::io::Error::from_raw_os_error(*errno)
-        ),
-        FromServer::State(State::AccessDenied) => "the server is busy running a test; try again later".into(),
-        FromServer::State(State::ServerTerminated) => "the server has terminated".into(),
-        FromServer::State(_) | FromServer::Results(_) => {
-            "the server does not speak iperf3's protocol as far as it is known here: it spoke out of turn".into()
-        }
-    })
 }

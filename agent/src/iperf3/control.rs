@@ -3,6 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -21,12 +22,12 @@ const CHUNK_BYTES: usize = 16 << 10;
 pub struct Control {
     socket: Socket,
     pub peer: SocketAddr,
-    /// Never rung: for waits that nothing else is to end.
-    quiet: Bell,
+    /// Rung when everything is to end by hand.
+    by_hand: Arc<Bell>,
 }
 
 impl Control {
-    pub fn new(socket: Socket) -> io::Result<Self> {
+    pub fn new(socket: Socket, by_hand: Arc<Bell>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
         let peer = socket
@@ -36,7 +37,7 @@ impl Control {
         Ok(Self {
             socket,
             peer,
-            quiet: Bell::new()?,
+            by_hand,
         })
     }
 
@@ -56,11 +57,12 @@ impl Control {
                 Ok(count) => bytes = &bytes[count..],
                 Err(rustix::io::Errno::AGAIN) => {
                     let writing = [(self.socket.as_fd(), PollFlags::OUT)];
-                    match wait(&writing, &mut ready, &self.quiet, Some(until)) {
+                    match wait(&writing, &mut ready, &self.by_hand, Some(until)) {
                         Ok(Waited::TimedOut) => {
                             return Err(self.stalled("did not take what was sent"));
                         }
-                        Ok(_) => {}
+                        Ok(Waited::Rung) => return Err(Failure::ByHand),
+                        Ok(Waited::Ready) => {}
                         Err(error) => return Err(self.lost(&error)),
                     }
                 }
@@ -74,20 +76,29 @@ impl Control {
     /// Waits for the peer to speak, for the bell (`None`: for no bell), or until the moment.
     pub fn wait(&self, bell: Option<&Bell>, until: Instant) -> Result<Waited, Failure> {
         let mut ready = Vec::new();
-        wait(
-            &[(self.socket.as_fd(), PollFlags::IN)],
+        let polled = [
+            (self.socket.as_fd(), PollFlags::IN),
+            (self.by_hand.as_fd(), PollFlags::IN),
+        ];
+        let waited = wait(
+            &polled,
             &mut ready,
-            bell.unwrap_or(&self.quiet),
+            bell.unwrap_or(&self.by_hand),
             Some(until),
         )
-        .map_err(|error| self.lost(&error))
+        .map_err(|error| self.lost(&error))?;
+        match waited {
+            Waited::Rung if bell.is_none() => Err(Failure::ByHand),
+            Waited::Ready if ready[1] => Err(Failure::ByHand),
+            _ => Ok(waited),
+        }
     }
 
     /// What has come; empty where nothing has.
     pub fn read(&self) -> Result<Vec<u8>, Failure> {
         let mut chunk = [0; CHUNK_BYTES];
         match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::empty()) {
-            Ok((0, _)) => Err(Failure::broken(format!(
+            Ok((0, _)) => Err(Failure::Lost(format!(
                 "{} has closed the control connection unexpectedly",
                 self.peer
             ))),
@@ -124,15 +135,32 @@ impl Control {
         }
     }
 
+    /// Ends every wait for the peer.
+    pub fn close(&self) {
+        // Fails only on a connection that is gone.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Lets the peer read all that was said before the connection is closed: what it sent itself and nobody has read
     /// would otherwise have the system throw that away.
     pub fn part(&self) {
         let until = Instant::now() + PARTING;
+        // Nothing else ends this: it is short, and comes last.
+        let Ok(quiet) = Bell::new() else {
+            return;
+        };
         if self.socket.shutdown(std::net::Shutdown::Write).is_err() {
             return;
         }
+        let reading = [(self.socket.as_fd(), PollFlags::IN)];
+        let mut ready = Vec::new();
         while let Ok(bytes) = self.read() {
-            if bytes.is_empty() && !matches!(self.wait(None, until), Ok(Waited::Ready)) {
+            if bytes.is_empty()
+                && !matches!(
+                    wait(&reading, &mut ready, &quiet, Some(until)),
+                    Ok(Waited::Ready)
+                )
+            {
                 return;
             }
             if Instant::now() >= until {
@@ -146,7 +174,7 @@ impl Control {
     }
 
     fn lost(&self, error: &io::Error) -> Failure {
-        Failure::broken(format!(
+        Failure::Lost(format!(
             "the control connection with {} broke: {error}",
             self.peer
         ))

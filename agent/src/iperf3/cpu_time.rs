@@ -1,4 +1,4 @@
-//! CPU time of single threads, added up for one test: several tests share the process.
+//! CPU time of threads, added up for one test: several tests may share the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,8 +13,11 @@ pub struct CpuSpent {
 
 impl CpuSpent {
     /// Adds what the calling thread has used since it was started, or since `before`.
-    pub fn add_this_thread(&self, before: ThreadTime) {
-        let now = ThreadTime::now();
+    pub fn add_this_thread(&self, before: CpuTime) {
+        self.add(CpuTime::of_thread(), before);
+    }
+
+    pub fn add(&self, now: CpuTime, before: CpuTime) {
         self.user_us.fetch_add(
             now.user_us.saturating_sub(before.user_us),
             Ordering::Relaxed,
@@ -38,18 +41,27 @@ impl CpuSpent {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ThreadTime {
+pub struct CpuTime {
     user_us: u64,
     system_us: u64,
 }
 
-impl ThreadTime {
+impl CpuTime {
     /// What the calling thread has used so far.
-    pub fn now() -> Self {
+    pub fn of_thread() -> Self {
+        Self::of(libc::RUSAGE_THREAD)
+    }
+
+    /// What this process has used so far.
+    pub fn of_process() -> Self {
+        Self::of(libc::RUSAGE_SELF)
+    }
+
+    fn of(who: i32) -> Self {
         // SAFETY: all-zero is a valid `rusage` (it holds integers only).
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is valid for writes of its type for the whole call.
-        unsafe { libc::getrusage(libc::RUSAGE_THREAD, &mut usage) };
+        unsafe { libc::getrusage(who, &mut usage) };
         let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
         Self {
             user_us: micros(usage.ru_utime),

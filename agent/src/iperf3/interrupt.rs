@@ -1,4 +1,5 @@
-//! Ctrl-C at the client: the first ends the load, and the test is concluded as always; the second leaves at once.
+//! Ctrl-C: at the client the first ends the load, and the test is concluded as always; at a server it ends every test and
+//! tells its client. The second leaves at once.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,38 +8,49 @@ use super::streams::Shared;
 
 /// The load that the next Ctrl-C ends.
 static LOAD: Mutex<Option<Arc<Shared>>> = Mutex::new(None);
-/// As a shell tells it.
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// From here on Ctrl-C is waited for on a thread of its own. To be called before any other thread is started.
+/// From here on Ctrl-C ends the load that `ends` names. To be called before any other thread is started.
 pub fn watch() -> io::Result<()> {
+    on_signals(&[libc::SIGINT], || match load().take() {
+        Some(shared) => shared.bell.ring(),
+        None => leave(),
+    })
+}
+
+/// From here on these signals are waited for on a thread of its own, and `met` is called for each. To be called before any
+/// other thread is started.
+pub fn on_signals(numbers: &[i32], met: impl Fn() + Send + 'static) -> io::Result<()> {
     // SAFETY: all-zero is a valid `sigset_t`, and `sigemptyset` makes it the empty set.
     let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `signals` is valid for reads and writes of its type; no old mask is asked for.
-    let blocked = unsafe {
-        libc::sigemptyset(&mut signals);
-        libc::sigaddset(&mut signals, libc::SIGINT);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut())
-    };
+    // SAFETY: `signals` is valid for writes of its type.
+    unsafe { libc::sigemptyset(&mut signals) };
+    for number in numbers {
+        // SAFETY: as above, and it is a set.
+        unsafe { libc::sigaddset(&mut signals, *number) };
+    }
+    // SAFETY: `signals` is valid for reads of its type; no old mask is asked for.
+    let blocked = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut()) };
     if blocked != 0 {
         return Err(io::Error::from_raw_os_error(blocked));
     }
     std::thread::Builder::new()
-        .name("ctrl-c".into())
+        .name("signals".into())
         .spawn(move || {
             loop {
                 let mut signal = 0;
                 // SAFETY: both are valid for the call, and the signals are blocked in every thread.
-                if unsafe { libc::sigwait(&signals, &mut signal) } != 0 {
-                    continue;
-                }
-                match load().take() {
-                    Some(shared) => shared.bell.ring(),
-                    None => std::process::exit(EXIT_INTERRUPTED),
+                if unsafe { libc::sigwait(&signals, &mut signal) } == 0 {
+                    met();
                 }
             }
         })?;
     Ok(())
+}
+
+/// At once, as a shell tells it of an interrupted program.
+pub fn leave() -> ! {
+    std::process::exit(EXIT_INTERRUPTED)
 }
 
 pub fn ends(shared: &Arc<Shared>) {

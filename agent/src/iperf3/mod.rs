@@ -1,11 +1,15 @@
-//! The wire protocol of iperf3, both roles: a server for stock clients, and a client for stock servers (docs/iperf3.md).
+//! The wire protocol of iperf3, both roles: a server for stock clients, and a client for stock servers, alone or in
+//! a trial (docs/iperf3.md).
 
 mod arguments;
 mod client;
 mod control;
+mod conversation;
 mod cpu_time;
 mod door;
+
 mod fields;
+pub mod greeting;
 mod house;
 mod interrupt;
 mod json;
@@ -13,7 +17,7 @@ mod json;
 mod mutated_messages;
 mod options;
 mod pacing;
-mod parameters;
+pub mod parameters;
 mod printer;
 #[cfg(test)]
 #[path = "../../tests/agent/random.rs"]
@@ -28,6 +32,7 @@ mod sockets;
 mod states;
 mod streams;
 mod text;
+pub mod trial;
 mod udp;
 mod units;
 mod wire;

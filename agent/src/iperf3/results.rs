@@ -1,12 +1,15 @@
 //! What each side tells the other after a test: CPU, and one line of counts for each stream.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Most streams that are looked at in a peer's results: all that a test can have.
 const MAX_STREAMS: usize = 2 * super::parameters::MAX_STREAMS;
 
+const MAX_TEXT_CHARACTERS: usize = 200;
+
 /// In percent of one CPU, over the whole test.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuShare {
     pub total: f64,
     pub user: f64,
@@ -143,6 +146,14 @@ impl Results {
             server_json: fields.get("server_output_json").cloned(),
         })
     }
+}
+
+/// A text of the peer's that others are to read: short, and without characters that a terminal obeys.
+pub fn tame(text: &str) -> String {
+    text.chars()
+        .filter(|character| !character.is_control())
+        .take(MAX_TEXT_CHARACTERS)
+        .collect()
 }
 
 fn stream(document: &Value) -> Result<StreamResult, String> {

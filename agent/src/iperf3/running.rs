@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::control::Control;
-use super::cpu_time::ThreadTime;
+use super::cpu_time::CpuTime;
 use super::json;
 use super::parameters::{Direction, Ending, MAX_SECONDS, Parameters};
 use super::printer::Printer;
@@ -48,7 +48,7 @@ pub struct Running {
     manner: Manner,
     began: Instant,
     /// Of the thread that conducts the test.
-    cpu_before: ThreadTime,
+    cpu_before: CpuTime,
     is_client: bool,
 }
 
@@ -88,7 +88,7 @@ impl Running {
             asked: asked.clone(),
             manner: manner.clone(),
             began: Instant::now(),
-            cpu_before: ThreadTime::now(),
+            cpu_before: CpuTime::of_thread(),
             is_client,
         })
     }
@@ -103,7 +103,7 @@ impl Running {
         printer.line(&self.layout.interval_head());
         self.record = Record::begin(&self.load.flows, self.asked.is_udp());
         self.began = Instant::now();
-        self.cpu_before = ThreadTime::now();
+        self.cpu_before = CpuTime::of_thread();
         self.load.go();
         let omitted_until = self.began + self.asked.omit;
         let mut omitting = !self.asked.omit.is_zero();

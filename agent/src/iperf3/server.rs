@@ -1,6 +1,7 @@
 //! `iperf3-serve`: takes stock iperf3 clients, any number at once, each as if it were alone.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -10,20 +11,23 @@ use socket2::Socket;
 use super::control::Control;
 use super::door::Door;
 use super::house::House;
+use super::interrupt;
 use super::options::ServeOptions;
 use super::printer::print_whole;
 use super::session::{Session, deny};
 use super::states::Failure;
 use super::wire::Cookie;
+use crate::waiting::Bell;
 
 const LINE: &str = "-----------------------------------------------------------";
 /// What keeps the door from being attended (no memory, no descriptors) mostly passes.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves until it is killed, or with `one_off` until the first client has left; then returns whether that was a whole
-/// test.
+/// Serves until it is ended by hand, or with `one_off` until the first client has left; then returns whether that was a
+/// whole test.
 pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
     allow_many_files();
+    let failed = |error| Failure::broken(format!("the server cannot be set up: {error}"));
     let address = SocketAddr::new(options.bind, options.port);
     let mut door = Door::open(address, options.manner.patience).map_err(|error| {
         let fix = match error.raw_os_error() {
@@ -43,7 +47,22 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
         ));
     }
     let house = House::default();
-    let (closed, whole) = (AtomicBool::new(false), AtomicBool::new(false));
+    let whole = AtomicBool::new(false);
+    let closed = Arc::new(AtomicBool::new(false));
+    let by_hand = Arc::new(Bell::new().map_err(failed)?);
+    let (closed_by_hand, rung, closing) = (
+        Arc::clone(&closed),
+        Arc::clone(&by_hand),
+        Arc::clone(&door.closing),
+    );
+    interrupt::on_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], move || {
+        if closed_by_hand.swap(true, Ordering::AcqRel) {
+            interrupt::leave();
+        }
+        rung.ring();
+        closing.ring();
+    })
+    .map_err(failed)?;
     std::thread::scope(|scope| {
         let mut number = 0_u64;
         while !closed.load(Ordering::Acquire) {
@@ -56,11 +75,12 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
                 number += 1;
                 let (house, closed, whole, closing) =
                     (&house, &closed, &whole, door.closing.clone());
+                let by_hand = Arc::clone(&by_hand);
                 let manner = options.manner.clone();
                 let one_off = options.one_off;
                 let work = move || {
                     let name = format!("#{number} ");
-                    let done = begin(house, socket, cookie, manner, &name);
+                    let done = begin(house, socket, cookie, manner, &name, by_hand);
                     if one_off {
                         whole.store(done, Ordering::Release);
                         closed.store(true, Ordering::Release);
@@ -74,6 +94,10 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
             }
         }
     });
+    if by_hand.is_rung() {
+        eprintln!("vnetbench iperf3: {}", Failure::ByHand);
+        return Ok(true);
+    }
     Ok(whole.into_inner())
 }
 
@@ -96,8 +120,9 @@ fn begin(
     cookie: Cookie,
     manner: super::running::Manner,
     name: &str,
+    by_hand: Arc<Bell>,
 ) -> bool {
-    let Ok(control) = Control::new(socket) else {
+    let Ok(control) = Control::new(socket, by_hand) else {
         // It is gone already.
         return false;
     };

@@ -66,12 +66,17 @@ impl<'a> Session<'a> {
 
     /// Serves the client to its end; returns whether that was a whole test.
     pub fn serve(mut self) -> bool {
-        let outcome = self.test();
+        let mut running = None;
+        let outcome = self.test(&mut running);
         if let Err(failure) = &outcome {
-            if let Failure::Refused { reason, errno, .. } = failure {
-                // Whoever cannot be told is gone.
-                let _ = self.control.send(&server_error(*reason, *errno));
-            }
+            // Whoever cannot be told is gone.
+            let _ = match failure {
+                Failure::Refused { reason, errno, .. } => {
+                    self.control.send(&server_error(*reason, *errno))
+                }
+                Failure::ByHand => self.control.say(State::ServerTerminated),
+                _ => Ok(()),
+            };
             self.printer.line(&format!("error - {failure}"));
             self.document.error = Some(failure.to_string());
         }
@@ -80,10 +85,13 @@ impl<'a> Session<'a> {
             print_whole(&format!("{text}\n"));
         }
         self.control.part();
+        // Only now: a client whose streams break before it has heard why says that they broke.
+        drop(running);
         outcome.is_ok()
     }
 
-    fn test(&mut self) -> Result<(), Failure> {
+    /// `under_way` is the load where there has been any: it holds the streams.
+    fn test(&mut self, under_way: &mut Option<Running>) -> Result<(), Failure> {
         let peer = plain(self.control.peer);
         self.control.say(State::ParameterExchange)?;
         let asked = match self.next("send its parameters")? {
@@ -115,18 +123,18 @@ impl<'a> Session<'a> {
             control_mss: self.control.mss(),
             flows: &numbered,
         });
-        let mut running = Running::prepare(
+        let running = under_way.insert(Running::prepare(
             flows,
             &shown,
             &asked,
             &self.manner,
             false,
             &asked.server_cpus,
-        )?;
+        )?);
         self.control.say(State::TestStart)?;
         self.ear.test_runs();
         self.control.say(State::TestRunning)?;
-        let outcome = self.run(&mut running);
+        let outcome = self.run(running);
         if outcome.is_err() {
             running.load.stop();
             running.finish(Instant::now(), &mut self.printer);
@@ -150,7 +158,7 @@ impl<'a> Session<'a> {
     }
 
     /// After the client has ended the load: everything that is on its way, both sides' results, the last lines.
-    fn conclude(&mut self, mut running: Running, asked: &Parameters) -> Result<(), Failure> {
+    fn conclude(&mut self, running: &mut Running, asked: &Parameters) -> Result<(), Failure> {
         let ended = Instant::now();
         running.load.stop_sending();
         if !asked.is_udp() {
@@ -245,6 +253,8 @@ impl<'a> Session<'a> {
                     ));
                 }
                 Err(RecvTimeoutError::Timeout) => {
+                    // Fails where the server is ended by hand.
+                    self.control.wait(None, Instant::now())?;
                     let bytes = self.control.read()?;
                     if let Some(said) = self.ear.hear(&bytes)?.first() {
                         return Err(ended_by(said));

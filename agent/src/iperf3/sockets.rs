@@ -54,7 +54,7 @@ pub fn connect(
     timeout: Duration,
     prepare: impl FnOnce(&Socket) -> Result<(), Failure>,
 ) -> Result<Socket, Failure> {
-    let failed = |error: io::Error| Failure::broken(format!("cannot connect to {to}: {error}"));
+    let failed = |error| Failure::Unreachable(format!("cannot connect to {to}: {error}"));
     let socket = open(Transport::Tcp, &to).map_err(failed)?;
     prepare(&socket)?;
     bind_from(&socket, from)?;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::error::Error;
+
 /// What a state byte says (the project's wiki, "The Iperf3 Protocol and State Machine"; numbers as seen on the wire).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
@@ -137,8 +139,18 @@ pub enum Failure {
         errno: i32,
         words: String,
     },
-    /// The peer is gone, has ended the test, or speaks something else: there is nobody to tell.
+    /// The peer has ended the test, stalls, or speaks something else: there is nobody to tell.
     Broken(String),
+    /// The control connection is gone.
+    Lost(String),
+    /// This side is to end now, and what it does with it.
+    ByHand,
+    /// No connection can be made.
+    Unreachable(String),
+    /// The server serves another client now.
+    Busy(String),
+    /// The server does not do what was asked, and said so.
+    TurnedDown(String),
 }
 
 impl Failure {
@@ -155,10 +167,33 @@ impl Failure {
     }
 }
 
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let kind = match failure {
+            Failure::Unreachable(_) => "unreachable",
+            Failure::Busy(_) => "busy",
+            Failure::TurnedDown(_) => "refused",
+            Failure::Refused { .. } | Failure::ByHand | Failure::Broken(_) | Failure::Lost(_) => {
+                "broken"
+            }
+        };
+        Self::Server {
+            kind,
+            words: failure.to_string(),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused { words, .. } | Self::Broken(words) => out.write_str(words),
+            Self::ByHand => out.write_str("the server has been ended by hand"),
+            Self::Refused { words, .. }
+            | Self::Broken(words)
+            | Self::Lost(words)
+            | Self::Unreachable(words)
+            | Self::Busy(words)
+            | Self::TurnedDown(words) => out.write_str(words),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
-use super::cpu_time::{CpuSpent, ThreadTime};
+use super::cpu_time::{CpuSpent, CpuTime};
 use super::pacing::{Pacer, Quota};
 use super::parameters::{Direction, Ending, Parameters, Transport};
 use super::udp::{Datagrams, Header, NARROW_BYTES, Reception, WIDE_BYTES};
@@ -76,7 +76,7 @@ impl Flow {
 }
 
 /// Streams are numbered 1, 3, 4, 5 … in the order in which they are made: iperf3 leaves the 2 out.
-fn wire_id(index: usize) -> u32 {
+pub fn wire_id(index: usize) -> u32 {
     index as u32 + if index == 0 { 1 } else { 2 }
 }
 
@@ -274,7 +274,7 @@ fn drive(flow: &Flow, shared: &Shared, cpus: &CpuList) {
         (Transport::Udp, Role::Source) => send_udp(flow, shared),
         (Transport::Udp, Role::Sink) => receive_udp(flow, shared),
     };
-    shared.cpu.add_this_thread(ThreadTime::default());
+    shared.cpu.add_this_thread(CpuTime::default());
     let last_source =
         flow.role == Role::Source && shared.senders_left.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Err(error) = outcome {

@@ -1,4 +1,4 @@
-//! From addresses to connected streams: both sides of connecting.
+//! The sockets of streams, and the listening side of connecting.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::Load;
 use super::opening::{self, Heard, Hearing, Secret};
-use super::route::{self, Route, Transport, spelled};
+use super::route::{self, Transport, spelled};
 use crate::error::{Error, Result};
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
@@ -97,7 +97,7 @@ pub(super) fn choose_port_late(socket: &Socket) -> io::Result<()> {
 
 /// Until a stream has drained, closing it means that its connection is torn down at both ends: whatever ends the agent,
 /// nothing goes on being sent.
-fn abort_on_close(socket: &Socket) -> io::Result<()> {
+pub(super) fn abort_on_close(socket: &Socket) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))
 }
 
@@ -239,111 +239,4 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
                 | libc::ENETUNREACH
         )
     )
-}
-
-/// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
-pub fn connect_all(
-    route: &Route,
-    load: &Load,
-    bell: &Bell,
-    timeout: Duration,
-) -> Result<Option<Vec<Socket>>> {
-    let to_name = spelled(&route.to);
-    let failed = |error: io::Error| Error::system(format!("connect to {to_name}"), error);
-    let until = Instant::now() + timeout;
-    let mut begun = Vec::with_capacity(load.roles.len());
-    for _ in &load.roles {
-        let socket = open(route.to.domain(), &load.options)?;
-        socket
-            .set_nonblocking(true)
-            .and_then(|()| abort_on_close(&socket))
-            .map_err(failed)?;
-        if let Some(from) = &route.from {
-            socket
-                .bind(from)
-                .map_err(|error| Error::system(format!("send from {}", spelled(from)), error))?;
-        }
-        match socket.connect(&route.to) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => {
-                return Err(failed(error));
-            }
-            _ => begun.push(socket),
-        }
-    }
-    open_all(&begun, &to_name, load, bell, until, timeout).map(|whole| whole.then_some(begun))
-}
-
-/// Has each connection say whose it is as soon as it can, and waits until each is answered: the far side does not wait for
-/// one that another one here keeps silent. False when the bell was rung before.
-fn open_all(
-    begun: &[Socket],
-    to: &str,
-    load: &Load,
-    bell: &Bell,
-    until: Instant,
-    timeout: Duration,
-) -> Result<bool> {
-    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
-    // By place: those to be opened yet, and what has been heard on those that are.
-    let mut waiting: Vec<(usize, Option<Hearing>)> =
-        (0..begun.len()).map(|at| (at, None)).collect();
-    let mut ready = Vec::new();
-    while !waiting.is_empty() {
-        let polled: Vec<_> = waiting
-            .iter()
-            .map(|(at, hearing)| {
-                let awaited = if hearing.is_some() {
-                    PollFlags::IN
-                } else {
-                    PollFlags::OUT
-                };
-                (begun[*at].as_fd(), awaited)
-            })
-            .collect();
-        match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
-            Waited::Rung => return Ok(false),
-            Waited::TimedOut => {
-                let connected = waiting.iter().all(|(_, hearing)| hearing.is_some());
-                let what = if connected {
-                    "the agent's answer from"
-                } else {
-                    "connecting to"
-                };
-                return Err(Error::TimedOut {
-                    operation: format!("{what} {to}"),
-                    after_s: timeout.as_secs_f64(),
-                });
-            }
-            Waited::Ready => {}
-        }
-        let mut still_waiting = Vec::with_capacity(waiting.len());
-        for ((at, hearing), is_ready) in waiting.into_iter().zip(&ready) {
-            let (socket, id) = (&begun[at], load.roles[at].0);
-            match hearing {
-                hearing if !is_ready => still_waiting.push((at, hearing)),
-                None => {
-                    opening::ask(socket, id, &load.secret).map_err(failed)?;
-                    still_waiting.push((at, Some(Hearing::default())));
-                }
-                Some(mut hearing) => match hearing.hear(socket) {
-                    Heard::NotYet => still_waiting.push((at, Some(hearing))),
-                    Heard::All if hearing.is_answer_to(id, &load.secret) => {}
-                    Heard::All => {
-                        return Err(Error::Stranger {
-                            address: to.to_owned(),
-                            reason: format!("it answered {}", hearing.quoted()),
-                        });
-                    }
-                    Heard::Closed => {
-                        return Err(Error::Stranger {
-                            address: to.to_owned(),
-                            reason: format!("it closed the connection after {}", hearing.quoted()),
-                        });
-                    }
-                },
-            }
-        }
-        waiting = still_waiting;
-    }
-    Ok(true)
 }

@@ -1,6 +1,7 @@
 //! Streams of load: what one is, what it has counted, and the orders that all of a trial follow.
 
 mod asking;
+pub mod connecting;
 pub mod connection;
 pub mod datagrams;
 mod event_loop;
@@ -48,6 +49,16 @@ use self::udp_stream::Flow;
 pub enum Role {
     Source,
     Sink,
+}
+
+impl Role {
+    /// That of the same stream at its other end.
+    pub fn opposite(self) -> Self {
+        match self {
+            Self::Source => Self::Sink,
+            Self::Sink => Self::Source,
+        }
+    }
 }
 
 /// The streams of one side, as they are asked for.

@@ -42,7 +42,7 @@ pub fn port(address: &SockAddr) -> Option<u32> {
 }
 
 /// An address of the internet that a socket has.
-pub(super) fn address(of: io::Result<SockAddr>) -> io::Result<SocketAddr> {
+pub fn address(of: io::Result<SockAddr>) -> io::Result<SocketAddr> {
     of?.as_socket()
         .ok_or_else(|| io::Error::other("a socket of the internet without an address"))
 }

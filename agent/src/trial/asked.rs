@@ -2,19 +2,19 @@
 //! in `parameters.rs`.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use socket2::{Domain, SockAddr};
 
 use super::parameters::{self, PartName, Workload, bad, within};
+use super::place::{Connect, Listen, Place};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
+use crate::iperf3;
 use crate::traffic::connection::Options;
 use crate::traffic::opening::Secret;
-use crate::traffic::route::{Route, Transport};
+use crate::traffic::route::Transport;
 use crate::traffic::threads::Threads;
 use crate::traffic::{Load, Part, Role};
 
@@ -49,76 +49,6 @@ pub struct Prepare {
     /// All else: the parameters of the workload.
     #[serde(flatten)]
     parameters: Map<String, Value>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-enum Listen {
-    Ip {
-        address: IpAddr,
-        #[serde(default)]
-        port: u16,
-    },
-    Vsock {
-        vsock: VsockPort,
-    },
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VsockPort {
-    port: Option<u32>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-enum Connect {
-    Ip {
-        address: IpAddr,
-        port: u16,
-        from: Option<IpAddr>,
-    },
-    Vsock {
-        vsock: VsockPeer,
-    },
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VsockPeer {
-    cid: u32,
-    port: u32,
-}
-
-impl Listen {
-    fn address(self) -> SockAddr {
-        match self {
-            Self::Ip { address, port } => SocketAddr::new(address, port).into(),
-            Self::Vsock { vsock } => {
-                let port = vsock.port.unwrap_or(libc::VMADDR_PORT_ANY);
-                SockAddr::vsock(libc::VMADDR_CID_ANY, port)
-            }
-        }
-    }
-}
-
-impl Connect {
-    fn route(self) -> Route {
-        match self {
-            Self::Ip {
-                address,
-                port,
-                from,
-            } => Route {
-                to: SocketAddr::new(address, port).into(),
-                from: from.map(|from| SocketAddr::new(from, 0).into()),
-            },
-            Self::Vsock { vsock } => Route {
-                to: SockAddr::vsock(vsock.cid, vsock.port),
-                from: None,
-            },
-        }
-    }
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -167,22 +97,6 @@ pub struct Plan {
     pub load: Option<(Place, Load)>,
 }
 
-#[derive(Debug)]
-pub enum Place {
-    Listens(SockAddr),
-    Connects(Box<Route>),
-}
-
-impl Place {
-    fn is_vsock(&self) -> bool {
-        let address = match self {
-            Self::Listens(address) => address,
-            Self::Connects(route) => &route.to,
-        };
-        address.domain() == Domain::VSOCK
-    }
-}
-
 impl Prepare {
     pub fn plan(mut self) -> Result<Plan> {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
@@ -212,11 +126,7 @@ impl Prepare {
     }
 
     fn load(&mut self) -> Result<(Place, Load)> {
-        let place = match (self.listen, self.connect) {
-            (Some(at), None) => Place::Listens(at.address()),
-            (None, Some(to)) => Place::Connects(Box::new(to.route())),
-            _ => return bad("exactly one of listen and connect must be there".into()),
-        };
+        let place = self.place()?;
         let secret = self
             .secret
             .as_deref()
@@ -245,7 +155,28 @@ impl Prepare {
             Workload::Mixed => self.of_two_parts(secret, options)?,
             _ => self.of_one_part(secret, options)?,
         };
+        let place = match (place, self.asked_of_server(&load)?) {
+            (Place::Connects(route), Some(asked)) => Place::AsksIperf3(route, asked),
+            (place, _) => place,
+        };
         Ok((place, load))
+    }
+
+    fn place(&self) -> Result<Place> {
+        match (self.listen, self.connect) {
+            (Some(at), None) => Ok(Place::Listens(at.address())),
+            (None, Some(to)) => Ok(Place::Connects(Box::new(to.route()))),
+            _ => bad("exactly one of listen and connect must be there".into()),
+        }
+    }
+
+    /// What an iperf3 server is asked for, where one is at the other side.
+    fn asked_of_server(&self, load: &Load) -> Result<Option<Box<iperf3::parameters::Parameters>>> {
+        if !self.connect.is_some_and(Connect::is_to_iperf3) {
+            return Ok(None);
+        }
+        let asked = iperf3::trial::parameters(load).map_err(Error::BadParameter)?;
+        Ok(Some(Box::new(asked)))
     }
 
     fn of_one_part(&mut self, secret: Secret, mut options: Options) -> Result<Load> {
@@ -477,6 +408,36 @@ mod tests {
         ] {
             let refused = mixed(changes.clone()).expect_err(&changes.to_string());
             assert_eq!(refused.code(), -32602);
+        }
+    }
+
+    #[test]
+    fn an_iperf3_server_is_asked_for_what_it_can_do_only() {
+        let server = json!({"address": "127.0.0.1", "port": 5201, "speaks": "iperf3"});
+        let plan = |changes: Value| {
+            let mut asked = json!({"listen": null, "connect": server, "message_bytes": 65536});
+            for (key, value) in changes.as_object().expect("an object") {
+                asked[key] = value.clone();
+            }
+            plan_of(asked)
+        };
+        let both = json!([{"id": 1, "role": "source"}, {"id": 2, "role": "sink"}]);
+        for taken in [json!({}), json!({"streams": both})] {
+            let (place, _) = plan(taken).expect("valid").load.expect("streams");
+            assert!(matches!(place, Place::AsksIperf3(..)));
+        }
+        let sinks_first = json!([{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]);
+        let many: Vec<Value> = (0..129)
+            .map(|id| json!({"id": id, "role": "sink"}))
+            .collect();
+        for refused in [
+            json!({"message_bytes": (1 << 20) + 1}),
+            json!({"streams": sinks_first}),
+            json!({"streams": many}),
+            json!({"workload": "tcp_crr", "message_bytes": null}),
+        ] {
+            let error = plan(refused.clone()).expect_err(&refused.to_string());
+            assert_eq!(error.code(), -32602);
         }
     }
 

@@ -13,14 +13,19 @@ use super::parameters::PartName;
 use super::report::{End, Instrument};
 use super::sampler::{Sampler, Snapshot};
 use super::series::Series;
+use super::server::Server;
 use super::streams::Streams;
 use super::{Connecting, Message, Trial, Trials, lock};
 use crate::counters::Sources;
 use crate::error::{Error, Result};
+use crate::iperf3::parameters::Parameters;
+use crate::iperf3::trial::Agreed;
 use crate::rpc;
 use crate::traffic::datagrams::Datagrams;
 use crate::traffic::route::Route;
-use crate::traffic::{self, Load, OnEnd, Order, Part, Work, connection, found, udp_opening};
+use crate::traffic::{
+    self, Load, OnEnd, Order, Part, Work, connecting, connection, found, udp_opening,
+};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -37,6 +42,7 @@ pub enum Entry {
     Nothing,
     Listener(Socket, Load),
     Connect(Box<Route>, Load),
+    Iperf3(Box<Route>, Box<Parameters>, Load),
 }
 
 /// Why a trial ended.
@@ -73,16 +79,26 @@ impl Conductor {
     pub fn conduct(self, entry: Entry, sources: Sources) {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let has_answered = !matches!(entry, Entry::Connect(..));
-        let mut streams = Streams::default();
-        let connected = self.connect(entry, &mut streams);
+        let has_answered = !matches!(entry, Entry::Connect(..) | Entry::Iperf3(..));
+        let (mut streams, mut server) = (Streams::default(), Server::default());
+        let connected = self.connect(entry, &mut streams, &mut server);
         let mut sampler = Sampler::new(sources, &streams.all);
         let outcome = match connected {
             Ok(true) => {
                 self.trial.note(Connecting::Done(streams.ready()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
-                        self.run(&mut sampler, &mut streams, duration, &started)
+                        match server.begin(&streams.all, &self.on_end()) {
+                            Ok(()) => {
+                                self.run(&mut sampler, &mut streams, &server, duration, &started)
+                            }
+                            Err(error) => {
+                                let fault = Reason::Fault(error.to_string());
+                                // Fails only when nobody waits for it.
+                                let _ = started.try_send(Err(error));
+                                never_started(fault, &mut sampler)
+                            }
+                        }
                     }
                     None => never_started(Reason::Stopped, &mut sampler),
                 }
@@ -103,11 +119,11 @@ impl Conductor {
                 never_started(fault, &mut sampler)
             }
         };
-        self.finish(streams, sampler, outcome);
+        self.finish(streams, server, sampler, outcome);
     }
 
     /// Makes the streams and their threads; false where the trial was stopped before.
-    fn connect(&self, entry: Entry, streams: &mut Streams) -> Result<bool> {
+    fn connect(&self, entry: Entry, streams: &mut Streams, server: &mut Server) -> Result<bool> {
         let bell = &self.trial.bell;
         let (load, sockets) = match entry {
             Entry::Nothing => return Ok(true),
@@ -116,7 +132,15 @@ impl Conductor {
                 (load, sockets)
             }
             Entry::Connect(route, load) => {
-                let sockets = connection::connect_all(&route, &load, bell, self.trial.timeout)?;
+                let sockets = connecting::connect_all(&route, &load, bell, self.trial.timeout)?;
+                (load, sockets)
+            }
+            Entry::Iperf3(route, asked, load) => {
+                let agreed = Agreed::connect(&route, *asked, &load, bell, self.trial.timeout)?;
+                let sockets = agreed.map(|(agreed, sockets)| {
+                    *server = Server::Agreed(agreed);
+                    sockets
+                });
                 (load, sockets)
             }
         };
@@ -126,13 +150,16 @@ impl Conductor {
         let Some(flows) = self.open_flows(&load, &sockets)? else {
             return Ok(false);
         };
+        streams.set_up(&load, sockets, flows, &self.on_end())?;
+        Ok(true)
+    }
+
+    fn on_end(&self) -> OnEnd {
         let ended = lock(&self.trial.conductor).clone();
-        let on_end: OnEnd = Arc::new(move || {
+        Arc::new(move || {
             // Fails only when the trial is over.
             let _ = ended.send(Message::StreamEnded);
-        });
-        streams.set_up(&load, sockets, flows, &on_end)?;
-        Ok(true)
+        })
     }
 
     /// What the streams send datagrams on, none where they do not; `None` where the trial was stopped before.
@@ -154,7 +181,7 @@ impl Conductor {
     }
 
     /// `None` where the trial was stopped before.
-    fn wait_for_start(&self) -> Option<(Duration, SyncSender<u64>)> {
+    fn wait_for_start(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
         loop {
             match self.messages.recv() {
                 Ok(Message::Start { duration, started }) => return Some((duration, started)),
@@ -168,8 +195,9 @@ impl Conductor {
         &self,
         sampler: &mut Sampler,
         streams: &mut Streams,
+        server: &Server,
         duration: Duration,
-        started: &SyncSender<u64>,
+        started: &SyncSender<Result<u64>>,
     ) -> Outcome {
         let is_realtime = run_before_others();
         let first = sampler.read();
@@ -179,7 +207,7 @@ impl Conductor {
         streams.begin_pacing(start);
         streams.begin(start, start);
         // Fails only when nobody waits for it.
-        let _ = started.try_send(nanos(clock));
+        let _ = started.try_send(Ok(nanos(clock)));
 
         let mut series = Series::new(start, self.interval);
         let load_end = start + duration;
@@ -202,7 +230,7 @@ impl Conductor {
                 // After the load has ended a stream that breaks is one that did not drain: the other side may have
                 // waited for it as long as a side waits.
                 Ok(Message::StreamEnded) if load_ended_at.is_none() => {
-                    if let Some(fault) = streams.fault() {
+                    if let Some(fault) = server.fault(streams.fault()) {
                         break Reason::Fault(fault);
                     }
                 }
@@ -232,9 +260,11 @@ impl Conductor {
                 let before = thread_cpu_time();
                 streams.enforce();
                 enforcing = thread_cpu_time().saturating_sub(before);
+                server.load_is_over();
             }
-            if load_ended_at.is_some() && (streams.have_ended() || now >= load_end + DRAIN_LIMIT) {
-                break Reason::Done;
+            let have_ended = streams.have_ended() && server.is_over();
+            if load_ended_at.is_some() && (have_ended || now >= load_end + DRAIN_LIMIT) {
+                break server.fault_at_end().map_or(Reason::Done, Reason::Fault);
             }
         };
         let ended = load_end.min(Instant::now());
@@ -256,8 +286,15 @@ impl Conductor {
     }
 
     /// Ends what still runs, and says what the trial came to once nothing of it is left.
-    fn finish(&self, mut streams: Streams, mut sampler: Sampler, outcome: Outcome) {
+    fn finish(
+        &self,
+        mut streams: Streams,
+        mut server: Server,
+        mut sampler: Sampler,
+        outcome: Outcome,
+    ) {
         streams.end();
+        let server = server.end(&streams.all);
         let last = sampler.read();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
@@ -284,6 +321,7 @@ impl Conductor {
             outstanding_at_end: outcome.outstanding,
             unanswered: streams.owed(outcome.ended),
             foreign_connections: streams.foreign,
+            server,
             moved,
             instrument: Instrument {
                 pacing: streams.pacing(outcome.ended),

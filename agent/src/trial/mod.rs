@@ -3,21 +3,24 @@
 mod asked;
 mod conduct;
 mod parameters;
+mod place;
 mod report;
 mod sampler;
 mod series;
+mod server;
 mod streams;
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::asked::{Named, Place, Prepare, Start};
+use self::asked::{Named, Prepare, Start};
 use self::conduct::{Conductor, Entry};
+use self::place::Place;
 use crate::counters::{CyclesOf, ProcessCycles, Sources};
 use crate::error::{Error, Result};
 use crate::outbox::Outbox;
@@ -32,8 +35,8 @@ const MAX_TRIALS: usize = 64;
 enum Message {
     Start {
         duration: Duration,
-        /// Takes the monotonic clock, in nanoseconds, of the moment at which the trial started.
-        started: SyncSender<u64>,
+        /// Takes the monotonic clock, in nanoseconds, of the moment at which the trial started, or why it did not.
+        started: SyncSender<Result<u64>>,
     },
     Stop,
     StreamEnded,
@@ -117,6 +120,25 @@ impl Trial {
     }
 }
 
+/// A trial that has been told to start.
+pub struct Starting {
+    trial: Arc<Trial>,
+    answer: Receiver<Result<u64>>,
+}
+
+impl Starting {
+    /// The answer of `trial.start`.
+    pub fn wait(self) -> Result<Value> {
+        let name = &self.trial.name;
+        match self.answer.recv() {
+            Ok(started) => Ok(json!({"trial": name, "started_monotonic_ns": started?})),
+            Err(_) => Err(Error::Trial(format!(
+                "trial {name} has been started or stopped already"
+            ))),
+        }
+    }
+}
+
 /// The trials that there are now.
 pub struct Trials {
     outbox: Arc<Outbox>,
@@ -166,6 +188,9 @@ impl Trials {
                 )
             }
             Some((Place::Connects(route), load)) => (Entry::Connect(route, load), None),
+            Some((Place::AsksIperf3(route, asked), load)) => {
+                (Entry::Iperf3(route, asked, load), None)
+            }
         };
         let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
@@ -200,7 +225,7 @@ impl Trials {
         self.named(&asked.trial)
     }
 
-    pub fn start(&self, asked: Start) -> Result<Value> {
+    pub fn start(&self, asked: Start) -> Result<Starting> {
         let duration = asked.duration()?;
         let trial = self.named(&asked.trial)?;
         if trial.begun_after > Duration::ZERO && duration <= trial.begun_after {
@@ -213,13 +238,7 @@ impl Trials {
         }
         let (started, answer) = sync_channel(1);
         trial.tell(Message::Start { duration, started });
-        match answer.recv() {
-            Ok(nanos) => Ok(json!({"trial": trial.name, "started_monotonic_ns": nanos})),
-            Err(_) => Err(Error::Trial(format!(
-                "trial {} has been started or stopped already",
-                trial.name
-            ))),
-        }
+        Ok(Starting { trial, answer })
     }
 
     pub fn stop(&self, asked: Named) -> Result<Value> {

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
+use crate::iperf3::trial::ServerSide;
 use crate::traffic::Role;
 use crate::traffic::datagrams::{DatagramCounts, Gaps};
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
@@ -48,6 +49,9 @@ pub struct StreamMoved {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<&'static str>,
     pub bytes: u64,
+    /// Of a source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_acked: Option<u64>,
     #[serde(flatten)]
     pub of: Kind,
     /// How the stream ended; in `trial.end` only.
@@ -163,6 +167,9 @@ pub struct End<'a> {
     pub outstanding_at_end: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
+    /// What an iperf3 server said of its side.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerSide>,
     #[serde(flatten)]
     pub moved: Moved,
     pub instrument: Instrument,

@@ -109,11 +109,19 @@ impl Sampler {
                     Role::Source => now.bytes[i].0 - then.bytes[i].0,
                     Role::Sink => now.bytes[i].1 - then.bytes[i].1,
                 };
+                // Besides data, the kernel counts what opens and closes a connection.
+                let acked = |of: &Snapshot| match &of.streams[i] {
+                    StreamReading::Tcp(tcp) if stream.role == Role::Source => {
+                        Some(tcp.bytes_acked.min(of.bytes[i].0))
+                    }
+                    _ => None,
+                };
                 StreamMoved {
                     id: stream.id,
                     role: stream.role,
                     part: stream.part,
                     bytes,
+                    bytes_acked: acked(now).map(|now| now.saturating_sub(acked(then).unwrap_or(0))),
                     of: moved(stream.role, &then.streams[i], &now.streams[i]),
                     state: None,
                     transport: None,

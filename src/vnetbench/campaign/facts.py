@@ -11,7 +11,7 @@ from vnetbench import __version__
 from vnetbench.agents.binary import agent_hash
 from vnetbench.agents.client import AgentClient
 from vnetbench.lab.bed import Bed
-from vnetbench.lab.privilege import is_inside
+from vnetbench.lab.privilege import has_root, is_inside
 
 LIBRARIES = ("pyroute2", "numpy", "scipy", "ruptures")
 """Those whose version can change a result."""
@@ -24,7 +24,7 @@ def bench_facts() -> dict[str, object]:
         "agent_sha256": agent_hash(),
         "python": platform.python_version(),
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
-        "privilege": "user namespace" if is_inside() else "root",
+        "privilege": "user namespace" if is_inside() else "root" if has_root() else "user",
         "cpus_allowed": len(os.sched_getaffinity(0)),
         "load_average": Path("/proc/loadavg").read_text().split()[0],
     }

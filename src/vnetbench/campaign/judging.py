@@ -22,13 +22,23 @@ PACING_BURST_BITS = 4e6
 PACED_SHARE = 0.9
 """Of the load, from its beginning: what pacing is judged by."""
 
+REFUSED_FIX = "leave this treatment out with [[exclude]], or have the server allow it"
+
 Totals = Mapping[str, Any]
 """What an agent says in trial.end."""
 
 
 def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     """The refusal that an agent's error means, where it is of what the treatment asks; else None."""
+    if error.data.get("kind") == "refused":
+        return TreatmentRefused(error.message, where=endpoint, fix=REFUSED_FIX)
     operation = str(error.data.get("operation", "")).lower()
+    if "congestion" in operation and error.data.get("errno") == errno.EPERM:
+        return TreatmentRefused(
+            "this user may not choose this congestion control",
+            where="congestion_control",
+            fix="run as root, or take one of those in sysctl net.ipv4.tcp_allowed_congestion_control",
+        )
     if "congestion" in operation:
         return TreatmentRefused(
             "the kernel does not have this congestion control",

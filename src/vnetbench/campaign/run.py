@@ -127,7 +127,7 @@ class Campaign:
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
         """One trial on disk, or why there is none: refused, given up, or left because the user asked."""
         study = self._study
-        levels = complete(self._plan.treatments[index].factors, study.workload)
+        levels = complete(self._plan.treatments[index].factors, study.workload, study.testbed.lab)
         next_s = self.progress.treatments[index].next_s
         idle = idle_s(study.workload, levels, study.timing)
         load = Load(levels, next_s, study.timing.interval_s, study.workload, idle)

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
@@ -39,8 +39,8 @@ class _Fault:
 
 
 @dataclass
-class _Side:
-    """What one agent has reported so far."""
+class Side:
+    """One agent's part in a trial, and what it has reported so far."""
 
     agent: AgentClient
     role: str
@@ -113,30 +113,56 @@ def measure(
     bed: Bed, observer: AgentClient, load: Load, is_given_up: Callable[[], bool] = lambda: False
 ) -> Measured:
     """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
+    role_a, role_b = side_roles(load)
+    sides = {
+        e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.testbed.endpoints
+    }
+    sides["host"] = Side(observer, "observe")
+    measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
+    endpoints = [side for side in measured.sides if side.role != "observe"]
+    if wrong := wrong_counts(load.workload, load.whole_s, endpoints):
+        raise TrialBroke(wrong, measured.sides)
+    notes = judge_load(load.factors, load.whole_s, endpoints)
+    return replace(measured, notes=(*notes, *measured.notes))
+
+
+def run_trial(
+    sides: Mapping[str, Side],
+    connect: Callable[[str], Mapping[str, object]],
+    load: Load,
+    is_given_up: Callable[[], bool],
+) -> Measured:
+    """Run one trial of these sides, the observer among them as `host`; raises as `measure` does.
+
+    `connect` takes the trial's name, prepares it on all sides, and returns what the streams' sockets and
+    threads really have, once judged.
+    """
     trial = secrets.token_hex(4)
-    for agent in (*bed.agents.values(), observer):
-        agent.forget_events()
+    for side in sides.values():
+        side.agent.forget_events()
     bench_s = time.process_time()
     try:
-        effective = _connect(bed, observer, load, trial)
-        sides = _run(bed, observer, load, trial, is_given_up)
+        effective = connect(trial)
+        _run(sides, load, trial, is_given_up)
     except AgentError as error:
-        raise TrialFailed(str(error)) from error
+        raise refusal_of(error, error.endpoint) or TrialFailed(str(error)) from error
     finally:
-        for agent in (*bed.agents.values(), observer):
-            agent.send("trial.stop", trial=trial)
+        for side in sides.values():
+            side.agent.send("trial.stop", trial=trial)
     sides["host"].totals = {**(sides["host"].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
     records = tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items())
-    endpoints = [record for record in records if record.role != "observe"]
     if faults := [side.fault for side in sides.values() if side.fault]:
         # The cause comes before what followed from it at the other sides.
         raise TrialBroke("; ".join(fault.what for fault in sorted(faults, key=lambda f: f.rank)), records)
-    if wrong := wrong_counts(load.workload, load.whole_s, endpoints):
-        raise TrialBroke(wrong, records)
-    notes = judge_load(load.factors, load.whole_s, endpoints)
-    notes += clock_remarks(effective)
-    notes += remarks(load.whole_s, load.interval_s, {record.endpoint: record.totals for record in records})
-    return Measured(records, effective, tuple(notes))
+    totals = {record.endpoint: record.totals for record in records}
+    notes = (*clock_remarks(effective), *remarks(load.whole_s, load.interval_s, totals))
+    return Measured(records, effective, notes)
+
+
+def side_roles(load: Load) -> tuple[str, str]:
+    """The roles of both ends of a pair."""
+    role = side_role(stream_roles(load.workload, load.factors))
+    return role, {"source": "sink", "sink": "source", "both": "both"}[role]
 
 
 def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[str, object]:
@@ -161,7 +187,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
         for (_, b), key in zip(pairs, keys, strict=True)
     ]  # fmt: skip
     ports = [
-        _wait(bed.agents[b.name], f, "trial.prepare")["port"]
+        bed.agents[b.name].wait(f, "trial.prepare")["port"]
         for (_, b), f in zip(pairs, listeners, strict=True)
     ]
     connectors = [
@@ -173,11 +199,11 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
         for (a, b), key, port in zip(pairs, keys, ports, strict=True)
     ]  # fmt: skip
     ready = {
-        a.name: _wait(bed.agents[a.name], future, "trial.prepare")
+        a.name: bed.agents[a.name].wait(future, "trial.prepare")
         for (a, _), future in zip(pairs, connectors, strict=True)
     }
     waiting = [(b.name, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
-    ready |= {name: _wait(bed.agents[name], future, "trial.ready") for name, future in waiting}
+    ready |= {name: bed.agents[name].wait(future, "trial.ready") for name, future in waiting}
     observer.wait(observing, "trial.prepare")
     return {
         **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
@@ -185,36 +211,17 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     }
 
 
-def _wait(agent: AgentClient, future: Any, method: str) -> dict[str, Any]:
-    """An agent's refusal of what the treatment asks is the treatment's; anything else the trial's."""
-    try:
-        return agent.wait(future, method)
-    except AgentError as error:
-        if refusal := refusal_of(error, agent.endpoint):
-            raise refusal from error
-        raise
-
-
-def _run(
-    bed: Bed, observer: AgentClient, load: Load, trial: str, is_given_up: Callable[[], bool]
-) -> dict[str, _Side]:
-    role_a = side_role(stream_roles(load.workload, load.factors))
-    role_b = {"source": "sink", "sink": "source", "both": "both"}[role_a]
-    sides = {
-        e.name: _Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.testbed.endpoints
-    }
-    sides["host"] = _Side(observer, "observe")
+def _run(sides: Mapping[str, Side], load: Load, trial: str, is_given_up: Callable[[], bool]) -> None:
     # The observer and the sinks watch before anything is sent.
     order = sorted(sides.values(), key=lambda s: ["observe", "sink", "both", "source"].index(s.role))
     started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.whole_s)) for s in order]
     for side, future in started:
         side.agent.wait(future, "trial.start")
     _collect(sides, trial, load.whole_s, is_given_up)
-    return sides
 
 
 def _collect(
-    sides: Mapping[str, _Side], trial: str, duration_s: float, is_given_up: Callable[[], bool]
+    sides: Mapping[str, Side], trial: str, duration_s: float, is_given_up: Callable[[], bool]
 ) -> None:
     """Take the events of all agents until each has ended its trial; a fault of one ends it for all."""
     deadline = time.monotonic() + duration_s + DRAIN_S + GRACE_S

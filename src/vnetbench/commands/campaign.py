@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
 
 from vnetbench.campaign.facts import bench_facts
-from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.hosts_instrument import HostsInstrument
+from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.errors import BenchError
@@ -17,6 +19,7 @@ from vnetbench.lab.bed import check_agent
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
+from vnetbench.study.labs import HOSTS, NETNS
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
@@ -32,8 +35,7 @@ def begin(
     # The whole path is kept: `resume` may be called from another folder.
     study = load_study(study_path.absolute(), overrides)
     plan = make_plan(study, seed)
-    privilege.enter_for_run()
-    check_agent()
+    _get_ready(study)
     return _run(ResultsFile.create(output, study, plan), study, plan, console)
 
 
@@ -47,8 +49,19 @@ def go_on(results: Path, console: Console) -> str:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     _refuse_edited(study, console)
-    privilege.enter_for_run()
+    _get_ready(study)
     return _run(ResultsFile.open_to_write(results), study, Plan(treatments, campaign.seed), console)
+
+
+def _get_ready(study: Study) -> None:
+    """Raise BenchError where nothing could be measured, before anything is written."""
+    if study.testbed.lab == NETNS:
+        # Hosts are reached from where the user is, with the user's own rights.
+        privilege.enter_for_run()
+    check_agent()
+    if study.testbed.lab == HOSTS:
+        with closing(HostsInstrument(study.testbed)) as instrument:
+            instrument.greet()
 
 
 def _refuse_edited(study: Study, console: Console) -> None:
@@ -83,7 +96,11 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
             ) as interrupts,
         ):
             file.add_facts("bench", bench_facts())
-            instrument = LabInstrument(study.testbed, study.title)
+            instrument: Instrument = (
+                HostsInstrument(study.testbed)
+                if study.testbed.lab == HOSTS
+                else LabInstrument(study.testbed, study.title)
+            )
             campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
             shown.watch(campaign.progress)
             status = campaign.run(interrupts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +13,21 @@ from rich.text import Text
 
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.hosts_instrument import HostsInstrument
+from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
+from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.lab import privilege
 from vnetbench.lab.bed import start_observer
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate, spell_bytes
+from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
-from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import DATAGRAMS
+from vnetbench.study.labs import HOSTS
+from vnetbench.study.model import HostAsked, Level, TestbedAsked
+from vnetbench.study.sections import HOST
+from vnetbench.study.workloads import DATAGRAMS, STREAM
 
 GOOD, LIMITED, MISSING = "ok", "limited", "missing"
 STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
@@ -31,6 +37,7 @@ VSOCK_LOOPBACK_CID = 1
 """VMADDR_CID_LOCAL (vsock(7))."""
 NEEDED = ("agent", "vswitch bridge")
 """Without these no campaign can run."""
+NEEDED_OF_SERVER = "direction forward"
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
 # What is tried: a name for people, the levels that a treatment would ask for, and the shaper.
@@ -161,19 +168,54 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     yield Check("memory", GOOD, format_bytes(int(facts.get("memory_bytes") or 0)))
 
 
+def examine_server(console: Console, server: str) -> int:
+    """Try an iperf3 server and print a line for each; returns 0 when a campaign can run with it, else 1."""
+    host = HostAsked("server", iperf3=str(HOST.keys["iperf3"].kind.parse(server)))
+    able = False
+    with closing(HostsInstrument(TestbedAsked(lab=HOSTS, hosts=(host,)))) as instrument:
+        for check in _of_server(instrument):
+            _print(console, check)
+            able = able or (check.state == GOOD and check.name == NEEDED_OF_SERVER)
+    return 0 if able else 1
+
+
+def _of_server(instrument: HostsInstrument) -> Iterator[Check]:
+    try:
+        said = instrument.greet()
+    except BenchError as error:
+        yield Check("iperf3 server", MISSING, error.what, error.fix or "")
+        return
+    if version := said["version"]:
+        yield Check("iperf3 server", GOOD, f"{version} on {said['system'] or 'an unknown system'}")
+    else:
+        fix = "started with --json it tells it, and results keep it"
+        yield Check("iperf3 server", LIMITED, "it serves, and does not tell its version", fix)
+    for direction in ("forward", "reverse", "both"):
+        load = Load(complete({"direction": direction}, STREAM, HOSTS), TRIAL_S, TRIAL_S / 2)
+        yield _carried(f"direction {direction}", instrument, load)
+
+
 def _tried(name: str, load: Load, shaper: str = "tbf") -> Check:
     """Put a treatment on a testbed and load it for a moment."""
-    instrument = LabInstrument(TestbedAsked(shaper=shaper), "doctor")
+    with closing(LabInstrument(TestbedAsked(shaper=shaper), "doctor")) as instrument:
+        return _carried(name, instrument, load)
+
+
+def _carried(name: str, instrument: Instrument, load: Load) -> Check:
     try:
         done = instrument.measure(load, lambda: False)
     except BenchError as error:
         return Check(name, MISSING, error.what, error.fix or "")
     except TrialFailed as error:
         return Check(name, MISSING, str(error))
-    finally:
-        instrument.close()
-    received = sum(side.bytes_received for side in done.measured.sides)
-    return Check(name, GOOD, f"carried {format_rate(8 * received / TRIAL_S)} for a moment")
+    trial = TrialRecord(0, 0, done.shape, 0.0, TRIAL_S, done.setup_s, {}, done.measured.sides)
+    try:
+        goodput_bps = metric_values(trial, 0)["goodput_bps"]
+    except ValueError:
+        return Check(
+            name, LIMITED, "it carried load, but no sample came of it", "try again when less goes on"
+        )
+    return Check(name, GOOD, f"carried {format_rate(goodput_bps)} for a moment")
 
 
 def _print(console: Console, check: Check) -> None:

@@ -45,7 +45,9 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     together, idle = _together(intervals(trial)), _together(idle_intervals(trial))
     lengths = tuple(_length_s(at_once) for at_once in together)
     if metric == "goodput_bps":
-        rates, idle_rates = (tuple(map(_goodput_bps, phase)) for phase in (together, idle))
+        rates, idle_rates = (
+            tuple(_goodput_bps(trial, at_once) for at_once in phase) for phase in (together, idle)
+        )
         return Course(rates, lengths, before=idle_rates)
     if metric == "datagrams_received_per_s":
         arrived = (sum(arrived_in(x) for side in at_once for x in side) for at_once in together)
@@ -71,8 +73,8 @@ def _length_s(at_once: Sequence[Sequence[Sample]]) -> float:
     return max(sum(x.interval_s for x in side) for side in at_once)
 
 
-def _goodput_bps(at_once: Sequence[Sequence[Sample]]) -> float:
-    return 8 * sum(delivered(x) for side in at_once for x in side) / _length_s(at_once)
+def _goodput_bps(trial: TrialRecord, at_once: Sequence[Sequence[Sample]]) -> float:
+    return 8 * bytes_arrived(trial, [x for side in at_once for x in side]) / _length_s(at_once)
 
 
 def _percentiles(histograms: Sequence[Histogram], share: float) -> list[float]:
@@ -89,6 +91,18 @@ def delivered(sample: Sample) -> int:
     if any(stream.part for stream in sample.streams):
         return sum(s.bytes for s in sample.streams if s.part == "transfers" and s.role == "sink")
     return sample.bytes_received
+
+
+def acknowledged(trial: TrialRecord, samples: Iterable[Sample]) -> int:
+    """Bytes that the other side acknowledged, where it has no samples of its own; else 0."""
+    if all(side.is_sampled for side in trial.sides):
+        return 0
+    return sum(stream.bytes_acked for sample in samples for stream in sample.streams)
+
+
+def bytes_arrived(trial: TrialRecord, samples: Sequence[Sample]) -> int:
+    """Bytes of the load that were received, and those that a side without samples acknowledged."""
+    return sum(map(delivered, samples)) + acknowledged(trial, samples)
 
 
 def steady_latencies(trial: TrialRecord, cut: int) -> Histogram:
@@ -150,7 +164,7 @@ def _divided(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]
     load = {
         s.endpoint: [x for x in s.samples if x.t_s <= load_end_s(trial, x)]
         for s in trial.sides
-        if s.role != "observe"
+        if s.role != "observe" and s.is_sampled
     }
     ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
     spans = [

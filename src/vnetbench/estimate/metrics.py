@@ -284,5 +284,19 @@ METRICS: dict[str, Metric] = {
             "lower",
             "TCP's smoothed round-trip time, mean over the sending streams",
         ),
+        Metric(
+            "server_cpu_percent",
+            "% of one CPU",
+            "Server CPU, as it tells",
+            "lower",
+            "what an iperf3 server says of its own process, over whole trials with their warm-up",
+        ),
+        Metric(
+            "server_retransmits",
+            "1",
+            "Server retransmits, as it tells",
+            "lower",
+            "TCP segments that an iperf3 server says it sent again, in a whole trial",
+        ),
     )
 }

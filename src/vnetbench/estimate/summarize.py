@@ -39,6 +39,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
     campaign = file.campaign()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     treatments = file.treatments()
+    testbed = next(iter(file.testbeds().values()), {})
     cuts = _find_warmups(file, study)
     points: dict[int, list[TrialPoint]] = {t.index: [] for t in treatments}
     effective: dict[int, dict[str, Any]] = {}
@@ -81,9 +82,9 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             )
             for t in treatments
         ),
-        testbed=next(iter(file.testbeds().values()), {}),
+        testbed=testbed,
         facts=file.facts(),
-        warnings=tuple(_warnings(points.values(), file.facts_of_sessions())),
+        warnings=(*_lacking(testbed), *_warnings(points.values(), file.facts_of_sessions())),
         main_metric=main_metric(study),
     )
 
@@ -159,6 +160,18 @@ def _treatment(
 def _unfinished(status: str) -> str:
     """How an open treatment stands, by how its campaign stands."""
     return "running" if status == "running" else "interrupted"
+
+
+def _lacking(testbed: Mapping[str, Any]) -> Iterator[str]:
+    """What is not known of endpoints without an agent."""
+    for endpoint in testbed.get("endpoints") or ():
+        if endpoint.get("speaks") == "iperf3":
+            name = endpoint["name"]
+            yield (
+                f"{name} speaks only iperf3: it has no samples, no counters, no known settings of its own. "
+                "Goodput towards it is what it acknowledged; CPU, cycles, packets and retransmits are those "
+                f"of this side alone, but for what {name} tells of itself at the end of each trial"
+            )
 
 
 def _warnings(

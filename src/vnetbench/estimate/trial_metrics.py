@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.estimate.course import (
+    bytes_arrived,
     course,
     delivered,
     idle_samples,
@@ -43,24 +44,30 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         if host
         else []
     )
+    arrived = bytes_arrived(trial, [x for _, samples in sides for x in samples])
     return {
-        **dict(_of_endpoints(sides, steady_s)),
+        **dict(_of_endpoints(sides, arrived, steady_s)),
+        **dict(_of_pairs(trial, sides, steady_s)),
         **dict(_of_requests(trial, sides, steady_s)),
         **dict(_of_load(trial, sides)),
         **dict(datagram_metrics(trial, load, cut, steady_s)),
-        **dict(_of_host(watched, sides, steady_s)),
+        **dict(_of_host(watched, sides, arrived, steady_s)),
+        **dict(_of_servers(trial)),
     }
 
 
-def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
-    first = [(s, x) for s, x in sides if s.endpoint.startswith("a")]
-    second = [(s, x) for s, x in sides if not s.endpoint.startswith("a")]
+def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
+    # One whose other side keeps no samples stands alone.
+    is_alone = len(sides) == 1
+    first = [(s, x) for s, x in sides if s.endpoint.startswith("a") or is_alone]
+    second = [(s, x) for s, x in sides if (s, x) not in first]
     is_both = any(s.role == "both" for s, _ in sides)
     if not _only_requests(sides):
-        yield "goodput_bps", 8 * _received(sides) / steady_s
+        yield "goodput_bps", 8 * arrived / steady_s
         if is_both:
-            yield "goodput_forward_bps", 8 * _received(second) / steady_s
-            yield "goodput_reverse_bps", 8 * _received(first) / steady_s
+            reverse = _received(first)
+            yield "goodput_forward_bps", 8 * (arrived - reverse) / steady_s
+            yield "goodput_reverse_bps", 8 * reverse / steady_s
     if is_both:
         # Each endpoint sends and receives, and the kernel does not tell what it spent on which.
         groups = {"first_vm_cpu_percent": first, "second_vm_cpu_percent": second}
@@ -70,22 +77,43 @@ def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]
             "receiver_cpu_percent": [(s, x) for s, x in sides if s.role == "sink"],
         }
     for name, group in groups.items():
-        spent = _total(group, "process_cpu_user_s") + _total(group, "process_cpu_system_s")
-        yield name, 100 * spent / steady_s
+        if group:
+            spent = _total(group, "process_cpu_user_s") + _total(group, "process_cpu_system_s")
+            yield name, 100 * spent / steady_s
     taken = [(s, x) for s, x in sides if s.role in ("sink", "both")]
     given = [(s, x) for s, x in sides if s.role in ("source", "both")]
-    yield "packets_per_s", _total(taken, "rx_packets") / steady_s
+    if taken:
+        yield "packets_per_s", _total(taken, "rx_packets") / steady_s
     if packets := _total(given, "tx_packets"):
         yield "mean_segment_bytes", _total(given, "tx_bytes") / packets
-    switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
-    yield "context_switches_per_s", switches / steady_s
     streams = [x for _, samples in given for s in samples for x in s.streams if _loads(x)]
-    if _of_kind(sides, "connect") or any("datagrams" in x.info for x in streams):
+    if not given or _of_kind(sides, "connect") or any("datagrams" in x.info for x in streams):
         return  # what follows is known of the streams' own connections only, which carry none of the load
     yield "segments_per_s", sum(_number(x.info.get("segments_out")) for x in streams) / steady_s
     yield "retransmits_per_s", sum(x.retransmits or 0 for x in streams) / steady_s
     if trips := [x.rtt_us for x in streams if x.rtt_us]:
         yield "rtt_us", sum(trips) / len(trips)
+
+
+def _of_pairs(trial: TrialRecord, sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+    """What is of both ends of every stream together."""
+    if all(side.is_sampled for side in trial.sides):
+        switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
+        yield "context_switches_per_s", switches / steady_s
+
+
+def _of_servers(trial: TrialRecord) -> Iterator[tuple[str, float]]:
+    """What an iperf3 server tells of its side, of whole trials."""
+    for side in trial.sides:
+        if side.is_sampled:
+            continue
+        # A system that does not tell it has 0 there.
+        if total := _number(_mapping(side.totals.get("cpu_percent")).get("total")):
+            yield "server_cpu_percent", total
+        streams = side.totals.get("streams")
+        told = [_mapping(each).get("retransmits") for each in streams] if isinstance(streams, list) else []
+        if known := [_number(count) for count in told if count is not None]:
+            yield "server_retransmits", sum(known)
 
 
 def _of_kind(sides: Steady, kind: str) -> Histogram:
@@ -140,11 +168,12 @@ def _of_load(trial: TrialRecord, sides: Steady) -> Iterator[tuple[str, float]]:
             yield f"latency_ratio_{kind.removesuffix('_us')}", loaded[name] / before_us
 
 
-def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+def _of_host(
+    watched: Sequence[Sample], sides: Steady, arrived: int, steady_s: float
+) -> Iterator[tuple[str, float]]:
     if not watched:
         return
     watched_s = sum(x.interval_s for x in watched)
-    received = _received(sides)
     times: dict[str, float] = {}
     for x in watched:
         for cpu in x.cpu:
@@ -161,8 +190,8 @@ def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Itera
     # Both per second, as the two windows may differ by a sample.
     if transactions and cycles:
         yield "cycles_per_transaction", (cycles / watched_s) / (transactions / steady_s)
-    elif received and cycles:
-        yield "cycles_per_byte", (cycles / watched_s) / (received / steady_s)
+    elif arrived and cycles:
+        yield "cycles_per_byte", (cycles / watched_s) / (arrived / steady_s)
     if cycles and (datagrams := sum(arrived_in(x) for _, samples in sides for x in samples)):
         yield "cycles_per_datagram", (cycles / watched_s) / (datagrams / steady_s)
     interrupts = _total(host, "interrupts") / watched_s

@@ -72,7 +72,12 @@ def raise_bed(name: str, shape: Shape, purpose: str) -> Bed:
 
 def start_observer(label: str) -> AgentClient:
     """An agent on the bench's own host, to keep the host's counters."""
-    agent = AgentClient("host", _started([str(agent_binary()), "stdio"], label))
+    return start_here("host", label)
+
+
+def start_here(endpoint: str, label: str) -> AgentClient:
+    """An agent on the bench's own host."""
+    agent = AgentClient(endpoint, _started([str(agent_binary()), "stdio"], label))
     greet(agent)
     return agent
 

@@ -27,13 +27,7 @@ def vm_cpus(level: str, testbed: Testbed, online: frozenset[int]) -> dict[str, f
         return _in_turn(int(level.removesuffix(" each")), testbed, online)
     first, _, second = level.partition("/")
     lists = {"a": cpus_in(first), "b": cpus_in(second or first)}
-    missing = (lists["a"] | lists["b"]) - online
-    if missing:
-        raise BenchError(
-            f"cpus = {level!r} names CPU {spell_cpu_list(missing)};"
-            f" this machine has {spell_cpu_list(online)}",
-            fix="name CPUs that it has, or 'any', or '1 each'",
-        )
+    _there(level, lists["a"] | lists["b"], online)
     return {e.name: lists[e.side] for e in testbed.endpoints}
 
 
@@ -69,6 +63,18 @@ def thread_cpus(
     return placed
 
 
+def local_cpus(level: str, online: frozenset[int]) -> frozenset[int]:
+    """The CPUs of this machine for a level of the factor `cpus` that speaks of one endpoint alone.
+
+    Raises BenchError for CPUs that this machine lacks.
+    """
+    if level == "any":
+        return online
+    if level.endswith(" each"):
+        return frozenset(sorted(online)[: _within(int(level.removesuffix(" each")), online)])
+    return _there(level, cpus_in(level), online)
+
+
 def receive_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: frozenset[int]) -> str:
     """The CPU list that RPS of an endpoint gets for a level of the factor `irq_cpus`; empty for off.
 
@@ -94,13 +100,28 @@ def receive_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: fr
 
 def _in_turn(count: int, testbed: Testbed, online: frozenset[int]) -> dict[str, frozenset[int]]:
     ordered = sorted(online)
-    if count > len(ordered):
-        raise BenchError(
-            f"cpus = '{count} each': this machine has {len(ordered)} CPUs",
-            fix=f"ask for at most {len(ordered)}",
-        )
+    _within(count, online)
     given = {}
     for turn, endpoint in enumerate(testbed.endpoints):
         places = range(turn * count, (turn + 1) * count)
         given[endpoint.name] = frozenset(ordered[place % len(ordered)] for place in places)
     return given
+
+
+def _there(level: str, named: frozenset[int], online: frozenset[int]) -> frozenset[int]:
+    if missing := named - online:
+        raise BenchError(
+            f"cpus = {level!r} names CPU {spell_cpu_list(missing)};"
+            f" this machine has {spell_cpu_list(online)}",
+            fix="name CPUs that it has, or 'any', or '1 each'",
+        )
+    return named
+
+
+def _within(count: int, online: frozenset[int]) -> int:
+    if count > len(online):
+        raise BenchError(
+            f"cpus = '{count} each': this machine has {len(online)} CPUs",
+            fix=f"ask for at most {len(online)}",
+        )
+    return count

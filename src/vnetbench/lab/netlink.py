@@ -58,6 +58,39 @@ FIXES = {
 }
 
 
+def route_to(address: str, source: str | None) -> tuple[str, str]:
+    """The interface by which this machine's packets to an address leave, and the address that they come from.
+
+    Raises BenchError where there is no route.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    by_hand = f"ip route get {address}" + (f" from {source}" if source else "")
+    try:
+        with IPRoute() as ipr:
+            (route,) = ipr.route("get", dst=address, family=family, **({"src": source} if source else {}))
+            (link,) = ipr.get_links(route.get_attr("RTA_OIF"))
+            return str(link.get_attr("IFLA_IFNAME")), source or str(route.get_attr("RTA_PREFSRC"))
+    except NetlinkError as error:
+        raise BenchError(
+            f"this machine has no route to it: {os.strerror(error.code)}",
+            where=address,
+            fix=f"{by_hand} shows what is missing",
+        ) from error
+
+
+def addresses_of(interface: str, family: int) -> list[str]:
+    """The addresses of one of this machine's interfaces, without those that hold on its link only."""
+    with IPRoute() as ipr:
+        found = ipr.link_lookup(ifname=interface)
+        # The scopes of <linux/rtnetlink.h>: RT_SCOPE_LINK is 253; loopback's own is RT_SCOPE_HOST, 254.
+        return [
+            str(each.get_attr("IFA_LOCAL") or each.get_attr("IFA_ADDRESS"))
+            for index in found
+            for each in ipr.get_addr(index=index, family=family)
+            if each["scope"] != 253
+        ]
+
+
 def make_namespace(name: str) -> None:
     """A new, empty namespace."""
     try:

@@ -23,7 +23,8 @@ _BY_IMPORTANCE = (
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
     "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram",
     "sender_cpu_percent", "second_vm_cpu_percent", "first_vm_cpu_percent", "packets_per_s",
-    "mean_segment_bytes", "retransmits_per_s", "rtt_us", "interrupts_per_s", "host_cpu_percent",
+    "mean_segment_bytes", "retransmits_per_s", "rtt_us", "server_cpu_percent", "interrupts_per_s",
+    "host_cpu_percent",
 )  # fmt: skip
 _SHORT_LABELS = {
     "transactions_per_s": "Transactions",
@@ -50,6 +51,8 @@ _SHORT_LABELS = {
     "net_rx_softirqs_per_s": "NET_RX",
     "packets_per_interrupt": "Pkts/interr.",
     "context_switches_per_s": "Switches",
+    "server_cpu_percent": "Server CPU",
+    "server_retransmits": "Server retr.",
 }
 _SHORT_UNITS = {"% of one CPU": "% of 1", "% of all CPUs": "% of all", "cycles/B": "/byte"}
 

@@ -28,6 +28,11 @@ class StreamSample:
     part: str = ""
     """`requests` or `transfers`; empty where all streams of the load do the same."""
 
+    @property
+    def bytes_acked(self) -> int:
+        """Bytes of this interval that the other side's kernel has acknowledged; 0 for a sink."""
+        return int(str(self.info.get("bytes_acked", 0)))
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -53,6 +58,11 @@ class SideRecord:
     role: str
     totals: Json
     samples: tuple[Sample, ...]
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether an agent kept samples and counters of it; an iperf3 server only tells its totals."""
+        return self.totals.get("speaks") != "iperf3"
 
     @property
     def bytes_sent(self) -> int:

@@ -9,6 +9,7 @@ from vnetbench.quantity import spell_duration
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.direction import MOST_STREAMS, streams_each_way
 from vnetbench.study.factors import check_workload, complete, format_level
+from vnetbench.study.lab_checks import check_lab
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
@@ -29,6 +30,7 @@ _Levels = Mapping[str, tuple[Level, ...]]
 
 def check(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     """The problems of a study whose every value is sound by itself; `place` tells where a key stands."""
+    yield from check_lab(study, place)
     yield from _workload(study, place)
     yield from _timing(study, place)
     yield from _precision(study, place)
@@ -144,8 +146,8 @@ def _impossible(
 ) -> Iterator[Problem]:
     """Combinations that no machine can set: each kind of them once."""
     found: dict[str, tuple[str, str]] = {}
-    for treatment in (complete(each, study.workload) for each in treatments):
-        if study.testbed.uplink and treatment["vswitch"] == "direct":
+    for treatment in (complete(each, study.workload, study.testbed.lab) for each in treatments):
+        if study.testbed.uplink and treatment.get("vswitch") == "direct":
             found["vswitch"] = (
                 "VMs joined by a direct link have no vSwitch, so no uplink",
                 'take the level "direct" away, or testbed.uplink',
@@ -171,7 +173,7 @@ def _impossible(
                 "fragments = on with udp_gso = on: what the kernel cuts into datagrams it does not fragment",
                 "leave these out with [[exclude]]",
             )
-        if study.testbed.vswitch_mtu is not None and treatment["vswitch"] == "direct":
+        if study.testbed.vswitch_mtu is not None and treatment.get("vswitch") == "direct":
             found["vswitch"] = (
                 "VMs joined by a direct link have no vSwitch, so no MTU of it",
                 'take the level "direct" away, or testbed.vswitch_mtu',

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.study.factor import Factor
+from vnetbench.study.labs import NETNS, has_factor
 from vnetbench.study.load_factors import LOAD_FACTORS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest
@@ -42,16 +43,17 @@ def format_level(name: str, level: Level) -> str:
     return factor_named(name).kind.spell(level)
 
 
-def complete(levels: Mapping[str, Level], workload: str = STREAM) -> dict[str, Level]:
-    """The levels of a treatment together with the workload's defaults of the factors that it lacks."""
-    return {**_defaults(workload), **levels}
+def complete(levels: Mapping[str, Level], workload: str = STREAM, lab: str = NETNS) -> dict[str, Level]:
+    """The levels of a treatment with the defaults, of workload and lab, of the factors that it lacks."""
+    return {**_defaults(workload, lab), **levels}
 
 
-def _defaults(workload: str) -> dict[str, Level]:
+def _defaults(workload: str, lab: str) -> dict[str, Level]:
     return {
         factor.name: default
         for factor in FACTORS.values()
         if workload in factor.workloads
+        and has_factor(lab, factor.name)
         and (default := factor.defaults.get(workload, factor.default)) is not None
     }
 

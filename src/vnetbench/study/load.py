@@ -13,7 +13,7 @@ from vnetbench.study.checks import check, check_exclusion
 from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
 from vnetbench.study.expression import read_levels
 from vnetbench.study.factors import FACTORS, factor_named
-from vnetbench.study.model import FactorLevels, Level, Precision, Study, TestbedAsked, Timing
+from vnetbench.study.model import FactorLevels, HostAsked, Level, Precision, Study, TestbedAsked, Timing
 from vnetbench.study.problems import (
     Place,
     Problem,
@@ -23,9 +23,10 @@ from vnetbench.study.problems import (
     shown,
     suggest,
 )
-from vnetbench.study.sections import SECTIONS, TOP, Key, home_of, place_of_keys
+from vnetbench.study.sections import HOST, SECTIONS, TOP, Key, Section, home_of, place_of_keys
 
 MAX_EXCLUSIONS = 200
+MAX_HOSTS = 64
 
 _HEADINGS = [name for name in SECTIONS if name != TOP]
 
@@ -67,7 +68,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     values = {name: {**file.values[name], **changes.values[name]} for name in SECTIONS}
     study = Study(
         **_fields(TOP, values),
-        testbed=TestbedAsked(**_fields("testbed", values)),
+        testbed=TestbedAsked(**_fields("testbed", values), hosts=tuple(file.hosts)),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
         exclude=tuple(file.exclude),
         timing=Timing(**_fields("timing", values)),
@@ -98,6 +99,7 @@ class _Read:
     values: dict[str, dict[str, object]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
     factors: dict[str, tuple[Level, ...]] = field(default_factory=dict)
     exclude: list[Mapping[str, tuple[Level, ...]]] = field(default_factory=list)
+    hosts: list[HostAsked] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     places: dict[tuple[str | int, ...], Place] = field(default_factory=dict)
     """Of the `--set` arguments."""
@@ -128,11 +130,14 @@ def _read_file(document: Document) -> _Read:
             elif name == "factors":
                 read.factors = _read_factors(read, raw, document.place, "factors")
             else:
-                _read_keys(read, name, raw, document.place)
+                keys = dict(raw)
+                if name == "testbed" and "host" in keys:
+                    _read_hosts(read, keys.pop("host"), document.place)
+                _read_keys(read, name, keys, document.place)
         elif name == "exclude":
             _read_exclusions(read, raw, document.place)
         elif name not in top:
-            read.problems.append(place.problem(_unknown(name, TOP)))
+            read.problems.append(place.problem(_unknown(name, SECTIONS[TOP])))
     # A line that is no TOML was left out: what it held is not known to be missing.
     if not document.problems:
         for key in SECTIONS[TOP].keys.values():
@@ -143,17 +148,25 @@ def _read_file(document: Document) -> _Read:
 
 
 def _read_keys(read: _Read, section: str, raw: Mapping[str, object], place: _PlaceOf) -> None:
-    known = SECTIONS[section].keys
     above = () if section == TOP else (section,)
+    read.values[section] |= _values_of(read, SECTIONS[section], raw, place, *above)
+
+
+def _values_of(
+    read: _Read, section: Section, raw: Mapping[str, object], place: _PlaceOf, *above: str | int
+) -> dict[str, object]:
+    """The values of a table's keys; problems go to `read`."""
+    found: dict[str, object] = {}
     for name, value in raw.items():
         try:
-            if name not in known:
+            if name not in section.keys:
                 raise _unknown(name, section)
-            read.values[section][name] = _value(known[name], value)
+            found[name] = _value(section.keys[name], value)
         except BenchError as error:
-            about = f"{name}: " if name in known else ""
+            about = f"{name}: " if name in section.keys else ""
             problem = WrongValue(about + error.what, fix=error.fix)
             read.problems.append(place(*above, name).problem(problem))
+    return found
 
 
 def _value(key: Key, raw: object) -> object:
@@ -161,11 +174,12 @@ def _value(key: Key, raw: object) -> object:
     return None if key.absent and value == key.absent else value
 
 
-def _unknown(name: str, section: str) -> WrongValue:
-    what = f"{shown(name)} is not a key {place_of_keys(section)}"
+def _unknown(name: str, section: Section) -> WrongValue:
+    what = f"{shown(name)} is not a key {place_of_keys(section.name)}"
     if home := home_of(name):
         return WrongValue(what, fix=home)
-    choices = [*SECTIONS[section].keys, *([*_HEADINGS, "factors", "exclude"] if section == TOP else ())]
+    headings = [*_HEADINGS, "factors", "exclude"] if section.name == TOP else []
+    choices = [*section.keys, *headings]
     if not nearest(name, choices):
         everywhere = [*FACTORS, *(key for each in SECTIONS.values() for key in each.keys)]
         if elsewhere := nearest(name, everywhere):
@@ -198,6 +212,30 @@ def _read_factors(
             read.problems.append(at.problem(WrongValue(f"{name}: {wrong.what}", fix=wrong.fix)))
         found[name] = tuple(first)
     return found
+
+
+def _read_hosts(read: _Read, raw: object, place: _PlaceOf) -> None:
+    tables = raw if isinstance(raw, list) else [raw]
+    if len(tables) > MAX_HOSTS:
+        wrong = WrongValue(f"{len(tables)} hosts are too many", fix=f"write {MAX_HOSTS} at most")
+        read.problems.append(place("testbed", "host").problem(wrong))
+        return
+    for number, table in enumerate(tables):
+        at = ("testbed", "host", number)
+        if not isinstance(raw, list) or not isinstance(table, dict):
+            wrong = WrongValue(
+                "host is a list of tables", fix="write [[testbed.host]] and below it name = and its address"
+            )
+            read.problems.append(place(*at).problem(wrong))
+            continue
+        values = _values_of(read, HOST, table, place, *at)
+        if "name" not in table:
+            wrong = WrongValue("this host has no name", fix=f"write name = {HOST.keys['name'].example}")
+            read.problems.append(place(*at).problem(wrong))
+        fields: dict[str, Any] = {
+            key.attribute: values.get(name, key.default) for name, key in HOST.keys.items()
+        }
+        read.hosts.append(HostAsked(**fields))
 
 
 def _read_exclusions(read: _Read, raw: object, place: _PlaceOf) -> None:

@@ -46,6 +46,21 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class HostAsked:
+    """An endpoint that exists already, of the lab `hosts`."""
+
+    name: str
+    iperf3: str | None = None
+    """Where its iperf3 server listens, `host:port`."""
+    local: bool = False
+    """It is the machine that the bench runs on."""
+    interface: str | None = None
+    """Of this machine: what the load goes through. None: as the system routes it."""
+    address: str | None = None
+    """Of this machine: what the load comes from. None: as the system chooses it."""
+
+
+@dataclass(frozen=True)
 class TestbedAsked:
     """The testbed that the study asks for, without the factors that vary it."""
 
@@ -58,6 +73,8 @@ class TestbedAsked:
     """The queueing discipline behind `link_rate`: tbf or htb."""
     vswitch_mtu: int | None = None
     """A fixed MTU of every port of the vSwitch; None: it follows the factor `mtu`."""
+    hosts: tuple[HostAsked, ...] = ()
+    """Of the lab `hosts`: its endpoints."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,18 @@ from vnetbench.study.checks import MAX_TREATMENTS
 from vnetbench.study.expression import MAX_LEVELS
 from vnetbench.study.factor import Factor
 from vnetbench.study.factors import FACTORS
+from vnetbench.study.labs import HOSTS, has_factor
 from vnetbench.study.load import MAX_EXCLUSIONS
 from vnetbench.study.schema import json_schema
-from vnetbench.study.sections import EXCLUDE_DESCRIPTION, FACTORS_DESCRIPTION, SECTIONS, TOP, Key, Section
+from vnetbench.study.sections import (
+    EXCLUDE_DESCRIPTION,
+    FACTORS_DESCRIPTION,
+    HOST,
+    SECTIONS,
+    TOP,
+    Key,
+    Section,
+)
 from vnetbench.study.workloads import WORKLOADS
 
 PAGE = "study-reference.md"
@@ -91,7 +100,9 @@ file. It may be given several times.
 
 def reference_page() -> str:
     """The page, in Markdown."""
-    parts = [_HEAD, *map(_section, SECTIONS.values()), _factors(), _exclude(), _QUANTITIES, _LEVELS, _SET]
+    sections = list(SECTIONS.values())
+    sections.insert(1 + sections.index(SECTIONS["testbed"]), HOST)
+    parts = [_HEAD, *map(_section, sections), _factors(), _exclude(), _QUANTITIES, _LEVELS, _SET]
     return "\n".join([*parts, _limits()])
 
 
@@ -101,7 +112,8 @@ def schema_text() -> str:
 
 
 def _section(section: Section) -> str:
-    title = "The head of the file" if section.name == TOP else f"`[{section.name}]`"
+    heading = f"[[{section.name}]]" if section is HOST else f"[{section.name}]"
+    title = "The head of the file" if section.name == TOP else f"`{heading}`"
     rows = [_row(key) for key in section.keys.values()]
     table = ["| key | meaning | written | without it |", "|---|---|---|---|", *rows]
     return "\n".join([f"## {title}", "", section.description, "", *table, ""])
@@ -132,6 +144,8 @@ def _factor(factor: Factor) -> Iterator[str]:
     yield f"### `{factor.name}`\n\n{factor.description}\n"
     if factor.workloads != WORKLOADS:
         yield f"- Only with the workload {' or '.join(f'`{name}`' for name in factor.workloads)}."
+    if has_factor(HOSTS, factor.name):
+        yield "- Also in the lab `hosts`."
     yield f"- A level: {factor.kind.expects}."
     yield f"- Without it: {without}."
     yield f"- Example: {examples}.\n"

@@ -9,10 +9,11 @@ from vnetbench.study.expression import MAX_LEVELS
 from vnetbench.study.factor import Factor
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Json, Kind
-from vnetbench.study.load import MAX_EXCLUSIONS
+from vnetbench.study.load import MAX_EXCLUSIONS, MAX_HOSTS
 from vnetbench.study.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
+    HOST,
     SECTIONS,
     TOP,
     Key,
@@ -28,9 +29,17 @@ def json_schema() -> dict[str, Any]:
     """
     levels = {name: _levels(factor) for name, factor in FACTORS.items()}
     top = _table(SECTIONS[TOP])
+    testbed = _table(SECTIONS["testbed"])
+    testbed["properties"]["host"] = {
+        "type": "array",
+        "description": HOST.description,
+        "maxItems": MAX_HOSTS,
+        "items": _table(HOST),
+    }
     properties: dict[str, Any] = {
         **top["properties"],
         **{name: _table(section) for name, section in SECTIONS.items() if name != TOP},
+        "testbed": testbed,
         "factors": {
             "type": "object",
             "description": FACTORS_DESCRIPTION,

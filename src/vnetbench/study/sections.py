@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vnetbench.study import kinds
+from vnetbench.study import host_kinds, kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Kind
-from vnetbench.study.model import Level, Precision, TestbedAsked, Timing
+from vnetbench.study.labs import LABS
+from vnetbench.study.model import HostAsked, Level, Precision, TestbedAsked, Timing
 from vnetbench.study.workloads import DECIDING, STREAM, WORKLOADS
 
 TOP = ""
@@ -58,7 +59,7 @@ def _section(name: str, description: str, *keys: Key) -> Section:
     return Section(name, description, {key.name: key for key in keys})
 
 
-_TIMING, _PRECISION, _TESTBED = Timing(), Precision(), TestbedAsked()
+_TIMING, _PRECISION, _TESTBED, _HOST = Timing(), Precision(), TestbedAsked(), HostAsked("")
 
 _ALL = (
     _section(
@@ -94,9 +95,10 @@ _ALL = (
         "The testbed, without the factors that vary it.",
         Key(
             "lab",
-            kinds.words("netns"),
+            kinds.words(*LABS),
             _TESTBED.lab,
-            "What makes it. `netns`: network namespaces stand for VMs.",
+            "What makes it. `netns`: network namespaces stand for VMs. `hosts`: machines that exist, "
+            "named by `[[testbed.host]]`.",
             '"netns"',
         ),
         Key(
@@ -218,6 +220,49 @@ _ALL = (
     ),
 )
 
+HOST = _section(
+    "testbed.host",
+    "A machine of the lab `hosts`; stands once for each. Today the other end of every stream is an "
+    "iperf3 server, and this end is the machine that the bench runs on.",
+    Key(
+        "name",
+        host_kinds.names(),
+        "",
+        "What it is called in the results.",
+        '"esx-07"',
+        required=True,
+    ),
+    Key(
+        "iperf3",
+        host_kinds.servers(),
+        _HOST.iperf3,
+        "Where its iperf3 server listens. Nothing else is asked of this machine, and nothing is put on it.",
+        '"192.0.2.7:5201"',
+    ),
+    Key(
+        "local",
+        kinds.truths(),
+        _HOST.local,
+        "`true`: it is the machine that the bench runs on, which is called `here` without such a host.",
+        "true",
+    ),
+    Key(
+        "interface",
+        host_kinds.interfaces(),
+        _HOST.interface,
+        "Of the local host: the interface that the load goes through. Without it the system's routes decide.",
+        '"ens192"',
+    ),
+    Key(
+        "address",
+        host_kinds.addresses(),
+        _HOST.address,
+        "Of the local host: the address that the load comes from.",
+        '"192.0.2.1"',
+    ),
+)
+"""The keys of a `[[testbed.host]]`, which may stand several times."""
+
 SECTIONS: Mapping[str, Section] = {section.name: section for section in _ALL}
 
 FACTORS_DESCRIPTION = (
@@ -232,7 +277,9 @@ EXCLUDE_DESCRIPTION = (
 
 def place_of_keys(section: str) -> str:
     """Where the keys of a section stand, in words."""
-    return "at the head of the file" if section == TOP else f"under [{section}]"
+    if section == TOP:
+        return "at the head of the file"
+    return f"under [[{section}]]" if section == HOST.name else f"under [{section}]"
 
 
 def home_of(word: str) -> str | None:
@@ -243,7 +290,9 @@ def home_of(word: str) -> str | None:
         return f"write it as a heading: [{word}]"
     if word == "exclude":
         return "write it as a heading: [[exclude]]"
-    for section in SECTIONS.values():
+    if word == "host":
+        return f"write it as a heading: [[{HOST.name}]]"
+    for section in (*SECTIONS.values(), HOST):
         if word in section.keys:
             return f"{word} belongs {place_of_keys(section.name)}"
     return None

@@ -1,0 +1,119 @@
+//! Where a side of a trial is to be: addresses that it listens on, or that it connects to.
+
+use std::net::{IpAddr, SocketAddr};
+
+use serde::Deserialize;
+use socket2::{Domain, SockAddr};
+
+use crate::iperf3::parameters::Parameters;
+use crate::traffic::route::Route;
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Listen {
+    Ip {
+        address: IpAddr,
+        #[serde(default)]
+        port: u16,
+    },
+    Vsock {
+        vsock: VsockPort,
+    },
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VsockPort {
+    port: Option<u32>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Connect {
+    Ip {
+        address: IpAddr,
+        port: u16,
+        from: Option<IpAddr>,
+        #[serde(default)]
+        speaks: Speaks,
+    },
+    Vsock {
+        vsock: VsockPeer,
+    },
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VsockPeer {
+    cid: u32,
+    port: u32,
+}
+
+impl Listen {
+    pub fn address(self) -> SockAddr {
+        match self {
+            Self::Ip { address, port } => SocketAddr::new(address, port).into(),
+            Self::Vsock { vsock } => {
+                let port = vsock.port.unwrap_or(libc::VMADDR_PORT_ANY);
+                SockAddr::vsock(libc::VMADDR_CID_ANY, port)
+            }
+        }
+    }
+}
+
+/// What the other side understands.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Speaks {
+    #[default]
+    Vnetbench,
+    Iperf3,
+}
+
+impl Connect {
+    pub fn route(self) -> Route {
+        match self {
+            Self::Ip {
+                address,
+                port,
+                from,
+                ..
+            } => Route {
+                to: SocketAddr::new(address, port).into(),
+                from: from.map(|from| SocketAddr::new(from, 0).into()),
+            },
+            Self::Vsock { vsock } => Route {
+                to: SockAddr::vsock(vsock.cid, vsock.port),
+                from: None,
+            },
+        }
+    }
+
+    pub fn is_to_iperf3(self) -> bool {
+        matches!(
+            self,
+            Self::Ip {
+                speaks: Speaks::Iperf3,
+                ..
+            }
+        )
+    }
+}
+
+#[derive(Debug)]
+pub enum Place {
+    Listens(SockAddr),
+    Connects(Box<Route>),
+    /// At the other side is an iperf3 server, which is asked for that.
+    AsksIperf3(Box<Route>, Box<Parameters>),
+}
+
+impl Place {
+    pub fn is_vsock(&self) -> bool {
+        let address = match self {
+            Self::Listens(address) => address,
+            Self::Connects(route) | Self::AsksIperf3(route, _) => &route.to,
+        };
+        address.domain() == Domain::VSOCK
+    }
+}

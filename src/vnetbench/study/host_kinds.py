@@ -1,0 +1,83 @@
+"""The kinds of value that name hosts: an endpoint's name, an address, an interface, a server's place."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from vnetbench.study.kinds import Kind
+from vnetbench.study.problems import WrongValue, shown
+
+IPERF3_PORT = 5201
+_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62})"
+_SERVER = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:\s]+))(?::(?P<port>[0-9]{1,5}))?")
+
+
+def names() -> Kind:
+    """A name for an endpoint."""
+    return _matching(rf"{_NAME}", "a name of letters, digits, dots and hyphens, such as esx-07")
+
+
+def interfaces() -> Kind:
+    """The name of a network interface (IFNAMSIZ: 15 characters and a NUL)."""
+    return _matching(r"[^\s/]{1,15}", "the name of a network interface, such as ens192")
+
+
+def addresses() -> Kind:
+    """An IPv4 or IPv6 address."""
+    expects = "an IP address, such as 192.0.2.1 or 2001:db8::1"
+
+    def parse(raw: object) -> str:
+        if isinstance(raw, str) and (address := _address(raw.strip())):
+            return address
+        raise WrongValue(f"{shown(raw)} is no IP address", fix=f"write {expects}, in quotes")
+
+    return Kind(expects, parse, str, r"[0-9A-Fa-f:.]+")
+
+
+def servers() -> Kind:
+    """Where an iperf3 server listens; canonical is `host:port`, an IPv6 address in brackets."""
+    expects = (
+        "a name or an address, with a port if it is not 5201: 192.0.2.7, esx-07:5202, [2001:db8::7]:5201"
+    )
+
+    def parse(raw: object) -> str:
+        text = raw.strip() if isinstance(raw, str) else ""
+        if bare := _address(text):
+            return join(bare, IPERF3_PORT)
+        form = _SERVER.fullmatch(text)
+        host = form and (form["host"] or _address(form["bracketed"]))
+        port = int(form["port"] or IPERF3_PORT) if form else 0
+        if not (host and re.fullmatch(rf"{_NAME}|[0-9a-f:.]+", host) and 1 <= port <= 65535):
+            raise WrongValue(f"{shown(raw)} names no server", fix=f"write {expects}, in quotes")
+        return join(host, port)
+
+    return Kind(expects, parse, str, r"[A-Za-z0-9.:_\[\]-]+")
+
+
+def join(host: str, port: int) -> str:
+    """`host:port`, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split(server: str) -> tuple[str, int]:
+    """Host and port of a canonical server."""
+    host, _, port = server.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _address(text: str | None) -> str | None:
+    """The address in its shortest form; None for what is none, or is one only together with an interface."""
+    try:
+        return None if text is None or "%" in text else str(ipaddress.ip_address(text))
+    except ValueError:
+        return None
+
+
+def _matching(pattern: str, expects: str) -> Kind:
+    def parse(raw: object) -> str:
+        if isinstance(raw, str) and re.fullmatch(pattern, raw.strip()):
+            return raw.strip()
+        raise WrongValue(f"{shown(raw)} is no name here", fix=f"write {expects}, in quotes")
+
+    return Kind(expects, parse, str, pattern)

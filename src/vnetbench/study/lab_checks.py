@@ -1,0 +1,100 @@
+"""What a lab cannot do of what a study asks: hosts that do not make a testbed, factors that it cannot set."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from vnetbench.study.factors import format_level
+from vnetbench.study.labs import HOSTS, NETNS, OF_HOSTS, has_factor
+from vnetbench.study.model import Study, TestbedAsked
+from vnetbench.study.problems import Place, Problem, WrongValue
+from vnetbench.study.workloads import STREAM
+
+HERE = "here"
+"""What the machine of the bench is called where no host is local."""
+TAKEN = ("host", "bench")
+"""What else has facts in a results file."""
+
+MOST_IPERF3_STREAMS = 128
+"""Of one test each way (docs/iperf3.md)."""
+MOST_IPERF3_MESSAGE_BYTES = 1 << 20
+_OF_NETNS = ("uplink", "shaper", "vswitch_mtu")
+"""The keys of a testbed that only this lab builds."""
+
+_PlaceOf = Callable[..., Place]
+
+
+def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    """The problems of a study with its lab; `place` tells where a key stands."""
+    testbed = study.testbed
+    if testbed.lab == NETNS:
+        if testbed.hosts:
+            wrong = WrongValue(
+                "the lab netns makes its own endpoints", fix='write lab = "hosts" under [testbed]'
+            )
+            yield place("testbed", "host").problem(wrong)
+        return
+    for key in _OF_NETNS:
+        if getattr(testbed, key) != getattr(TestbedAsked(), key):
+            wrong = WrongValue(f"{key} is of the lab netns: hosts are left as they are", fix="take it away")
+            yield place("testbed", key).problem(wrong)
+    yield from _hosts(testbed, place)
+    if study.workload != STREAM:
+        wrong = WrongValue(
+            f"an iperf3 server does not take part in {study.workload}", fix=f'write workload = "{STREAM}"'
+        )
+        yield place("workload").problem(wrong)
+    yield from _factors(study, place)
+
+
+def _hosts(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
+    servers = [host for host in testbed.hosts if host.iperf3]
+    if len(servers) != 1 or len(testbed.hosts) > 2:
+        wrong = WrongValue(
+            f"{len(servers)} hosts with an iperf3 server: there must be one",
+            fix='write [[testbed.host]] and below it name = "esx-07" and iperf3 = "192.0.2.7"; beside it may '
+            "stand one host with local = true",
+        )
+        yield place("testbed", "host").problem(wrong)
+    names = Counter(host.name for host in testbed.hosts)
+    if not any(host.local for host in testbed.hosts):
+        names[HERE] += 1
+    for number, host in enumerate(testbed.hosts):
+        if names[host.name] > 1 or host.name in TAKEN:
+            wrong = WrongValue(f'another endpoint is called "{host.name}"', fix="give it another name")
+            yield place("testbed", "host", number, "name").problem(wrong)
+        if bool(host.iperf3) == host.local:
+            wrong = WrongValue(
+                f"{host.name} has to be reached in one way",
+                fix="write iperf3 = and where its server listens, or local = true for this machine",
+            )
+            yield place("testbed", "host", number).problem(wrong)
+        for key in ("interface", "address"):
+            if getattr(host, key) and not host.local:
+                wrong = WrongValue(
+                    f"{key} is of the local host", fix="write it below a [[testbed.host]] with local = true"
+                )
+                yield place("testbed", "host", number, key).problem(wrong)
+
+
+def _factors(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    for factor in study.factors:
+        at = place("factors", factor.name)
+        if not has_factor(HOSTS, factor.name):
+            wrong = WrongValue(
+                f"{factor.name} cannot be set in the lab hosts: hosts are left as they are",
+                fix=f"take it away; its factors: {', '.join(OF_HOSTS)}",
+            )
+            yield at.problem(wrong)
+        for level in factor.levels:
+            spelled = format_level(factor.name, level)
+            if factor.name == "streams" and int(level) > MOST_IPERF3_STREAMS:
+                fix = f"write {MOST_IPERF3_STREAMS} at most"
+                yield at.problem(WrongValue(f"an iperf3 server does not take {spelled} streams", fix=fix))
+            if factor.name == "message_size" and int(level) > MOST_IPERF3_MESSAGE_BYTES:
+                fix = 'write "1 MiB" at most'
+                yield at.problem(WrongValue(f"an iperf3 server does not take messages of {spelled}", fix=fix))
+            if factor.name == "cpus" and "/" in spelled:
+                fix = f'name this side\'s alone: "{spelled.partition("/")[0]}"'
+                yield at.problem(WrongValue("an iperf3 server's CPUs cannot be set from here", fix=fix))

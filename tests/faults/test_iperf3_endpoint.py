@@ -1,0 +1,106 @@
+"""A campaign with an endpoint that only has an iperf3 server, from the command line: killed and resumed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults import bench_process as bench
+from tests.iperf3 import programs
+
+STUDY = """\
+title = "Appliance"
+[testbed]
+lab = "hosts"
+[[testbed.host]]
+name = "esx-07"
+iperf3 = "127.0.0.1:{port}"
+[factors]
+streams = [1, 2]
+direction = ["forward", "reverse"]
+[timing]
+duration = "200 ms"
+[precision]
+half_width = "0.1 %"
+most_trials = 7
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """That of a stock server."""
+    port = programs.free_port()
+    with serving(port) as server:
+        yield port
+        server.kill()
+
+
+def serving(port: int) -> subprocess.Popen[bytes]:
+    command = [programs.stock(), "-s", "-B", programs.HOST, "-p", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    programs.wait_for_listener(port, process)
+    return process
+
+
+def test_a_killed_campaign_resumes_and_its_report_says_what_is_lacking(tmp_path: Path, port: int) -> None:
+    study, results = bench.write_study(tmp_path, STUDY.format(port=port)), tmp_path / "r.vnb"
+    process = bench.start("run", study, "-o", results)
+    bench.wait_for_trials(results, 3)
+    bench.kill(process)
+    kept = set(bench.trials(results))
+    code, output = bench.run("resume", results)
+    assert code == 0, output
+    assert kept <= set(bench.trials(results))
+    assert Counter(bench.trials(results)) == Counter((t, b) for t in range(4) for b in range(7))
+    assert "esx-07 speaks only iperf3" in bench.run("show", results)[1]
+    whole = json.loads(bench.run("show", "--json", results)[1])
+    assert [end["name"] for end in whole["testbed"]["endpoints"]] == ["here", "esx-07"]
+    assert all(t["metrics"]["goodput_bps"]["value"] > 0 for t in whole["treatments"])
+    page = tmp_path / "r.html"
+    assert bench.run("report", results, "-o", page)[0] == 0
+    assert "esx-07 speaks only iperf3" in page.read_text()
+    assert bench.run("compare", results, results)[0] == 0
+
+
+def test_a_server_that_is_gone_for_good_costs_no_trial_that_there_is(tmp_path: Path) -> None:
+    port = programs.free_port()
+    study, results = bench.write_study(tmp_path, STUDY.format(port=port)), tmp_path / "r.vnb"
+    with serving(port) as server:
+        process = bench.start("run", study, "-o", results)
+        bench.wait_for_trials(results, 4)
+        server.kill()
+    output, _ = process.communicate(timeout=bench.PATIENCE_S)
+    kept = set(bench.trials(results))
+    assert "given up: 3 trials in a row failed" in output
+    assert "Traceback" not in output
+    code, output = bench.run("resume", results)
+    assert (code, "Connection refused" in output) == (2, True)
+    with serving(port) as server:
+        assert bench.run("resume", results)[0] == 0
+        server.kill()
+    assert kept <= set(bench.trials(results))
+    bench.assert_complete(results)
+
+
+def test_without_a_server_nothing_is_begun(tmp_path: Path) -> None:
+    port = programs.free_port()
+    study, results = bench.write_study(tmp_path, STUDY.format(port=port)), tmp_path / "r.vnb"
+    code, output = bench.run("run", study, "-o", results)
+    assert code == 2
+    assert "esx-07 (127.0.0.1" in output
+    assert "fix: start one there" in output
+    assert not results.exists()
+
+
+def test_doctor_says_what_can_be_measured_with_a_server(port: int) -> None:
+    code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{port}")
+    assert code == 0, output
+    assert output.count("carried") == 3
+    assert "does not tell its version" in output
+    code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{programs.free_port()}")
+    assert (code, "missing" in output) == (1, True)

@@ -1,0 +1,118 @@
+"""Studies of the lab `hosts`: how its machines are named, and what cannot be asked of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from vnetbench.study.factors import complete
+from vnetbench.study.host_kinds import servers, split
+from vnetbench.study.labs import HOSTS, OF_HOSTS
+from vnetbench.study.load import parse_study
+from vnetbench.study.model import HostAsked
+from vnetbench.study.problems import StudyError, WrongValue
+from vnetbench.study.workloads import STREAM
+
+HEAD = 'title = "x"\n[testbed]\nlab = "hosts"\n'
+SERVER = '[[testbed.host]]\nname = "esx-07"\niperf3 = "192.0.2.7"\n'
+FACTORS = "[factors]\nstreams = 1\n"
+
+
+def problems(text: str) -> list[tuple[int | None, str]]:
+    with pytest.raises(StudyError) as caught:
+        parse_study(text, "s.toml")
+    assert all(problem.fix for problem in caught.value.problems)
+    return [(problem.line, problem.what) for problem in caught.value.problems]
+
+
+def test_an_endpoint_with_an_iperf3_server_and_this_machine_are_read() -> None:
+    local = (
+        '[[testbed.host]]\nname = "web-01"\nlocal = true\ninterface = "ens192"\naddress = "2001:DB8:0::1"\n'
+    )
+    study = parse_study(HEAD + SERVER + local + FACTORS, None)
+    assert study.testbed.lab == HOSTS
+    assert study.testbed.hosts == (
+        HostAsked("esx-07", iperf3="192.0.2.7:5201"),
+        HostAsked("web-01", local=True, interface="ens192", address="2001:db8::1"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "host", "port"),
+    [
+        ("192.0.2.7", "192.0.2.7", 5201),
+        ("192.0.2.7:5202", "192.0.2.7", 5202),
+        ("esx-07.example.org:80", "esx-07.example.org", 80),
+        ("[2001:db8:0::7]:5201", "2001:db8::7", 5201),
+        ("[2001:db8::7]", "2001:db8::7", 5201),
+        ("2001:db8::7", "2001:db8::7", 5201),
+    ],
+)
+def test_a_server_is_named_in_every_usual_way(written: str, host: str, port: int) -> None:
+    kind = servers()
+    assert split(str(kind.parse(written))) == (host, port)
+    assert kind.parse(kind.spell(kind.parse(written))) == kind.parse(written)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "a b", "esx:0", "esx:65536", "esx:", "[esx]:1", "1.2.3.4:x", "[fe80::1%eth0]:1", "-o", 7, None],
+)
+def test_what_names_no_server_is_turned_down(written: object) -> None:
+    with pytest.raises(WrongValue, match="names no server"):
+        servers().parse(written)
+
+
+def test_only_what_this_side_can_set_is_a_factor_and_has_a_default() -> None:
+    assert set(complete({}, STREAM, HOSTS)) <= set(OF_HOSTS)
+    assert complete({}, STREAM, HOSTS)["congestion_control"] == "cubic"
+
+
+@pytest.mark.parametrize(
+    ("factors", "what"),
+    [
+        ("mtu = 9000", "mtu cannot be set in the lab hosts"),
+        ("tso = true", "tso cannot be set in the lab hosts"),
+        ("pairs = 2", "pairs cannot be set in the lab hosts"),
+        ("streams = 129", "does not take 129 streams"),
+        ('message_size = "2 MiB"', "does not take messages of 2 MiB"),
+        ('cpus = "0/1"', "CPUs cannot be set from here"),
+    ],
+)
+def test_a_factor_that_cannot_be_applied_is_refused_with_its_line(factors: str, what: str) -> None:
+    ((line, said),) = problems(f"{HEAD}{SERVER}[factors]\n{factors}\n")
+    assert line == 8
+    assert what in said
+
+
+def test_a_workload_that_iperf3_does_not_know_is_refused() -> None:
+    text = f'workload = "tcp_rr"\n{HEAD}{SERVER}[factors]\nconnections = 1\n'
+    assert problems(text) == [
+        (1, "an iperf3 server does not take part in tcp_rr"),
+        (9, "connections cannot be set in the lab hosts: hosts are left as they are"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "line", "what"),
+    [
+        ("", 2, "0 hosts with an iperf3 server"),
+        (SERVER + SERVER.replace("07", "08"), 4, "2 hosts with an iperf3 server"),
+        (SERVER + '[[testbed.host]]\nname = "b"\n', 7, "b has to be reached in one way"),
+        (SERVER + "local = true\n", 4, "esx-07 has to be reached in one way"),
+        (SERVER + 'interface = "eth0"\n', 7, "interface is of the local host"),
+        (SERVER.replace("esx-07", "here"), 5, 'another endpoint is called "here"'),
+        (SERVER.replace("esx-07", "bench"), 5, 'another endpoint is called "bench"'),
+        ('[[testbed.host]]\niperf3 = "192.0.2.7"\n', 4, "this host has no name"),
+        (SERVER + 'iperf = "x"\n', 7, '"iperf" is not a key under [[testbed.host]]'),
+        (SERVER.replace("[[testbed.host]]", "[testbed.host]"), 4, "host is a list of tables"),
+    ],
+)
+def test_hosts_that_make_no_testbed_are_refused_with_their_line(hosts: str, line: int, what: str) -> None:
+    assert any(at == line and what in said for at, said in problems(HEAD + hosts + FACTORS))
+
+
+def test_what_builds_a_testbed_is_of_the_other_lab() -> None:
+    text = HEAD + "uplink = true\nvswitch_mtu = 9000\n" + SERVER + FACTORS
+    assert [(line, what.split()[0]) for line, what in problems(text)] == [(4, "uplink"), (5, "vswitch_mtu")]
+    ((line, what),) = problems('title = "x"\n[testbed]\n' + SERVER + FACTORS)
+    assert (line, what) == (3, "the lab netns makes its own endpoints")
