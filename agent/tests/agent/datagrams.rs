@@ -279,7 +279,7 @@ fn a_path_that_carries_no_datagrams_or_only_small_ones_is_an_error_that_says_whi
     let asked = json!({"datagram_bytes": 500, "timeout_s": 0.4});
     let [connects, _] = refused(&mut agent, &["source"], Some(|_, _| Fate::Drop), &asked);
     assert!(
-        message(&connects).contains("get a datagram of 500 bytes through"),
+        message(&connects).contains("getting a datagram of 500 bytes through"),
         "{connects}"
     );
     assert!(
