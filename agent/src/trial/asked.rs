@@ -2,19 +2,18 @@
 //! in `parameters.rs`.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use socket2::{Domain, SockAddr};
 
 use super::parameters::{self, Workload, bad, within};
+use super::place::{Connect, Listen, Place};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::traffic::connection::Options;
 use crate::traffic::opening::Secret;
-use crate::traffic::route::{Route, Transport};
+use crate::traffic::route::Transport;
 use crate::traffic::threads::Threads;
 use crate::traffic::{Load, Role};
 
@@ -49,76 +48,6 @@ pub struct Prepare {
     /// All else: the parameters of the workload.
     #[serde(flatten)]
     parameters: Map<String, Value>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-enum Listen {
-    Ip {
-        address: IpAddr,
-        #[serde(default)]
-        port: u16,
-    },
-    Vsock {
-        vsock: VsockPort,
-    },
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VsockPort {
-    port: Option<u32>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-enum Connect {
-    Ip {
-        address: IpAddr,
-        port: u16,
-        from: Option<IpAddr>,
-    },
-    Vsock {
-        vsock: VsockPeer,
-    },
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct VsockPeer {
-    cid: u32,
-    port: u32,
-}
-
-impl Listen {
-    fn address(self) -> SockAddr {
-        match self {
-            Self::Ip { address, port } => SocketAddr::new(address, port).into(),
-            Self::Vsock { vsock } => {
-                let port = vsock.port.unwrap_or(libc::VMADDR_PORT_ANY);
-                SockAddr::vsock(libc::VMADDR_CID_ANY, port)
-            }
-        }
-    }
-}
-
-impl Connect {
-    fn route(self) -> Route {
-        match self {
-            Self::Ip {
-                address,
-                port,
-                from,
-            } => Route {
-                to: SocketAddr::new(address, port).into(),
-                from: from.map(|from| SocketAddr::new(from, 0).into()),
-            },
-            Self::Vsock { vsock } => Route {
-                to: SockAddr::vsock(vsock.cid, vsock.port),
-                from: None,
-            },
-        }
-    }
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -164,22 +93,6 @@ pub struct Plan {
     pub timeout: Duration,
     /// `None` for `observe`.
     pub load: Option<(Place, Load)>,
-}
-
-#[derive(Debug)]
-pub enum Place {
-    Listens(SockAddr),
-    Connects(Box<Route>),
-}
-
-impl Place {
-    fn is_vsock(&self) -> bool {
-        let address = match self {
-            Self::Listens(address) => address,
-            Self::Connects(route) => &route.to,
-        };
-        address.domain() == Domain::VSOCK
-    }
 }
 
 impl Prepare {

@@ -3,6 +3,7 @@
 mod asked;
 mod conduct;
 mod parameters;
+mod place;
 mod report;
 mod sampler;
 mod series;
@@ -15,8 +16,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::asked::{Named, Place, Prepare, Start};
+use self::asked::{Named, Prepare, Start};
 use self::conduct::{Conductor, Entry};
+use self::place::Place;
 use crate::counters::{CyclesOf, ProcessCycles, Sources};
 use crate::error::{Error, Result};
 use crate::outbox::Outbox;
