@@ -148,10 +148,12 @@ def test_one_stream_that_is_cut_is_named_and_the_others_figures_are_kept(tmp_pat
         subprocess.run([*there, "ss", "-K", "sport", "=", f":{port}"], check=True, capture_output=True)
 
     _, trial = broken_by(tmp_path, cut_one)
-    named = set(re.findall(r"stream (\d) broke: ", trial.failure))
-    assert len(named) == 1, trial.failure
     assert_all_streams_were_kept(trial)
-    assert streams_of(trial.sides[0])[int(named.pop())]["state"] == "broken"
+    # The other side tears down its streams then, and on a busy machine either may hear of another one first.
+    named = re.findall(r"(a1|b1): stream (\d) broke: ", trial.failure)
+    assert named, trial.failure
+    states = {side.endpoint: [stream["state"] for stream in streams_of(side)] for side in trial.sides[:2]}
+    assert all(states[endpoint][int(stream)] == "broken" for endpoint, stream in named)
 
 
 def test_a_thousand_streams_run_where_the_limit_of_files_allows_and_are_refused_with_the_fix_where_not(

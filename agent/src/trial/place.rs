@@ -9,7 +9,11 @@ use crate::iperf3::parameters::Parameters;
 use crate::traffic::route::Route;
 
 #[derive(Clone, Copy, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "listen must be {address, port} or {vsock: {port}}"
+)]
 pub enum Listen {
     Ip {
         address: IpAddr,
@@ -28,7 +32,11 @@ pub struct VsockPort {
 }
 
 #[derive(Clone, Copy, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "connect must be {address, port, from, speaks} or {vsock: {cid, port}}"
+)]
 pub enum Connect {
     Ip {
         address: IpAddr,

@@ -239,10 +239,8 @@ def _collect(
             for side in sides.values():
                 side.agent.send("trial.stop", trial=trial)
         if time.monotonic() > deadline:
-            for side in pending:
-                side.fault = side.fault or _Fault(
-                    1, f"{side.agent.endpoint}: the agent did not end the trial"
-                )
+            for side in (side for side in pending if not side.is_over):
+                side.fault = _Fault(1, f"{side.agent.endpoint}: the agent did not end the trial in time")
 
 
 def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
