@@ -127,7 +127,8 @@ def judge_server(factors: Mapping[str, Level], name: str, here: Totals, server: 
     if not sent:
         return notes
     asked, used = factors.get("congestion_control"), server.get("congestion_control")
-    if used is None:
+    # Newer servers have a word for that they cannot say.
+    if used in (None, "unknown"):
         notes.append(f"{name} does not tell its congestion control; {asked} was asked for")
     elif asked not in (None, used):
         raise TreatmentRefused(
