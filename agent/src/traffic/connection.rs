@@ -110,7 +110,7 @@ fn busy_poll_us(socket: &Socket) -> io::Result<u32> {
     }
 }
 
-fn set_option(socket: &Socket, level: i32, option: i32, value: u32) -> io::Result<()> {
+pub(super) fn set_option(socket: &Socket, level: i32, option: i32, value: u32) -> io::Result<()> {
     // SAFETY: these options are ints, and the pointer is to one, of that length.
     let answer = unsafe {
         libc::setsockopt(

@@ -6,6 +6,9 @@ mod event_loop;
 pub mod histogram;
 pub mod receive;
 pub mod send;
+mod send_pages;
+mod send_uring;
+mod send_zerocopy;
 pub mod tcp_crr;
 pub mod tcp_rr;
 pub mod tcp_stream;
@@ -22,11 +25,13 @@ use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
 use self::connection::{Options, Secret};
+use self::send::Lent;
 use self::tcp_crr::Connections;
 use self::tcp_rr::Exchange;
 use self::tcp_stream::Transfer;
 use self::threads::Threads;
 use self::timing::Timing;
+use crate::error::Result;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -54,6 +59,16 @@ pub enum Work {
 }
 
 impl Load {
+    /// Whether this side's kernel can do what is asked of it.
+    pub fn check(&self) -> Result<()> {
+        match &self.work {
+            Work::Stream(transfer) if self.roles.iter().any(|(_, role)| *role == Role::Source) => {
+                transfer.sending.check()
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Starts the streams' threads; they wait for `Order::Go`. `on_end` is called once for each, when it has ended.
     pub fn start(
         &self,
@@ -158,6 +173,8 @@ pub struct Stream {
     /// What it times; only a source of requests does.
     pub timing: Option<Timing>,
     pub end: OnceLock<End>,
+    /// What became of the memory that a source lent to the kernel, known at its end.
+    pub lent: OnceLock<Lent>,
 }
 
 impl Stream {
@@ -169,6 +186,7 @@ impl Stream {
             tally: Tally::default(),
             timing,
             end: OnceLock::new(),
+            lent: OnceLock::new(),
         }
     }
 

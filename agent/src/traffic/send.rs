@@ -1,14 +1,128 @@
-//! How a stream sends. Other ways (zero copy, splice, io_uring) are other implementations of `Sender`.
+//! How a stream sends: the modes that there are, the message that all of them send, and the plain one.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use rustix::net::SendFlags;
+use serde::{Deserialize, Serialize};
+use socket2::{Domain, Socket, Type};
+
+use super::send_pages::{FromFile, FromPipe};
+use super::send_uring::Submissions;
+use super::send_zerocopy::{self, Lending};
+use crate::error::{Error, Result};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SendMode {
+    Copy,
+    Sendfile,
+    Splice,
+    Zerocopy,
+    IoUring,
+    IoUringZerocopy,
+}
+
+/// How messages are handed to the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sending {
+    pub mode: SendMode,
+    /// Messages that one call hands over; more than one only by io_uring.
+    pub batch: u32,
+}
+
+impl Sending {
+    /// Whether this kernel can send so; without it the first message would tell, and only of one side.
+    pub fn check(self) -> Result<()> {
+        let answer = match self.mode {
+            SendMode::Copy => Ok(()),
+            SendMode::Sendfile => FromFile::new(&message(1)).map(drop),
+            SendMode::Splice => FromPipe::new(message(1)).map(drop),
+            SendMode::Zerocopy => {
+                Socket::new(Domain::IPV4, Type::STREAM, None).and_then(|s| send_zerocopy::allow(&s))
+            }
+            SendMode::IoUring | SendMode::IoUringZerocopy => {
+                Submissions::new(message(1), self).map(drop)
+            }
+        };
+        answer.map_err(|error| Error::system(format!("send by {}", self.mode.call()), error))
+    }
+}
+
+impl SendMode {
+    /// What of the kernel's it needs.
+    fn call(self) -> &'static str {
+        match self {
+            Self::Copy => "send",
+            Self::Sendfile => "sendfile",
+            Self::Splice => "splice",
+            Self::Zerocopy => "MSG_ZEROCOPY",
+            Self::IoUring => "io_uring",
+            Self::IoUringZerocopy => "io_uring's SEND_ZC",
+        }
+    }
+
+    pub fn is_batched(self) -> bool {
+        matches!(self, Self::IoUring | Self::IoUringZerocopy)
+    }
+}
+
+/// What became of the messages that were lent to the kernel, as it said itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Lent {
+    /// Sends whose memory went out without a copy.
+    pub in_place: u64,
+    /// Sends that the kernel copied after all, on their way.
+    pub copied: u64,
+    /// Sends that it had not said it of by the end of the stream.
+    pub unsettled: u64,
+}
 
 pub trait Sender: Send {
     /// Hands the kernel the next bytes in one call; returns how many it took.
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize>;
+
+    /// Hears what the kernel has to say of memory that it was lent; `None` where none is.
+    fn settle(&mut self, _socket: BorrowedFd<'_>) -> Option<Lent> {
+        None
+    }
+}
+
+/// What the senders of one trial have in common.
+pub struct Senders {
+    message: Arc<[u8]>,
+    sending: Sending,
+    file: Option<FromFile>,
+}
+
+impl Senders {
+    pub fn new(message_bytes: usize, sending: Sending) -> io::Result<Self> {
+        let message = message(message_bytes);
+        let file = match sending.mode {
+            SendMode::Sendfile => Some(FromFile::new(&message)?),
+            _ => None,
+        };
+        Ok(Self {
+            message,
+            sending,
+            file,
+        })
+    }
+
+    /// A sender for this socket, which is made ready for it.
+    pub fn make(&self, socket: &Socket) -> io::Result<Box<dyn Sender>> {
+        let message = Arc::clone(&self.message);
+        Ok(match (&self.file, self.sending.mode) {
+            (Some(file), _) => Box::new(file.clone()),
+            (None, SendMode::Splice) => Box::new(FromPipe::new(message)?),
+            (None, SendMode::Zerocopy) => Box::new(Lending::new(message, socket)?),
+            (None, SendMode::IoUring | SendMode::IoUringZerocopy) => {
+                Box::new(Submissions::new(message, self.sending)?)
+            }
+            (None, SendMode::Copy | SendMode::Sendfile) => Box::new(Messages::new(message)),
+        })
+    }
 }
 
 /// Sends one prepared message again and again, one call a message; what a call did not take is sent by the next.

@@ -201,6 +201,7 @@ impl Prepare {
             threads,
             work,
         };
+        load.check()?;
         Ok((place, load))
     }
 

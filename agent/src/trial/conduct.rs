@@ -309,6 +309,7 @@ impl Conductor {
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
             moved.state = stream.end.get().map(traffic::End::name);
+            moved.lent = stream.lent.get().copied();
         }
         let end = End {
             trial: &self.trial.name,

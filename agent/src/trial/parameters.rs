@@ -7,11 +7,13 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::traffic::Work;
 use crate::traffic::connection::Options;
+use crate::traffic::send::{SendMode, Sending};
 use crate::traffic::tcp_crr::Connections;
 use crate::traffic::tcp_rr::{Exchange, Waiting};
 use crate::traffic::tcp_stream::{Receive, Transfer};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
+const MAX_SEND_BATCH: usize = 256;
 const MAX_RATE_PER_S: f64 = 10e6;
 /// What `waiting: busy_poll` asks for as SO_BUSY_POLL; the kernel's documentation recommends it (sysctl/net.rst).
 const BUSY_POLL_US: u32 = 50;
@@ -40,6 +42,8 @@ impl Workload {
 #[serde(deny_unknown_fields)]
 struct OfTcpStream {
     message_bytes: Option<usize>,
+    send: Option<SendMode>,
+    send_batch: Option<u32>,
     receive: Option<Receive>,
 }
 
@@ -89,8 +93,17 @@ fn read<P: DeserializeOwned>(workload: Workload, asked: Map<String, Value>) -> R
 }
 
 fn tcp_stream(asked: OfTcpStream) -> Result<Work> {
+    let sending = Sending {
+        mode: asked.send.unwrap_or(SendMode::Copy),
+        batch: asked.send_batch.unwrap_or(1),
+    };
+    within("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
+    if sending.batch > 1 && !sending.mode.is_batched() {
+        return bad("send_batch above 1 takes send io_uring or io_uring_zerocopy".into());
+    }
     Ok(Work::Stream(Transfer {
         message_bytes: message_bytes("message_bytes", asked.message_bytes, 1 << 20)?,
+        sending,
         receive: asked.receive.unwrap_or(Receive::Discard),
     }))
 }

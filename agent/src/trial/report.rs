@@ -8,6 +8,7 @@ use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
 use crate::traffic::Role;
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
+use crate::traffic::send::Lent;
 
 #[derive(Serialize)]
 pub struct Sample<'a> {
@@ -57,6 +58,9 @@ pub struct StreamMoved {
     /// How the stream ended; in `trial.end` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
+    /// Of a source that lends memory to the kernel; in `trial.end` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lent: Option<Lent>,
 }
 
 impl StreamMoved {
@@ -81,6 +85,7 @@ impl StreamMoved {
             unacked: now.unacked,
             notsent_bytes: now.notsent_bytes,
             state: None,
+            lent: None,
         }
     }
 }
