@@ -43,7 +43,7 @@ impl Sending {
                 Socket::new(Domain::IPV4, Type::STREAM, None).and_then(|s| send_zerocopy::allow(&s))
             }
             SendMode::IoUring | SendMode::IoUringZerocopy => {
-                Submissions::new(message(1), self).map(drop)
+                Submissions::new(message(1), self, true).map(drop)
             }
         };
         answer.map_err(|error| Error::system(format!("send by {}", self.mode.call()), error))
@@ -113,12 +113,13 @@ impl Senders {
     /// A sender for this socket, which is made ready for it.
     pub fn make(&self, socket: &Socket) -> io::Result<Box<dyn Sender>> {
         let message = Arc::clone(&self.message);
+        let waits = !socket.nonblocking()?;
         Ok(match (&self.file, self.sending.mode) {
             (Some(file), _) => Box::new(file.clone()),
             (None, SendMode::Splice) => Box::new(FromPipe::new(message)?),
-            (None, SendMode::Zerocopy) => Box::new(Lending::new(message, socket)?),
+            (None, SendMode::Zerocopy) => Box::new(Lending::new(message, socket, waits)?),
             (None, SendMode::IoUring | SendMode::IoUringZerocopy) => {
-                Box::new(Submissions::new(message, self.sending)?)
+                Box::new(Submissions::new(message, self.sending, waits)?)
             }
             (None, SendMode::Copy | SendMode::Sendfile) => Box::new(Messages::new(message)),
         })

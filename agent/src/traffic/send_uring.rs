@@ -1,5 +1,6 @@
 //! Sending by io_uring (io_uring(7)): one call submits a batch of messages, each a request of its own, and waits for them.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
@@ -9,8 +10,9 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 
 use super::send::{Lent, SendMode, Sender, Sending};
 
-/// Messages that may be lent at a time; beyond that a call waits until the kernel is done with some.
-const MOST_LENT: u64 = 1024;
+/// Messages that may be lent at a time; beyond that nothing is sent until the kernel is done with some.
+const MOST_LENT: usize = 1024;
+const PATIENCE_NS: u32 = 20_000_000;
 /// linux/io_uring.h: what a notification says of its send.
 const SEND_ZC_REPORT_USAGE: u16 = 1 << 3;
 const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
@@ -22,14 +24,60 @@ pub struct Submissions {
     message: Arc<[u8]>,
     sent: usize,
     batch: u32,
+    flags: i32,
     /// Where messages are lent.
-    lent: Option<Lent>,
+    ledger: Option<Ledger>,
+    /// Requests so far.
+    requests: u64,
+}
+
+/// The requests whose messages were lent, and what the kernel has said of them.
+#[derive(Default)]
+struct Ledger {
+    open: HashSet<u64>,
+    /// Notifications of requests that are not known to have sent anything: those of one that was cancelled mean nothing.
+    early: Vec<(u64, bool)>,
+    in_place: u64,
+    copied: u64,
+}
+
+impl Ledger {
+    fn close(&mut self, request: u64, was_copied: bool) -> bool {
+        let was_open = self.open.remove(&request);
+        if was_open && was_copied {
+            self.copied += 1;
+        } else if was_open {
+            self.in_place += 1;
+        }
+        was_open
+    }
+
+    fn note(&mut self, request: u64, was_copied: bool) {
+        if !self.close(request, was_copied) {
+            self.early.push((request, was_copied));
+        }
+    }
+
+    /// Once what all requests have sent is known.
+    fn close_early(&mut self) {
+        for (request, was_copied) in std::mem::take(&mut self.early) {
+            self.close(request, was_copied);
+        }
+    }
+
+    fn lent(&self) -> Lent {
+        Lent {
+            in_place: self.in_place,
+            copied: self.copied,
+            unsettled: self.open.len() as u64,
+        }
+    }
 }
 
 /// What a batch came to, as far as it is known.
 #[derive(Default)]
 struct Outcome {
-    requests: u32,
+    completed: u32,
     bytes: usize,
     error: Option<i32>,
 }
@@ -37,7 +85,7 @@ struct Outcome {
 impl Submissions {
     /// Fails where the kernel has no io_uring, forbids it (kernel.io_uring_disabled), or lacks what is used of it: task
     /// work that waits for the call (Linux 6.1), SEND_ZC (6.0).
-    pub fn new(message: Arc<[u8]>, sending: Sending) -> io::Result<Self> {
+    pub fn new(message: Arc<[u8]>, sending: Sending, waits: bool) -> io::Result<Self> {
         let lends = sending.mode == SendMode::IoUringZerocopy;
         // Disabled until its stream's own thread takes it: only one thread may submit.
         let ring: IoUring = IoUring::builder()
@@ -62,7 +110,13 @@ impl Submissions {
             message,
             sent: 0,
             batch: sending.batch,
-            lent: lends.then(Lent::default),
+            // To io_uring it is all one whether the socket itself would block. MSG_WAITALL has a message that was sent in
+            // part end its batch, where it may not wait for the rest of it.
+            flags: libc::MSG_NOSIGNAL
+                | libc::MSG_WAITALL
+                | if waits { 0 } else { libc::MSG_DONTWAIT },
+            ledger: lends.then(Ledger::default),
+            requests: 0,
         })
     }
 
@@ -71,13 +125,12 @@ impl Submissions {
     fn request(&self, place: u32, socket: BorrowedFd<'_>) -> squeue::Entry {
         let rest = &self.message[if place == 0 { self.sent } else { 0 }..];
         let (socket, bytes) = (types::Fd(socket.as_raw_fd()), rest.len() as u32);
-        let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
-        let entry = match self.lent {
+        let entry = match self.ledger {
             None => opcode::Send::new(socket, rest.as_ptr(), bytes)
-                .flags(flags)
+                .flags(self.flags)
                 .build(),
             Some(_) => opcode::SendZc::new(socket, rest.as_ptr(), bytes)
-                .flags(flags)
+                .flags(self.flags)
                 .zc_flags(SEND_ZC_REPORT_USAGE)
                 .build(),
         };
@@ -90,33 +143,48 @@ impl Submissions {
 
     fn take_completions(&mut self, outcome: &mut Outcome) {
         for entry in self.ring.completion() {
+            let request = entry.user_data();
             if cqueue::notif(entry.flags()) {
-                if let Some(lent) = &mut self.lent {
-                    lent.unsettled -= 1;
-                    if entry.result() as u32 & NOTIF_USAGE_ZC_COPIED == 0 {
-                        lent.in_place += 1;
-                    } else {
-                        lent.copied += 1;
-                    }
+                if let Some(ledger) = &mut self.ledger {
+                    ledger.note(request, entry.result() as u32 & NOTIF_USAGE_ZC_COPIED != 0);
                 }
                 continue;
             }
-            if cqueue::more(entry.flags())
-                && let Some(lent) = &mut self.lent
-            {
-                lent.unsettled += 1;
-            }
-            outcome.requests += 1;
+            outcome.completed += 1;
             match usize::try_from(entry.result()) {
-                Ok(bytes) => outcome.bytes += bytes,
+                Ok(bytes) => {
+                    outcome.bytes += bytes;
+                    if cqueue::more(entry.flags())
+                        && let Some(ledger) = &mut self.ledger
+                    {
+                        ledger.open.insert(request);
+                    }
+                }
                 // The first of a batch says why; it cancels those that follow.
                 Err(_) => outcome.error = outcome.error.or(Some(-entry.result())),
             }
         }
     }
 
+    /// Waits a while for the kernel to be done with a message; not for ever, for there may be new orders.
+    fn wait_for_lent(&mut self, outcome: &mut Outcome) -> io::Result<()> {
+        let waits = self.flags & libc::MSG_DONTWAIT == 0;
+        let patience = types::Timespec::new().nsec(if waits { PATIENCE_NS } else { 0 });
+        let until = types::SubmitArgs::new().timespec(&patience);
+        // Fails where the time has passed, and that is looked at here.
+        let _ = self.ring.submitter().submit_with_args(1, &until);
+        self.take_completions(outcome);
+        if !self.is_lent_out() {
+            return Ok(());
+        }
+        let again = if waits { libc::EINTR } else { libc::EAGAIN };
+        Err(io::Error::from_raw_os_error(again))
+    }
+
     fn is_lent_out(&self) -> bool {
-        self.lent.is_some_and(|lent| lent.unsettled >= MOST_LENT)
+        self.ledger
+            .as_ref()
+            .is_some_and(|ledger| ledger.open.len() >= MOST_LENT)
     }
 }
 
@@ -135,19 +203,22 @@ impl Sender for Submissions {
             self.is_enabled = true;
         }
         let mut outcome = Outcome::default();
-        while self.is_lent_out() {
-            enter(&self.ring)?;
-            self.take_completions(&mut outcome);
+        if self.is_lent_out() {
+            self.wait_for_lent(&mut outcome)?;
         }
         for place in 0..self.batch {
-            let request = self.request(place, socket);
+            let request = self.request(place, socket).user_data(self.requests);
+            self.requests += 1;
             // SAFETY: the message outlives the request, which is waited for below; of messages that are lent the memory
             // is never written to, and the kernel holds its pages by itself.
             unsafe { self.ring.submission().push(&request) }.map_err(io::Error::other)?;
         }
-        while outcome.requests < self.batch {
+        while outcome.completed < self.batch {
             enter(&self.ring)?;
             self.take_completions(&mut outcome);
+        }
+        if let Some(ledger) = &mut self.ledger {
+            ledger.close_early();
         }
         match outcome {
             Outcome {
@@ -168,6 +239,6 @@ impl Sender for Submissions {
             let _ = self.ring.submit_and_wait(0);
             self.take_completions(&mut Outcome::default());
         }
-        self.lent
+        self.ledger.as_ref().map(Ledger::lent)
     }
 }

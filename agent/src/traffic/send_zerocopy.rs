@@ -31,18 +31,19 @@ pub struct Lending {
     sent: usize,
     since_hearing: u32,
     lent: Lent,
+    /// Whether a send waits until there is room.
     waits: bool,
 }
 
 impl Lending {
-    pub fn new(message: Arc<[u8]>, socket: &Socket) -> io::Result<Self> {
+    pub fn new(message: Arc<[u8]>, socket: &Socket, waits: bool) -> io::Result<Self> {
         allow(socket)?;
         Ok(Self {
             message,
             sent: 0,
             since_hearing: 0,
             lent: Lent::default(),
-            waits: !socket.nonblocking()?,
+            waits,
         })
     }
 

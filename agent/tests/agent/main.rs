@@ -8,4 +8,5 @@ mod placing;
 mod random;
 mod requests;
 mod requests_and_answers;
+mod sending;
 mod transfers;
