@@ -126,6 +126,9 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "response_size": st.integers(1, 64 * 2**20),
         "rate": st.one_of(st.just("none"), st.integers(1, 10**7), st.floats(0.1, 10**6)),
         "waiting": st.sampled_from(["block", "spin", "busy_poll"]),
+        "send_mode": st.sampled_from(["copy", "auto", "sendfile", "splice", "zerocopy", "io_uring"]),
+        "send_batch": st.integers(1, 256),
+        "receive_mode": st.sampled_from(["discard", "copy"]),
         "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     }
     return strategies.get(name, st.sampled_from(["on", "off"]))
@@ -163,6 +166,9 @@ def test_defaults_complete_a_treatment_without_changing_it() -> None:
         "direction": "forward",
         "mtu": 9000,
         "message_size": 2**20,
+        "send_mode": "copy",
+        "send_batch": 1,
+        "receive_mode": "discard",
         "socket_buffer": "auto",
         "congestion_control": "cubic",
         "pairs": 1,

@@ -240,6 +240,7 @@ def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
             5,
             "has TSO off without checksum offload",
         ),
+        ("send_batch = 16\n", 5, "send_mode = copy: one call sends one message"),
         ('irq_cpus = "apart"\n', 5, "a VM that may use every CPU"),
         ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),
         ('[timing]\nduration = "1 s"\ninterval = "2 s"\n', 7, "has no whole sample"),

@@ -1,7 +1,7 @@
 //! How a stream sends: the modes that there are, the message that all of them send, and the plain one.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::net::SendFlags;
@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::send_pages::{FromFile, FromPipe};
 use super::send_uring::Submissions;
-use super::send_zerocopy::{self, Lending};
+use super::send_zerocopy::Lending;
 use crate::error::{Error, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
@@ -33,20 +33,17 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Whether this kernel can send so; without it the first message would tell, and only of one side.
+    /// Whether this kernel can send so: a socket without a connection must get as far as to be told that.
     pub fn check(self) -> Result<()> {
-        let answer = match self.mode {
-            SendMode::Copy => Ok(()),
-            SendMode::Sendfile => FromFile::new(&message(1)).map(drop),
-            SendMode::Splice => FromPipe::new(message(1)).map(drop),
-            SendMode::Zerocopy => {
-                Socket::new(Domain::IPV4, Type::STREAM, None).and_then(|s| send_zerocopy::allow(&s))
+        let tried = Socket::new(Domain::IPV4, Type::STREAM, None)
+            .and_then(|socket| Senders::new(1, self)?.make(&socket)?.send(socket.as_fd()));
+        match tried {
+            Err(error) if error.raw_os_error() != Some(libc::EPIPE) => {
+                let operation = format!("send by {}", self.mode.call());
+                Err(Error::system(operation, error))
             }
-            SendMode::IoUring | SendMode::IoUringZerocopy => {
-                Submissions::new(message(1), self, true).map(drop)
-            }
-        };
-        answer.map_err(|error| Error::system(format!("send by {}", self.mode.call()), error))
+            _ => Ok(()),
+        }
     }
 }
 
@@ -150,4 +147,21 @@ impl Sender for Messages {
 /// in the cache, and no application's data is that.
 pub fn message(bytes: usize) -> Arc<[u8]> {
     (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_lacks_is_said_with_the_call_that_needs_it() {
+        let unheard_of = Sending {
+            mode: SendMode::IoUring,
+            // More than a ring may have.
+            batch: 1 << 20,
+        };
+        let error = unheard_of.check().expect_err("no ring is so large");
+        assert_eq!(error.code(), -32001);
+        assert!(error.to_string().contains("send by io_uring"), "{error}");
+    }
 }

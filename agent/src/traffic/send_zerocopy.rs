@@ -21,10 +21,6 @@ const PATIENCE: Timespec = Timespec {
 /// linux/errqueue.h
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
-pub fn allow(socket: &Socket) -> io::Result<()> {
-    set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)
-}
-
 /// Lends one prepared message again and again.
 pub struct Lending {
     message: Arc<[u8]>,
@@ -37,7 +33,7 @@ pub struct Lending {
 
 impl Lending {
     pub fn new(message: Arc<[u8]>, socket: &Socket, waits: bool) -> io::Result<Self> {
-        allow(socket)?;
+        set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
         Ok(Self {
             message,
             sent: 0,

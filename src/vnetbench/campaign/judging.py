@@ -32,6 +32,12 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
             where="congestion_control",
             fix="vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
         )
+    if operation.startswith("send by "):
+        return TreatmentRefused(
+            f"this send_mode is not to be had: {error.message}",
+            where=endpoint,
+            fix="take copy; io_uring needs Linux 6.1 (to lend memory 6.2), and kernel.io_uring_disabled = 0",
+        )
     if "busy_poll" in operation:
         return TreatmentRefused(
             f"waiting = busy_poll was refused: {error.message}",
@@ -74,6 +80,18 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     return effective
 
 
+def lent(totals: Sequence[Totals]) -> dict[str, int] | None:
+    """What became of the memory that sources lent to their kernels, by the kernels' own account; or None.
+
+    The numbers of sends that went out `in_place`, that were `copied` after all, and that were `unsettled`
+    at the end.
+    """
+    accounts = [s["lent"] for t in totals for s in t.get("streams", ()) if s.get("lent")]
+    if not accounts:
+        return None
+    return {name: sum(int(a[name]) for a in accounts) for name in ("in_place", "copied", "unsettled")}
+
+
 def judge_totals(totals: Sequence[Totals]) -> None:
     """Every byte that was sent must have arrived, as TCP promises: a difference is the instrument's fault.
 
@@ -113,6 +131,9 @@ def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -
         pacing = instrument.get("pacing") or {}
         if (late_us := pacing.get("late_p99_us") or 0.0) > LATE_REQUEST_US:
             notes.append(f"{name}: 1 % of the requests were sent {late_us:.0f} µs late or later")
+        account = lent([totals])
+        if account and account["copied"] > account["in_place"]:
+            notes.append(f"{name}: the kernel copied most of what was to be sent without a copy")
         if foreign := int(totals.get("foreign_connections", 0)):
             notes.append(f"{name}: {foreign} foreign connections were turned away")
     return notes

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.campaign.judging import DRAIN_S, judge_streams, judge_totals, refusal_of, remarks
+from vnetbench.campaign.judging import DRAIN_S, judge_streams, judge_totals, lent, refusal_of, remarks
 from vnetbench.campaign.workloads import parameters, stream_roles
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.refusal import TrialFailed
@@ -45,6 +45,8 @@ class Load:
     duration_s: float
     interval_s: float
     workload: str = STREAM
+    calibration: Mapping[str, object] | None = None
+    """What an earlier trial of the same treatment was calibrated to: send_mode = auto stays with it."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ def measure(
         streams = _connect(bed, observer, load, trial)
         effective = judge_streams(load.factors, streams)
         sides = _run(bed, observer, load, trial, is_given_up)
+        if account := lent([side.totals or {} for side in sides.values()]):
+            effective["lent"] = account
     except AgentError as error:
         raise TrialFailed(str(error)) from error
     finally:

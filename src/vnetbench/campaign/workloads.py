@@ -30,7 +30,13 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
         "congestion_control": factors.get("congestion_control"),
     }
     if workload == STREAM:
-        return {**asked, "receive": "discard", "message_bytes": int(factors.get("message_size", 1 << 20))}
+        return {
+            **asked,
+            "message_bytes": int(factors["message_size"]),
+            "send": factors["send_mode"],
+            "send_batch": int(factors["send_batch"]),
+            "receive": factors["receive_mode"],
+        }
     asked["request_bytes"] = int(factors["request_size"])
     asked["response_bytes"] = int(factors["response_size"])
     if "waiting" in factors:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vnetbench.quantity import spell_duration
 from vnetbench.study.factors import check_workload, complete, format_level
+from vnetbench.study.load_factors import BATCHED
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
@@ -136,6 +137,11 @@ def _impossible(
             found["waiting"] = (
                 "waiting = busy_poll with a rate: while the kernel waits for answers nothing can be asked",
                 'leave these out with [[exclude]], or take "spin"',
+            )
+        if treatment.get("send_batch", 1) != 1 and treatment["send_mode"] not in BATCHED:
+            found["send_batch"] = (
+                f"send_batch above 1 with send_mode = {treatment['send_mode']}: one call sends one message",
+                f"leave these out with [[exclude]], or take {' or '.join(BATCHED)}",
             )
         if study.testbed.vswitch_mtu is not None and treatment["vswitch"] == "direct":
             found["vswitch"] = (
