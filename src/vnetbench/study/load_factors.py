@@ -95,11 +95,10 @@ LOAD_FACTORS = (
         "copy",
         "How messages are handed to the kernel. `copy`: one `send` call each. `sendfile`: from a file in "
         "memory. `splice`: from the sender's own memory through a pipe. `zerocopy`: `send` with "
-        "MSG_ZEROCOPY; the results say how much the kernel copied after all. `io_uring`, `io_uring_zerocopy`: "
-        "requests of "
-        "io_uring (Linux 6.1; 6.2 for the second). `auto`: before a treatment's first trial short trials try "
-        "them all, and `copy` is taken unless another is faster beyond doubt; the trials' `effective` say "
-        "which, and why.",
+        "MSG_ZEROCOPY; the results say how much the kernel copied after all. `io_uring` and "
+        "`io_uring_zerocopy`: requests of io_uring (Linux 6.1; 6.2 for the second). `auto`: before a "
+        "treatment's first trial short trials try them all, and `copy` is taken unless another is faster "
+        "beyond doubt; the trials' `effective` say which, and why.",
         ('["copy", "zerocopy"]', '"auto"'),
         (STREAM,),
     ),
