@@ -88,12 +88,15 @@ impl Submissions {
     pub fn new(message: Arc<[u8]>, sending: Sending, waits: bool) -> io::Result<Self> {
         let lends = sending.mode == SendMode::IoUringZerocopy;
         // Disabled until its stream's own thread takes it: only one thread may submit.
-        let ring: IoUring = IoUring::builder()
-            .setup_r_disabled()
+        let mut ring = IoUring::builder();
+        ring.setup_r_disabled()
             .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_cqsize(sending.batch.next_power_of_two() + 2 * MOST_LENT as u32)
-            .build(sending.batch.next_power_of_two())?;
+            .setup_defer_taskrun();
+        if lends {
+            // Completions may come in while nobody looks: one of each message that is lent, and those of the batch.
+            ring.setup_cqsize(MOST_LENT as u32 + 3 * sending.batch);
+        }
+        let ring = ring.build(sending.batch)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         let wanted = if lends {
@@ -188,9 +191,9 @@ impl Submissions {
     }
 }
 
-/// Submits what there is, and waits for at least one completion; a signal only makes it return early.
-fn enter(ring: &IoUring) -> io::Result<()> {
-    match ring.submit_and_wait(1) {
+/// Submits what there is, and waits for so many completions; a signal only makes it return early.
+fn enter(ring: &IoUring, completions: u32) -> io::Result<()> {
+    match ring.submit_and_wait(completions as usize) {
         Err(error) if error.raw_os_error() != Some(libc::EINTR) => Err(error),
         _ => Ok(()),
     }
@@ -214,7 +217,7 @@ impl Sender for Submissions {
             unsafe { self.ring.submission().push(&request) }.map_err(io::Error::other)?;
         }
         while outcome.completed < self.batch {
-            enter(&self.ring)?;
+            enter(&self.ring, self.batch - outcome.completed)?;
             self.take_completions(&mut outcome);
         }
         if let Some(ledger) = &mut self.ledger {
