@@ -13,7 +13,7 @@ use super::send_uring::Submissions;
 use super::send_zerocopy::Lending;
 use crate::error::{Error, Result};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SendMode {
     Copy,
@@ -36,7 +36,7 @@ impl Sending {
     /// Whether this kernel can send so: a socket without a connection must get as far as to be told that.
     pub fn check(self) -> Result<()> {
         let tried = Socket::new(Domain::IPV4, Type::STREAM, None)
-            .and_then(|socket| Senders::new(1, self)?.make(&socket)?.send(socket.as_fd()));
+            .and_then(|socket| senders(1, self)?(&socket)?.send(socket.as_fd()));
         match tried {
             Err(error) if error.raw_os_error() != Some(libc::EPIPE) => {
                 let operation = format!("send by {}", self.mode.call());
@@ -72,7 +72,7 @@ pub struct Lent {
     pub in_place: u64,
     /// Sends that the kernel copied after all, on their way.
     pub copied: u64,
-    /// Sends that it had not said it of by the end of the stream.
+    /// Sends of which it had said nothing by the end of the stream.
     pub unsettled: u64,
 }
 
@@ -86,41 +86,27 @@ pub trait Sender: Send {
     }
 }
 
-/// What the senders of one trial have in common.
-pub struct Senders {
-    message: Arc<[u8]>,
-    sending: Sending,
-    file: Option<FromFile>,
-}
+/// Makes a sender for a socket, and the socket ready for it.
+pub type MakeSender = Box<dyn Fn(&Socket) -> io::Result<Box<dyn Sender>>>;
 
-impl Senders {
-    pub fn new(message_bytes: usize, sending: Sending) -> io::Result<Self> {
-        let message = message(message_bytes);
-        let file = match sending.mode {
-            SendMode::Sendfile => Some(FromFile::new(&message)?),
-            _ => None,
-        };
-        Ok(Self {
-            message,
-            sending,
-            file,
-        })
-    }
-
-    /// A sender for this socket, which is made ready for it.
-    pub fn make(&self, socket: &Socket) -> io::Result<Box<dyn Sender>> {
-        let message = Arc::clone(&self.message);
-        let waits = !socket.nonblocking()?;
-        Ok(match (&self.file, self.sending.mode) {
-            (Some(file), _) => Box::new(file.clone()),
-            (None, SendMode::Splice) => Box::new(FromPipe::new(message)?),
-            (None, SendMode::Zerocopy) => Box::new(Lending::new(message, socket, waits)?),
-            (None, SendMode::IoUring | SendMode::IoUringZerocopy) => {
-                Box::new(Submissions::new(message, self.sending, waits)?)
-            }
-            (None, SendMode::Copy | SendMode::Sendfile) => Box::new(Messages::new(message)),
-        })
-    }
+/// What makes the senders of one trial: all of them send the same memory.
+pub fn senders(message_bytes: usize, sending: Sending) -> io::Result<MakeSender> {
+    let message = message(message_bytes);
+    Ok(match sending.mode {
+        SendMode::Copy => Box::new(move |_| Ok(Box::new(Messages::new(Arc::clone(&message))))),
+        SendMode::Sendfile => {
+            let file = FromFile::new(&message)?;
+            Box::new(move |_| Ok(Box::new(file.clone())))
+        }
+        SendMode::Splice => Box::new(move |_| Ok(Box::new(FromPipe::new(Arc::clone(&message))?))),
+        SendMode::Zerocopy => {
+            Box::new(move |socket| Ok(Box::new(Lending::new(Arc::clone(&message), socket)?)))
+        }
+        SendMode::IoUring | SendMode::IoUringZerocopy => Box::new(move |socket| {
+            let message = Arc::clone(&message);
+            Ok(Box::new(Submissions::new(message, sending, socket)?))
+        }),
+    })
 }
 
 /// Sends one prepared message again and again, one call a message; what a call did not take is sent by the next.

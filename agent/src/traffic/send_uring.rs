@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use io_uring::register::Probe;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use socket2::Socket;
 
 use super::send::{Lent, SendMode, Sender, Sending};
 
 /// Messages that may be lent at a time; beyond that nothing is sent until the kernel is done with some.
 const MOST_LENT: usize = 1024;
+/// How long a call waits for that before it looks for new orders.
 const PATIENCE_NS: u32 = 20_000_000;
 /// linux/io_uring.h: what a notification says of its send.
 const SEND_ZC_REPORT_USAGE: u16 = 1 << 3;
@@ -84,8 +86,8 @@ struct Outcome {
 
 impl Submissions {
     /// Fails where the kernel has no io_uring, forbids it (kernel.io_uring_disabled), or lacks what is used of it: task
-    /// work that waits for the call (Linux 6.1), SEND_ZC (6.0).
-    pub fn new(message: Arc<[u8]>, sending: Sending, waits: bool) -> io::Result<Self> {
+    /// work that waits for the call (Linux 6.1), SEND_ZC (6.0). That it reports its use (6.2) only a send tells.
+    pub fn new(message: Arc<[u8]>, sending: Sending, socket: &Socket) -> io::Result<Self> {
         let lends = sending.mode == SendMode::IoUringZerocopy;
         // Disabled until its stream's own thread takes it: only one thread may submit.
         let mut ring = IoUring::builder();
@@ -117,7 +119,11 @@ impl Submissions {
             // part end its batch, where it may not wait for the rest of it.
             flags: libc::MSG_NOSIGNAL
                 | libc::MSG_WAITALL
-                | if waits { 0 } else { libc::MSG_DONTWAIT },
+                | if socket.nonblocking()? {
+                    libc::MSG_DONTWAIT
+                } else {
+                    0
+                },
             ledger: lends.then(Ledger::default),
             requests: 0,
         })
@@ -169,14 +175,18 @@ impl Submissions {
         }
     }
 
-    /// Waits a while for the kernel to be done with a message; not for ever, for there may be new orders.
-    fn wait_for_lent(&mut self, outcome: &mut Outcome) -> io::Result<()> {
-        let waits = self.flags & libc::MSG_DONTWAIT == 0;
-        let patience = types::Timespec::new().nsec(if waits { PATIENCE_NS } else { 0 });
+    /// Takes what has come, or comes within that time.
+    fn listen(&mut self, outcome: &mut Outcome, patience_ns: u32) {
+        let patience = types::Timespec::new().nsec(patience_ns);
         let until = types::SubmitArgs::new().timespec(&patience);
-        // Fails where the time has passed, and that is looked at here.
+        // Fails where the time has passed: what then is missing is seen by who asked.
         let _ = self.ring.submitter().submit_with_args(1, &until);
         self.take_completions(outcome);
+    }
+
+    fn wait_for_lent(&mut self, outcome: &mut Outcome) -> io::Result<()> {
+        let waits = self.flags & libc::MSG_DONTWAIT == 0;
+        self.listen(outcome, if waits { PATIENCE_NS } else { 0 });
         if !self.is_lent_out() {
             return Ok(());
         }
@@ -237,10 +247,8 @@ impl Sender for Submissions {
     }
 
     fn settle(&mut self, _socket: BorrowedFd<'_>) -> Option<Lent> {
-        if self.is_enabled {
-            // With task work that waits for a call, nothing comes without one; it fails only on a ring that is gone.
-            let _ = self.ring.submit_and_wait(0);
-            self.take_completions(&mut Outcome::default());
+        if self.ledger.is_some() && self.is_enabled {
+            self.listen(&mut Outcome::default(), 0);
         }
         self.ledger.as_ref().map(Ledger::lent)
     }

@@ -32,14 +32,14 @@ pub struct Lending {
 }
 
 impl Lending {
-    pub fn new(message: Arc<[u8]>, socket: &Socket, waits: bool) -> io::Result<Self> {
+    pub fn new(message: Arc<[u8]>, socket: &Socket) -> io::Result<Self> {
         set_option(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1)?;
         Ok(Self {
             message,
             sent: 0,
             since_hearing: 0,
             lent: Lent::default(),
-            waits,
+            waits: !socket.nonblocking()?,
         })
     }
 
@@ -89,11 +89,12 @@ impl Sender for Lending {
                     )?;
                 }
                 self.hear(socket);
-                Err(io::Error::from_raw_os_error(if self.waits {
+                let again = if self.waits {
                     libc::EINTR
                 } else {
                     libc::EAGAIN
-                }))
+                };
+                Err(io::Error::from_raw_os_error(again))
             }
             Some(libc::EAGAIN) => {
                 self.hear(socket);

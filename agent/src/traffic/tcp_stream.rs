@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::event_loop::run_many;
 use super::receive::{Copy, Discard, Receiver};
-use super::send::{Sender, Senders, Sending};
+use super::send::{MakeSender, Sender, Sending, senders};
 use super::threads::{self, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 
@@ -41,12 +41,17 @@ pub(super) fn start(
     orders: &Arc<Orders>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let senders = Senders::new(transfer.message_bytes, transfer.sending)?;
+    let make_sender = senders(transfer.message_bytes, transfer.sending)?;
     threads::start(streams, threads, orders, |own| {
         let mut running = Vec::with_capacity(own.len());
         for stream in own {
             stream.socket.set_nonblocking(own.len() > 1)?;
-            running.push(Running::new(stream, transfer.receive, &senders, on_end)?);
+            running.push(Running::new(
+                stream,
+                transfer.receive,
+                &make_sender,
+                on_end,
+            )?);
         }
         Ok(
             move |orders: &Orders| match <[Running; 1]>::try_from(running) {
@@ -90,7 +95,7 @@ impl Running {
     fn new(
         stream: &Arc<Stream>,
         receive: Receive,
-        senders: &Senders,
+        make_sender: &MakeSender,
         on_end: &OnEnd,
     ) -> io::Result<Self> {
         // Before anything can fail: what is never driven has to end as well.
@@ -98,7 +103,7 @@ impl Running {
         Ok(Self {
             way: match (stream.role, receive) {
                 (Role::Source, _) => Way::Sending {
-                    sender: senders.make(&stream.socket)?,
+                    sender: make_sender(&stream.socket)?,
                     has_stopped: false,
                 },
                 (Role::Sink, Receive::Discard) => Way::Receiving(Box::new(Discard)),
