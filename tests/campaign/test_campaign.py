@@ -7,15 +7,18 @@ import signal
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from tests import made_up
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
+from vnetbench.campaign.instrument import Done
 from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
+from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
@@ -262,3 +265,33 @@ def _slots(path: Path) -> list[tuple[int, int]]:
         file.close()
     assert len(slots) == len(set(slots))
     return sorted(slots)
+
+
+def test_a_calibration_is_handed_to_later_trials_and_sessions(
+    tmp_path: Path,
+) -> None:
+    @dataclass
+    class Calibrating(SimulatedInstrument):
+        handed: list[object] = field(default_factory=list)
+
+        def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+            done = super().measure(load, is_given_up)
+            self.handed.append(load.calibration)
+            mine = {"send_mode": "splice", "of": f"{load.factors['streams']} {load.factors['mtu']}"}
+            effective = {"calibration": load.calibration or mine}
+            return replace(done, measured=replace(done.measured, effective=effective))
+
+    def leave(number: int, factors: Factors) -> None:
+        if number == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    path = tmp_path / "r.vnb"
+    first, later = Calibrating(0.005, leave), Calibrating(0.005)
+    assert run(path, first)[0] == "interrupted"
+    run(path, later)
+    assert first.handed[:4] == [None] * 4
+    assert None not in (*first.handed[4:], *later.handed)
+    for instrument in (first, later):
+        for handed, factors in zip(instrument.handed, instrument.asked, strict=True):
+            if isinstance(handed, Mapping):
+                assert handed["of"] == f"{factors['streams']} {factors['mtu']}"

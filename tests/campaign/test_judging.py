@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, refusal_of
+from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.results.records import Sample, SideRecord, StreamSample
 
@@ -92,3 +93,32 @@ def test_a_datagram_that_does_not_get_through_refuses_the_treatment() -> None:
     refusal = refusal_of(error, "a1")
     assert refusal is not None
     assert "9000 bytes" in refusal.what and "datagram_size" in str(refusal.fix)
+
+
+@pytest.mark.parametrize("call", ["io_uring", "io_uring's SEND_ZC", "MSG_ZEROCOPY"])
+def test_a_send_mode_that_the_kernel_lacks_is_refused_with_the_fix(call: str) -> None:
+    message = f"the system refused to send by {call}: Operation not permitted"
+    refusal = refusal_of(AgentError("a1", message, -32001, {"operation": f"send by {call}"}), "a1")
+    assert refusal is not None
+    assert call in refusal.what
+    assert refusal.where == "a1"
+    assert "io_uring_disabled" in str(refusal.fix)
+
+
+def test_another_fault_of_the_system_is_no_refusal() -> None:
+    assert refusal_of(AgentError("a1", "x", -32001, {"operation": "connect to 10.0.0.2:1"}), "a1") is None
+
+
+def lending(**account: int) -> dict[str, Any]:
+    streams = [{"id": 0, "lent": account}] if account else [{"id": 0}]
+    return {"drained": True, "streams": streams}
+
+
+def test_what_became_of_lent_memory_is_summed_over_all_streams() -> None:
+    sides = [
+        lending(in_place=1, copied=2, unsettled=0),
+        lending(),
+        lending(in_place=3, copied=0, unsettled=5),
+    ]
+    assert lent(sides) == {"in_place": 4, "copied": 2, "unsettled": 5}
+    assert lent([lending()]) is None

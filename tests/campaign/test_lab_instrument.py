@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vnetbench.agents.client import AgentError
+from vnetbench.campaign.calibration import OTHERS, SAFE
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
@@ -15,6 +17,7 @@ from vnetbench.lab import netlink, netns
 from vnetbench.lab.bed import check_agent
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
+from vnetbench.study.load_factors import BATCHED
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.workloads import DATAGRAMS, WORKLOADS
 
@@ -133,6 +136,33 @@ def test_what_cannot_be_is_refused_once_and_for_all_on_used_testbeds_too(
         instrument.measure(load(**levels), lambda: False)
     assert refused.value.fix
     instrument.measure(load(), lambda: False)
+
+
+@pytest.mark.parametrize("receive_mode", ["discard", "copy"])
+@pytest.mark.parametrize("send_mode", [SAFE, *OTHERS])
+def test_every_way_of_sending_and_receiving_moves_data(
+    instrument: LabInstrument, send_mode: str, receive_mode: str
+) -> None:
+    batch = 8 if send_mode in BATCHED else 1
+    asked = load(
+        send_mode=send_mode, receive_mode=receive_mode, send_batch=batch, streams=2, direction="both"
+    )
+    measured = instrument.measure(asked, lambda: False).measured
+    assert sum(side.bytes_received for side in measured.sides) > 0
+    # A veth hands no memory of one VM to the other: what was lent has been copied.
+    is_lent = send_mode.endswith("zerocopy")
+    assert ("lent" in measured.effective) == is_lent
+    assert any("copied most of what" in note for note in measured.notes) == is_lent
+
+
+def test_an_automatic_send_mode_is_calibrated_once_and_then_stays(instrument: LabInstrument) -> None:
+    first = instrument.measure(load(send_mode="auto"), lambda: False).measured.effective["calibration"]
+    assert isinstance(first, Mapping)
+    assert first["send_mode"] in first["goodput_bps"]
+    assert set(first["goodput_bps"]) | set(first["refused"]) == {SAFE, *OTHERS}
+    kept = {**first, "send_mode": "splice"}
+    later = replace(load(send_mode="auto"), calibration=kept)
+    assert instrument.measure(later, lambda: False).measured.effective["calibration"] == kept
 
 
 def test_a_testbed_that_was_tampered_with_is_raised_anew(instrument: LabInstrument) -> None:

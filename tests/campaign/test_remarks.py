@@ -35,3 +35,12 @@ def test_two_ends_without_a_common_clock_have_no_delay_and_it_is_said() -> None:
     assert effective == {"udp_gro": True, "shared_clock": False}
     assert "no one-way delay" in clock_remarks(effective)[0]
     assert clock_remarks({"shared_clock": True}) == clock_remarks({}) == []
+
+
+def test_memory_that_was_mostly_copied_after_all_is_said() -> None:
+    def lent(**account: int) -> dict[str, Any]:
+        return {"streams": [{"id": 0, "lent": account}]}
+
+    copied = said(lent(in_place=1, copied=9, unsettled=0))
+    assert copied == ["b1: the kernel copied most of what was to be sent without a copy"]
+    assert said(lent(in_place=9, copied=1, unsettled=0)) == []

@@ -155,6 +155,9 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "pacing": st.sampled_from(["spin", "sleep"]),
         "datagram_size": st.integers(18, 65507),
         "waiting": st.sampled_from(["block", "spin", "busy_poll"]),
+        "send_mode": st.sampled_from(["copy", "auto", "sendfile", "splice", "zerocopy", "io_uring"]),
+        "send_batch": st.integers(1, 256),
+        "receive_mode": st.sampled_from(["discard", "copy"]),
         "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     }
     return strategies.get(name, st.sampled_from(["on", "off"]))
@@ -193,6 +196,9 @@ def test_defaults_complete_a_treatment_without_changing_it() -> None:
         "mtu": 9000,
         "ip_version": "4",
         "message_size": 2**20,
+        "send_mode": "copy",
+        "send_batch": 1,
+        "receive_mode": "discard",
         "socket_buffer": "auto",
         "transport": "tcp",
         "pacing_rate": "none",

@@ -78,12 +78,12 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
     for example in FACTORS[name].examples:
         workload = FACTORS[name].workloads[0]
         text = f'title = "x"\nworkload = "{workload}"\n[factors]\n{name} = {example}\n'
-        if name == "irq_cpus":
-            text += 'cpus = "1 each"\n'
-        if name == "link_queue":
-            text += 'link_rate = "1 Gbit/s"\n'
-        if name == "threads":
-            text += "streams = 16\n"
+        text += {
+            "irq_cpus": 'cpus = "1 each"\n',
+            "link_queue": 'link_rate = "1 Gbit/s"\n',
+            "threads": "streams = 16\n",
+            "send_batch": 'send_mode = "io_uring"\n',
+        }.get(name, "")
         parse_study(text, None)
         VALIDATOR.validate(tomllib.loads(text))
 

@@ -63,7 +63,9 @@ fn take_turn(epoll: &OwnedFd, data: EventData, running: &mut Running, orders: &O
 
 fn interest(running: &Running) -> EventFlags {
     match running.way {
-        Way::Sending(_) => EventFlags::OUT,
-        Way::AwaitingEnd | Way::Receiving(_) => EventFlags::IN,
+        Way::Sending {
+            has_stopped: false, ..
+        } => EventFlags::OUT,
+        Way::Sending { .. } | Way::Receiving(_) => EventFlags::IN,
     }
 }

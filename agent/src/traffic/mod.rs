@@ -13,6 +13,9 @@ pub mod receive;
 mod reception;
 pub mod route;
 pub mod send;
+mod send_pages;
+mod send_uring;
+mod send_zerocopy;
 pub mod tcp_crr;
 pub mod tcp_rr;
 pub mod tcp_stream;
@@ -37,12 +40,14 @@ use socket2::Socket;
 use self::connection::Options;
 use self::datagrams::Datagrams;
 use self::opening::Secret;
+use self::send::Lent;
 use self::tcp_crr::Connections;
 use self::tcp_rr::Exchange;
 use self::tcp_stream::Transfer;
 use self::threads::Threads;
 use self::timing::{Pacing, Timing};
 use self::udp_stream::Flow;
+use crate::error::Result;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -101,6 +106,19 @@ impl Load {
         let mut parts = self.parts.iter();
         let found = parts.find(|part| part.streams.contains(&place));
         found.expect("every stream is of a part")
+    }
+
+    /// Whether this side's kernel can do what is asked of it.
+    pub fn check(&self) -> Result<()> {
+        for part in &self.parts {
+            let mut roles = self.roles[part.streams.clone()].iter();
+            if let Work::Stream(transfer) = &part.work
+                && roles.any(|(_, role)| *role == Role::Source)
+            {
+                transfer.sending.check()?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -219,6 +237,8 @@ pub struct Stream {
     pub end: OnceLock<End>,
     /// When it broke: of several streams the first is the cause, as its side then tears down the others.
     pub broke_at: OnceLock<Instant>,
+    /// What became of the memory that a source lent to the kernel, known at its end.
+    pub lent: OnceLock<Lent>,
 }
 
 impl Stream {
@@ -240,6 +260,7 @@ impl Stream {
             datagrams,
             end: OnceLock::new(),
             broke_at: OnceLock::new(),
+            lent: OnceLock::new(),
         }
     }
 

@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::event_loop::run_many;
 use super::receive::{Copy, Discard, Receiver};
-use super::send::{Messages, Sender, message};
+use super::send::{MakeSender, Sender, Sending, senders};
 use super::threads::{self, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 
@@ -29,6 +29,7 @@ pub enum Receive {
 #[derive(Debug)]
 pub struct Transfer {
     pub message_bytes: usize,
+    pub sending: Sending,
     pub receive: Receive,
 }
 
@@ -40,19 +41,24 @@ pub(super) fn start(
     orders: &Arc<Orders>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let message = message(transfer.message_bytes);
+    let make_sender = senders(transfer.message_bytes, transfer.sending)?;
     threads::start(streams, threads, orders, |own| {
-        let own: Vec<Running> = own
-            .iter()
-            .map(|stream| Running::new(stream, transfer.receive, &message, on_end))
-            .collect();
-        for running in &own {
-            running.stream.socket.set_nonblocking(own.len() > 1)?;
+        let mut running = Vec::with_capacity(own.len());
+        for stream in own {
+            stream.socket.set_nonblocking(own.len() > 1)?;
+            running.push(Running::new(
+                stream,
+                transfer.receive,
+                &make_sender,
+                on_end,
+            )?);
         }
-        Ok(move |orders: &Orders| match <[Running; 1]>::try_from(own) {
-            Ok([running]) => run_one(running, orders),
-            Err(many) => run_many(many, orders),
-        })
+        Ok(
+            move |orders: &Orders| match <[Running; 1]>::try_from(running) {
+                Ok([running]) => run_one(running, orders),
+                Err(many) => run_many(many, orders),
+            },
+        )
     })
 }
 
@@ -62,8 +68,11 @@ fn run_one(mut running: Running, orders: &Orders) {
 }
 
 pub(super) enum Way {
-    Sending(Box<dyn Sender>),
-    AwaitingEnd,
+    Sending {
+        sender: Box<dyn Sender>,
+        /// It only waits for the sink to close its half.
+        has_stopped: bool,
+    },
     Receiving(Box<dyn Receiver>),
 }
 
@@ -83,52 +92,69 @@ pub(super) struct Running {
 }
 
 impl Running {
-    fn new(stream: &Arc<Stream>, receive: Receive, message: &Arc<[u8]>, on_end: &OnEnd) -> Self {
-        Self {
+    fn new(
+        stream: &Arc<Stream>,
+        receive: Receive,
+        make_sender: &MakeSender,
+        on_end: &OnEnd,
+    ) -> io::Result<Self> {
+        // Before anything can fail: what is never driven has to end as well.
+        let guard = Guard::new(stream, on_end);
+        Ok(Self {
             way: match (stream.role, receive) {
-                (Role::Source, _) => Way::Sending(Box::new(Messages::new(Arc::clone(message)))),
+                (Role::Source, _) => Way::Sending {
+                    sender: make_sender(&stream.socket)?,
+                    has_stopped: false,
+                },
                 (Role::Sink, Receive::Discard) => Way::Receiving(Box::new(Discard)),
                 (Role::Sink, Receive::Copy) => Way::Receiving(Box::new(Copy::new())),
             },
             stream: Arc::clone(stream),
-            _guard: Guard::new(stream, on_end),
-        }
+            _guard: guard,
+        })
     }
 
-    /// Makes one call to the kernel at most.
+    /// Makes one attempt to move data.
     pub fn step(&mut self, orders: &Orders) -> Step {
         let socket = self.stream.socket.as_fd();
-        let outcome = match &mut self.way {
-            Way::Sending(_) if orders.current() != Order::Go => {
-                self.way = Way::AwaitingEnd;
-                return Step::Moved;
+        let moved = match &mut self.way {
+            Way::Sending {
+                sender,
+                has_stopped: false,
+            } => {
+                if orders.current() != Order::Go {
+                    return self.stop_sending();
+                }
+                sender.send(socket).map(|count| {
+                    self.stream.tally.sent.add(count);
+                    true
+                })
             }
-            Way::Sending(sender) => sender.send(socket),
-            Way::AwaitingEnd => {
+            Way::Sending { sender, .. } => {
+                // What the kernel has to say would else keep waking this thread.
+                sender.settle(socket);
                 let mut unexpected = [0; 64];
                 rustix::net::recv(socket, &mut unexpected, RecvFlags::empty())
-                    .map(|(count, _)| count)
+                    .map(|(count, _)| count > 0)
                     .map_err(Into::into)
             }
-            Way::Receiving(receiver) => receiver.receive(socket),
-        };
-        match (outcome, &self.way) {
-            (Ok(count), Way::Sending(_)) => self.stream.tally.sent.add(count),
-            (Ok(count @ 1..), Way::Receiving(_)) => {
-                self.stream.tally.received.add(count);
-                // A sink whose peer goes on sending would otherwise never come to its end.
-                if orders.current() == Order::EndAll {
-                    return self.end(End::Cut);
+            Way::Receiving(receiver) => receiver.receive(socket).map(|count| {
+                if count > 0 {
+                    self.stream.tally.received.add(count);
                 }
-            }
-            (Ok(1..), Way::AwaitingEnd) => {}
-            (Ok(0), _) => return self.end_of_data(orders),
-            (Err(error), _) => return self.meet(error, orders),
+                count > 0
+            }),
+        };
+        match moved {
+            // A sink whose peer goes on sending would otherwise never come to its end.
+            Ok(true) if self.receives() && orders.current() == Order::EndAll => self.end(End::Cut),
+            Ok(true) => Step::Moved,
+            Ok(false) => self.end_of_data(orders),
+            Err(error) => self.meet(error, orders),
         }
-        Step::Moved
     }
 
-    fn end_of_data(&self, orders: &Orders) -> Step {
+    fn end_of_data(&mut self, orders: &Orders) -> Step {
         if orders.current() == Order::EndAll {
             return self.end(End::Cut);
         }
@@ -145,15 +171,29 @@ impl Running {
             (Some(libc::EAGAIN), _) => Step::Waits,
             (_, Order::EndAll) => self.end(End::Cut),
             // The order to end came while the kernel held the call, and closed the sending half under it.
-            (Some(libc::EPIPE), Order::EndSources) if matches!(self.way, Way::Sending(_)) => {
-                self.way = Way::AwaitingEnd;
-                Step::Moved
-            }
+            (Some(libc::EPIPE), Order::EndSources) if !self.receives() => self.stop_sending(),
             _ => self.end(End::Broken(error)),
         }
     }
 
-    fn end(&self, end: End) -> Step {
+    fn receives(&self) -> bool {
+        matches!(self.way, Way::Receiving(_))
+    }
+
+    fn stop_sending(&mut self) -> Step {
+        if let Way::Sending { has_stopped, .. } = &mut self.way {
+            *has_stopped = true;
+        }
+        Step::Moved
+    }
+
+    fn end(&mut self, end: End) -> Step {
+        if let Way::Sending { sender, .. } = &mut self.way
+            && let Some(lent) = sender.settle(self.stream.socket.as_fd())
+        {
+            // Said before the end is: who sees that, sees this.
+            let _ = self.stream.lent.set(lent);
+        }
         self.stream.note_end(end);
         Step::Ended
     }

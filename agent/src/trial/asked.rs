@@ -159,6 +159,7 @@ impl Prepare {
             (Place::Connects(route), Some(asked)) => Place::AsksIperf3(route, asked),
             (place, _) => place,
         };
+        load.check()?;
         Ok((place, load))
     }
 
@@ -452,6 +453,10 @@ mod tests {
             json!({"streams": []}),
             json!({"streams": [{"id": 1, "role": "sink"}, {"id": 1, "role": "source"}]}),
             json!({"message_bytes": 0}),
+            json!({"send": "carrier_pigeon"}),
+            json!({"send": "copy", "send_batch": 2}),
+            json!({"send": "io_uring", "send_batch": 0}),
+            json!({"send": "io_uring", "send_batch": 257}),
             json!({"message_bytes": 1u64 << 40}),
             json!({"socket_buffer_bytes": 0}),
             json!({"thread_cpus": [""]}),

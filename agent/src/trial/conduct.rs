@@ -303,6 +303,7 @@ impl Conductor {
                 Some(_) => None,
                 None => Some(found::transport(stream)),
             };
+            moved.lent = stream.lent.get().copied();
         }
         let end = End {
             trial: &self.trial.name,

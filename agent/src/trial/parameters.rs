@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::traffic::Work;
 use crate::traffic::connection::Options;
+use crate::traffic::send::{SendMode, Sending};
 use crate::traffic::tcp_crr::Connections;
 use crate::traffic::tcp_rr::{Exchange, Waiting};
 use crate::traffic::tcp_stream::{Receive, Transfer};
@@ -18,6 +19,7 @@ use crate::traffic::udp_stream::{self, Flow};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
+const MAX_SEND_BATCH: usize = 256;
 const MAX_RATE_PER_S: f64 = 10e6;
 const DATAGRAM_BYTES: usize = 64;
 const MAX_IDLE_S: f64 = 3600.0;
@@ -69,6 +71,8 @@ impl PartName {
 #[serde(deny_unknown_fields)]
 struct OfTcpStream {
     message_bytes: Option<usize>,
+    send: Option<SendMode>,
+    send_batch: Option<u32>,
     receive: Option<Receive>,
     pacing_rate_bps: Option<u64>,
 }
@@ -191,8 +195,17 @@ fn tcp_stream(asked: OfTcpStream, options: &mut Options) -> Result<Work> {
         ));
     }
     options.pacing_rate_bps = asked.pacing_rate_bps;
+    let sending = Sending {
+        mode: asked.send.unwrap_or(SendMode::Copy),
+        batch: asked.send_batch.unwrap_or(1),
+    };
+    within("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
+    if sending.batch > 1 && !sending.mode.is_batched() {
+        return bad("send_batch above 1 takes send io_uring or io_uring_zerocopy".into());
+    }
     Ok(Work::Stream(Transfer {
         message_bytes: message_bytes("message_bytes", asked.message_bytes, 1 << 20)?,
+        sending,
         receive: asked.receive.unwrap_or(Receive::Discard),
     }))
 }

@@ -11,6 +11,7 @@ use crate::traffic::Role;
 use crate::traffic::datagrams::{DatagramCounts, Gaps};
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
 use crate::traffic::route::Transport;
+use crate::traffic::send::Lent;
 
 #[derive(Serialize)]
 pub struct Sample<'a> {
@@ -60,6 +61,9 @@ pub struct StreamMoved {
     /// What its connection was by then, where it carried the load; in `trial.end` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
+    /// Of a source that lends memory to the kernel; in `trial.end` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lent: Option<Lent>,
 }
 
 #[derive(Serialize)]

@@ -125,6 +125,7 @@ impl Sampler {
                     of: moved(stream.role, &then.streams[i], &now.streams[i]),
                     state: None,
                     transport: None,
+                    lent: None,
                 }
             })
             .collect();

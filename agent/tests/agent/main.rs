@@ -12,4 +12,5 @@ mod random;
 mod relay;
 mod requests;
 mod requests_and_answers;
+mod sending;
 mod transfers;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::driving::{Agent, Pair};
 
-fn number(of: &Value, name: &str) -> u64 {
+pub fn number(of: &Value, name: &str) -> u64 {
     of[name]
         .as_u64()
         .unwrap_or_else(|| panic!("{name} is a whole number in {of}"))
@@ -17,7 +17,7 @@ fn sum(of: &[Value], name: &str) -> u64 {
 }
 
 /// Runs a trial; returns the totals of both sides after proving that they agree.
-fn transfer(roles: &[&str], changes: Value) -> [Value; 2] {
+pub fn transfer(roles: &[&str], changes: Value) -> [Value; 2] {
     let mut pair = Pair::start();
     pair.prepare("t", roles, changes.clone());
     let [(_, a), (_, b)] = pair.run("t", 0.3);

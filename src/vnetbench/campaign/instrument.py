@@ -7,10 +7,11 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.campaign.calibration import TRIAL_S, calibrate
 from vnetbench.campaign.facts import endpoint_facts
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
@@ -71,8 +72,15 @@ class LabInstrument:
 
     def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
         """See Instrument."""
-        began = time.monotonic()
         shape = self._shape(load)
+        calibration = load.calibration
+        if load.factors.get("send_mode") == "auto":
+            calibration = (
+                calibration or calibrate(lambda mode: self._goodput(load, mode, is_given_up)).as_json()
+            )
+            load = _sending_by(load, str(calibration["send_mode"]))
+        # What a calibration takes is spent once, and says nothing of what trials cost.
+        began = time.monotonic()
         try:
             measured, effective = self._on_testbed(shape, load, is_given_up)
         except AgentError as error:
@@ -81,8 +89,17 @@ class LabInstrument:
         except BaseException:
             self._discard(shape)
             raise
-        found = Measured(measured.sides, {**effective, **measured.effective}, measured.notes)
+        effective = {**effective, **measured.effective}
+        if calibration is not None:
+            effective["calibration"] = calibration
+        found = Measured(measured.sides, effective, measured.notes)
         return Done(found, str(shape), max(0.0, time.monotonic() - began - load.duration_s))
+
+    def _goodput(self, load: Load, mode: str, is_given_up: Callable[[], bool]) -> float:
+        """Bits a second of a short trial by this send mode."""
+        short = replace(_sending_by(load, mode), duration_s=TRIAL_S)
+        measured, _ = self._on_testbed(self._shape(load), short, is_given_up)
+        return 8 * sum(side.bytes_received for side in measured.sides) / TRIAL_S
 
     def _on_testbed(
         self, shape: Shape, load: Load, is_given_up: Callable[[], bool]
@@ -147,6 +164,10 @@ class LabInstrument:
         if self._observer is not None:
             observer, self._observer = self._observer, None
             observer.close()
+
+
+def _sending_by(load: Load, mode: str) -> Load:
+    return replace(load, factors={**load.factors, "send_mode": mode})
 
 
 def _as_refusal(error: BenchError) -> TreatmentRefused:

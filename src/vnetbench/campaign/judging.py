@@ -51,6 +51,12 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
             where=endpoint,
             fix="sysctl -w net.mptcp.enabled=1 there; a kernel built with CONFIG_MPTCP has it",
         )
+    if operation.startswith("send by "):
+        return TreatmentRefused(
+            f"this send_mode is not to be had: {error.message}",
+            where=endpoint,
+            fix="take copy; io_uring needs Linux 6.1 (to lend memory 6.2), and kernel.io_uring_disabled = 0",
+        )
     if "busy_poll" in operation:
         return TreatmentRefused(
             f"waiting = busy_poll was refused: {error.message}",
@@ -125,6 +131,18 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
                 fix=f"raise its limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
             )
     return effective
+
+
+def lent(totals: Sequence[Totals]) -> dict[str, int] | None:
+    """What became of the memory that sources lent to their kernels, by the kernels' own account; or None.
+
+    The numbers of sends that went out `in_place`, that were `copied` after all, and that were `unsettled`
+    at the end.
+    """
+    accounts = [s["lent"] for t in totals for s in t.get("streams", ()) if s.get("lent")]
+    if not accounts:
+        return None
+    return {name: sum(int(a[name]) for a in accounts) for name in ("in_place", "copied", "unsettled")}
 
 
 def _judge_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:

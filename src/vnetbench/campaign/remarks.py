@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vnetbench.campaign.judging import Totals
+from vnetbench.campaign.judging import Totals, lent
 
 DRAIN_S = 5.0
 """As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
@@ -40,7 +40,8 @@ def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -
             )
         if lost := int(instrument.get("events_lost", 0)):
             notes.append(f"{name}: the bench read too slowly and {lost} samples were lost")
-        if not totals.get("drained", True):
+        # What is left of a trial with an iperf3 server is in its counts (`counts.judge_server`).
+        if not totals.get("drained", True) and "server" not in totals:
             notes.append(f"{name}: data was still on its way {DRAIN_S:g} s after the end")
         if unanswered := int(totals.get("unanswered") or 0):
             notes.append(f"{name}: {unanswered} requests were never answered, and are in no latency")
@@ -50,6 +51,9 @@ def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -
             notes.append(f"{name}: only {100 * sent / due:.0f} % of what was due could be sent")
         elif (late_us := pacing.get("late_p99_us") or 0.0) > LATE_REQUEST_US:
             notes.append(f"{name}: 1 % of what was due was sent {late_us:.0f} µs late or later")
+        account = lent([totals])
+        if account and account["copied"] > account["in_place"]:
+            notes.append(f"{name}: the kernel copied most of what was to be sent without a copy")
         notes += _datagram_remarks(name, totals.get("streams", ()))
         if foreign := int(totals.get("foreign_connections", 0)):
             notes.append(f"{name}: {foreign} foreign connections were turned away")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from vnetbench.campaign import schedule
 from vnetbench.campaign.instrument import Done, Instrument
@@ -44,6 +44,8 @@ class Campaign:
         self._tick = tick
         self._earlier: dict[int, str] = {}
         """Treatments that an earlier session refused or gave up, and that have not been tried anew."""
+        self._calibrations: dict[int, Mapping[str, object]] = {}
+        """What treatments were calibrated to before their first trial."""
         self._instrument = instrument
         self._replay()
 
@@ -77,9 +79,15 @@ class Campaign:
                 self._earlier[record.index] = record.state
         for trial in self._file.trials():
             if not trial.failure:
-                self.progress.finished(
-                    trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s
-                )
+                self._count(trial)
+
+    def _count(self, trial: TrialRecord) -> None:
+        self.progress.finished(
+            trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s
+        )
+        calibration = trial.effective.get("calibration")
+        if isinstance(calibration, Mapping):
+            self._calibrations[trial.treatment] = calibration
 
     def _run_block(self, block: int, interrupts: Interrupts) -> bool:
         """One trial of every open treatment that has none in this block yet; False when it was cut short."""
@@ -130,7 +138,8 @@ class Campaign:
         levels = complete(self._plan.treatments[index].factors, study.workload, study.testbed.lab)
         next_s = self.progress.treatments[index].next_s
         idle = idle_s(study.workload, levels, study.timing)
-        load = Load(levels, next_s, study.timing.interval_s, study.workload, idle)
+        known = self._calibrations.get(index)
+        load = Load(levels, next_s, study.timing.interval_s, study.workload, idle, known)
         failure = ""
         for _ in range(ATTEMPTS):
             if interrupts.asked and failure:
@@ -172,9 +181,7 @@ class Campaign:
             self._file.set_treatment(trial.treatment, OPEN)
             self.progress.treatments[trial.treatment].reason = ""
         if not trial.failure:
-            self.progress.finished(
-                trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s
-            )
+            self._count(trial)
 
     def _warn_of_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)

@@ -12,7 +12,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.counts import wrong_counts
-from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, refusal_of
+from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
 from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
 from vnetbench.campaign.workloads import parameters, side_role, stream_roles, thread_placement
 from vnetbench.lab.bed import Bed
@@ -85,6 +85,8 @@ class Load:
     workload: str = STREAM
     idle_s: float = 0.0
     """How long `mixed` has only requests, before `duration_s`; whole intervals."""
+    calibration: Mapping[str, object] | None = None
+    """What an earlier trial of the same treatment was calibrated to: send_mode = auto stays with it."""
 
     @property
     def whole_s(self) -> float:
@@ -142,7 +144,7 @@ def run_trial(
         side.agent.forget_events()
     bench_s = time.process_time()
     try:
-        effective = connect(trial)
+        effective = dict(connect(trial))
         _run(sides, load, trial, is_given_up)
     except AgentError as error:
         raise refusal_of(error, error.endpoint) or TrialFailed(str(error)) from error
@@ -155,6 +157,8 @@ def run_trial(
         # The cause comes before what followed from it at the other sides.
         raise TrialBroke("; ".join(fault.what for fault in sorted(faults, key=lambda f: f.rank)), records)
     totals = {record.endpoint: record.totals for record in records}
+    if account := lent(list(totals.values())):
+        effective["lent"] = account
     notes = (*clock_remarks(effective), *remarks(load.whole_s, load.interval_s, totals))
     return Measured(records, effective, notes)
 

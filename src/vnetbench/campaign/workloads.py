@@ -53,7 +53,12 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
     if workload in (STREAM, MIXED):
         pacing = factors.get("pacing_rate", "none")
         asked["pacing_rate_bps"] = None if pacing == "none" else int(pacing)
-        asked |= {"receive": "discard", "message_bytes": int(factors.get("message_size", 1 << 20))}
+        asked |= {
+            "message_bytes": int(factors["message_size"]),
+            "send": factors.get("send_mode", "copy"),
+            "send_batch": int(factors.get("send_batch", 1)),
+            "receive": factors.get("receive_mode", "discard"),
+        }
     if workload == DATAGRAMS:
         asked |= _of_datagrams(factors)
     elif workload != STREAM:

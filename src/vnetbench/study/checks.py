@@ -10,6 +10,7 @@ from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.direction import MOST_STREAMS, streams_each_way
 from vnetbench.study.factors import check_workload, complete, format_level
 from vnetbench.study.lab_checks import check_lab
+from vnetbench.study.load_factors import BATCHED
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
@@ -172,6 +173,11 @@ def _impossible(
             found["fragments"] = (
                 "fragments = on with udp_gso = on: what the kernel cuts into datagrams it does not fragment",
                 "leave these out with [[exclude]]",
+            )
+        if treatment.get("send_batch", 1) != 1 and treatment["send_mode"] not in BATCHED:
+            found["send_batch"] = (
+                f"send_batch above 1 with send_mode = {treatment['send_mode']}: one call sends one message",
+                f"leave these out with [[exclude]], or take {' or '.join(BATCHED)}",
             )
         if study.testbed.vswitch_mtu is not None and treatment.get("vswitch") == "direct":
             found["vswitch"] = (

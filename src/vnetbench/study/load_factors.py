@@ -6,6 +6,9 @@ from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
 from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, REQUESTS, STREAM
 
+BATCHED = ("io_uring", "io_uring_zerocopy")
+"""Send modes by which one call can hand over several messages."""
+
 LOAD_FACTORS = (
     Factor(
         "streams",
@@ -150,6 +153,40 @@ LOAD_FACTORS = (
         "Bytes handed to the kernel in one `send` call.",
         ('"64 B, 256 B, 1 KiB .. 64 KiB"', '"1 MiB"'),
         (STREAM, MIXED),
+    ),
+    Factor(
+        "send_mode",
+        kinds.words("copy", "auto", "sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy"),
+        "",
+        "copy",
+        "How messages are handed to the kernel. `copy`: one `send` call each. `sendfile`: from a file in "
+        "memory. `splice`: from the sender's own memory through a pipe. `zerocopy`: `send` with "
+        "MSG_ZEROCOPY; the results say how much the kernel copied after all. `io_uring` and "
+        "`io_uring_zerocopy`: requests of io_uring (Linux 6.1; 6.2 for the second). `auto`: before a "
+        "treatment's first trial short trials try them all, and `copy` is taken unless another is faster "
+        "beyond doubt; the trials' `effective` say which, and why.",
+        ('["copy", "zerocopy"]', '"auto"'),
+        (STREAM,),
+    ),
+    Factor(
+        "send_batch",
+        kinds.counts(1, 256),
+        "1",
+        1,
+        "Messages that one call hands to the kernel. More than one only with `send_mode` `io_uring` or "
+        "`io_uring_zerocopy`; each is still a request of its own.",
+        ('"1, 4, 16 .. 256"', "16"),
+        (STREAM,),
+    ),
+    Factor(
+        "receive_mode",
+        kinds.words("discard", "copy"),
+        "",
+        "discard",
+        "What the receiver does with the data. `discard`: the kernel throws it away after all of TCP "
+        "(MSG_TRUNC). `copy`: it is copied out, as an application does that looks at it.",
+        ('["discard", "copy"]', '"copy"'),
+        (STREAM,),
     ),
     Factor(
         "socket_buffer",

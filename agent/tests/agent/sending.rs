@@ -1,0 +1,151 @@
+//! The ways of sending: each moves the same bytes, whole and in order, ends when told to, and says what became of them.
+
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, Pair, connecting};
+use crate::transfers::{number, transfer};
+
+const MODES: [(&str, u32); 8] = [
+    ("copy", 1),
+    ("sendfile", 1),
+    ("splice", 1),
+    ("zerocopy", 1),
+    ("io_uring", 1),
+    ("io_uring", 16),
+    ("io_uring_zerocopy", 1),
+    ("io_uring_zerocopy", 16),
+];
+
+fn sending(mode: (&str, u32), more: &Value) -> Value {
+    let mut asked = json!({"send": mode.0, "send_batch": mode.1});
+    for (key, value) in more.as_object().expect("an object") {
+        asked[key] = value.clone();
+    }
+    asked
+}
+
+#[test]
+fn every_mode_moves_every_byte_to_every_kind_of_sink() {
+    for mode in MODES {
+        for (receive, message_bytes) in [("discard", 1 << 20), ("copy", 700)] {
+            let asked = json!({"receive": receive, "message_bytes": message_bytes});
+            transfer(&["source"], sending(mode, &asked));
+        }
+    }
+}
+
+#[test]
+fn every_mode_serves_several_streams_on_a_thread() {
+    let roles = ["source", "sink", "source"];
+    for mode in MODES {
+        for (receive, message_bytes) in [("discard", 64), ("copy", 300_000)] {
+            let asked = json!({"receive": receive, "message_bytes": message_bytes, "threads": 1});
+            transfer(&roles, sending(mode, &asked));
+        }
+    }
+}
+
+/// A sink of the test's own: the stream of a trial whose source is the agent, past what opens it.
+fn receive_from(agent: &mut Agent, trial: &str, changes: &Value) -> TcpStream {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = json!(listener.local_addr().expect("bound").port());
+    let prepare = connecting(trial, &["source"], &port, changes);
+    agent.must("trial.prepare", prepare);
+    let (mut stream, _) = listener.accept().expect("the agent connects");
+    stream.read_exact(&mut [0; 32]).expect("the preamble");
+    stream
+}
+
+#[test]
+fn what_is_sent_is_one_message_after_the_other_whatever_a_call_takes() {
+    let message_bytes = 70_001;
+    for mode in MODES {
+        for buffer in [json!(null), json!(16_384)] {
+            let mut agent = Agent::start();
+            let asked = json!({"message_bytes": message_bytes, "socket_buffer_bytes": buffer});
+            let asked = sending(mode, &asked);
+            let mut stream = receive_from(&mut agent, "t", &asked);
+            agent.must("trial.start", json!({"trial": "t", "duration_s": 0.1}));
+            let mut received = Vec::new();
+            stream.read_to_end(&mut received).expect("an orderly end");
+            drop(stream);
+            let (_, end) = agent.events("t");
+            assert_eq!(end["drained"], true, "{asked}: {end}");
+            assert_eq!(number(&end, "bytes_sent"), received.len() as u64);
+            assert!(received.len() > message_bytes, "{asked}");
+            let is_right =
+                |(at, byte): (usize, &u8)| *byte == ((at % message_bytes * 31) >> 3) as u8;
+            assert!(received.iter().enumerate().all(is_right), "{asked}");
+        }
+    }
+}
+
+#[test]
+fn a_source_that_nobody_reads_from_ends_when_it_is_stopped() {
+    let each = |message_bytes| MODES.map(|mode| (mode, message_bytes));
+    for (mode, message_bytes) in [each(1 << 20), each(64)].concat() {
+        let mut agent = Agent::start();
+        let asked = sending(mode, &json!({"message_bytes": message_bytes}));
+        let stream = receive_from(&mut agent, "t", &asked);
+        agent.must("trial.start", json!({"trial": "t", "duration_s": 60}));
+        std::thread::sleep(Duration::from_millis(50));
+        agent.must("trial.stop", json!({"trial": "t"}));
+        let (_, end) = agent.events("t");
+        assert_eq!(
+            (&end["reason"], &end["drained"]),
+            (&json!("stopped"), &json!(false)),
+            "{asked}"
+        );
+        drop(stream);
+    }
+}
+
+#[test]
+fn a_source_that_nobody_reads_from_ends_by_itself() {
+    for mode in [
+        ("copy", 1),
+        ("zerocopy", 1),
+        ("io_uring", 16),
+        ("splice", 1),
+    ] {
+        let mut pair = Pair::start();
+        let asked = sending(mode, &json!({}));
+        pair.prepare("t", &["source"], asked.clone());
+        let start = json!({"trial": "t", "duration_s": 0.1});
+        pair.a.must("trial.start", start.clone());
+        let (_, sent) = pair.a.events("t");
+        assert_eq!(
+            (&sent["reason"], &sent["drained"]),
+            (&json!("done"), &json!(false)),
+            "{asked}"
+        );
+    }
+}
+
+#[test]
+fn what_became_of_lent_memory_is_said_of_every_send() {
+    for (mode, sends_a_call) in [("zerocopy", 1), ("io_uring_zerocopy", 4)] {
+        let asked = sending((mode, sends_a_call), &json!({"message_bytes": 65_536}));
+        let [source, sink] = transfer(&["source"], asked.clone());
+        let lent = &source["streams"][0]["lent"];
+        let sends = number(lent, "in_place") + number(lent, "copied") + number(lent, "unsettled");
+        assert!(sends >= number(&source, "calls_sent"), "{asked}: {lent}");
+        // Over the loopback the kernel copies all of it after all.
+        assert!(number(lent, "copied") > 0, "{asked}: {lent}");
+        assert!(sink["streams"][0]["lent"].is_null());
+    }
+    let [source, _] = transfer(&["source"], json!({}));
+    assert!(source["streams"][0]["lent"].is_null());
+}
+
+#[test]
+fn a_batch_is_one_call() {
+    let asked = sending(("io_uring", 16), &json!({"message_bytes": 64}));
+    let [source, _] = transfer(&["source"], asked);
+    let (bytes, calls) = (number(&source, "bytes_sent"), number(&source, "calls_sent"));
+    assert!(bytes > 8 * 64 * calls, "{bytes} bytes by {calls} calls");
+}
