@@ -19,7 +19,7 @@ use crate::trial::Trials;
 use crate::{facts, knobs, path};
 
 const PROTOCOL: u32 = 1;
-const WORKLOADS: [&str; 4] = ["tcp_stream", "tcp_rr", "tcp_crr", "observe"];
+const WORKLOADS: [&str; 5] = ["tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "observe"];
 
 /// Requests that may wait (for streams, for a path) at one time.
 const MAX_WAITING: usize = 256;

@@ -146,7 +146,7 @@ def _closing_two(side: SideRecord, at: int) -> SideRecord:
                 y,
                 bytes=x.bytes + y.bytes,
                 retransmits=(x.retransmits or 0) + (y.retransmits or 0),
-                tcp_info={"segments_out": x.tcp_info["segments_out"] + y.tcp_info["segments_out"]},  # type: ignore[operator]
+                info={"segments_out": x.info["segments_out"] + y.info["segments_out"]},  # type: ignore[operator]
             )
             for x, y in zip(first.streams, second.streams, strict=True)
         ),

@@ -6,6 +6,7 @@ mod perf;
 mod proc_file;
 mod process;
 mod snmp;
+pub mod socket_drops;
 mod softirq;
 mod softnet;
 pub mod tcp_info;

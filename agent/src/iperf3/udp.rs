@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::traffic::jitter::Jitter;
+
 /// What opens a UDP stream and what answers it, as seen on the wire; versions before 3.2 used the second pair.
 const GREETINGS: [([u8; 4], [u8; 4]); 2] = [
     (*b"9876", *b"6789"),
@@ -95,19 +97,17 @@ impl Datagrams {
     }
 }
 
-/// The receiving thread's own state: the highest number yet, and the transit time that jitter is made of.
+/// The receiving thread's own state.
 #[derive(Debug, Default)]
 pub struct Reception {
     highest: u64,
     lost: i64,
     out_of_order: u64,
-    transit_s: Option<f64>,
-    jitter_s: f64,
+    jitter: Jitter,
 }
 
 impl Reception {
-    /// A datagram has come. Jitter is RFC 3550's (section 6.4.1): the mean deviation of the transit time, smoothed by
-    /// 16; the two clocks' offset cancels out.
+    /// A datagram has come.
     pub fn note(&mut self, header: Header, now: Duration, into: &Datagrams) {
         let step = header.number.saturating_sub(self.highest);
         if step > 0 {
@@ -117,16 +117,14 @@ impl Reception {
             self.out_of_order += 1;
             self.lost = (self.lost - 1).max(0);
         }
-        let transit_s = now.as_secs_f64() - header.sent.as_secs_f64();
-        if let Some(before) = self.transit_s.replace(transit_s) {
-            self.jitter_s += ((transit_s - before).abs() - self.jitter_s) / 16.0;
-        }
+        self.jitter
+            .note(now.as_nanos() as i64 - header.sent.as_nanos() as i64);
         into.packets.store(self.highest, Ordering::Relaxed);
         into.lost.store(self.lost, Ordering::Relaxed);
         into.out_of_order
             .store(self.out_of_order, Ordering::Relaxed);
         into.jitter_ns
-            .store((self.jitter_s * 1e9) as u64, Ordering::Relaxed);
+            .store(self.jitter.nanos() as u64, Ordering::Relaxed);
     }
 }
 
@@ -176,11 +174,6 @@ mod tests {
     fn a_number_from_nowhere_does_not_overflow_the_counts() {
         let wild = received(&[1, u64::MAX, 0, u64::MAX]);
         assert_eq!((wild.packets, wild.out_of_order), (u64::MAX, 2));
-    }
-
-    #[test]
-    fn a_constant_transit_has_no_jitter() {
-        assert_eq!(received(&[1, 2, 3]).jitter_s, 0.0);
     }
 
     #[test]

@@ -12,7 +12,8 @@ use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use serde::Serialize;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::{Load, Stream};
+use super::datagrams::Datagrams;
+use super::{Load, Role, Stream};
 use crate::error::{Error, Result};
 use crate::waiting::{Bell, Waited, wait};
 
@@ -37,7 +38,7 @@ pub struct Options {
 }
 
 /// What a stream's socket really has.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Found {
     id: u32,
     mss: Option<u32>,
@@ -46,10 +47,21 @@ pub struct Found {
     receive_buffer_bytes: Option<usize>,
     no_delay: Option<bool>,
     busy_poll_us: Option<u32>,
+    /// The rest is of datagrams only. What UDP_SEGMENT has the kernel cut messages into; 0: it cuts none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    udp_segment_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    udp_gro: Option<bool>,
+    /// Of a sink: whether its source reads the same clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_clock: Option<bool>,
 }
 
 pub fn found(stream: &Stream) -> Found {
     let socket = &stream.socket;
+    if let Some(datagrams) = &stream.datagrams {
+        return of_datagrams(stream, datagrams);
+    }
     Found {
         id: stream.id,
         mss: socket.tcp_mss().ok(),
@@ -57,7 +69,23 @@ pub fn found(stream: &Stream) -> Found {
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
         no_delay: socket.tcp_nodelay().ok(),
-        busy_poll_us: busy_poll_us(socket).ok(),
+        busy_poll_us: int_option(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
+        ..Found::default()
+    }
+}
+
+fn of_datagrams(stream: &Stream, datagrams: &Datagrams) -> Found {
+    let socket = &datagrams.socket;
+    Found {
+        id: stream.id,
+        send_buffer_bytes: socket.send_buffer_size().ok(),
+        receive_buffer_bytes: socket.recv_buffer_size().ok(),
+        udp_segment_bytes: int_option(socket, libc::SOL_UDP, libc::UDP_SEGMENT).ok(),
+        udp_gro: int_option(socket, libc::SOL_UDP, libc::UDP_GRO)
+            .ok()
+            .map(|on| on != 0),
+        shared_clock: (stream.role == Role::Sink).then_some(datagrams.delay.is_some()),
+        ..Found::default()
     }
 }
 
@@ -75,15 +103,8 @@ pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
         set_option(&socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
             .map_err(|error| Error::system(format!("set SO_BUSY_POLL to {us} us"), error))?;
     }
-    if let Some(bytes) = options.buffer_bytes {
-        // Before the connection is made: TCP settles its window scale then.
-        socket
-            .set_send_buffer_size(bytes)
-            .and_then(|()| socket.set_recv_buffer_size(bytes))
-            .map_err(|error| {
-                Error::system(format!("set socket buffers of {bytes} bytes"), error)
-            })?;
-    }
+    // Before the connection is made: TCP settles its window scale then.
+    set_buffers(&socket, options.buffer_bytes)?;
     if let Some(name) = &options.congestion_control {
         set_tcp_congestion(&socket, name)
             .map_err(|error| Error::system(format!("set the congestion control {name}"), error))?;
@@ -91,14 +112,29 @@ pub(super) fn open(address: IpAddr, options: &Options) -> Result<Socket> {
     Ok(socket)
 }
 
-fn busy_poll_us(socket: &Socket) -> io::Result<u32> {
+pub(super) fn set_buffers(socket: &Socket, bytes: Option<usize>) -> Result<()> {
+    let Some(bytes) = bytes else {
+        return Ok(());
+    };
+    socket
+        .set_send_buffer_size(bytes)
+        .and_then(|()| socket.set_recv_buffer_size(bytes))
+        .map_err(|error| Error::system(format!("set socket buffers of {bytes} bytes"), error))
+}
+
+pub(super) fn address(of: io::Result<SockAddr>) -> io::Result<SocketAddr> {
+    of?.as_socket()
+        .ok_or_else(|| io::Error::other("a socket of the internet without an address"))
+}
+
+fn int_option(socket: &Socket, level: i32, option: i32) -> io::Result<u32> {
     let (mut value, mut length) = (0u32, size_of::<u32>() as libc::socklen_t);
-    // SAFETY: the option is an int, and the pointers are to one and to its length.
+    // SAFETY: these options are ints, and the pointers are to one and to its length.
     let answer = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_BUSY_POLL,
+            level,
+            option,
             (&raw mut value).cast(),
             &raw mut length,
         )
@@ -110,7 +146,7 @@ fn busy_poll_us(socket: &Socket) -> io::Result<u32> {
     }
 }
 
-fn set_option(socket: &Socket, level: i32, option: i32, value: u32) -> io::Result<()> {
+pub(super) fn set_option(socket: &Socket, level: i32, option: i32, value: u32) -> io::Result<()> {
     // SAFETY: these options are ints, and the pointer is to one, of that length.
     let answer = unsafe {
         libc::setsockopt(

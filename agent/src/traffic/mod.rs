@@ -2,15 +2,22 @@
 
 mod asking;
 pub mod connection;
+pub mod datagrams;
 mod event_loop;
 pub mod histogram;
+pub mod jitter;
 pub mod receive;
+mod reception;
 pub mod send;
 pub mod tcp_crr;
 pub mod tcp_rr;
 pub mod tcp_stream;
 pub mod threads;
 pub mod timing;
+mod udp_calls;
+pub mod udp_head;
+pub mod udp_opening;
+pub mod udp_stream;
 
 use std::io;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -22,11 +29,13 @@ use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
 use self::connection::{Options, Secret};
+use self::datagrams::Datagrams;
 use self::tcp_crr::Connections;
 use self::tcp_rr::Exchange;
 use self::tcp_stream::Transfer;
 use self::threads::Threads;
-use self::timing::Timing;
+use self::timing::{Pacing, Timing};
+use self::udp_stream::Flow;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -51,6 +60,7 @@ pub enum Work {
     Stream(Transfer),
     RequestResponse(Exchange),
     ConnectRequestResponse(Connections),
+    Datagrams(Flow),
 }
 
 impl Load {
@@ -71,6 +81,9 @@ impl Load {
             Work::ConnectRequestResponse(connections) => {
                 tcp_crr::start(streams, connections, &self.threads, orders, on_end)
             }
+            Work::Datagrams(flow) => {
+                udp_stream::start(streams, *flow, &self.threads, orders, on_end)
+            }
         }
     }
 
@@ -80,7 +93,7 @@ impl Load {
             return None;
         }
         match &self.work {
-            Work::Stream(_) => None,
+            Work::Stream(_) | Work::Datagrams(_) => None,
             Work::RequestResponse(exchange) => {
                 Some(Timing::of_requests(exchange.pace(place, self.roles.len())))
             }
@@ -157,26 +170,44 @@ pub struct Stream {
     pub tally: Tally,
     /// What it times; only a source of requests does.
     pub timing: Option<Timing>,
+    /// Its flow of datagrams, where it has one: the connection then carries only how many there were.
+    pub datagrams: Option<Datagrams>,
     pub end: OnceLock<End>,
 }
 
 impl Stream {
-    pub fn new(id: u32, role: Role, socket: Socket, timing: Option<Timing>) -> Self {
+    pub fn new(
+        id: u32,
+        role: Role,
+        socket: Socket,
+        timing: Option<Timing>,
+        datagrams: Option<Datagrams>,
+    ) -> Self {
         Self {
             id,
             role,
             socket,
             tally: Tally::default(),
             timing,
+            datagrams,
             end: OnceLock::new(),
         }
     }
 
-    /// A source whose transactions have connections of their own finishes the one at work, and then says so: its sink must
-    /// not hear of the end before.
+    /// The times at which it sends, where these are set.
+    pub fn pacing(&self) -> Option<&Pacing> {
+        let of_requests = self
+            .timing
+            .as_ref()
+            .and_then(|timing| timing.pacing.as_ref());
+        of_requests.or_else(|| self.datagrams.as_ref()?.pacing.as_ref())
+    }
+
+    /// A source whose transactions have connections of their own, or that sends datagrams, finishes what is at work, and
+    /// then says so: its sink must not hear of the end before.
     fn closes_itself(&self) -> bool {
         let timing = self.timing.as_ref();
-        timing.is_some_and(|timing| timing.connect.is_some())
+        self.datagrams.is_some() || timing.is_some_and(|timing| timing.connect.is_some())
     }
 
     fn note_end(&self, end: End) {

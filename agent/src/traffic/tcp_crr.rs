@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 use socket2::{SockAddr, Socket};
 
-use super::connection::{self, Options};
+use super::connection::{self, Options, address};
 use super::send::message;
 use super::threads::{self, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream, Tally};
@@ -93,9 +93,9 @@ impl Side {
         if let Heard::Cut = self.hear_port(&mut port, orders)? {
             return Ok(Over::Cut);
         }
-        let mut to = address(self.stream.socket.peer_addr()?)?;
+        let mut to = address(self.stream.socket.peer_addr())?;
         to.set_port(u16::from_be_bytes(port));
-        let mut from = address(self.stream.socket.local_addr()?)?;
+        let mut from = address(self.stream.socket.local_addr())?;
         from.set_port(0);
         let timing = self.stream.timing.as_ref().expect("a source times");
         let connect_times = timing.connect.as_ref().expect("and its connections");
@@ -157,12 +157,12 @@ impl Side {
 
     /// A sink: takes each connection that comes and answers on it, until the source closes the stream.
     fn answer_on(mut self, orders: &Orders) -> io::Result<Over> {
-        let source = address(self.stream.socket.peer_addr()?)?;
-        let mut here = address(self.stream.socket.local_addr()?)?;
+        let source = address(self.stream.socket.peer_addr())?;
+        let mut here = address(self.stream.socket.local_addr())?;
         here.set_port(0);
         let listener = open(here, &self.options)?;
         listener.listen(BACKLOG)?;
-        let port = address(listener.local_addr()?)?.port().to_be_bytes();
+        let port = address(listener.local_addr())?.port().to_be_bytes();
         rustix::net::send(&self.stream.socket, &port, SendFlags::NOSIGNAL)?;
         loop {
             let mut polled = [
@@ -216,11 +216,6 @@ impl Side {
     }
 }
 
-fn address(of: SockAddr) -> io::Result<SocketAddr> {
-    of.as_socket()
-        .ok_or_else(|| io::Error::other("a TCP socket without an address"))
-}
-
 /// A socket with the load's options whose calls come back after LOOK_EVERY, bound to this address; without a port it
 /// gets one when it connects or listens, so that only full addresses have to differ. Connections that a listener takes
 /// inherit all that.
@@ -255,7 +250,7 @@ fn connect(socket: &Socket, to: &SockAddr, orders: &Orders) -> io::Result<bool> 
 /// `None` where the connection was gone again before it was taken (accept(2), "Error handling").
 fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr)>> {
     match listener.accept() {
-        Ok((socket, from)) => Ok(Some((socket, address(from)?))),
+        Ok((socket, from)) => Ok(Some((socket, address(Ok(from))?))),
         Err(error) if connection::is_gone(&error) => Ok(None),
         Err(error) => Err(error),
     }

@@ -12,7 +12,7 @@ use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::net::{Shutdown, shutdown};
 use rustix::thread::set_current_timer_slack;
@@ -51,12 +51,10 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// When connection number `place` of so many asks. Their requests are spread evenly over the time between two.
+    /// When connection number `place` of so many asks.
     pub fn pace(&self, place: usize, connections: usize) -> Option<Pace> {
-        self.rate_per_s.map(|per_s| Pace {
-            per_s,
-            first: Duration::from_secs_f64(place as f64 / connections as f64 / per_s),
-        })
+        let per_s = self.rate_per_s?;
+        Some(Pace::spread(per_s, place, connections))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a source of requests times: how long answers take, and in an open loop how well the requests keep their times.
+//! What a source of requests times: how long answers take; and how well what is sent at set times keeps them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,6 +57,16 @@ pub struct Pace {
     pub first: Duration,
 }
 
+impl Pace {
+    /// That of connection number `place` of so many: together they are spread evenly over the time between two.
+    pub fn spread(per_s: f64, place: usize, connections: usize) -> Self {
+        Self {
+            per_s,
+            first: Duration::from_secs_f64(place as f64 / connections as f64 / per_s),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub struct Pacing {
     pace: Pace,
@@ -66,12 +76,17 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    fn new(pace: Pace) -> Self {
+    pub fn new(pace: Pace) -> Self {
         Self {
             pace,
             began: OnceLock::new(),
             late: Histogram::new(),
         }
+    }
+
+    /// From one to the next.
+    pub(super) fn gap(&self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.pace.per_s)
     }
 
     /// Sets the start that all requests are due after; a thread that comes to run later is late.
@@ -87,7 +102,8 @@ impl Pacing {
         began + self.pace.first + Duration::from_secs_f64(number as f64 / self.pace.per_s)
     }
 
-    fn due_until(&self, then: Instant) -> u64 {
+    /// How many are due until then.
+    pub fn due_until(&self, then: Instant) -> u64 {
         let Some(began) = self.began.get() else {
             return 0;
         };

@@ -18,7 +18,8 @@ use super::{Connecting, Message, Trial, Trials, lock};
 use crate::counters::Sources;
 use crate::error::{Error, Result};
 use crate::rpc;
-use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection};
+use crate::traffic::datagrams::{Datagrams, Gaps};
+use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, Work, connection, udp_opening};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -94,15 +95,17 @@ impl Streams {
         Some(timings.map(|timing| timing.owed(then)).sum())
     }
 
-    /// How well the requests of an open loop kept their times.
-    fn pacing(&self) -> Option<PacingError> {
-        let mut late = self
-            .all
+    /// How well what was sent at set times kept them.
+    fn pacing(&self, ended: Instant) -> Option<PacingError> {
+        let paced: Vec<_> = self.all.iter().filter(|s| s.pacing().is_some()).collect();
+        let pacings = || paced.iter().filter_map(|s| s.pacing());
+        let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
+        let due = pacings().map(|pacing| pacing.due_until(ended)).sum();
+        let gaps = paced
             .iter()
-            .filter_map(|stream| Some(&stream.timing.as_ref()?.pacing.as_ref()?.late))
-            .peekable();
-        late.peek()?;
-        Some(PacingError::of(&late.collect::<Vec<_>>()))
+            .filter_map(|s| s.datagrams.as_ref()?.gaps.get());
+        let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));
+        (!late.is_empty()).then(|| PacingError::of(due, &late, &gaps))
     }
 }
 
@@ -174,6 +177,9 @@ impl Conductor {
         let Some(sockets) = sockets else {
             return Ok(false);
         };
+        let Some(mut flows) = self.open_flows(&load, &sockets)? else {
+            return Ok(false);
+        };
         streams.all = load
             .roles
             .iter()
@@ -181,7 +187,7 @@ impl Conductor {
             .enumerate()
             .map(|(place, ((id, role), socket))| {
                 let timing = load.timing(*role, place);
-                Arc::new(Stream::new(*id, *role, socket, timing))
+                Arc::new(Stream::new(*id, *role, socket, timing, flows.next()))
             })
             .collect();
         let ended = lock(&self.trial.conductor).clone();
@@ -193,6 +199,21 @@ impl Conductor {
             .start(&streams.all, &streams.orders, &on_end)
             .map_err(|error| Error::system("start the streams' threads", error))?;
         Ok(true)
+    }
+
+    /// What the streams send datagrams on, none where they do not; `None` where the trial was stopped before.
+    fn open_flows(
+        &self,
+        load: &Load,
+        sockets: &[Socket],
+    ) -> Result<Option<impl Iterator<Item = Datagrams> + use<>>> {
+        let opened = match &load.work {
+            Work::Datagrams(flow) => {
+                udp_opening::open_all(load, flow, sockets, &self.trial.bell, self.trial.timeout)?
+            }
+            _ => Some(Vec::new()),
+        };
+        Ok(opened.map(Vec::into_iter))
     }
 
     /// `None` where the trial was stopped before.
@@ -218,11 +239,7 @@ impl Conductor {
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();
-        for pacing in streams
-            .all
-            .iter()
-            .filter_map(|s| s.timing.as_ref()?.pacing.as_ref())
-        {
+        for pacing in streams.all.iter().filter_map(|s| s.pacing()) {
             pacing.begin(start);
         }
         streams.orders.give(Order::Go);
@@ -326,7 +343,7 @@ impl Conductor {
             foreign_connections: streams.foreign,
             moved,
             instrument: Instrument {
-                pacing: streams.pacing(),
+                pacing: streams.pacing(outcome.ended),
                 ..outcome.instrument
             },
         };

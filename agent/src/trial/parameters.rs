@@ -10,9 +10,12 @@ use crate::traffic::connection::Options;
 use crate::traffic::tcp_crr::Connections;
 use crate::traffic::tcp_rr::{Exchange, Waiting};
 use crate::traffic::tcp_stream::{Receive, Transfer};
+use crate::traffic::udp_head::{HEAD_BYTES, MAX_DATAGRAM_BYTES};
+use crate::traffic::udp_stream::{self, Flow};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const MAX_RATE_PER_S: f64 = 10e6;
+const DATAGRAM_BYTES: usize = 64;
 /// What `waiting: busy_poll` asks for as SO_BUSY_POLL; the kernel's documentation recommends it (sysctl/net.rst).
 const BUSY_POLL_US: u32 = 50;
 
@@ -22,6 +25,7 @@ pub enum Workload {
     TcpStream,
     TcpRr,
     TcpCrr,
+    UdpStream,
     Observe,
 }
 
@@ -31,6 +35,7 @@ impl Workload {
             Self::TcpStream => "tcp_stream",
             Self::TcpRr => "tcp_rr",
             Self::TcpCrr => "tcp_crr",
+            Self::UdpStream => "udp_stream",
             Self::Observe => "observe",
         }
     }
@@ -61,6 +66,20 @@ struct OfTcpCrr {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+struct OfUdpStream {
+    datagram_bytes: Option<usize>,
+    rate_per_s: Option<f64>,
+    pacing: Option<udp_stream::Waiting>,
+    #[serde(default)]
+    gso: bool,
+    #[serde(default)]
+    gro: bool,
+    #[serde(default)]
+    fragments: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Nothing {}
 
 /// What the streams do; `options` becomes what the workload asks of their sockets.
@@ -70,6 +89,7 @@ pub fn work(workload: Workload, asked: Map<String, Value>, options: &mut Options
         Workload::TcpStream => tcp_stream(read(workload, asked)?),
         Workload::TcpRr => tcp_rr(read(workload, asked)?, options),
         Workload::TcpCrr => tcp_crr(read(workload, asked)?, options),
+        Workload::UdpStream => udp_stream(read(workload, asked)?, options),
         Workload::Observe => bad("the workload observe takes no streams".into()),
     }
 }
@@ -80,7 +100,7 @@ pub fn none(workload: Workload, asked: Map<String, Value>) -> Result<()> {
 }
 
 pub fn takes_a_thread_each(work: &Work) -> bool {
-    matches!(work, Work::ConnectRequestResponse(_))
+    matches!(work, Work::ConnectRequestResponse(_) | Work::Datagrams(_))
 }
 
 fn read<P: DeserializeOwned>(workload: Workload, asked: Map<String, Value>) -> Result<P> {
@@ -97,13 +117,9 @@ fn tcp_stream(asked: OfTcpStream) -> Result<Work> {
 
 fn tcp_rr(asked: OfTcpRr, options: &mut Options) -> Result<Work> {
     let waiting = asked.waiting.unwrap_or(Waiting::Block);
-    if let Some(per_s) = asked.rate_per_s {
-        if !(f64::MIN_POSITIVE..=MAX_RATE_PER_S).contains(&per_s) {
-            return bad(format!("rate_per_s must lie within 0 and {MAX_RATE_PER_S}"));
-        }
-        if waiting == Waiting::BusyPoll {
-            return bad("busy_poll waits for answers only: no request can be due meanwhile".into());
-        }
+    check_rate(asked.rate_per_s)?;
+    if asked.rate_per_s.is_some() && waiting == Waiting::BusyPoll {
+        return bad("busy_poll waits for answers only: no request can be due meanwhile".into());
     }
     options.busy_poll_us = (waiting == Waiting::BusyPoll).then_some(BUSY_POLL_US);
     Ok(Work::RequestResponse(Exchange {
@@ -120,6 +136,41 @@ fn tcp_crr(asked: OfTcpCrr, options: &Options) -> Result<Work> {
         response_bytes: message_bytes("response_bytes", asked.response_bytes, 1)?,
         options: options.clone(),
     }))
+}
+
+/// The socket buffers asked for are those of the datagrams; the connections beside them carry next to nothing.
+fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
+    check_rate(asked.rate_per_s)?;
+    if asked.rate_per_s.is_some() && asked.gso {
+        return bad("gso sends many datagrams at once, and a rate one at a time".into());
+    }
+    if asked.fragments && asked.gso {
+        return bad("gso cuts messages into datagrams that are not fragmented".into());
+    }
+    let datagram_bytes = asked.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
+    if !(HEAD_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes) {
+        return bad(format!(
+            "datagram_bytes must lie within {HEAD_BYTES} and {MAX_DATAGRAM_BYTES}"
+        ));
+    }
+    Ok(Work::Datagrams(Flow {
+        datagram_bytes,
+        rate_per_s: asked.rate_per_s,
+        waiting: asked.pacing.unwrap_or(udp_stream::Waiting::Spin),
+        segmented: asked.gso,
+        aggregated: asked.gro,
+        fragmented: asked.fragments,
+        buffer_bytes: options.buffer_bytes.take(),
+    }))
+}
+
+fn check_rate(per_s: Option<f64>) -> Result<()> {
+    match per_s {
+        Some(per_s) if !(f64::MIN_POSITIVE..=MAX_RATE_PER_S).contains(&per_s) => {
+            bad(format!("rate_per_s must lie within 0 and {MAX_RATE_PER_S}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn message_bytes(name: &str, asked: Option<usize>, otherwise: usize) -> Result<usize> {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes};
 use crate::traffic::Role;
+use crate::traffic::datagrams::{DatagramCounts, Gaps};
 use crate::traffic::histogram::{Counts, Distribution, Histogram};
 
 #[derive(Serialize)]
@@ -30,6 +31,9 @@ pub struct Moved {
     /// Where each has a connection of its own: how long connecting took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect: Option<Distribution>,
+    /// Where datagrams come in, and both sides have one clock: how long they were under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Distribution>,
     pub counters: Counters,
     pub cpu: Vec<CpuTimes>,
     pub streams: Vec<StreamMoved>,
@@ -40,6 +44,63 @@ pub struct StreamMoved {
     pub id: u32,
     pub role: Role,
     pub bytes: u64,
+    #[serde(flatten)]
+    pub of: Transport,
+    /// How the stream ended; in `trial.end` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Transport {
+    Tcp(TcpMoved),
+    Source(DatagramsSent),
+    Sink(DatagramsReceived),
+}
+
+#[derive(Serialize)]
+pub struct DatagramsSent {
+    pub datagrams: u64,
+}
+
+#[derive(Serialize)]
+pub struct DatagramsReceived {
+    /// Duplicates included.
+    pub datagrams: u64,
+    /// Negative where more came late than were newly missed.
+    pub lost: i64,
+    pub duplicates: u64,
+    pub reordered: u64,
+    pub foreign: u64,
+    pub socket_drops: u64,
+    pub jitter_us: f64,
+}
+
+impl DatagramsReceived {
+    pub fn between(then: &DatagramReading, now: &DatagramReading) -> Self {
+        let (before, after) = (&then.counts, &now.counts);
+        Self {
+            datagrams: after.moved - before.moved,
+            lost: after.lost - before.lost,
+            duplicates: after.duplicates - before.duplicates,
+            reordered: after.reordered - before.reordered,
+            foreign: after.foreign - before.foreign,
+            socket_drops: now.socket_drops - then.socket_drops,
+            jitter_us: after.jitter_nanos as f64 / 1e3,
+        }
+    }
+}
+
+/// A flow of datagrams at one moment.
+#[derive(Clone, Copy, Default)]
+pub struct DatagramReading {
+    pub counts: DatagramCounts,
+    pub socket_drops: u64,
+}
+
+#[derive(Serialize)]
+pub struct TcpMoved {
     pub rtt_us: u32,
     pub rttvar_us: u32,
     pub min_rtt_us: Option<u32>,
@@ -54,18 +115,12 @@ pub struct StreamMoved {
     pub sndbuf_limited_s: f64,
     pub unacked: u32,
     pub notsent_bytes: u32,
-    /// How the stream ended; in `trial.end` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<&'static str>,
 }
 
-impl StreamMoved {
-    pub fn between(id: u32, role: Role, bytes: u64, then: &TcpReading, now: &TcpReading) -> Self {
+impl TcpMoved {
+    pub fn between(then: &TcpReading, now: &TcpReading) -> Self {
         let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
         Self {
-            id,
-            role,
-            bytes,
             rtt_us: now.rtt_us,
             rttvar_us: now.rttvar_us,
             min_rtt_us: now.min_rtt_us,
@@ -80,7 +135,6 @@ impl StreamMoved {
             sndbuf_limited_s: seconds(now.sndbuf_limited_us, then.sndbuf_limited_us),
             unacked: now.unacked,
             notsent_bytes: now.notsent_bytes,
-            state: None,
         }
     }
 }
@@ -115,23 +169,28 @@ pub struct Instrument {
     pub sampler_realtime: bool,
     pub samples: u64,
     pub events_lost: u64,
-    /// Of an open loop.
+    /// Of what is sent at set times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingError>,
 }
 
-/// How much later than intended requests were sent.
+/// How much later than intended requests or datagrams were sent.
 #[derive(Serialize)]
 pub struct PacingError {
-    pub requests: u64,
+    /// Until the end of the load.
+    pub due: u64,
+    pub sent: u64,
     pub late_mean_us: Option<f64>,
     pub late_p50_us: Option<f64>,
     pub late_p99_us: Option<f64>,
     pub late_max_us: Option<f64>,
+    /// Of datagrams: the standard deviation of the gaps between them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gap_deviation_us: Option<f64>,
 }
 
 impl PacingError {
-    pub fn of(late: &[&Histogram]) -> Self {
+    pub fn of(due: u64, late: &[&Histogram], gaps: &Gaps) -> Self {
         let all = Counts::of(late.iter().copied()).since(&Counts::of(std::iter::empty()));
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let sum = late
@@ -141,11 +200,13 @@ impl PacingError {
         let max = late.iter().map(|histogram| histogram.max()).max();
         let any = all.count > 0;
         Self {
-            requests: all.count,
+            due,
+            sent: all.count,
             late_mean_us: any.then(|| sum / all.count as f64),
             late_p50_us: all.p50_us,
             late_p99_us: all.p99_us,
             late_max_us: max.filter(|_| any).map(us),
+            gap_deviation_us: gaps.deviation_us(),
         }
     }
 }

@@ -4,16 +4,25 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::report::{Moved, StreamMoved};
+use super::report::{
+    DatagramReading, DatagramsReceived, DatagramsSent, Moved, StreamMoved, TcpMoved, Transport,
+};
+use crate::counters::socket_drops::DropMeter;
 use crate::counters::tcp_info::{Meter, TcpReading};
 use crate::counters::{CpuTimes, Reading, Sources};
 use crate::traffic::histogram::{Counts, Histogram};
-use crate::traffic::timing::Timing;
 use crate::traffic::{Role, Stream};
 
 pub struct Sampler {
     sources: Sources,
-    streams: Vec<(Arc<Stream>, Meter)>,
+    streams: Vec<(Arc<Stream>, Meters)>,
+}
+
+/// What is kept of one stream from reading to reading.
+#[derive(Default)]
+struct Meters {
+    tcp: Meter,
+    drops: DropMeter,
 }
 
 /// All counters as they stood at one moment.
@@ -23,8 +32,14 @@ pub struct Snapshot {
     bytes: Vec<(u64, u64)>,
     latency: Option<Counts>,
     connect: Option<Counts>,
+    delay: Option<Counts>,
     reading: Reading,
-    tcp: Vec<TcpReading>,
+    streams: Vec<StreamReading>,
+}
+
+enum StreamReading {
+    Tcp(TcpReading),
+    Datagrams(DatagramReading),
 }
 
 impl Snapshot {
@@ -38,7 +53,7 @@ impl Sampler {
     pub fn new(sources: Sources, streams: &[Arc<Stream>]) -> Self {
         let metered = streams
             .iter()
-            .map(|stream| (Arc::clone(stream), Meter::default()));
+            .map(|stream| (Arc::clone(stream), Meters::default()));
         Self {
             sources,
             streams: metered.collect(),
@@ -53,30 +68,32 @@ impl Sampler {
             .iter()
             .map(|(stream, _)| (stream.tally.sent.bytes(), stream.tally.received.bytes()))
             .collect();
-        let latency = self.counts(|timing| Some(&timing.latency));
-        let connect = self.counts(|timing| timing.connect.as_ref());
+        let latency = self.counts(|stream| Some(&stream.timing.as_ref()?.latency));
+        let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
+        let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
         let reading = self.sources.read();
-        let tcp = self
+        let streams = self
             .streams
             .iter_mut()
-            .map(|(stream, meter)| meter.read(stream.socket.as_fd()))
+            .map(|(stream, meters)| meters.read(stream))
             .collect();
         Snapshot {
             at,
             bytes,
             latency,
             connect,
+            delay,
             reading,
-            tcp,
+            streams,
         }
     }
 
     /// One kind of histogram of all streams together; `None` where no stream has it.
-    fn counts(&self, kind: impl Fn(&Timing) -> Option<&Histogram>) -> Option<Counts> {
+    fn counts(&self, kind: impl Fn(&Stream) -> Option<&Histogram>) -> Option<Counts> {
         let mut histograms = self
             .streams
             .iter()
-            .filter_map(|(stream, _)| kind(stream.timing.as_ref()?))
+            .filter_map(|(stream, _)| kind(stream))
             .peekable();
         histograms.peek()?;
         Some(Counts::of(histograms))
@@ -92,7 +109,13 @@ impl Sampler {
                     Role::Source => now.bytes[i].0 - then.bytes[i].0,
                     Role::Sink => now.bytes[i].1 - then.bytes[i].1,
                 };
-                StreamMoved::between(stream.id, stream.role, bytes, &then.tcp[i], &now.tcp[i])
+                StreamMoved {
+                    id: stream.id,
+                    role: stream.role,
+                    bytes,
+                    of: moved(stream.role, &then.streams[i], &now.streams[i]),
+                    state: None,
+                }
             })
             .collect();
         let sum = |of: &Snapshot| {
@@ -108,9 +131,37 @@ impl Sampler {
             bytes_received: received - received_then,
             latency: since(&now.latency, &then.latency),
             connect: since(&now.connect, &then.connect),
+            delay: since(&now.delay, &then.delay),
             counters: now.reading.counters.since(&then.reading.counters),
             cpu: CpuTimes::since(&now.reading.cpu, &then.reading.cpu),
             streams,
         }
+    }
+}
+
+impl Meters {
+    fn read(&mut self, stream: &Stream) -> StreamReading {
+        let Some(datagrams) = &stream.datagrams else {
+            return StreamReading::Tcp(self.tcp.read(stream.socket.as_fd()));
+        };
+        StreamReading::Datagrams(DatagramReading {
+            counts: datagrams.tally.counts(),
+            socket_drops: self.drops.read(datagrams.socket.as_fd()),
+        })
+    }
+}
+
+fn moved(role: Role, then: &StreamReading, now: &StreamReading) -> Transport {
+    match (then, now) {
+        (StreamReading::Tcp(then), StreamReading::Tcp(now)) => {
+            Transport::Tcp(TcpMoved::between(then, now))
+        }
+        (StreamReading::Datagrams(then), StreamReading::Datagrams(now)) => match role {
+            Role::Source => Transport::Source(DatagramsSent {
+                datagrams: now.counts.moved - then.counts.moved,
+            }),
+            Role::Sink => Transport::Sink(DatagramsReceived::between(then, now)),
+        },
+        _ => unreachable!("a stream is of one kind from beginning to end"),
     }
 }

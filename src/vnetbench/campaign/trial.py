@@ -10,12 +10,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.campaign.judging import DRAIN_S, judge_streams, judge_totals, refusal_of, remarks
+from vnetbench.campaign.judging import (
+    DRAIN_S,
+    clock_remarks,
+    judge_streams,
+    judge_totals,
+    refusal_of,
+    remarks,
+)
 from vnetbench.campaign.workloads import parameters, stream_roles
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.file import histogram_of, stream_sample
-from vnetbench.results.records import Sample, SideRecord
+from vnetbench.results.records import HISTOGRAMS, Sample, SideRecord
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import STREAM
 
@@ -77,7 +84,10 @@ def measure(
     return Measured(
         tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items()),
         effective,
-        tuple(remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()})),
+        (
+            *clock_remarks(effective),
+            *remarks(load.duration_s, load.interval_s, {name: s.totals or {} for name, s in sides.items()}),
+        ),
     )
 
 
@@ -186,7 +196,5 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
         # Namespaces share the host's kernel and CPUs: the observer's account of them is everyone's.
         cpu=tuple(params["cpu"]) if keep_cpu else (),
         streams=tuple(stream_sample(s) for s in params["streams"]),
-        histograms={
-            kind: histogram_of(params[kind]["buckets"]) for kind in ("latency", "connect") if kind in params
-        },
+        histograms={kind: histogram_of(params[kind]["buckets"]) for kind in HISTOGRAMS if kind in params},
     )

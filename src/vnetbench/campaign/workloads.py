@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import DATAGRAMS, STREAM
 
 
 def stream_roles(factors: Mapping[str, Level]) -> list[dict[str, object]]:
@@ -31,6 +31,8 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
     }
     if workload == STREAM:
         return {**asked, "receive": "discard", "message_bytes": int(factors.get("message_size", 1 << 20))}
+    if workload == DATAGRAMS:
+        return {**asked, **_of_datagrams(factors)}
     asked["request_bytes"] = int(factors["request_size"])
     asked["response_bytes"] = int(factors["response_size"])
     if "waiting" in factors:
@@ -40,6 +42,20 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
     if factors.get("waiting") == "spin":
         asked["threads"] = _spinning_threads(int(factors["pairs"]))
     return asked
+
+
+def _of_datagrams(factors: Mapping[str, Level]) -> dict[str, object]:
+    size, rate, bit_rate = int(factors["datagram_size"]), factors["rate"], factors["bit_rate"]
+    if bit_rate != "none":
+        rate = float(bit_rate) / (8 * size)
+    return {
+        "datagram_bytes": size,
+        "rate_per_s": None if rate == "none" else float(rate),
+        "pacing": factors["pacing"],
+        "gso": factors["udp_gso"] == "on",
+        "gro": factors["udp_gro"] == "on",
+        "fragments": factors["fragments"] == "on",
+    }
 
 
 def _spinning_threads(pairs: int) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from vnetbench.estimate.datagrams import arrived_in
 from vnetbench.estimate.latency import count_of, merged, percentile_us
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
-from vnetbench.results.records import Histogram, Sample, TrialRecord
+from vnetbench.results.records import HISTOGRAMS, Histogram, Sample, TrialRecord
 from vnetbench.study.model import Timing
 
 
@@ -40,7 +41,10 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     if metric == "goodput_bps":
         received = (sum(x.bytes_received for side in at_once for x in side) for at_once in together)
         return Course(tuple(8 * b / s for b, s in zip(received, lengths, strict=True)), lengths)
-    kind = "connect" if metric.startswith("connect_") else "latency"
+    if metric == "datagrams_received_per_s":
+        arrived = (sum(arrived_in(x) for side in at_once for x in side) for at_once in together)
+        return Course(tuple(n / s for n, s in zip(arrived, lengths, strict=True)), lengths)
+    kind = next((kind for kind in HISTOGRAMS if metric.startswith(kind)), "latency")
     histograms = tuple(merged_of((x for side in at_once for x in side), kind) for at_once in together)
     if metric.endswith("_per_s"):
         counts = (count_of(histogram) for histogram in histograms)
@@ -55,10 +59,9 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
 
 
 def steady_latencies(trial: TrialRecord, cut: int) -> Histogram:
-    """The latencies of all sides after the first `cut` samples; empty where no requests were made."""
-    return merged_of(
-        (x for side in intervals(trial).values() for part in side[cut:] for x in part), "latency"
-    )
+    """The latencies, or one-way delays, of all sides after the first `cut` samples; empty without any."""
+    steady = [x for side in intervals(trial).values() for part in side[cut:] for x in part]
+    return merged_of(steady, "latency") or merged_of(steady, "delay")
 
 
 def merged_of(samples: Iterable[Sample], kind: str) -> Histogram:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from vnetbench.estimate.course import Course, course, steady_latencies, warmups
+from vnetbench.estimate.datagrams import SHARES, most_unseen
 from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
@@ -91,6 +92,12 @@ def estimates_of(values: Sequence[Mapping[str, float]], precision: Precision) ->
         measured = [each[name] for each in values if name in each]
         if measured:
             found[name] = estimate(measured, precision.confidence, looks(precision))
+    datagrams = sum(each.get("datagrams", 0.0) for each in values)
+    for name in SHARES:
+        if name in found and datagrams and not any(each.get(name) for each in values):
+            # Not one of them: an interval of no width would claim that there never is one.
+            most = most_unseen(datagrams, precision.confidence)
+            found[name] = replace(found[name], low=0.0, high=most)
     return found
 
 

@@ -44,7 +44,7 @@ class TreatmentSummary:
     """Why trials of it failed or why it was refused, in the words shown to the user."""
     notes: tuple[str, ...] = ()
     latencies: Histogram = ()
-    """Of all its trials together, steady part only; empty where no requests are made."""
+    """Of all its trials together, steady part only: of requests, or one-way delays of datagrams."""
 
     @property
     def trials(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.estimate.course import course, intervals, load_end_s, merged_of
+from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
 from vnetbench.estimate.latency import count_of, latency_metrics
 from vnetbench.results.records import Histogram, Sample, SideRecord, TrialRecord
 
@@ -35,6 +36,7 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
     return {
         **dict(_of_endpoints(sides, steady_s)),
         **dict(_of_requests(trial, sides, steady_s)),
+        **dict(datagram_metrics(trial, load, cut, steady_s)),
         **dict(_of_host(watched, sides, steady_s)),
     }
 
@@ -58,10 +60,10 @@ def _of_endpoints(sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]
         yield "mean_segment_bytes", _total(given, "tx_bytes") / packets
     switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
     yield "context_switches_per_s", switches / steady_s
-    if _of_kind(sides, "connect"):
-        return  # what follows is known of the streams' own connections only, which carry no requests
     streams = [x for _, samples in given for s in samples for x in s.streams if x.role == "source"]
-    yield "segments_per_s", sum(_number(x.tcp_info.get("segments_out")) for x in streams) / steady_s
+    if _of_kind(sides, "connect") or any("datagrams" in x.info for x in streams):
+        return  # what follows is known of the streams' own connections only, which carry none of the load
+    yield "segments_per_s", sum(_number(x.info.get("segments_out")) for x in streams) / steady_s
     yield "retransmits_per_s", sum(x.retransmits or 0 for x in streams) / steady_s
     if trips := [x.rtt_us for x in streams if x.rtt_us]:
         yield "rtt_us", sum(trips) / len(trips)
@@ -117,6 +119,8 @@ def _of_host(watched: Sequence[Sample], sides: Steady, steady_s: float) -> Itera
         yield "cycles_per_transaction", (cycles / watched_s) / (transactions / steady_s)
     elif received and cycles:
         yield "cycles_per_byte", (cycles / watched_s) / (received / steady_s)
+    if cycles and (datagrams := sum(arrived_in(x) for _, samples in sides for x in samples)):
+        yield "cycles_per_datagram", (cycles / watched_s) / (datagrams / steady_s)
     interrupts = _total(host, "interrupts") / watched_s
     yield "interrupts_per_s", interrupts
     if transactions:

@@ -18,7 +18,11 @@ from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
 from vnetbench.study.model import FactorLevels
 
-_COSTS = {"cycles_per_byte": "A byte", "cycles_per_transaction": "A transaction"}
+_COSTS = {
+    "cycles_per_byte": "A byte",
+    "cycles_per_transaction": "A transaction",
+    "cycles_per_datagram": "A datagram",
+}
 """What of the load costs the host that many cycles."""
 _NO_DIFFERENCE = "no difference shown"
 _MOST_NAMED = 4

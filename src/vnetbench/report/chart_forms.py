@@ -158,8 +158,8 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
     )
 
 
-def latency_chart(rows_of_curves: Sequence[Row]) -> Spec:
-    """Latency by percentile, a line a treatment; each grid line to the right has a tenth as many beyond."""
+def latency_chart(rows_of_curves: Sequence[Row], noun: str) -> Spec:
+    """What `noun` says by percentile, a line a treatment; each grid line to the right: a tenth as many beyond."""
     colours, dashes = (list(dict.fromkeys(str(row[key]) for row in rows_of_curves)) for key in _CURVE_KEYS)
     least = min(float(row["beyond"]) for row in rows_of_curves)
     decades = [10.0**-step for step in range(round(-math.log10(least)) + 1)]
@@ -172,7 +172,7 @@ def latency_chart(rows_of_curves: Sequence[Row]) -> Spec:
                 values=decades, grid=True, labelExpr="format(100 * (1 - datum.value), '.7~g') + ' %'"
             ),
         ),
-        y=alt.Y("latency:Q", title="Latency (µs), logarithmic", scale=alt.Scale(type="log", nice=True)),
+        y=alt.Y("latency:Q", title=f"{noun} (µs), logarithmic", scale=alt.Scale(type="log", nice=True)),
         color=alt.Color(
             # Where there are more than the palette has, a ramp of colours (O).
             f"colour:{'N' if len(colours) <= _PALETTE else 'O'}",
@@ -183,7 +183,7 @@ def latency_chart(rows_of_curves: Sequence[Row]) -> Spec:
         tooltip=[
             alt.Tooltip("treatment:N", title="Treatment"),
             alt.Tooltip("percentile:N", title="Percentile"),
-            alt.Tooltip("latency:Q", title="Latency (µs)"),
+            alt.Tooltip("latency:Q", title=f"{noun} (µs)"),
         ],
     )  # fmt: skip
     if len(dashes) > 1:

@@ -25,8 +25,11 @@ from vnetbench.report.chart_rows import Row, course_rows, latency_rows, metric_r
 from vnetbench.report.figures import heading, measured_metrics, metric_of, scale_of
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.theme import chart_config
+from vnetbench.study.workloads import DATAGRAMS
 
 _METRICS = (
+    "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent", "delay_p50_us",
+    "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent", "cycles_per_datagram",
     "transactions_per_s", "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "connect_p50_us",
     "connect_p99_us", "cycles_per_transaction", "receiver_cpu_percent", "sender_cpu_percent",
     "cycles_per_byte", "packets_per_s", "mean_segment_bytes",
@@ -34,6 +37,7 @@ _METRICS = (
 )  # fmt: skip
 """Metrics that have a chart beside the main one, the most useful first."""
 _CAPTION_WIDTH = 100
+_OF_REQUESTS = ("Latency", "transaction")
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,13 @@ def _metric_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Char
 
 def _latencies(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
     if rows := latency_rows(summary, layout):
+        noun, single = ("One-way delay", "datagram") if summary.workload == DATAGRAMS else _OF_REQUESTS
         words = (
             "How long all but the slowest took: all trials of a treatment together, without their warm-up. A "
-            "line ends where a single transaction is left."
+            f"line ends where a single {single} is left."
         )
-        yield Chart("latency-percentiles", "Latency by percentile", words, latency_chart(rows), rows)
+        chart = latency_chart(rows, noun)
+        yield Chart("latency-percentiles", f"{noun} by percentile", words, chart, rows)
 
 
 def _time(summary: CampaignSummary) -> Iterator[Chart]:

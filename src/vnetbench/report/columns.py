@@ -16,9 +16,11 @@ from vnetbench.study.model import FactorLevels, Level
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
     "goodput_bps", "transactions_per_s", "connections_per_s", "connect_p50_us", "connect_p99_us",
+    "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent",
+    "delay_p50_us", "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent",
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
-    "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "sender_cpu_percent",
-    "packets_per_s",
+    "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram",
+    "sender_cpu_percent", "packets_per_s",
     "mean_segment_bytes", "retransmits_per_s", "rtt_us", "interrupts_per_s", "host_cpu_percent",
 )  # fmt: skip
 _SHORT_LABELS = {
@@ -26,6 +28,10 @@ _SHORT_LABELS = {
     "connections_per_s": "Connections",
     "outstanding_at_end": "Outstanding",
     "cycles_per_transaction": "Cycles/trans.",
+    "cycles_per_datagram": "Cycles/datagr.",
+    "datagrams_received_per_s": "Received",
+    "datagrams_sent_per_s": "Offered",
+    "socket_drop_percent": "At socket",
     "context_switches_per_transaction": "Switches/trans.",
     "interrupts_per_transaction": "Interr./trans.",
     "packets_per_transaction": "Pkts/trans.",

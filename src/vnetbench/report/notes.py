@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vnetbench.estimate.datagrams import SHARES
+from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import spell_share
 from vnetbench.report.columns import UNMEASURED, varying_factors
@@ -24,11 +26,17 @@ def legend(summary: CampaignSummary) -> str:
     estimates = [t.metrics[main] for t in summary.treatments if main in t.metrics]
     if any(each.low is None for each in estimates):
         parts.append("± ?: too few trials for an interval.")
+    if any(_is_unseen(t.metrics[name]) for t in summary.treatments for name in SHARES if name in t.metrics):
+        parts.append(f"A share of 0 ± x: not one was seen, and more than x is ruled out ({share}).")
     if any(each.modes for each in estimates):
         parts.append(
             "Two figures with shares: the trials fall into two modes, no single value stands for both."
         )
     return " ".join(parts)
+
+
+def _is_unseen(share: Estimate) -> bool:
+    return share.value == 0 and share.low == 0 and bool(share.high)
 
 
 def notes(summary: CampaignSummary) -> tuple[str, ...]:

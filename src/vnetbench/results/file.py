@@ -167,7 +167,7 @@ class ResultsFile:
                     x.rtt_us,
                     x.cwnd,
                     x.retransmits,
-                    _json(x.tcp_info),
+                    _json(x.info),
                 )
                 for s in side.samples
                 for x in s.streams
@@ -239,7 +239,7 @@ class ResultsFile:
     def _sides(self, trial_id: int) -> Iterator[SideRecord]:
         streams: dict[tuple[str, int], list[StreamSample]] = {}
         for endpoint, stream, seq, role, size, rtt, cwnd, retransmits, info in self._db.execute(
-            "SELECT endpoint, stream, seq, role, bytes, rtt_us, cwnd, retransmits, tcp_info"
+            "SELECT endpoint, stream, seq, role, bytes, rtt_us, cwnd, retransmits, info"
             " FROM stream_sample WHERE trial_id = ? ORDER BY endpoint, seq, stream",
             (trial_id,),
         ):
@@ -331,7 +331,7 @@ def stream_sample(raw: Mapping[str, object]) -> StreamSample:
         rtt_us=None if rtt is None else float(str(rtt)),
         cwnd=None if cwnd is None else int(str(cwnd)),
         retransmits=None if retransmits is None else int(str(retransmits)),
-        tcp_info=rest,
+        info=rest,
     )
 
 

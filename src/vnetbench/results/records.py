@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 Json = Mapping[str, object]
 Histogram = tuple[tuple[int, int], ...]
 """Latencies counted by size: the middle of each bucket in nanoseconds, ascending, and its count."""
+HISTOGRAMS = ("latency", "connect", "delay")
+"""Their kinds: `latency` where requests are made, `connect` where each has a connection of its own, `delay`
+where datagrams come in and both ends have one clock."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +23,8 @@ class StreamSample:
     rtt_us: float | None
     cwnd: int | None
     retransmits: int | None
-    tcp_info: Json = field(default_factory=dict)
+    info: Json = field(default_factory=dict)
+    """The rest of what the agent says of it: TCP_INFO of a connection, the counts of a flow of datagrams."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Sample:
     cpu: tuple[Mapping[str, float], ...] = ()
     streams: tuple[StreamSample, ...] = ()
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
-    """`latency` where requests are made, `connect` where each has a connection of its own."""
+    """By kind: see HISTOGRAMS."""
 
 
 @dataclass(frozen=True)

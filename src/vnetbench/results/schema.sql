@@ -83,7 +83,7 @@ CREATE TABLE histogram (
     trial_id         INTEGER NOT NULL REFERENCES trial (id),
     endpoint         TEXT    NOT NULL,
     seq              INTEGER NOT NULL,           -- of its sample
-    kind             TEXT    NOT NULL,           -- latency, connect
+    kind             TEXT    NOT NULL,           -- latency, connect, delay
     buckets          TEXT    NOT NULL,           -- JSON list: [middle of the bucket in ns, count] each
     PRIMARY KEY (trial_id, endpoint, seq, kind)
 ) STRICT, WITHOUT ROWID;
@@ -98,6 +98,6 @@ CREATE TABLE stream_sample (
     rtt_us           REAL,
     cwnd             INTEGER,
     retransmits      INTEGER,
-    tcp_info         TEXT    NOT NULL,           -- JSON: the rest of TCP_INFO
+    info             TEXT    NOT NULL,           -- JSON: the rest, of TCP_INFO or of the datagrams' counts
     PRIMARY KEY (trial_id, endpoint, stream, seq)
 ) STRICT, WITHOUT ROWID;

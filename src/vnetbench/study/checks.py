@@ -10,7 +10,7 @@ from vnetbench.study.factors import check_workload, complete, format_level
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
-from vnetbench.study.workloads import DECIDING
+from vnetbench.study.workloads import DECIDING, RATES
 
 MAX_TREATMENTS = 10_000
 """Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
@@ -136,6 +136,22 @@ def _impossible(
             found["waiting"] = (
                 "waiting = busy_poll with a rate: while the kernel waits for answers nothing can be asked",
                 'leave these out with [[exclude]], or take "spin"',
+            )
+        rates = [name for name in RATES if treatment.get(name, "none") != "none"]
+        if len(rates) > 1:
+            found["bit_rate"] = (
+                "bit_rate together with rate: both say how often a datagram is sent",
+                "name one of them, or leave these out with [[exclude]]",
+            )
+        if rates and treatment.get("udp_gso") == "on":
+            found["udp_gso"] = (
+                f"udp_gso = on with a {rates[0]}: it sends many datagrams at once, a rate one at a time",
+                'leave these out with [[exclude]], or take udp_gso = "off"',
+            )
+        if treatment.get("fragments") == "on" and treatment.get("udp_gso") == "on":
+            found["fragments"] = (
+                "fragments = on with udp_gso = on: what the kernel cuts into datagrams it does not fragment",
+                "leave these out with [[exclude]]",
             )
         if study.testbed.vswitch_mtu is not None and treatment["vswitch"] == "direct":
             found["vswitch"] = (

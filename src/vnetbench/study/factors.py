@@ -14,9 +14,14 @@ from vnetbench.study.workloads import STREAM
 FACTORS: Mapping[str, Factor] = {factor.name: factor for factor in (*LOAD_FACTORS, *TESTBED_FACTORS)}
 """Every factor by its name, in the order of the reference."""
 
-_COUNTERPARTS = {"streams": "connections", "connections": "streams", "message_size": "request_size",
-                 "request_size": "message_size"}  # fmt: skip
-"""What stands for a factor in another workload, however unlike the words are."""
+_COUNTERPARTS: Mapping[str, tuple[str, ...]] = {
+    "streams": ("connections",),
+    "connections": ("streams",),
+    "message_size": ("request_size", "datagram_size"),
+    "request_size": ("message_size", "datagram_size"),
+    "datagram_size": ("message_size", "request_size"),
+}
+"""What stands for a factor in other workloads, however unlike the words are."""
 
 
 def factor_named(name: str) -> Factor:
@@ -55,10 +60,10 @@ def check_workload(name: str, workload: str) -> None:
     if workload in FACTORS[name].workloads:
         return
     here = [factor.name for factor in FACTORS.values() if workload in factor.workloads]
-    counterpart = _COUNTERPARTS.get(name)
+    counterpart = next((other for other in _COUNTERPARTS.get(name, ()) if other in here), None)
     fix = (
         f'did you mean "{counterpart}"?'
-        if counterpart in here
+        if counterpart
         else suggest(name, here, otherwise=f"its factors: {', '.join(here)}")
     )
     raise WrongValue(f"{name} is not a factor of the workload {workload}", fix=fix)

@@ -1,0 +1,125 @@
+//! What became of numbered packets on their way, told from the numbers that arrive: lost, double, out of order.
+
+/// So many numbers back it is known which have come. Power of two.
+const WINDOW: u64 = 1 << 17;
+const WORDS: usize = (WINDOW / 64) as usize;
+
+/// The receiver's account of one stream; the sender counts from 0.
+#[derive(Debug)]
+pub struct Reception {
+    /// A bit for each of the last numbers.
+    seen: Box<[u64]>,
+    /// One more than the highest number yet: NextExp of RFC 4737, section 3.3.
+    next: u64,
+    /// Packets that came for the first time.
+    pub unique: u64,
+    pub duplicates: u64,
+    pub reordered: u64,
+}
+
+impl Reception {
+    pub fn new() -> Self {
+        Self {
+            seen: vec![0; WORDS].into(),
+            next: 0,
+            unique: 0,
+            duplicates: 0,
+            reordered: 0,
+        }
+    }
+
+    /// A packet of that number has come. It is reordered where a higher number came before it (RFC 4737, section 3.3),
+    /// and a duplicate where it has come itself; one that is further back than the window is taken to come for the first
+    /// time.
+    pub fn note(&mut self, number: u64) {
+        if number >= self.next {
+            for skipped in (self.next..number).rev().take(WINDOW as usize) {
+                let (word, bit) = place(skipped);
+                self.seen[word] &= !bit;
+            }
+            self.next = number.saturating_add(1);
+        } else {
+            let (word, bit) = place(number);
+            if self.next - number <= WINDOW && self.seen[word] & bit != 0 {
+                self.duplicates += 1;
+                return;
+            }
+            self.reordered += 1;
+            if self.next - number > WINDOW {
+                self.unique += 1;
+                return;
+            }
+        }
+        let (word, bit) = place(number);
+        self.seen[word] |= bit;
+        self.unique += 1;
+    }
+
+    /// How many have not come, of those that were sent; before that number is known, of those up to the highest that has
+    /// come.
+    pub fn lost(&self, sent: Option<u64>) -> i64 {
+        sent.unwrap_or(self.next) as i64 - self.unique as i64
+    }
+}
+
+fn place(number: u64) -> (usize, u64) {
+    let at = number % WINDOW;
+    ((at / 64) as usize, 1 << (at % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(numbers: impl IntoIterator<Item = u64>) -> Reception {
+        let mut reception = Reception::new();
+        for number in numbers {
+            reception.note(number);
+        }
+        reception
+    }
+
+    fn counts(of: &Reception) -> [u64; 3] {
+        [of.unique, of.duplicates, of.reordered]
+    }
+
+    #[test]
+    fn a_gap_is_loss_until_the_late_packet_comes() {
+        assert_eq!(received([0, 1, 4]).lost(None), 2);
+        let late = received([0, 1, 4, 2]);
+        assert_eq!((late.lost(None), late.reordered), (1, 1));
+    }
+
+    #[test]
+    fn what_never_came_at_the_end_is_known_from_what_was_sent() {
+        let cut_short = received(0..7);
+        assert_eq!((cut_short.lost(None), cut_short.lost(Some(10))), (0, 3));
+    }
+
+    #[test]
+    fn a_second_copy_is_a_duplicate_and_neither_loss_nor_reordering() {
+        assert_eq!(counts(&received([0, 1, 1, 0, 2])), [3, 2, 0]);
+        assert_eq!(counts(&received([0, 3, 1, 1, 2])), [4, 1, 2]);
+    }
+
+    #[test]
+    fn numbers_a_window_apart_are_told_from_each_other() {
+        assert_eq!(counts(&received(0..3 * WINDOW)), [3 * WINDOW, 0, 0]);
+        let late = (3 * WINDOW - 1) / 5 * 5;
+        let holey = received((0..3 * WINDOW).filter(|n| n % 5 != 0).chain([late, late]));
+        assert_eq!(counts(&holey)[1..], [1, 1]);
+        assert_eq!(counts(&received([0, WINDOW + 5, 5]))[1..], [0, 1]);
+    }
+
+    #[test]
+    fn a_leap_over_many_windows_clears_the_window_and_no_more() {
+        let leapt = received((0..WINDOW).chain([1 << 60, (1 << 60) - 1]));
+        assert_eq!(counts(&leapt), [WINDOW + 2, 0, 1]);
+        assert_eq!(leapt.lost(None), (1 << 60) + 1 - (WINDOW as i64 + 2));
+    }
+
+    #[test]
+    fn what_comes_from_behind_the_window_is_taken_to_come_for_the_first_time() {
+        assert_eq!(counts(&received([WINDOW + 9, 3])), [2, 0, 1]);
+    }
+}

@@ -1,0 +1,366 @@
+//! How a flow of datagrams is opened: over the stream's connection both sides agree on a port, and then the source proves
+//! that datagrams as large as those of the load get through.
+//!
+//! The source says which machine it is on (16 bytes), the sink its port (2 bytes, big endian). The source sends datagrams
+//! to it, small ones and such as the load will have, until the sink has said that one of the latter came. A source that
+//! cannot send them says why (4 bytes, errno) before it leaves.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::net::RecvFlags;
+use socket2::{SockAddr, Socket, Type};
+
+use super::connection::{self, set_option};
+use super::datagrams::{DatagramTally, Datagrams};
+use super::histogram::Histogram;
+use super::udp_head::{HEAD_BYTES, Head, PROBE, SMALL_PROBE, key, now_nanos};
+use super::udp_stream::Flow;
+use super::{Load, Role};
+use crate::error::{Error, Result};
+use crate::waiting::{Bell, Waited, wait};
+
+/// Between two probes of one stream.
+const PROBE_EVERY: Duration = Duration::from_millis(20);
+/// What a sink says of the datagrams that came.
+const SMALL_CAME: u8 = 1;
+const CAME: u8 = 2;
+/// Tells one start of one kernel from every other (random(4)): two sides that read the same share its clock.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+type BootId = [u8; 16];
+
+/// Opens the flows of all streams, whose connections are these, in the order of the load; `None` when the bell was rung
+/// before.
+pub fn open_all(
+    load: &Load,
+    flow: &Flow,
+    connections: &[Socket],
+    bell: &Bell,
+    timeout: Duration,
+) -> Result<Option<Vec<Datagrams>>> {
+    let here = boot_id();
+    let mut openings = Vec::with_capacity(connections.len());
+    for ((id, role), connection) in load.roles.iter().zip(connections) {
+        openings.push(Opening::begin(
+            connection,
+            *role,
+            key(&load.secret, *id),
+            flow,
+            &here,
+        )?);
+    }
+    let until = Instant::now() + timeout;
+    let mut probe_at = Instant::now();
+    let mut ready = Vec::new();
+    while openings.iter().any(|opening| !opening.is_done) {
+        let now = Instant::now();
+        let probes = now >= probe_at;
+        if probes {
+            probe_at = now + PROBE_EVERY;
+        }
+        for opening in openings.iter_mut().filter(|opening| !opening.is_done) {
+            if now >= until {
+                return Err(Error::TimedOut {
+                    operation: opening.operation(),
+                    after_s: timeout.as_secs_f64(),
+                });
+            }
+            opening.go_on(probes)?;
+        }
+        let polled: Vec<_> = openings
+            .iter()
+            .filter(|opening| !opening.is_done)
+            .flat_map(|opening| [opening.connection.as_fd(), opening.socket.as_fd()])
+            .map(|socket| (socket, PollFlags::IN))
+            .collect();
+        let waited = wait(&polled, &mut ready, bell, Some(until.min(probe_at)));
+        if waited.map_err(|error| Error::system("wait for datagrams", error))? == Waited::Rung {
+            return Ok(None);
+        }
+    }
+    let streams = openings.len();
+    let open =
+        |(place, opening): (usize, Opening<'_>)| opening.into_datagrams(flow, place, streams);
+    Ok(Some(openings.into_iter().enumerate().map(open).collect()))
+}
+
+fn boot_id() -> Option<BootId> {
+    let text = std::fs::read_to_string(BOOT_ID).ok()?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    Some(u128::from_str_radix(&digits, 16).ok()?.to_be_bytes())
+}
+
+/// One stream's flow while it is being opened.
+struct Opening<'a> {
+    connection: &'a Socket,
+    socket: Socket,
+    role: Role,
+    key: u32,
+    datagram_bytes: usize,
+    here: Option<BootId>,
+    /// What the other side has said on the connection.
+    said: Vec<u8>,
+    /// Of a source: that it knows the sink's port.
+    has_port: bool,
+    small_came: bool,
+    came: bool,
+    is_done: bool,
+}
+
+impl<'a> Opening<'a> {
+    fn begin(
+        connection: &'a Socket,
+        role: Role,
+        key: u32,
+        flow: &Flow,
+        here: &Option<BootId>,
+    ) -> Result<Self> {
+        let at = connection::address(connection.local_addr())
+            .map_err(|error| Error::system("open a UDP socket", error))?;
+        let socket = open(at, role, flow)?;
+        let words = match role {
+            Role::Source => here.unwrap_or_default().to_vec(),
+            Role::Sink => connection::address(socket.local_addr())
+                .map_err(|error| Error::system("open a UDP socket", error))?
+                .port()
+                .to_be_bytes()
+                .to_vec(),
+        };
+        let opening = Self {
+            connection,
+            socket,
+            role,
+            key,
+            datagram_bytes: flow.datagram_bytes,
+            here: *here,
+            said: Vec::new(),
+            has_port: false,
+            small_came: false,
+            came: false,
+            is_done: false,
+        };
+        opening.say(&words).map_err(|error| opening.failed(error))?;
+        Ok(opening)
+    }
+
+    /// All of it: so little always fits a connection's buffer.
+    fn say(&self, words: &[u8]) -> io::Result<()> {
+        self.connection.send(words).map(drop)
+    }
+
+    /// What is being done, to complete "… took longer than" and "the system refused to …".
+    fn operation(&self) -> String {
+        let small = match (self.small_came, self.datagram_bytes > HEAD_BYTES) {
+            (true, _) => format!("small ones of {HEAD_BYTES} bytes get through"),
+            (false, true) => format!("none of {HEAD_BYTES} bytes gets through either"),
+            (false, false) => "none gets through".into(),
+        };
+        format!(
+            "get a datagram of {} bytes through ({small})",
+            self.datagram_bytes
+        )
+    }
+
+    fn failed(&self, error: impl Into<io::Error>) -> Error {
+        Error::system(self.operation(), error)
+    }
+
+    fn go_on(&mut self, probes: bool) -> Result<()> {
+        self.hear().map_err(|error| self.failed(error))?;
+        match self.role {
+            Role::Source => self.prove(probes),
+            Role::Sink => self.listen(),
+        }
+    }
+
+    /// Takes what the other side has said on the connection.
+    fn hear(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 64];
+        match rustix::net::recv(self.connection, &mut bytes[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(io::ErrorKind::ConnectionReset.into()),
+            Ok((count, _)) => {
+                self.said.extend_from_slice(&bytes[..count]);
+                Ok(())
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn prove(&mut self, probes: bool) -> Result<()> {
+        let Some((port, answers)) = self.said.split_first_chunk::<2>() else {
+            return Ok(());
+        };
+        self.small_came |= answers.contains(&SMALL_CAME);
+        self.came |= answers.contains(&CAME);
+        self.is_done = self.came;
+        let begins = !self.has_port;
+        if begins {
+            let port = u16::from_be_bytes(*port);
+            self.has_port = true;
+            let connecting = || {
+                let mut to = connection::address(self.connection.peer_addr())?;
+                to.set_port(port);
+                self.socket.connect(&SockAddr::from(to))
+            };
+            connecting().map_err(|error| self.failed(error))?;
+        }
+        if !self.is_done && (probes || begins) {
+            self.probe(SMALL_PROBE, HEAD_BYTES)?;
+            self.probe(PROBE, self.datagram_bytes)?;
+        }
+        Ok(())
+    }
+
+    fn probe(&self, number: u64, bytes: usize) -> Result<()> {
+        let mut datagram = vec![0; bytes];
+        let head = Head {
+            key: self.key,
+            number,
+            sent_nanos: now_nanos(),
+        };
+        head.write(&mut datagram);
+        let Err(error) = self.socket.send(&datagram) else {
+            return Ok(());
+        };
+        let errno = error.raw_os_error().unwrap_or(0);
+        match errno {
+            libc::EAGAIN | libc::EINTR | libc::ENOBUFS => return Ok(()),
+            _ => {}
+        }
+        // The other side has to know why; closing must not tear down what says so. Both only help.
+        let _ = self.connection.set_linger(None);
+        let _ = self.say(&errno.to_be_bytes());
+        Err(self.cannot_send(error))
+    }
+
+    fn cannot_send(&self, error: io::Error) -> Error {
+        Error::system(
+            format!("send a datagram of {} bytes", self.datagram_bytes),
+            error,
+        )
+    }
+
+    fn listen(&mut self) -> Result<()> {
+        let taking = |opening: &mut Self| opening.take_probes();
+        taking(self).map_err(|error| self.failed(error))?;
+        let Some((_, reason)) = self.said.split_first_chunk::<{ size_of::<BootId>() }>() else {
+            return Ok(());
+        };
+        if let Some(errno) = reason.first_chunk::<4>() {
+            let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
+            return Err(self.cannot_send(error));
+        }
+        self.is_done = self.came;
+        Ok(())
+    }
+
+    /// Says what has come, and connects the socket to where it came from: nothing else reaches it then.
+    fn take_probes(&mut self) -> io::Result<()> {
+        let source = connection::address(self.connection.peer_addr())?;
+        let mut bytes = [0; HEAD_BYTES];
+        loop {
+            let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
+            let (kept, length, from) =
+                match rustix::net::recvfrom(&self.socket, &mut bytes[..], flags) {
+                    Ok((kept, length, from)) => (kept, length, from),
+                    Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
+                    Err(error) => return Err(error.into()),
+                };
+            let from = from.and_then(|from| SocketAddr::try_from(from).ok());
+            let head = Head::read(&bytes[..kept]).filter(|head| head.key == self.key);
+            let (Some(head), Some(from)) = (head, from.filter(|from| from.ip() == source.ip()))
+            else {
+                continue;
+            };
+            if head.number == SMALL_PROBE && !self.small_came {
+                self.small_came = true;
+                self.say(&[SMALL_CAME])?;
+            }
+            if head.number == PROBE && length == self.datagram_bytes && !self.came {
+                self.came = true;
+                self.socket.connect(&SockAddr::from(from))?;
+                self.say(&[CAME])?;
+            }
+        }
+    }
+
+    fn into_datagrams(self, flow: &Flow, place: usize, streams: usize) -> Datagrams {
+        let is_sink = self.role == Role::Sink;
+        let clock_is_shared = is_sink && self.here.is_some_and(|here| self.said.starts_with(&here));
+        Datagrams {
+            socket: self.socket,
+            key: self.key,
+            tally: DatagramTally::default(),
+            delay: clock_is_shared.then(Histogram::new),
+            pacing: if is_sink {
+                None
+            } else {
+                flow.pacing(place, streams)
+            },
+            gaps: Default::default(),
+        }
+    }
+}
+
+/// A UDP socket at this address, with a port of its own, and with all that the flow asks of a side of this role.
+fn open(mut at: SocketAddr, role: Role, flow: &Flow) -> Result<Socket> {
+    at.set_port(0);
+    let domain = socket2::Domain::for_address(at);
+    let socket = Socket::new(domain, Type::DGRAM, None)
+        .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
+        .map_err(|error| Error::system("open a UDP socket", error))?;
+    connection::set_buffers(&socket, flow.buffer_bytes)?;
+    let set = |level, option, value, what: &str| {
+        set_option(&socket, level, option, value)
+            .map_err(|error| Error::system(format!("set {what}"), error))
+    };
+    match role {
+        Role::Sink => {
+            set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS")?;
+            if flow.aggregated {
+                set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO")?;
+            }
+        }
+        Role::Source => {
+            if at.is_ipv6() {
+                let (discover, dont) = if flow.fragmented {
+                    (libc::IPV6_PMTUDISC_DONT, 0)
+                } else {
+                    (libc::IPV6_PMTUDISC_DO, 1)
+                };
+                let level = libc::IPPROTO_IPV6;
+                set(
+                    level,
+                    libc::IPV6_MTU_DISCOVER,
+                    discover as u32,
+                    "IPV6_MTU_DISCOVER",
+                )?;
+                set(level, libc::IPV6_DONTFRAG, dont, "IPV6_DONTFRAG")?;
+            } else {
+                let discover = if flow.fragmented {
+                    libc::IP_PMTUDISC_DONT
+                } else {
+                    libc::IP_PMTUDISC_DO
+                };
+                set(
+                    libc::SOL_IP,
+                    libc::IP_MTU_DISCOVER,
+                    discover as u32,
+                    "IP_MTU_DISCOVER",
+                )?;
+            }
+            if flow.segmented {
+                let bytes = flow.datagram_bytes as u32;
+                set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT")?;
+            }
+        }
+    }
+    socket
+        .bind(&SockAddr::from(at))
+        .map_err(|error| Error::system(format!("bind a UDP socket to {}", at.ip()), error))?;
+    Ok(socket)
+}
