@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from bench.ground import Ground
-from bench.load import Answered, Asking, Carried, Streams, agreed
+from bench.load import Answered, Asking, Carried, Datagrams, Delivered, Streams, agreed
 from bench.peers.sockperf import COOLDOWN_S, WARMUP_S
 from bench.programs import RunFailed
 from vnetbench.agents.client import AgentError
@@ -16,7 +17,7 @@ from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.records import SideRecord
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import REQUESTS, STREAM
+from vnetbench.study.workloads import DATAGRAMS, REQUESTS, STREAM
 
 TOOL = "vnetbench"
 SAMPLED_EVERY_S = 0.1
@@ -66,3 +67,24 @@ def asking(ground: Ground, load: Asking) -> Answered:
     if p50 is None or p99 is None:
         raise RunFailed("too few answers")
     return Answered(p50, p99)
+
+
+def datagrams(ground: Ground, load: Datagrams, segmented: str) -> Delivered:
+    """udp_stream, one flow; a source that is paced spins until a datagram is due. `segmented` is on or off."""
+    asked: dict[str, Level] = {
+        "datagram_size": load.size_bytes,
+        "rate": load.rate_per_s or "none",
+        "udp_gso": segmented,
+        "udp_gro": segmented,
+    }
+    measured, counted = ground.watched(lambda: trial(ground, DATAGRAMS, load.seconds, asked))
+    source: Mapping[str, Any] = side(measured, "source").totals
+    sink: Mapping[str, Any] = side(measured, "sink").totals
+    seconds = float(source["duration_s"])
+    if segmented == "on":  # the kernel counts a packet of many segments once
+        return Delivered(_total(source, "datagrams"), _total(sink, "datagrams"), seconds)
+    return Delivered(counted.datagrams_sent, counted.datagrams_taken, seconds)
+
+
+def _total(totals: Mapping[str, Any], count: str) -> float:
+    return float(sum(stream[count] for stream in totals["streams"]))

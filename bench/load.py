@@ -43,8 +43,8 @@ class Datagrams:
     seconds: int
     rate_per_s: int | None = None
     """None: as fast as it can."""
-    segmented: bool = False
-    """Whether many are handed to the kernel as one large packet, and taken so (GSO, GRO)."""
+    segments_allowed: bool = False
+    """Whether many may be handed to the kernel as one large packet, and taken so (GSO, GRO)."""
 
 
 @dataclass(frozen=True)

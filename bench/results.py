@@ -84,9 +84,9 @@ def _table(outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def _against(ours: Line | None, line: Line, measure: Measure) -> str:
-    if ours is None or line is ours:
-        return ""
-    return line.out or _interval(ratio(ours, line, measure.name), 2)
+    if line.out or ours is None or line is ours:
+        return line.out or ""
+    return _interval(ratio(ours, line, measure.name), 2)
 
 
 def _verdicts(outcome: Outcome) -> Iterator[str]:

@@ -15,6 +15,7 @@ from bench.programs import Programs, RunFailed, Told, run
 
 _FASTEST = ("-l 1M", "-l 128K -Z", "-l 1M -Z", "-l 1M -w 4M", "-l 256K")
 _FASTEST_WITHOUT_COPY = tuple(f"{flags} --skip-rx-copy" for flags in ("-l 1M", "-l 1M -Z", "-l 256K"))
+_GSO = "--gsro"
 _PACING_TIMERS_US = (1, 10, 100)
 
 
@@ -30,13 +31,13 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
 
 
 def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
-    """UDP, paced or not. Nothing where this iperf3 has no GSO and GSO is asked."""
+    """UDP, paced or not; a newer one may hand over many as one packet."""
     base = f"-l {load.size_bytes}"
     flags_tried: tuple[str, ...]
-    if load.segmented:
-        flags_tried = (f"{base} -b 0 --gsro", f"{base} -b 0 --gsro -w 4M") if _knows("--gsro", binary) else ()
-    elif load.rate_per_s is None:
+    if load.rate_per_s is None:
         flags_tried = (f"{base} -b 0", f"{base} -b 0 -w 4M")
+        if load.segments_allowed and _knows(_GSO, binary):
+            flags_tried += tuple(f"{flags} {_GSO}" for flags in flags_tried)
     else:
         paced = f"{base} -b {8 * load.size_bytes * load.rate_per_s}"
         flags_tried = (paced, *(f"{paced} --pacing-timer {timer}" for timer in _PACING_TIMERS_US))
@@ -63,7 +64,7 @@ def _stream(ground: Ground, binary: Binary, load: Streams, flags: str) -> Carrie
 def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
     told = _run(ground, binary, load.seconds, f"-u {flags}")
     sent, taken, seconds = told_of_datagrams(told.client)
-    if load.segmented:  # the kernel counts a packet of many segments once
+    if _GSO in flags:  # the kernel counts a packet of many segments once
         return Delivered(sent, taken, seconds)
     return Delivered(told.counted.datagrams_sent, told.counted.datagrams_taken, seconds)
 

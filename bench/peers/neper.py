@@ -39,9 +39,7 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
 
 
 def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
-    """UDP as fast as it can, or with a sleep (-D) after each datagram; it has no GSO."""
-    if load.segmented:
-        return {}
+    """UDP as fast as it can, or with a sleep (-D) after each datagram."""
     flags = f"-B {load.size_bytes}"
     if load.rate_per_s is not None:
         flags += f" -D {10**9 // load.rate_per_s}"

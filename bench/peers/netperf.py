@@ -33,8 +33,8 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
 
 
 def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
-    """UDP as fast as it can; it has no GSO, and paces only in bursts of a timer's ticks."""
-    if load.segmented or load.rate_per_s is not None:
+    """UDP as fast as it can; it paces only in bursts of a timer's ticks."""
+    if load.rate_per_s is not None:
         return {}
     flags_tried = (f"-m {load.size_bytes}", f"-m {load.size_bytes} -s 4M -S 4M")
     return {flags: partial(_datagrams, ground, binary, load, flags) for flags in flags_tried}

@@ -23,8 +23,8 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
 
 
 def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
-    """UDP as fast as it can; it has no GSO, and paces TCP only."""
-    if load.segmented or load.rate_per_s is not None:
+    """UDP as fast as it can; it paces TCP only."""
+    if load.rate_per_s is not None:
         return {}
     flags = f"-b {load.size_bytes}"
     return {flags: partial(_datagrams, ground, binary, load, flags)}

@@ -23,10 +23,8 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
 
 
 def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
-    """UDP, paced by -R on average or by -Ri at every instant; it has no GSO."""
+    """UDP, paced by -R on average or by -Ri at every instant."""
     base = f"-l{load.size_bytes}"
-    if load.segmented:
-        return {}
     if load.rate_per_s is None:
         flags_tried: tuple[str, ...] = (f"{base} -R0", f"{base} -R0 -w4m")
     else:

@@ -40,9 +40,7 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
 
 
 def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
-    """UDP, as fast as it can or so many a second; it has no GSO."""
-    if load.segmented:
-        return {}
+    """UDP, as fast as it can or so many a second."""
     return {flags: partial(_datagrams, ground, binary, load, flags) for flags in _SENDING}
 
 

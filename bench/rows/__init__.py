@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bench.binaries import Binary
 from bench.contest import Row
 from bench.ground import Ground
-from bench.rows import goodput, latency, own_cost
+from bench.rows import datagrams, goodput, latency, own_cost
 
 ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "goodput-1": goodput.one_stream,
@@ -17,5 +17,9 @@ ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "rr-block-1": latency.blocking_one_byte,
     "rr-spin": latency.spinning,
     "rr-busy-poll": latency.busy_polling,
+    "udp": datagrams.fastest,
+    "udp-gso": datagrams.fastest_at_best,
+    "pacing-100k": datagrams.paced(100_000),
+    "pacing-500k": datagrams.paced(500_000),
     "own-cost": own_cost.own_cost,
 }
