@@ -70,7 +70,7 @@ def asking(ground: Ground, load: Asking) -> Answered:
 
 
 def datagrams(ground: Ground, load: Datagrams, segmented: str) -> Delivered:
-    """udp_stream, one flow; a source that is paced spins until a datagram is due. `segmented` is on or off."""
+    """udp_stream, one flow; a paced source spins until a datagram is due. `segmented`: on or off."""
     asked: dict[str, Level] = {
         "datagram_size": load.size_bytes,
         "rate": load.rate_per_s or "none",
