@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from vnetbench.lab.privilege import has_root, is_inside
 RESULTS = Path(__file__).parent / "results"
 FEWEST_ROUNDS = 7
 NARROWEST = 140
+TERMINATED = 128 + signal.SIGTERM
+"""The exit code when somebody ends it; what it built is removed first."""
 
 
 @click.command()
@@ -34,6 +37,7 @@ def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=max(NARROWEST, console.width))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         if not (has_root() or is_inside()):
             raise BenchError("this builds networks", fix="run as root, or: tools/in-lab python -m bench")

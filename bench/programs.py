@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import tempfile
@@ -11,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from bench.ground import Counted, Ground
+from bench.ground import NAME, Counted, Ground
 from vnetbench.lab import netlink
 from vnetbench.lab.description import Endpoint
+from vnetbench.lab.registry import PROCESS_LABEL
 
 PATIENCE_S = 20.0
 """Beyond a run's own time, for a program to listen, or to come to its end."""
@@ -57,6 +59,7 @@ def run(ground: Ground, programs: Programs) -> Told:
         server = subprocess.Popen(
             [*_inside(ground, ground.sink), *programs.server],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True, cwd=folder,
+            env=_labelled(),
         )  # fmt: skip
         try:
             _wait_until_it_listens(ground.sink, programs, server)
@@ -92,13 +95,18 @@ def _run_client(ground: Ground, programs: Programs, folder: str) -> str:
         done = subprocess.run(
             [*_inside(ground, ground.source), *programs.client],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
-            timeout=programs.seconds + PATIENCE_S, cwd=folder,
+            timeout=programs.seconds + PATIENCE_S, cwd=folder, env=_labelled(),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise RunFailed(f"the client did not end in {programs.seconds + PATIENCE_S:g} s") from None
     if done.returncode != 0:
         raise RunFailed(f"the client ended with {done.returncode}: {_end_of(done.stdout + done.stderr)}")
     return done.stdout
+
+
+def _labelled() -> dict[str, str]:
+    """An environment by which `vnetbench lab clean` finds what a killed bench leaves."""
+    return {**os.environ, PROCESS_LABEL: NAME}
 
 
 def _inside(ground: Ground, endpoint: Endpoint) -> list[str]:

@@ -27,7 +27,7 @@ _RECEIVE_BYTES = 1 << 20
 def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     """TCP, a thread a flow on either side."""
     if load.message_bytes is None:
-        flags_tried: tuple[str, ...] = ("-B 65536", "-B 262144", "-B 1048576", "-B 1048576 --no-cork")
+        flags_tried: tuple[str, ...] = ("-B 65536", "-B 1048576", "-B 4194304")
     else:
         flags_tried = (f"-B {load.message_bytes}", f"-B {load.message_bytes} --no-cork")
     ways = ("", "--skip-rx-copy")

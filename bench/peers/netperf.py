@@ -26,7 +26,7 @@ from bench.programs import Programs, RunFailed, Told, numbers_of, run, told_numb
 def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     """TCP; a netperf has one stream, so several streams are several of them at once."""
     if load.message_bytes is None:
-        flags_tried: tuple[str, ...] = ("-m 128K", "-m 1M", "-m 1M -M 1M", "-m 1M -s 4M -S 4M")
+        flags_tried: tuple[str, ...] = ("-m 128K", "-m 1M", "-m 4M", "-m 1M -s 4M -S 4M")
     else:
         flags_tried = (f"-m {load.message_bytes}", f"-m {load.message_bytes} -s 4M -S 4M")
     return {flags: partial(_stream, ground, binary, load, flags) for flags in flags_tried}

@@ -14,8 +14,8 @@ from bench.programs import Programs, RunFailed, Told, run
 
 def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     """TCP, a thread a stream on either side."""
-    sizes = ("128K", "1M") if load.message_bytes is None else (str(load.message_bytes),)
-    pairs = [(size, receiver) for size in sizes for receiver in ("-b 64K", "-b 1M", "-b 1M -e")]
+    sizes = ("128K", "1M", "4M") if load.message_bytes is None else (str(load.message_bytes),)
+    pairs = [(size, receiver) for size in sizes for receiver in ("-b 64K", "-b 1M -e")]
     return {
         f"-b {size}, receiver {receiver}": partial(_stream, ground, binary, load, f"-b {size}", receiver)
         for size, receiver in pairs

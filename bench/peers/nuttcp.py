@@ -16,7 +16,7 @@ _MIB = 1 << 20
 def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     """TCP."""
     if load.message_bytes is None:
-        flags_tried: tuple[str, ...] = ("-l64k", "-l256k", "-l1m", "-l1m -w4m")
+        flags_tried: tuple[str, ...] = ("-l64k", "-l1m", "-l4m", "-l1m -w4m")
     else:
         flags_tried = (f"-l{load.message_bytes}", f"-l{load.message_bytes} -w4m")
     return {flags: partial(_stream, ground, binary, load, flags) for flags in flags_tried}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from bench import agent
 from bench.binaries import Binary
@@ -10,7 +11,12 @@ from bench.contest import Aim, Entrant, Figures, Measure, Row
 from bench.ground import Ground, placement
 from bench.load import Carried, Streams
 from bench.peers import STREAMS, entrants
+from vnetbench.study.model import Level
 
+_OUR_WAYS: Mapping[str, Mapping[str, Level]] = {
+    "message_size = 1 MiB": {"message_size": 1 << 20},
+    "message_size = 4 MiB": {"message_size": 4 << 20},
+}
 _MESSAGE_BYTES = 64
 _MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
 
@@ -43,10 +49,18 @@ def _goodput(
         Measure("Gbit/s", 1, aim=goodput),
         Measure("cycles/byte", 2, higher_is_better=False, aim=cycles),
     )
-    ours = Entrant(agent.TOOL, {"": lambda: _carried(agent.streams(ground, load, {}))}, is_ours=True)
+    ours = Entrant(
+        agent.TOOL,
+        {way: partial(_run_ours, ground, load, levels) for way, levels in _OUR_WAYS.items()},
+        is_ours=True,
+    )
     peers = entrants(STREAMS, ground, binaries, load, _carried)
     plural = "" if load.count == 1 else "s"
     return Row(name, f"TCP goodput, {load.count} stream{plural}", measures, (ours, *peers))
+
+
+def _run_ours(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Figures:
+    return _carried(agent.streams(ground, load, levels))
 
 
 def _carried(carried: Carried) -> Figures:
