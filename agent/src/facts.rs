@@ -26,6 +26,10 @@ pub fn facts(cycles: &ProcessCycles) -> Value {
             "rmem": numbers_of("/proc/sys/net/ipv4/tcp_rmem"),
             "wmem": numbers_of("/proc/sys/net/ipv4/tcp_wmem"),
         },
+        "socket_buffers": {
+            "rmem_max": number_of("/proc/sys/net/core/rmem_max"),
+            "wmem_max": number_of("/proc/sys/net/core/wmem_max"),
+        },
         "perf": {
             "process_cycles": kind(perf.process),
             "system_cycles": kind(perf.system),
@@ -119,6 +123,10 @@ fn words_of(path: &str) -> Option<Vec<String>> {
             .map(str::to_owned)
             .collect(),
     )
+}
+
+fn number_of(path: &str) -> Option<u64> {
+    line_of(path)?.parse().ok()
 }
 
 fn numbers_of(path: &str) -> Option<Vec<u64>> {

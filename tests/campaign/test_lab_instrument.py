@@ -16,6 +16,7 @@ from vnetbench.lab.bed import check_agent
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.workloads import DATAGRAMS
 
 pytestmark = pytest.mark.lab
 
@@ -29,6 +30,10 @@ def instrument() -> Iterator[LabInstrument]:
 
 def load(**levels: Level) -> Load:
     return Load(complete(levels), 0.2, 0.05)
+
+
+def datagrams(**levels: Level) -> Load:
+    return Load(complete(levels, DATAGRAMS), 0.2, 0.05, DATAGRAMS)
 
 
 def raised() -> int:
@@ -45,6 +50,23 @@ def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) 
     assert list(learned.testbeds) == ["bridge pairs=2"]
     assert learned.facts["host"]["kernel"]
     assert instrument.learned().facts == {}
+
+
+def test_datagrams_cross_the_lab_and_every_one_is_accounted_for(instrument: LabInstrument) -> None:
+    for levels in ({"rate": 2000.0}, {"udp_gso": "on", "udp_gro": "on", "datagram_size": 1000}):
+        done = instrument.measure(datagrams(streams=2, direction="both", **levels), lambda: False)
+        assert done.measured.effective["shared_clock"] is True
+        for side in done.measured.sides[:2]:
+            sent = sum(x.info["datagrams"] for s in side.samples for x in s.streams if x.role == "source")  # type: ignore[misc]
+            assert sent > 0
+            assert sum(n for s in side.samples for _, n in s.histograms["delay"]) > 0
+
+
+def test_a_datagram_that_the_path_does_not_carry_is_refused_with_the_fix(instrument: LabInstrument) -> None:
+    with pytest.raises(TreatmentRefused, match="datagram of 1473 bytes") as refused:
+        instrument.measure(datagrams(datagram_size=1473, mtu=1500), lambda: False)
+    assert "fragments = on" in str(refused.value.fix)
+    instrument.measure(datagrams(datagram_size=1473, mtu=1500, fragments="on", rate=1000.0), lambda: False)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,9 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "request_size": st.integers(1, 64 * 2**20),
         "response_size": st.integers(1, 64 * 2**20),
         "rate": st.one_of(st.just("none"), st.integers(1, 10**7), st.floats(0.1, 10**6)),
+        "bit_rate": st.one_of(st.just("none"), st.integers(1000, 10**12)),
+        "pacing": st.sampled_from(["spin", "sleep"]),
+        "datagram_size": st.integers(18, 65507),
         "waiting": st.sampled_from(["block", "spin", "busy_poll"]),
         "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
     }

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_study_load import the_problem
+from vnetbench.campaign.workloads import parameters
 from vnetbench.study.factors import FACTORS, complete
 from vnetbench.study.load import parse_study
+from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS, main_metric
 
 
@@ -22,6 +24,9 @@ def study(workload: str, factor: str, more: str = "") -> str:
         ("tcp_stream", "connections = 4", "streams"),
         ("tcp_rr", 'message_size = "1 KiB"', "request_size"),
         ("tcp_stream", 'request_size = "1 KiB"', "message_size"),
+        ("udp_stream", 'message_size = "1 KiB"', "datagram_size"),
+        ("tcp_rr", 'datagram_size = "1 KiB"', "request_size"),
+        ("udp_stream", "connections = 4", "streams"),
     ],
 )
 def test_a_factor_of_another_workload_is_named_with_its_line_and_the_right_word(
@@ -57,6 +62,27 @@ def test_the_kernel_cannot_poll_for_answers_while_requests_are_due() -> None:
 
 
 @pytest.mark.parametrize(
+    ("factors", "what"),
+    [
+        ('rate = "1 k/s"\nbit_rate = "1 Mbit/s"', "bit_rate together with rate"),
+        ('bit_rate = "1 Mbit/s"\nudp_gso = "on"', "udp_gso = on with a bit_rate"),
+        ('fragments = "on"\nudp_gso = "on"', "fragments = on with udp_gso = on"),
+    ],
+)
+def test_datagrams_are_not_asked_for_in_ways_that_contradict_each_other(factors: str, what: str) -> None:
+    assert what in the_problem(study("udp_stream", factors)).what
+
+
+@pytest.mark.parametrize(
+    ("levels", "rate_per_s"),
+    [({}, None), ({"rate": 1000}, 1000.0), ({"bit_rate": 10**6, "datagram_size": 125}, 1000.0)],
+)
+def test_a_rate_in_bits_is_that_of_the_payload(levels: dict[str, Level], rate_per_s: float | None) -> None:
+    asked = parameters("udp_stream", complete(levels, "udp_stream"))
+    assert asked["rate_per_s"] == rate_per_s
+
+
+@pytest.mark.parametrize(
     ("workload", "factor", "metric"),
     [
         ("tcp_stream", "streams = 1", "goodput_bps"),
@@ -64,6 +90,9 @@ def test_the_kernel_cannot_poll_for_answers_while_requests_are_due() -> None:
         ("tcp_rr", 'rate = ["1 k/s", "2 k/s"]', "latency_p99_us"),
         ("tcp_rr", 'rate = ["none", "2 k/s"]', "transactions_per_s"),
         ("tcp_crr", "connections = 1", "connections_per_s"),
+        ("udp_stream", "streams = 1", "datagrams_received_per_s"),
+        ("udp_stream", 'rate = ["none", "1 k/s"]', "datagrams_received_per_s"),
+        ("udp_stream", 'bit_rate = "1 Mbit/s"', "delay_p99_us"),
     ],
 )
 def test_each_workload_has_a_metric_that_decides(workload: str, factor: str, metric: str) -> None:

@@ -295,6 +295,14 @@ mod tests {
                 [{"id": 1, "role": "sink"}, {"id": 2, "role": "sink"}]}),
             json!({"no_such_thing": 1}),
             json!({"workload": "tcp_crr", "rate_per_s": 1000}),
+            json!({"datagram_bytes": 64}),
+            json!({"workload": "udp_stream", "datagram_bytes": 17}),
+            json!({"workload": "udp_stream", "datagram_bytes": 65508}),
+            json!({"workload": "udp_stream", "rate_per_s": 0}),
+            json!({"workload": "udp_stream", "rate_per_s": 1000, "gso": true}),
+            json!({"workload": "udp_stream", "fragments": true, "gso": true}),
+            json!({"workload": "udp_stream", "threads": 1, "streams":
+                [{"id": 1, "role": "sink"}, {"id": 2, "role": "sink"}]}),
         ] {
             let refused = plan_of(changes.clone()).expect_err(&changes.to_string());
             assert_eq!(refused.code(), -32602);

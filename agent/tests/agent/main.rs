@@ -1,11 +1,13 @@
 //! The agent's behaviour as its bench sees it: the real binary, over its standard input and output and the loopback.
 
 mod connecting;
+mod datagrams;
 mod driving;
 mod endings;
 mod mutated_lines;
 mod placing;
 mod random;
+mod relay;
 mod requests;
 mod requests_and_answers;
 mod transfers;

@@ -15,6 +15,8 @@ fn right_lines() -> Vec<String> {
     let mut observe = json!({"trial": "o", "workload": "observe", "interval_s": 0.05});
     observe["interface"] = json!("lo");
     let short = json!({"timeout_s": 0.05, "message_bytes": 100, "congestion_control": "reno"});
+    let datagrams = json!({"workload": "udp_stream", "datagram_bytes": 100, "rate_per_s": 10, "gro": true,
+        "pacing": "sleep", "fragments": true, "timeout_s": 0.05});
     let requests = [
         ("agent.hello", json!({})),
         ("agent.facts", json!({})),
@@ -43,6 +45,7 @@ fn right_lines() -> Vec<String> {
             "trial.prepare",
             connecting("c", &["source", "sink"], &json!(40001), &short),
         ),
+        ("trial.prepare", listening("d", &["sink"], &datagrams)),
         ("trial.ready", json!({"trial": "t"})),
         ("trial.start", json!({"trial": "o", "duration_s": 0.1})),
         ("trial.stop", json!({"trial": "t"})),

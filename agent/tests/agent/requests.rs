@@ -14,7 +14,7 @@ fn the_agent_says_what_it_is() {
     assert_eq!(hello["pid"], agent.pid());
     assert_eq!(
         hello["workloads"],
-        json!(["tcp_stream", "tcp_rr", "tcp_crr", "observe"])
+        json!(["tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "observe"])
     );
 }
 

@@ -17,9 +17,10 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
 from vnetbench.lab.bed import start_observer
 from vnetbench.lab.refusal import TrialFailed
-from vnetbench.quantity import format_bytes, format_rate
+from vnetbench.quantity import format_bytes, format_rate, spell_bytes
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.workloads import DATAGRAMS
 
 GOOD, LIMITED, MISSING = "ok", "limited", "missing"
 STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
@@ -42,6 +43,12 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("queues", {"queues": 1}, "tbf"),
     ("pairs 8", {"pairs": 8}, "tbf"),
 )
+TRIED_OF_DATAGRAMS: tuple[tuple[str, dict[str, Level]], ...] = (
+    ("udp_stream", {}),
+    ("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}),
+)
+ROOM_BYTES = 1 << 20
+"""Of a socket buffer: smaller ones overflow within a millisecond at a million datagrams a second."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,9 @@ def _checks() -> Iterator[Check]:
         return
     yield from _of_facts(facts)
     for name, levels, shaper in TRIED:
-        yield _tried(name, levels, shaper)
+        yield _tried(name, Load(complete(levels), TRIAL_S, TRIAL_S / 2), shaper)
+    for name, levels in TRIED_OF_DATAGRAMS:
+        yield _tried(name, Load(complete(levels, DATAGRAMS), TRIAL_S, TRIAL_S / 2, DATAGRAMS))
 
 
 def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
@@ -110,12 +119,18 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
         "congestion_control", GOOD if not lacking else LIMITED, " ".join(sorted(available)) or "unknown",
         "; ".join(f"modprobe tcp_{name}" for name in lacking),
     )  # fmt: skip
+    buffers = facts.get("socket_buffers") or {}
+    for name in ("rmem_max", "wmem_max"):
+        if most := buffers.get(name):
+            yield Check(
+                name, GOOD if most >= ROOM_BYTES else LIMITED, f"socket_buffer up to {spell_bytes(most)}",
+                "" if most >= ROOM_BYTES else f"sysctl -w net.core.{name}={ROOM_BYTES} (or more)",
+            )  # fmt: skip
     yield Check("memory", GOOD, format_bytes(int(facts.get("memory_bytes") or 0)))
 
 
-def _tried(name: str, levels: Mapping[str, Level], shaper: str) -> Check:
+def _tried(name: str, load: Load, shaper: str = "tbf") -> Check:
     """Put a treatment on a testbed and load it for a moment."""
-    load = Load(complete(levels), TRIAL_S, TRIAL_S / 2)
     instrument = LabInstrument(TestbedAsked(shaper=shaper), "doctor")
     try:
         done = instrument.measure(load, lambda: False)

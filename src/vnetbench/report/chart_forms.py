@@ -159,7 +159,7 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
 
 
 def latency_chart(rows_of_curves: Sequence[Row], noun: str) -> Spec:
-    """What `noun` says by percentile, a line a treatment; each grid line to the right: a tenth as many beyond."""
+    """`noun` by percentile, a line a treatment; each grid line to the right has a tenth as many beyond."""
     colours, dashes = (list(dict.fromkeys(str(row[key]) for row in rows_of_curves)) for key in _CURVE_KEYS)
     least = min(float(row["beyond"]) for row in rows_of_curves)
     decades = [10.0**-step for step in range(round(-math.log10(least)) + 1)]

@@ -72,9 +72,9 @@ LOAD_FACTORS = (
         kinds.words("spin", "sleep"),
         "",
         "spin",
-        "How a source waits until a datagram is due, where there is a rate. `spin`: awake for the last 100 µs; "
-        "exact, but a whole CPU at high rates. `sleep`: the kernel wakes it; what is due by then goes out at "
-        "once.",
+        "How a source waits until a datagram is due, where there is a rate. `spin`: awake for the last "
+        "100 µs, exact, but a whole CPU at high rates. `sleep`: the kernel wakes it; what is due then goes "
+        "out at once.",
         ('["spin", "sleep"]', '"sleep"'),
         (DATAGRAMS,),
     ),

@@ -1,0 +1,142 @@
+//! A path between the two sides of `udp_stream` that does to datagrams what a test wants, and counts what it did.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// What a relay did to the datagrams of the load, those that prove the path left out.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    pub taken: u64,
+    pub dropped: u64,
+    pub doubled: u64,
+    pub swapped: u64,
+    pub foreign: u64,
+}
+
+/// What becomes of a datagram.
+#[derive(Clone, Copy)]
+pub enum Fate {
+    Pass,
+    Drop,
+    Double,
+    /// Passes after the one that follows.
+    Swap,
+    /// Passes, and another that is not the stream's with it.
+    WithForeign,
+}
+
+/// The fate of a datagram by its number and its length.
+pub type Fates = fn(u64, usize) -> Fate;
+
+pub const PROBES: u64 = u64::MAX - 1;
+/// Without a datagram for so long, what waits for a follower passes without.
+const IDLE: Duration = Duration::from_millis(50);
+
+pub struct Relay {
+    /// Where the connecting side, which is the source, finds the relay.
+    pub port: Value,
+    done: Receiver<Done>,
+}
+
+impl Relay {
+    /// For one stream whose sink listens on that port.
+    pub fn start(sink_port: &Value, fates: Fates) -> Self {
+        let to = ("127.0.0.1", sink_port.as_u64().expect("a port") as u16);
+        let sink = TcpStream::connect(to).expect("the sink listens");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = json!(listener.local_addr().expect("bound").port());
+        let (done, count) = channel();
+        std::thread::spawn(move || {
+            let (source, _) = listener.accept().expect("the source connects");
+            // Fails only where the test is over.
+            let _ = done.send(relay(&source, &sink, fates));
+        });
+        Self { port, done: count }
+    }
+
+    /// What it did until both sides were done.
+    pub fn done(self) -> Done {
+        let patience = Duration::from_secs(60);
+        self.done.recv_timeout(patience).expect("both sides end")
+    }
+}
+
+fn relay(source: &TcpStream, sink: &TcpStream, fates: Fates) -> Done {
+    let clone = |of: &TcpStream| of.try_clone().expect("a descriptor");
+    let (from_source, to_sink) = (clone(source), clone(sink));
+    let forth = std::thread::spawn(move || pass_on(from_source, to_sink));
+    let here = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let mut port = [0; 2];
+    let mut done = Done::default();
+    if clone(sink).read_exact(&mut port).is_ok() {
+        let to = SocketAddr::from(([127, 0, 0, 1], u16::from_be_bytes(port)));
+        let own = here.local_addr().expect("bound").port().to_be_bytes();
+        let _ = clone(source).write_all(&own);
+        let (from_sink, to_source) = (clone(sink), clone(source));
+        let back = std::thread::spawn(move || pass_on(from_sink, to_source));
+        done = relay_datagrams(&here, to, fates, || back.is_finished());
+        let _ = back.join();
+    }
+    let _ = forth.join();
+    done
+}
+
+fn pass_on(mut from: TcpStream, mut to: TcpStream) {
+    let _ = std::io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Write);
+}
+
+fn relay_datagrams(
+    here: &UdpSocket,
+    to: SocketAddr,
+    fates: Fates,
+    is_over: impl Fn() -> bool,
+) -> Done {
+    here.set_read_timeout(Some(IDLE)).expect("a timeout");
+    let mut done = Done::default();
+    let mut bytes = vec![0; 65_536];
+    let mut waits: Option<Vec<u8>> = None;
+    let pass = |datagram: &[u8]| {
+        let _ = here.send_to(datagram, to);
+    };
+    while !is_over() {
+        let Ok(length) = here.recv(&mut bytes) else {
+            if let Some(datagram) = waits.take() {
+                pass(&datagram);
+            }
+            continue;
+        };
+        let datagram = &bytes[..length];
+        let number = u64::from_be_bytes(datagram[4..12].try_into().expect("8 bytes"));
+        let fate = fates(number, length);
+        if number < PROBES {
+            done.taken += 1;
+        }
+        let late = waits.take();
+        match fate {
+            Fate::Drop => done.dropped += u64::from(number < PROBES),
+            Fate::Swap => waits = Some(datagram.to_vec()),
+            Fate::Pass | Fate::Double | Fate::WithForeign => pass(datagram),
+        }
+        if let Fate::Double = fate {
+            done.doubled += 1;
+            pass(datagram);
+        }
+        if let Fate::WithForeign = fate {
+            done.foreign += 1;
+            let mut foreign = datagram.to_vec();
+            foreign[0] ^= 1;
+            pass(&foreign);
+        }
+        if let Some(late) = late {
+            // Out of order only where one went before it.
+            done.swapped += u64::from(!matches!(fate, Fate::Drop | Fate::Swap));
+            pass(&late);
+        }
+    }
+    done
+}

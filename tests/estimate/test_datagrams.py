@@ -1,0 +1,139 @@
+"""Metrics of datagrams: shares of all that came of a trial, rates of its steady part, and what zero means."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.estimate.test_latency import summary_of
+from vnetbench.estimate.course import course, steady_latencies
+from vnetbench.estimate.datagrams import most_unseen
+from vnetbench.estimate.trial_metrics import metric_values
+from vnetbench.report.figures import scale_of, short_figure
+from vnetbench.report.notes import legend
+from vnetbench.results.records import Sample, SideRecord, StreamSample, TrialRecord
+
+STUDY = """\
+title = "Made up"
+workload = "udp_stream"
+[factors]
+datagram_size = ["64 B", "1472 B"]
+"""
+
+INTERVAL_S = 0.05
+
+
+def flow(role: str, counts: dict[str, int], jitter_us: float = 2.0) -> StreamSample:
+    more = {"jitter_us": jitter_us} if role == "sink" else {}
+    return StreamSample(0, role, 64 * counts["datagrams"], None, None, None, {**counts, **more})
+
+
+def datagrams(
+    samples: list[dict[str, int]], last: dict[str, int] | None = None, deviation_us: float | None = None
+) -> TrialRecord:
+    """A trial of one flow: what the sink counted in each sample, and `last` what came after the samples."""
+    names = ("datagrams", "lost", "duplicates", "reordered", "foreign", "socket_drops")
+    full = [{name: counts.get(name, 0) for name in names} for counts in (*samples, last or {})]
+    total = {name: sum(counts[name] for counts in full) for name in names}
+    sent = [{"datagrams": c["datagrams"] - c["duplicates"] + c["lost"]} for c in full]
+    pacing = {} if deviation_us is None else {"pacing": {"gap_deviation_us": deviation_us}}
+    return TrialRecord(
+        treatment=0, block=0, shape="bridge pairs=1", started_s=1.0, duration_s=INTERVAL_S * len(samples),
+        setup_s=0.1, effective={},
+        sides=(
+            _side("a1", "source", sent[:-1], {"datagrams": sum(s["datagrams"] for s in sent)}, pacing),
+            _side("b1", "sink", full[:-1], total, {}),
+        ),
+    )  # fmt: skip
+
+
+def _side(
+    endpoint: str,
+    role: str,
+    each: list[dict[str, int]],
+    total: dict[str, int],
+    instrument: Mapping[str, object],
+) -> SideRecord:
+    samples = tuple(
+        Sample(
+            i, INTERVAL_S * (i + 1), INTERVAL_S, 0, 64 * counts["datagrams"] * (role == "sink"), {},
+            streams=(flow(role, counts),),
+            histograms={"delay": ((5_000, counts["datagrams"]),)} if role == "sink" else {},
+        )
+        for i, counts in enumerate(each)
+    )  # fmt: skip
+    stream = {"id": 0, "role": role, **total}
+    return SideRecord(endpoint, role, {"streams": [stream], "instrument": instrument}, samples)
+
+
+def test_rates_are_of_the_steady_part_and_leave_duplicates_out() -> None:
+    trial = datagrams([{"datagrams": 10}] * 5 + [{"datagrams": 105, "duplicates": 5, "lost": 10}] * 15)
+    found = metric_values(trial, 5)
+    assert found["datagrams_received_per_s"] == pytest.approx(100 / INTERVAL_S)
+    assert found["datagrams_sent_per_s"] == pytest.approx(110 / INTERVAL_S)
+    assert course(trial, "datagrams_received_per_s").value(5) == pytest.approx(100 / INTERVAL_S)
+    assert found["duplicate_percent"] == pytest.approx(5)
+    assert found["goodput_bps"] == pytest.approx(8 * 64 * 105 / INTERVAL_S)
+
+
+def test_what_is_lost_after_the_last_sample_is_lost_too() -> None:
+    found = metric_values(datagrams([{"datagrams": 100}] * 10, {"datagrams": 0, "lost": 1000}), 0)
+    assert found["loss_percent"] == pytest.approx(50)
+    assert found["datagrams"] == 2000
+
+
+def test_what_was_lost_in_the_warm_up_is_not_of_the_steady_part() -> None:
+    some = [{"datagrams": 50, "lost": 50, "socket_drops": 20}] * 2 + [{"datagrams": 100, "reordered": 1}] * 8
+    found = metric_values(datagrams(some), 2)
+    assert found["loss_percent"] == found["socket_drop_percent"] == 0
+    assert found["reordered_percent"] == pytest.approx(1)
+    assert metric_values(datagrams(some), 0)["socket_drop_percent"] == pytest.approx(4)
+
+
+def test_what_was_missed_in_the_warm_up_and_comes_late_makes_no_negative_loss() -> None:
+    late = [{"datagrams": 90, "lost": 10}, {"datagrams": 110, "lost": -10}, *[{"datagrams": 100}] * 8]
+    assert metric_values(datagrams(late), 1)["loss_percent"] == 0
+
+
+def test_a_path_that_carries_nothing_has_lost_all() -> None:
+    found = metric_values(datagrams([{"datagrams": 0}] * 10, {"datagrams": 0, "lost": 500}), 0)
+    assert found["loss_percent"] == 100
+    assert found["datagrams_received_per_s"] == 0
+    assert "reordered_percent" not in found and "delay_p50_us" not in found
+
+
+def test_delays_have_percentiles_and_pacing_its_error() -> None:
+    trial = datagrams([{"datagrams": 100}] * 10, deviation_us=0.7)
+    found = metric_values(trial, 0)
+    assert (found["delay_p50_us"], found["delay_p99_us"], found["jitter_us"]) == (5.0, 5.0, 2.0)
+    assert found["gap_deviation_us"] == 0.7
+    assert course(trial, "delay_p99_us").value(0) == 5.0
+    assert steady_latencies(trial, 5) == ((5_000, 500),)
+
+
+def test_figures_of_tcp_are_not_told_of_datagrams() -> None:
+    found = metric_values(datagrams([{"datagrams": 100}] * 10), 0)
+    assert not {"rtt_us", "retransmits_per_s", "segments_per_s"} & found.keys()
+
+
+def test_no_loss_is_told_with_what_so_many_datagrams_rule_out(tmp_path: Path) -> None:
+    lossless = datagrams([{"datagrams": 100}] * 10)
+    lossy = datagrams([{"datagrams": 99, "lost": 1}] * 10)
+    summary = summary_of(tmp_path / "r.vnb", STUDY, [lossless, lossy] * 6)
+    none, some = (treatment.metrics["loss_percent"] for treatment in summary.treatments)
+    assert (none.value, none.low) == (0, 0)
+    assert none.high == pytest.approx(100 * 3 / 6000, rel=0.01)
+    assert (some.value, some.low, some.high) == (1, 1, 1)
+    (shown,) = short_figure(none, "loss_percent", scale_of(summary.treatments, "loss_percent"))
+    assert shown == "0.000 ± 0.050"
+    assert "not one was seen" in legend(summary)
+
+
+def test_the_bound_of_what_was_never_seen_covers_as_it_says() -> None:
+    for datagrams_sent in (10, 1000, 10**7):
+        share = most_unseen(datagrams_sent, 0.95) / 100
+        # Were it that large, none would be seen with a chance of 5 %.
+        assert math.exp(datagrams_sent * math.log1p(-share)) == pytest.approx(0.05)
