@@ -234,11 +234,12 @@ def _judge(measure: Measure, ours: Line, best: Line | None) -> Judged:
     if not measure.aim.of_best_peer:
         reached = estimate(ours.figures[measure.name], CONFIDENCE)
         return Judged(measure, ours, None, reached, _verdict(measure, reached))
+    if ours.out is not None:
+        return Judged(measure, ours, best, None, Verdict.MISSED)
     if best is None:
         return Judged(measure, ours, None, None, Verdict.NO_PEER)
     reached = ratio(ours, best, measure.name)
-    verdict = Verdict.MISSED if ours.out else _verdict(measure, reached)
-    return Judged(measure, ours, best, reached, verdict)
+    return Judged(measure, ours, best, reached, _verdict(measure, reached))
 
 
 def _verdict(measure: Measure, reached: Estimate) -> Verdict:

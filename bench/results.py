@@ -101,7 +101,7 @@ def _aims(outcomes: Sequence[Outcome]) -> list[str]:
     for outcome in outcomes:
         for judged in judge(outcome):
             what = outcome.title if judged.best else f"{outcome.title}: {judged.ours.tool}"
-            reached = "" if judged.reached is None else _interval(judged.reached, 2)
+            reached = judged.ours.out or ("" if judged.reached is None else _interval(judged.reached, 2))
             best = judged.best.tool if judged.best else ""
             rows.append(
                 (what, judged.measure.name, _aim(judged.measure), reached, best, judged.verdict.value)
@@ -118,10 +118,9 @@ def _aim(measure: Measure) -> str:
 
 def _found(judged: Judged) -> str:
     if judged.reached is None:
-        return judged.verdict.value
+        return f"{judged.verdict.value}{f': {judged.ours.out}' if judged.ours.out else ''}"
     beside = f" × {judged.best.tool}" if judged.best else ""
-    own = f" ({judged.ours.out})" if judged.ours.out else ""
-    return f"{_interval(judged.reached, 2)}{beside}: {judged.verdict.value}{own}"
+    return f"{_interval(judged.reached, 2)}{beside}: {judged.verdict.value}"
 
 
 def _spread(values: Sequence[float], decimals: int) -> str:

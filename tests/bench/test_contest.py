@@ -126,3 +126,9 @@ def test_flags_that_fail_are_not_chosen() -> None:
 
 def test_without_a_peer_there_is_no_verdict_on_a_ratio() -> None:
     assert judge(hold(row([ours(always(1)), peer("a", {"": failing})]), ROUNDS))[0].verdict is Verdict.NO_PEER
+
+
+def test_what_leaves_the_comparison_itself_misses_its_aim() -> None:
+    (judged,) = judge(hold(row([ours(always(9)), peer("a", {"": always(5)})], most=6), ROUNDS))
+    assert judged.verdict is Verdict.MISSED
+    assert judged.ours.out == "too much"
