@@ -17,7 +17,6 @@ from bench.load import (
     Datagrams,
     Delivered,
     Streams,
-    agreed,
 )
 from bench.programs import Programs, Told, numbers_of, run, told_number
 
@@ -54,10 +53,9 @@ def asking(ground: Ground, binary: Binary, load: Asking) -> AskingChoices:
     return {flags: partial(_ask, ground, binary, load, flags)}
 
 
-def told_of_streams(client: str, seconds: int) -> tuple[float, float]:
-    """Bytes that arrived, from the rate that the server worked out, and the seconds that it ran."""
-    rate_bps = told_number(numbers_of(client), "remote_throughput", client)
-    return rate_bps * seconds / 8, seconds
+def told_of_streams(client: str) -> float:
+    """The seconds that it ran."""
+    return told_number(numbers_of(client), "total_run_time", client)
 
 
 def told_of_asking(client: str) -> Answered:
@@ -72,7 +70,8 @@ def _stream(ground: Ground, binary: Binary, load: Streams, flags: str, way: str)
     sender = f"{both} {flags} --congestion-control {CONGESTION_CONTROL}"
     receiver = f"{both} -B {_RECEIVE_BYTES} {way}"
     told = _run(ground, binary, load.seconds, "tcp_stream", sender, receiver)
-    return agreed(Carried(*told_of_streams(told.client, load.seconds), told.counted))
+    # It tells the rate of some part of its time; what came in all of it is for the interface to tell.
+    return Carried(told.counted.tcp_payload_bytes, told_of_streams(told.client), told.counted)
 
 
 def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
