@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bench import binaries, contest, ground, machine, results
 from bench.rows import ROWS
+from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import has_root, is_inside
 
@@ -48,7 +49,7 @@ def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None)
             outcomes = [
                 _measure(console, raised, peers, name, rounds, seconds) for name in names or tuple(ROWS)
             ]
-    except BenchError as error:
+    except (BenchError, AgentError) as error:
         click.echo(f"{error}", err=True)
         sys.exit(1)
     console.print(f"\n{results.HOW_TO_READ}", soft_wrap=True)

@@ -21,7 +21,8 @@ from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, TestbedAsked
 
-NAME = "side-by-side"
+NAME = f"beside-peers-{os.getpid()}"
+"""Of the testbed; whoever removes one ends what runs under its name, and there may be two benches."""
 CONGESTION_CONTROL = "cubic"
 LONGEST_RUN_S = 120.0
 TCP_HEADERS = 14 + 20 + 20 + 12
