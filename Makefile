@@ -13,7 +13,7 @@ help:
 	@echo "make demo             measure studies/jumbo-frames.toml on this machine (three minutes)"
 	@echo "make test             linters, type checks and all tests"
 	@echo "make fuzz             a million mutated messages at the parsers of iperf3's protocol"
-	@echo "make bench            the instrument beside iperf3 and sockperf, interleaved"
+	@echo "make bench            the instrument beside its peers, interleaved (some 15 minutes)"
 	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
 	@echo "make docs             the generated pages: study reference and its JSON Schema"
 
@@ -61,9 +61,8 @@ fuzz:
 	VNETBENCH_FUZZ_INPUTS=1000000 cargo test --locked --release --quiet iperf3::mutated_messages
 
 bench: install
-	PYTHON=$(PYTHON) tools/prepare iperf3 sockperf
-	$(BIN)/python -m bench.goodput
-	$(BIN)/python -m bench.latency
+	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf
+	tools/in-lab $(BIN)/python -m bench
 
 bench-estimates: install
 	$(BIN)/python -m bench.estimates

@@ -1,0 +1,25 @@
+"""What is compared, one file a kind of load: every row by its name, in the order of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from bench.binaries import Binary
+from bench.contest import Row
+from bench.ground import Ground
+from bench.rows import datagrams, goodput, latency, own_cost
+
+ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
+    "goodput-1": goodput.one_stream,
+    "goodput-4": goodput.four_streams,
+    "messages": goodput.small_messages,
+    "rr-block": latency.blocking,
+    "rr-block-1": latency.blocking_one_byte,
+    "rr-spin": latency.spinning,
+    "rr-busy-poll": latency.busy_polling,
+    "udp": datagrams.fastest,
+    "udp-gso": datagrams.fastest_at_best,
+    "pacing-100k": datagrams.paced(100_000),
+    "pacing-500k": datagrams.paced(500_000),
+    "own-cost": own_cost.own_cost,
+}

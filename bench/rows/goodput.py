@@ -1,0 +1,74 @@
+"""Goodput of TCP, and what a byte costs the whole host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from bench import agent
+from bench.binaries import Binary
+from bench.contest import Aim, Entrant, Figures, Measure, Row
+from bench.ground import Ground, placement
+from bench.load import Carried, Streams
+from bench.peers import STREAMS, entrants
+from vnetbench.study.model import Level
+
+_OUR_WAYS: Mapping[str, Mapping[str, Level]] = {
+    "message_size = 1 MiB": {"message_size": 1 << 20},
+    "message_size = 4 MiB": {"message_size": 4 << 20},
+}
+_MESSAGE_BYTES = 64
+_MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
+
+
+def one_stream(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+    """One stream, a CPU for each side."""
+    ground.place(placement(1))
+    return _goodput("goodput-1", ground, binaries, Streams(1, seconds), Aim(1.3), None)
+
+
+def four_streams(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+    """Four streams, half of the CPUs for each side."""
+    ground.place(placement(4))
+    return _goodput("goodput-4", ground, binaries, Streams(4, seconds), Aim(1.7), Aim(0.6))
+
+
+def small_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+    """Messages of 64 bytes over one stream, one call each."""
+    ground.place(placement(1))
+    load = Streams(1, seconds, _MESSAGE_BYTES)
+    ours = Entrant(agent.TOOL, {"": lambda: _messages(agent.streams(ground, load, {}))}, is_ours=True)
+    peers = entrants(STREAMS, ground, binaries, load, _messages)
+    return Row("messages", "64-byte TCP messages, 1 stream, one call each", (_MESSAGES,), (ours, *peers))
+
+
+def _goodput(
+    name: str, ground: Ground, binaries: Sequence[Binary], load: Streams, goodput: Aim, cycles: Aim | None
+) -> Row:
+    measures = (
+        Measure("Gbit/s", 1, aim=goodput),
+        Measure("cycles/byte", 2, higher_is_better=False, aim=cycles),
+    )
+    ours = Entrant(
+        agent.TOOL,
+        {way: partial(_run_ours, ground, load, levels) for way, levels in _OUR_WAYS.items()},
+        is_ours=True,
+    )
+    peers = entrants(STREAMS, ground, binaries, load, _carried)
+    plural = "" if load.count == 1 else "s"
+    return Row(name, f"TCP goodput, {load.count} stream{plural}", measures, (ours, *peers))
+
+
+def _run_ours(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Figures:
+    return _carried(agent.streams(ground, load, levels))
+
+
+def _carried(carried: Carried) -> Figures:
+    return {
+        "Gbit/s": 8 * carried.bytes_received / carried.seconds / 1e9,
+        "cycles/byte": carried.counted.cycles / carried.bytes_received,
+    }
+
+
+def _messages(carried: Carried) -> Figures:
+    return {_MESSAGES.name: carried.bytes_received / _MESSAGE_BYTES / carried.seconds / 1e6}

@@ -1,0 +1,44 @@
+"""The result as Markdown and as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bench.contest import Aim, Line, Measure, Outcome
+from bench.machine import Machine
+from bench.results import markdown, save
+
+MACHINE = Machine({"CPU": "made up, 4 CPUs"}, "20261121-1200-made-up-4-cpus", 0.01)
+OUTCOME = Outcome(
+    "goodput-1",
+    "TCP goodput, 1 stream",
+    (Measure("Gbit/s", 1, aim=Aim(1.3)), Measure("cycles/byte", 2, higher_is_better=False)),
+    7,
+    (
+        Line("vnetbench", "", True, {"Gbit/s": (30.0,) * 7, "cycles/byte": (0.5,) * 7}),
+        Line("iperf3 3.12", "-l 1M", False, {"Gbit/s": (20.0,) * 6 + (25.0,), "cycles/byte": (1.0,) * 7}),
+        Line(
+            "neper 1.1.0", "-B 64", False, {"Gbit/s": (1.0,) * 7, "cycles/byte": (1.0,) * 7}, out="too slow"
+        ),
+    ),
+    {"iperf3 3.12": {"-l 1M": ({"Gbit/s": 20.0},)}},
+    ("nuttcp 6.1.2 -l64: it hangs",),
+)
+
+
+def test_the_page_has_every_figure_with_its_spread_and_the_verdict() -> None:
+    page = markdown(MACHINE, [OUTCOME], ["netperf is not here"], 1)
+    assert "| iperf3 3.12 -l 1M | 20.0 (20.0 to 25.0) | 1.00 (1.00 to 1.00) | 1.50 [1.42 to 1.50] |" in page
+    assert "| neper 1.1.0 -B 64 | 1.0 (1.0 to 1.0) | 1.00 (1.00 to 1.00) | too slow |" in page
+    assert "at least 1.3 × the best peer | 1.50 [1.42 to 1.50] | iperf3 3.12 |" in page
+    for said in ("made up, 4 CPUs", "netperf is not here", "nuttcp 6.1.2 -l64: it hangs"):
+        assert said in page
+
+
+def test_the_raw_figures_of_every_run_are_kept_beside_it(tmp_path: Path) -> None:
+    path = save(tmp_path / "results", MACHINE, [OUTCOME], [], 1)
+    assert path.name == "20261121-1200-made-up-4-cpus.md"
+    raw = json.loads(path.with_suffix(".json").read_text())
+    assert raw["rows"][0]["lines"][1]["figures"]["Gbit/s"] == [20.0] * 6 + [25.0]
+    assert raw["rows"][0]["calibration"]["iperf3 3.12"]["-l 1M"] == [{"Gbit/s": 20.0}]
