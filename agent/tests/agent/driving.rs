@@ -1,7 +1,8 @@
 //! Starts agents and speaks with them, as a bench does.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -289,4 +290,15 @@ fn with(mut params: Value, trial: &str, roles: &[&str], changes: &Value) -> Valu
 pub fn opposite<'a>(roles: &[&'a str]) -> Vec<&'a str> {
     let other = |role: &&str| if *role == "source" { "sink" } else { "source" };
     roles.iter().map(other).collect()
+}
+
+/// Takes a stream's connection as a listening side does; returns the stream's id with it.
+pub fn take_stream(listener: &TcpListener) -> (u32, TcpStream) {
+    let (mut stream, _) = listener.accept().expect("the agent connects");
+    let mut words = [0; 32];
+    stream.read_exact(&mut words).expect("it says whose it is");
+    words[..4].copy_from_slice(b"VNBA");
+    stream.write_all(&words).expect("it waits for the answer");
+    let id = words[4..8].try_into().expect("four bytes");
+    (u32::from_be_bytes(id), stream)
 }

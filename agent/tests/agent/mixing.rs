@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting, listening};
+use crate::driving::{Agent, Pair, connecting, listening, take_stream};
 
 const IDLE_INTERVALS: u64 = 4;
 
@@ -146,17 +146,7 @@ fn a_trial_stopped_in_its_idle_phase_never_loads() {
 
 /// Takes both connections, answers the one's requests, and closes the other after its first bytes.
 fn answer_and_break(listener: &TcpListener) {
-    let accept = || {
-        let (mut stream, _) = listener.accept().expect("the source connects");
-        let mut preamble = [0; 32];
-        stream.read_exact(&mut preamble).expect("the preamble");
-        preamble[..4].copy_from_slice(b"VNBA");
-        stream
-            .write_all(&preamble)
-            .expect("it waits for the answer");
-        (preamble[7], stream)
-    };
-    let mut both = [accept(), accept()];
+    let mut both = [take_stream(listener), take_stream(listener)];
     both.sort_by_key(|(id, _)| *id);
     let [(_, mut requests), (_, mut transfer)] = both;
     let answering = std::thread::spawn(move || {

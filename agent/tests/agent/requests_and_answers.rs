@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting};
-
-const PREAMBLE_BYTES: usize = 32;
+use crate::driving::{Agent, Pair, connecting, take_stream};
 
 fn number(of: &Value, name: &str) -> u64 {
     of[name]
@@ -83,11 +81,7 @@ fn sink(act: impl FnOnce(TcpStream) + Send + 'static) -> (Value, JoinHandle<()>)
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let thread = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().expect("the source connects");
-        let mut preamble = [0; PREAMBLE_BYTES];
-        stream.read_exact(&mut preamble).expect("the preamble");
-        preamble[..4].copy_from_slice(b"VNBA");
-        stream.write_all(&preamble).expect("the source hears it");
+        let (_, stream) = take_stream(&listener);
         act(stream);
     });
     (json!(port), thread)

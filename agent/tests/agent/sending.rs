@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting};
+use crate::driving::{Agent, Pair, connecting, take_stream};
 use crate::transfers::{number, transfer};
 
 const MODES: [(&str, u32); 8] = [
@@ -54,9 +54,9 @@ fn receive_from(agent: &mut Agent, trial: &str, changes: &Value) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = json!(listener.local_addr().expect("bound").port());
     let prepare = connecting(trial, &["source"], &port, changes);
+    let taking = std::thread::spawn(move || take_stream(&listener));
     agent.must("trial.prepare", prepare);
-    let (mut stream, _) = listener.accept().expect("the agent connects");
-    stream.read_exact(&mut [0; 32]).expect("the preamble");
+    let (_, stream) = taking.join().expect("the agent connects");
     stream
 }
 
