@@ -6,16 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from vnetbench.quantity import spell_duration
-from vnetbench.study.cpus import cpu_list, spell_cpu_list
-from vnetbench.study.direction import MOST_STREAMS, streams_each_way
-from vnetbench.study.factors import check_workload, complete, format_level
+from vnetbench.study.contradictions import contradictions
+from vnetbench.study.factors import check_workload, format_level
 from vnetbench.study.lab_checks import check_lab
-from vnetbench.study.load_factors import BATCHED
 from vnetbench.study.model import Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
-from vnetbench.study.testbed_factors import LEAST_MTU6
-from vnetbench.study.workloads import DECIDING, MIXED, RATES
+from vnetbench.study.workloads import DECIDING, MIXED
 
 MAX_TREATMENTS = 10_000
 """Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
@@ -47,7 +44,7 @@ def check(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     if not treatments:
         wrong = WrongValue("the exclusions leave no treatment", fix="take one of them away")
         yield place("exclude").problem(wrong)
-    yield from _impossible(study, treatments, place)
+    yield from contradictions(study, treatments, place)
 
 
 def check_exclusion(
@@ -140,114 +137,3 @@ def _precision(study: Study, place: _PlaceOf) -> Iterator[Problem]:
         # Either may be the one that stands in the file.
         key = "fewest_trials" if most == Precision().most_trials else "most_trials"
         yield place("precision", key).problem(wrong)
-
-
-def _impossible(
-    study: Study, treatments: Iterable[Mapping[str, Level]], place: _PlaceOf
-) -> Iterator[Problem]:
-    """Combinations that no machine can set: each kind of them once."""
-    found: dict[str, tuple[str, str]] = {}
-    for treatment in (complete(each, study.workload, study.testbed.lab) for each in treatments):
-        if study.testbed.uplink and treatment.get("vswitch") == "direct":
-            found["vswitch"] = (
-                "VMs joined by a direct link have no vSwitch, so no uplink",
-                'take the level "direct" away, or testbed.uplink',
-            )
-        if treatment.get("waiting") == "busy_poll" and treatment.get("rate", "none") != "none":
-            found["waiting"] = (
-                "waiting = busy_poll with a rate: while the kernel waits for answers nothing can be asked",
-                'leave these out with [[exclude]], or take "spin"',
-            )
-        rates = [name for name in RATES if treatment.get(name, "none") != "none"]
-        if len(rates) > 1:
-            found["bit_rate"] = (
-                "bit_rate together with rate: both say how often a datagram is sent",
-                "name one of them, or leave these out with [[exclude]]",
-            )
-        if rates and treatment.get("udp_gso") == "on":
-            found["udp_gso"] = (
-                f"udp_gso = on with a {rates[0]}: it sends many datagrams at once, a rate one at a time",
-                'leave these out with [[exclude]], or take udp_gso = "off"',
-            )
-        if treatment.get("fragments") == "on" and treatment.get("udp_gso") == "on":
-            found["fragments"] = (
-                "fragments = on with udp_gso = on: what the kernel cuts into datagrams it does not fragment",
-                "leave these out with [[exclude]]",
-            )
-        if treatment.get("send_batch", 1) != 1 and treatment["send_mode"] not in BATCHED:
-            found["send_batch"] = (
-                f"send_batch above 1 with send_mode = {treatment['send_mode']}: one call sends one message",
-                f"leave these out with [[exclude]], or take {' or '.join(BATCHED)}",
-            )
-        if study.testbed.vswitch_mtu is not None and treatment.get("vswitch") == "direct":
-            found["vswitch"] = (
-                "VMs joined by a direct link have no vSwitch, so no MTU of it",
-                'take the level "direct" away, or testbed.vswitch_mtu',
-            )
-        queue = treatment.get("link_queue", "auto")
-        if queue != "auto" and treatment.get("link_rate", "none") == "none":
-            found["link_queue"] = (
-                "link_queue without a link_rate: nothing waits before a link that is not shaped",
-                "name a link_rate, or leave these out with [[exclude]]",
-            )
-        elif not isinstance(queue, str) and study.testbed.shaper != "tbf":
-            found["link_queue"] = (
-                f"a link_queue of a duration with the shaper {study.testbed.shaper}: its own counts packets",
-                'take the shaper "tbf"',
-            )
-        forward, reverse = streams_each_way(treatment)
-        if forward + reverse > MOST_STREAMS:
-            found["direction"] = (
-                f"{forward} streams forward and {reverse} in reverse are too many for one VM",
-                f"ask for {MOST_STREAMS} both ways together at most",
-            )
-        if treatment.get("threads", "auto") != "auto" and int(treatment["threads"]) > forward + reverse:
-            found["threads"] = (
-                f"threads = {treatment['threads']} with {forward + reverse} streams:"
-                " a stream is one thread's, so some would have none",
-                'leave these out with [[exclude]], or take "auto"',
-            )
-        if treatment.get("transport") == "mptcp" and treatment.get("pacing_rate", "none") != "none":
-            found["pacing_rate"] = (
-                "pacing_rate with transport = mptcp: Linux has no SO_MAX_PACING_RATE of MPTCP sockets",
-                'leave these out with [[exclude]], or take "none"',
-            )
-        if treatment.get("transport") == "mptcp" and treatment.get("waiting") == "busy_poll":
-            found["waiting"] = (
-                "waiting = busy_poll with transport = mptcp: Linux does not poll for MPTCP sockets",
-                'leave these out with [[exclude]], or take "spin"',
-            )
-        if missing := _cpus_of_others(treatment):
-            found["thread_cpus"] = (
-                f"thread_cpus = {treatment['thread_cpus']} with cpus = {treatment['cpus']}:"
-                f" CPU {missing} is not the VM's",
-                "leave these out with [[exclude]], or name CPUs that the VM has",
-            )
-        if treatment["ip_version"] == "6" and int(treatment["mtu"]) < LEAST_MTU6:
-            found["ip_version"] = (
-                f"ip_version = 6 with mtu = {treatment['mtu']}: a link of less than {LEAST_MTU6} has no IPv6",
-                f"leave these out with [[exclude]], or choose an MTU of {LEAST_MTU6} at least",
-            )
-        if treatment.get("tso") == "on" and treatment.get("checksum_offload") == "off":
-            found["tso"] = (
-                "tso = on with checksum_offload = off: the kernel has TSO off without checksum offload",
-                'leave these out: [[exclude]] tso = "on", checksum_offload = "off" (a line each)',
-            )
-        if treatment.get("irq_cpus") == "apart" and treatment.get("cpus", "any") == "any":
-            found["irq_cpus"] = (
-                "irq_cpus = apart with cpus = any: a VM that may use every CPU leaves none apart from it",
-                'give the VMs CPUs of their own (cpus = "1 each"), or leave these out with [[exclude]]',
-            )
-    for name, (what, fix) in found.items():
-        yield place("factors", name).problem(WrongValue(what, fix=fix))
-
-
-def _cpus_of_others(treatment: Mapping[str, Level]) -> str:
-    """The CPUs that `thread_cpus` names and `cpus` does not, where both are lists; empty for none."""
-    threads, vms = (str(treatment.get(name, "any")) for name in ("thread_cpus", "cpus"))
-    if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
-        return ""
-    missing: set[int] = set()
-    for side in (0, -1):
-        missing |= set(cpu_list(threads.split("/")[side])) - set(cpu_list(vms.split("/")[side]))
-    return spell_cpu_list(missing)

@@ -95,6 +95,11 @@ def _factors(study: Study, place: _PlaceOf) -> Iterator[Problem]:
             if factor.name == "message_size" and int(level) > MOST_IPERF3_MESSAGE_BYTES:
                 fix = 'write "1 MiB" at most'
                 yield at.problem(WrongValue(f"an iperf3 server does not take messages of {spelled}", fix=fix))
+            if factor.name == "direction" and "/" in spelled:
+                fix = "write forward, reverse or both"
+                yield at.problem(
+                    WrongValue("an iperf3 server takes as many streams each way, or one way alone", fix=fix)
+                )
             if factor.name == "cpus" and "/" in spelled:
                 fix = f'name this side\'s alone: "{spelled.partition("/")[0]}"'
                 yield at.problem(WrongValue("an iperf3 server's CPUs cannot be set from here", fix=fix))

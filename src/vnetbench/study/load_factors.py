@@ -8,6 +8,8 @@ from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, REQUESTS, S
 
 BATCHED = ("io_uring", "io_uring_zerocopy")
 """Send modes by which one call can hand over several messages."""
+LENDING = ("zerocopy", "io_uring_zerocopy")
+"""Send modes that lend the messages' memory to the kernel."""
 
 LOAD_FACTORS = (
     Factor(

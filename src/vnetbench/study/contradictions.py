@@ -1,0 +1,189 @@
+"""Levels that cannot be together in one treatment on any machine: one rule for each kind of contradiction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from vnetbench.study.cpus import cpu_list, spell_cpu_list
+from vnetbench.study.direction import MOST_STREAMS, streams_each_way
+from vnetbench.study.factors import complete, format_level
+from vnetbench.study.load_factors import BATCHED, LENDING
+from vnetbench.study.model import Level, Study, TestbedAsked
+from vnetbench.study.problems import Place, Problem, WrongValue
+from vnetbench.study.testbed_factors import LEAST_MTU6
+from vnetbench.study.workloads import RATES
+
+_Treatment = Mapping[str, Level]
+_EXCLUDE = "leave these out with [[exclude]]"
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A contradiction. `what` and `fix` may name factors in braces: their levels stand there."""
+
+    factor: str
+    """The one that the problem is told at."""
+    is_broken: Callable[[_Treatment, TestbedAsked], bool]
+    what: str
+    fix: str = _EXCLUDE
+
+
+def contradictions(
+    study: Study, treatments: Iterable[_Treatment], place: Callable[..., Place]
+) -> Iterator[Problem]:
+    """Each kind of contradiction among the treatments once, by the first treatment that has it."""
+    open_rules = list(_RULES)
+    for treatment in treatments:
+        levels = complete(treatment, study.workload, study.testbed.lab)
+        for rule in [rule for rule in open_rules if rule.is_broken(levels, study.testbed)]:
+            open_rules.remove(rule)
+            spelled = {name: format_level(name, level) for name, level in levels.items()}
+            forward, reverse = map(str, streams_each_way(levels))
+            spelled |= {"shaper": study.testbed.shaper, "missing": _cpus_of_others(levels),
+                        "forward": forward, "reverse": reverse}  # fmt: skip
+            wrong = WrongValue(rule.what.format_map(spelled), fix=rule.fix.format_map(spelled))
+            yield place("factors", rule.factor).problem(wrong)
+
+
+def _are(**wanted: Level) -> Callable[[_Treatment, TestbedAsked], bool]:
+    """Whether all these factors have these levels."""
+    return lambda levels, _: all(levels.get(name) == level for name, level in wanted.items())
+
+
+def _has(levels: _Treatment, name: str, without: Level = "none") -> bool:
+    """Whether the factor has another level than the one that leaves it out."""
+    return levels.get(name, without) != without
+
+
+def _too_many_threads(levels: _Treatment, _: TestbedAsked) -> bool:
+    return _has(levels, "threads", "auto") and int(levels["threads"]) > sum(streams_each_way(levels))
+
+
+def _cpus_of_others(levels: _Treatment) -> str:
+    """The CPUs that `thread_cpus` names and `cpus` does not, where both are lists; empty for none."""
+    threads, vms = (str(levels.get(name, "any")) for name in ("thread_cpus", "cpus"))
+    if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
+        return ""
+    missing: set[int] = set()
+    for side in (0, -1):
+        missing |= set(cpu_list(threads.split("/")[side])) - set(cpu_list(vms.split("/")[side]))
+    return spell_cpu_list(missing)
+
+
+_RULES = (
+    _Rule(
+        "vswitch",
+        lambda levels, testbed: testbed.uplink and levels.get("vswitch") == "direct",
+        "VMs joined by a direct link have no vSwitch, so no uplink",
+        'take the level "direct" away, or testbed.uplink',
+    ),
+    _Rule(
+        "vswitch",
+        lambda levels, testbed: testbed.vswitch_mtu is not None and levels.get("vswitch") == "direct",
+        "VMs joined by a direct link have no vSwitch, so no MTU of it",
+        'take the level "direct" away, or testbed.vswitch_mtu',
+    ),
+    _Rule(
+        "link_queue",
+        lambda levels, _: _has(levels, "link_queue", "auto") and not _has(levels, "link_rate"),
+        "link_queue without a link_rate: nothing waits before a link that is not shaped",
+        f"name a link_rate, or {_EXCLUDE}",
+    ),
+    _Rule(
+        "link_queue",
+        lambda levels, testbed: (
+            not isinstance(levels.get("link_queue", "auto"), str)
+            and _has(levels, "link_rate")
+            and testbed.shaper != "tbf"
+        ),
+        "a link_queue of a duration with the shaper {shaper}: its own counts packets",
+        'take the shaper "tbf"',
+    ),
+    _Rule(
+        "waiting",
+        lambda levels, _: levels.get("waiting") == "busy_poll" and _has(levels, "rate"),
+        "waiting = busy_poll with a rate: while the kernel waits for answers nothing can be asked",
+        f'{_EXCLUDE}, or take "spin"',
+    ),
+    _Rule(
+        "waiting",
+        _are(waiting="busy_poll", transport="mptcp"),
+        "waiting = busy_poll with transport = mptcp: Linux does not poll for MPTCP sockets",
+        f'{_EXCLUDE}, or take "spin"',
+    ),
+    _Rule(
+        "pacing_rate",
+        lambda levels, _: levels.get("transport") == "mptcp" and _has(levels, "pacing_rate"),
+        "pacing_rate with transport = mptcp: Linux has no SO_MAX_PACING_RATE of MPTCP sockets",
+        f'{_EXCLUDE}, or take "none"',
+    ),
+    _Rule(
+        "send_mode",
+        lambda levels, _: levels.get("transport") == "mptcp" and levels.get("send_mode") in LENDING,
+        "send_mode = {send_mode} with transport = mptcp: Linux lends no memory to MPTCP sockets",
+        f'{_EXCLUDE}, or take "copy"',
+    ),
+    _Rule(
+        "send_batch",
+        lambda levels, _: _has(levels, "send_batch", 1) and levels["send_mode"] not in BATCHED,
+        "send_batch above 1 with send_mode = {send_mode}: one call sends one message",
+        f"{_EXCLUDE}, or take {' or '.join(BATCHED)}",
+    ),
+    _Rule(
+        "bit_rate",
+        lambda levels, _: _has(levels, "bit_rate") and _has(levels, "rate"),
+        "bit_rate together with rate: both say how often a datagram is sent",
+        f"name one of them, or {_EXCLUDE}",
+    ),
+    *(
+        _Rule(
+            "udp_gso",
+            lambda levels, _, rate=rate: levels.get("udp_gso") == "on" and _has(levels, rate),
+            f"udp_gso = on with a {rate}: it sends many datagrams at once, a rate one at a time",
+            f'{_EXCLUDE}, or take udp_gso = "off"',
+        )
+        for rate in RATES
+    ),
+    _Rule(
+        "fragments",
+        _are(fragments="on", udp_gso="on"),
+        "fragments = on with udp_gso = on: what the kernel cuts into datagrams it does not fragment",
+    ),
+    _Rule(
+        "direction",
+        lambda levels, _: sum(streams_each_way(levels)) > MOST_STREAMS,
+        "{forward} streams forward and {reverse} in reverse are too many for one VM",
+        f"ask for {MOST_STREAMS} both ways together at most",
+    ),
+    _Rule(
+        "threads",
+        _too_many_threads,
+        "threads = {threads} with fewer streams: a stream is one thread's, so some would have none",
+        f'{_EXCLUDE}, or take "auto"',
+    ),
+    _Rule(
+        "thread_cpus",
+        lambda levels, _: bool(_cpus_of_others(levels)),
+        "thread_cpus = {thread_cpus} with cpus = {cpus}: CPU {missing} is not the VM's",
+        f"{_EXCLUDE}, or name CPUs that the VM has",
+    ),
+    _Rule(
+        "ip_version",
+        lambda levels, _: levels.get("ip_version") == "6" and int(levels["mtu"]) < LEAST_MTU6,
+        f"ip_version = 6 with mtu = {{mtu}}: a link of less than {LEAST_MTU6} has no IPv6",
+        f"{_EXCLUDE}, or choose an MTU of {LEAST_MTU6} at least",
+    ),
+    _Rule(
+        "tso",
+        _are(tso="on", checksum_offload="off"),
+        "tso = on with checksum_offload = off: the kernel has TSO off without checksum offload",
+        'leave these out: [[exclude]] tso = "on", checksum_offload = "off" (a line each)',
+    ),
+    _Rule(
+        "irq_cpus",
+        lambda levels, _: levels.get("irq_cpus") == "apart" and not _has(levels, "cpus", "any"),
+        "irq_cpus = apart with cpus = any: a VM that may use every CPU leaves none apart from it",
+        f'give the VMs CPUs of their own (cpus = "1 each"), or {_EXCLUDE}',
+    ),
+)
