@@ -260,7 +260,7 @@ def test_parts_that_contradict_each_other_are_named(rest: str, line: int, what: 
 def test_more_streams_than_one_vm_may_have_are_named_both_ways_counted() -> None:
     (problem,) = problems(SMALL + 'direction = ["forward", "3/1"]\n', "streams=256,257,1024")
     assert problem.line == 5
-    assert "3072 streams forward and 1024 in reverse are too many" in problem.what
+    assert "771 streams forward and 257 in reverse are too many" in problem.what
     assert parse_study(SMALL + 'direction = ["forward", "3/1"]\n', None, ["streams=256"])
 
 

@@ -56,6 +56,10 @@ def _has(levels: _Treatment, name: str, without: Level = "none") -> bool:
     return levels.get(name, without) != without
 
 
+def _is_gso_with(rate: str) -> Callable[[_Treatment, TestbedAsked], bool]:
+    return lambda levels, _: levels.get("udp_gso") == "on" and _has(levels, rate)
+
+
 def _too_many_threads(levels: _Treatment, _: TestbedAsked) -> bool:
     return _has(levels, "threads", "auto") and int(levels["threads"]) > sum(streams_each_way(levels))
 
@@ -139,7 +143,7 @@ _RULES = (
     *(
         _Rule(
             "udp_gso",
-            lambda levels, _, rate=rate: levels.get("udp_gso") == "on" and _has(levels, rate),
+            _is_gso_with(rate),
             f"udp_gso = on with a {rate}: it sends many datagrams at once, a rate one at a time",
             f'{_EXCLUDE}, or take udp_gso = "off"',
         )
