@@ -35,11 +35,12 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{Shutdown, shutdown};
 use serde::{Deserialize, Serialize};
-use socket2::Socket;
+use socket2::{Domain, Socket};
 
 use self::connection::Options;
 use self::datagrams::Datagrams;
 use self::opening::Secret;
+use self::route::Transport;
 use self::send::Lent;
 use self::tcp_crr::Connections;
 use self::tcp_rr::Exchange;
@@ -115,7 +116,12 @@ impl Load {
             if let Work::Stream(transfer) = &part.work
                 && roles.any(|(_, role)| *role == Role::Source)
             {
-                transfer.sending.check()?;
+                let domain = match self.options.transport {
+                    Transport::Vsock => Domain::VSOCK,
+                    Transport::Tcp | Transport::Mptcp => Domain::IPV4,
+                };
+                let like_its_sockets = connection::open(domain, &self.options)?;
+                transfer.sending.check(&like_its_sockets)?;
             }
         }
         Ok(())

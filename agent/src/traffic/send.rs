@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::net::SendFlags;
 use serde::{Deserialize, Serialize};
-use socket2::{Domain, Socket, Type};
+use socket2::Socket;
 
 use super::send_pages::{FromFile, FromPipe};
 use super::send_uring::Submissions;
@@ -33,12 +33,12 @@ pub struct Sending {
 }
 
 impl Sending {
-    /// Whether this kernel can send so: a socket without a connection must get as far as to be told that.
-    pub fn check(self) -> Result<()> {
-        let tried = Socket::new(Domain::IPV4, Type::STREAM, None)
-            .and_then(|socket| senders(1, self)?(&socket)?.send(socket.as_fd()));
+    /// Whether this kernel can send so: a socket that has no connection must get as far as to be told that.
+    pub fn check(self, unconnected: &Socket) -> Result<()> {
+        let tried =
+            senders(1, self).and_then(|sender| sender(unconnected)?.send(unconnected.as_fd()));
         match tried {
-            Err(error) if error.raw_os_error() != Some(libc::EPIPE) => {
+            Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
                 let operation = format!("send by {}", self.mode.call());
                 Err(Error::system(operation, error))
             }
@@ -138,6 +138,7 @@ pub fn message(bytes: usize) -> Arc<[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use socket2::{Domain, Type};
 
     #[test]
     fn what_the_kernel_lacks_is_said_with_the_call_that_needs_it() {
@@ -146,7 +147,8 @@ mod tests {
             // More than a ring may have.
             batch: 1 << 20,
         };
-        let error = unheard_of.check().expect_err("no ring is so large");
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        let error = unheard_of.check(&socket).expect_err("no ring is so large");
         assert_eq!(error.code(), -32001);
         assert!(error.to_string().contains("send by io_uring"), "{error}");
     }
