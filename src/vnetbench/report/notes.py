@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.datagrams import SHARES
 from vnetbench.estimate.model import Estimate
@@ -41,7 +41,13 @@ def _is_unseen(share: Estimate) -> bool:
 
 def notes(summary: CampaignSummary) -> tuple[str, ...]:
     """One note a fact: what was refused or failed, what is odd, what is the same everywhere, warnings."""
-    return (*_of_treatments(summary), *_of_trials(summary), *_constant(summary), *summary.warnings)
+    return (
+        *_of_treatments(summary),
+        *_of_trials(summary),
+        *_calibrated(summary),
+        *_constant(summary),
+        *summary.warnings,
+    )
 
 
 def name_of(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
@@ -85,6 +91,18 @@ def _trials(numbers: list[int]) -> str:
     listed = ", ".join(map(str, sorted(numbers)[:_MOST_LISTED]))
     more = f" and {len(numbers) - _MOST_LISTED} more" if len(numbers) > _MOST_LISTED else ""
     return f"trial{'' if len(numbers) == 1 else 's'} {listed}{more}"
+
+
+def _calibrated(summary: CampaignSummary) -> Iterator[str]:
+    """What `send_mode = auto` came to."""
+    chosen: dict[str, list[str]] = {}
+    for treatment in summary.treatments:
+        calibration = treatment.effective.get("calibration")
+        if isinstance(calibration, Mapping):
+            chosen.setdefault(str(calibration["send_mode"]), []).append(name_of(summary, treatment))
+    for mode, names in chosen.items():
+        treatments = "every treatment" if len(names) == len(summary.treatments) else _listed(names)
+        yield f"send_mode = auto came to {mode} in {treatments}"
 
 
 def _constant(summary: CampaignSummary) -> Iterator[str]:
