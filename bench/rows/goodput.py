@@ -16,6 +16,7 @@ from vnetbench.study.model import Level
 _OUR_WAYS: Mapping[str, Mapping[str, Level]] = {
     "message_size = 1 MiB": {"message_size": 1 << 20},
     "message_size = 4 MiB": {"message_size": 4 << 20},
+    "message_size = 1 MiB, socket_buffer = 4 MiB": {"message_size": 1 << 20, "socket_buffer": 4 << 20},
 }
 _MESSAGE_BYTES = 64
 _MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
