@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,10 +124,11 @@ def _binary(kind: Kind, program: Path, where: str) -> Binary:
 def _version(kind: Kind, program: Path, where: str) -> str:
     """As it tells it itself; raises BenchError where it tells another tool's, or none."""
     try:
-        done = subprocess.run(
-            [str(program), kind.asked], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=10, check=False,
-        )  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:  # neper leaves a log where it runs
+            done = subprocess.run(
+                [str(program), kind.asked], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                errors="replace", timeout=10, check=False, cwd=folder,
+            )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchError(f"{program} does not run: {error}", where=where, fix="name one that does") from None
     found = re.search(kind.answer, done.stdout + done.stderr, re.MULTILINE)

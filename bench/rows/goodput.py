@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from bench import agent
@@ -13,10 +13,14 @@ from bench.load import Carried, Streams
 from bench.peers import STREAMS, entrants
 from vnetbench.study.model import Level
 
-_OUR_WAYS: Mapping[str, Mapping[str, Level]] = {
+Ways = Mapping[str, Mapping[str, Level]]
+"""Of our own side: how a table shows them, to the levels."""
+_OUR_WAYS: Ways = {
     "message_size = 1 MiB": {"message_size": 1 << 20},
     "message_size = 4 MiB": {"message_size": 4 << 20},
+    "message_size = 1 MiB, socket_buffer = 4 MiB": {"message_size": 1 << 20, "socket_buffer": 4 << 20},
 }
+_OUR_WAYS_OF_MESSAGES: Ways = {"": {}, "socket_buffer = 4 MiB": {"socket_buffer": 4 << 20}}
 _MESSAGE_BYTES = 64
 _MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
 
@@ -37,7 +41,7 @@ def small_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> 
     """Messages of 64 bytes over one stream, one call each."""
     ground.place(placement(1))
     load = Streams(1, seconds, _MESSAGE_BYTES)
-    ours = Entrant(agent.TOOL, {"": lambda: _messages(agent.streams(ground, load, {}))}, is_ours=True)
+    ours = _ours(ground, load, _OUR_WAYS_OF_MESSAGES, _messages)
     peers = entrants(STREAMS, ground, binaries, load, _messages)
     return Row("messages", "64-byte TCP messages, 1 stream, one call each", (_MESSAGES,), (ours, *peers))
 
@@ -49,18 +53,19 @@ def _goodput(
         Measure("Gbit/s", 1, aim=goodput),
         Measure("cycles/byte", 2, higher_is_better=False, aim=cycles),
     )
-    ours = Entrant(
-        agent.TOOL,
-        {way: partial(_run_ours, ground, load, levels) for way, levels in _OUR_WAYS.items()},
-        is_ours=True,
-    )
+    ours = _ours(ground, load, _OUR_WAYS, _carried)
     peers = entrants(STREAMS, ground, binaries, load, _carried)
     plural = "" if load.count == 1 else "s"
     return Row(name, f"TCP goodput, {load.count} stream{plural}", measures, (ours, *peers))
 
 
-def _run_ours(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Figures:
-    return _carried(agent.streams(ground, load, levels))
+def _ours(
+    ground: Ground, load: Streams, ways: Ways, figures: Callable[[Carried], Figures], tool: str = agent.TOOL
+) -> Entrant:
+    def run(levels: Mapping[str, Level]) -> Figures:
+        return figures(agent.streams(ground, load, levels))
+
+    return Entrant(tool, {way: partial(run, levels) for way, levels in ways.items()}, is_ours=True)
 
 
 def _carried(carried: Carried) -> Figures:
