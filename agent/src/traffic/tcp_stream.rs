@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, Shutdown, shutdown};
 use serde::Deserialize;
 
 use super::event_loop::run_many;
-use super::receive::{Copy, Discard, Receiver};
+use super::receive::{Copy, Discard, Gathering, Receiver};
 use super::send::{MakeSender, Sender, Sending, senders};
 use super::threads::{self, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
@@ -44,12 +44,14 @@ pub(super) fn start(
     let make_sender = senders(transfer.message_bytes, transfer.sending)?;
     threads::start(streams, threads, orders, |own| {
         let mut running = Vec::with_capacity(own.len());
+        let is_alone = own.len() == 1;
         for stream in own {
-            stream.socket.set_nonblocking(own.len() > 1)?;
+            stream.socket.set_nonblocking(!is_alone)?;
             running.push(Running::new(
                 stream,
                 transfer.receive,
                 &make_sender,
+                is_alone,
                 on_end,
             )?);
         }
@@ -60,6 +62,15 @@ pub(super) fn start(
             },
         )
     })
+}
+
+/// A thread that has other streams to serve does not let this one's data gather: that of the others does meanwhile.
+fn alone_or_not(receiver: impl Receiver + 'static, is_alone: bool) -> Box<dyn Receiver> {
+    if is_alone {
+        Box::new(Gathering::new(receiver))
+    } else {
+        Box::new(receiver)
+    }
 }
 
 /// Drives one stream whose socket blocks.
@@ -96,6 +107,7 @@ impl Running {
         stream: &Arc<Stream>,
         receive: Receive,
         make_sender: &MakeSender,
+        is_alone: bool,
         on_end: &OnEnd,
     ) -> io::Result<Self> {
         // Before anything can fail: what is never driven has to end as well.
@@ -106,8 +118,8 @@ impl Running {
                     sender: make_sender(&stream.socket)?,
                     has_stopped: false,
                 },
-                (Role::Sink, Receive::Discard) => Way::Receiving(Box::new(Discard)),
-                (Role::Sink, Receive::Copy) => Way::Receiving(Box::new(Copy::new())),
+                (Role::Sink, Receive::Discard) => Way::Receiving(alone_or_not(Discard, is_alone)),
+                (Role::Sink, Receive::Copy) => Way::Receiving(alone_or_not(Copy::new(), is_alone)),
             },
             stream: Arc::clone(stream),
             _guard: guard,
