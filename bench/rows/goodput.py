@@ -18,6 +18,8 @@ _OUR_WAYS: Mapping[str, Mapping[str, Level]] = {
     "message_size = 4 MiB": {"message_size": 4 << 20},
 }
 _MESSAGE_BYTES = 64
+_BATCHED_MODES = ("io_uring", "io_uring_zerocopy")
+_BATCHES = (16, 64, 256)
 _MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
 
 
@@ -37,9 +39,38 @@ def small_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> 
     """Messages of 64 bytes over one stream, one call each."""
     ground.place(placement(1))
     load = Streams(1, seconds, _MESSAGE_BYTES)
-    ours = Entrant(agent.TOOL, {"": lambda: _messages(agent.streams(ground, load, {}))}, is_ours=True)
+    ours = _sending(ground, load, agent.TOOL, {"": {}})
     peers = entrants(STREAMS, ground, binaries, load, _messages)
     return Row("messages", "64-byte TCP messages, 1 stream, one call each", (_MESSAGES,), (ours, *peers))
+
+
+def batched_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+    """The same messages, many in one call; no peer has that, so it stands beside our own one call each."""
+    ground.place(placement(1))
+    load = Streams(1, seconds, _MESSAGE_BYTES)
+    batches: dict[str, Mapping[str, Level]] = {
+        f"send_mode = {mode}, send_batch = {batch}": {"send_mode": mode, "send_batch": batch}
+        for mode in _BATCHED_MODES
+        for batch in _BATCHES
+    }
+    return Row(
+        "messages-batched",
+        "64-byte TCP messages, 1 stream, many in one call",
+        (Measure(_MESSAGES.name, _MESSAGES.decimals),),
+        (
+            _sending(ground, load, agent.TOOL, {"": {}}),
+            _sending(ground, load, f"{agent.TOOL}, batched", batches),
+        ),
+    )
+
+
+def _sending(ground: Ground, load: Streams, name: str, ways: Mapping[str, Mapping[str, Level]]) -> Entrant:
+    runs = {way: partial(_send, ground, load, levels) for way, levels in ways.items()}
+    return Entrant(name, runs, is_ours=True)
+
+
+def _send(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Figures:
+    return _messages(agent.streams(ground, load, levels))
 
 
 def _goodput(
