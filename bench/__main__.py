@@ -38,6 +38,7 @@ def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=max(NARROWEST, console.width))
+    folder = output or (None if names else RESULTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         if not (has_root() or is_inside()):
@@ -46,15 +47,17 @@ def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None)
         with ground.raised() as raised:
             found = machine.look(raised.observer, peers)
             _introduce(console, found, missing)
-            outcomes = [
-                _measure(console, raised, peers, name, rounds, seconds) for name in names or tuple(ROWS)
-            ]
+            outcomes: list[contest.Outcome] = []
+            for name in names or tuple(ROWS):
+                outcomes.append(_measure(console, raised, peers, name, rounds, seconds))
+                if folder:  # after each row: what ends the bench early costs the rest only
+                    written = results.save(folder, found, outcomes, missing, seconds)
     except (BenchError, AgentError) as error:
         click.echo(f"{error}", err=True)
         sys.exit(1)
     console.print(f"\n{results.HOW_TO_READ}", soft_wrap=True)
-    if folder := output or (None if names else RESULTS):
-        console.print(f"written: {results.save(folder, found, outcomes, missing, seconds)}", soft_wrap=True)
+    if folder:
+        console.print(f"written: {written}", soft_wrap=True)
 
 
 def _introduce(console: Console, found: machine.Machine, missing: list[str]) -> None:

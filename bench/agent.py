@@ -49,6 +49,8 @@ def streams(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Carri
     asked = {"streams": load.count, "message_size": load.message_bytes or 1 << 20, **levels}
     measured, counted = ground.watched(lambda: trial(ground, STREAM, load.seconds, asked))
     in_time = [s for s in side(measured, "sink").samples if s.t_s <= load.seconds + _FINE_S]
+    if not in_time:
+        raise RunFailed("the sink has given no sample in time")
     return agreed(Carried(sum(s.bytes_received for s in in_time), in_time[-1].t_s, counted))
 
 

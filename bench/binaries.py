@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,14 +29,15 @@ class Kind:
     """The option that has it tell."""
     answer: str
     """What it then prints, the version in brackets."""
+    in_debian: bool = False
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("iperf3", ("iperf3",), "--version", r"iperf (3\.\S+)"),
-        Kind("nuttcp", ("nuttcp",), "-V", r"nuttcp-(\S+)"),
-        Kind("sockperf", ("sockperf",), "--version", r"sockperf, version ([\d.]+)"),
+        Kind("iperf3", ("iperf3",), "--version", r"iperf (3\.\S+)", in_debian=True),
+        Kind("nuttcp", ("nuttcp",), "-V", r"nuttcp-(\S+)", in_debian=True),
+        Kind("sockperf", ("sockperf",), "--version", r"sockperf, version ([\d.]+)", in_debian=True),
         Kind("netperf", ("netperf", "netserver"), "-V", r"Netperf version (\S+)"),
         Kind("neper", ("tcp_stream", "tcp_rr", "udp_stream"), "--version", r"^(\d+\.\d+\.\d+)$"),
         Kind("ntttcp", ("ntttcp",), "-h", r"NTTTCP for Linux (\S+)"),
@@ -76,12 +78,12 @@ def find(environment: Mapping[str, str] = os.environ) -> tuple[list[Binary], lis
         if binary.path() not in (other.path() for other in found):
             found.append(binary)
     here = {binary.kind for binary in found}
-    missing = [
-        f"{name} is not here: apt-get install {name}, or name its binary in {VARIABLE}"
-        for name in KINDS
-        if name not in here
-    ]
-    return found, missing
+    return found, [_how_to_get(kind) for kind in KINDS.values() if kind.name not in here]
+
+
+def _how_to_get(kind: Kind) -> str:
+    package = f"apt-get install {kind.name}, or " if kind.in_debian else ""
+    return f"{kind.name} is not here: {package}name its binary in {VARIABLE}"
 
 
 def _named(text: str) -> list[tuple[str, Path]]:
@@ -122,10 +124,11 @@ def _binary(kind: Kind, program: Path, where: str) -> Binary:
 def _version(kind: Kind, program: Path, where: str) -> str:
     """As it tells it itself; raises BenchError where it tells another tool's, or none."""
     try:
-        done = subprocess.run(
-            [str(program), kind.asked], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=10, check=False,
-        )  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:  # neper leaves a log where it runs
+            done = subprocess.run(
+                [str(program), kind.asked], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                errors="replace", timeout=10, check=False, cwd=folder,
+            )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BenchError(f"{program} does not run: {error}", where=where, fix="name one that does") from None
     found = re.search(kind.answer, done.stdout + done.stderr, re.MULTILINE)

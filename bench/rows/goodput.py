@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from bench import agent
@@ -13,13 +13,20 @@ from bench.load import Carried, Streams
 from bench.peers import STREAMS, entrants
 from vnetbench.study.model import Level
 
-_OUR_WAYS: Mapping[str, Mapping[str, Level]] = {
+Ways = Mapping[str, Mapping[str, Level]]
+"""Of our own side: how a table shows them, to the levels."""
+_OUR_WAYS: Ways = {
     "message_size = 1 MiB": {"message_size": 1 << 20},
     "message_size = 4 MiB": {"message_size": 4 << 20},
+    "message_size = 1 MiB, socket_buffer = 4 MiB": {"message_size": 1 << 20, "socket_buffer": 4 << 20},
+}
+_OUR_WAYS_OF_MESSAGES: Ways = {"": {}, "socket_buffer = 4 MiB": {"socket_buffer": 4 << 20}}
+_BATCHED: Ways = {
+    f"send_mode = {mode}, send_batch = {batch}": {"send_mode": mode, "send_batch": batch}
+    for mode in ("io_uring", "io_uring_zerocopy")
+    for batch in (16, 64, 256)
 }
 _MESSAGE_BYTES = 64
-_BATCHED_MODES = ("io_uring", "io_uring_zerocopy")
-_BATCHES = (16, 64, 256)
 _MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
 
 
@@ -39,7 +46,7 @@ def small_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> 
     """Messages of 64 bytes over one stream, one call each."""
     ground.place(placement(1))
     load = Streams(1, seconds, _MESSAGE_BYTES)
-    ours = _sending(ground, load, agent.TOOL, {"": {}})
+    ours = _ours(ground, load, _OUR_WAYS_OF_MESSAGES, _messages)
     peers = entrants(STREAMS, ground, binaries, load, _messages)
     return Row("messages", "64-byte TCP messages, 1 stream, one call each", (_MESSAGES,), (ours, *peers))
 
@@ -48,29 +55,13 @@ def batched_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -
     """The same messages, many in one call; no peer has that, so it stands beside our own one call each."""
     ground.place(placement(1))
     load = Streams(1, seconds, _MESSAGE_BYTES)
-    batches: dict[str, Mapping[str, Level]] = {
-        f"send_mode = {mode}, send_batch = {batch}": {"send_mode": mode, "send_batch": batch}
-        for mode in _BATCHED_MODES
-        for batch in _BATCHES
-    }
-    return Row(
-        "messages-batched",
-        "64-byte TCP messages, 1 stream, many in one call",
-        (Measure(_MESSAGES.name, _MESSAGES.decimals),),
-        (
-            _sending(ground, load, agent.TOOL, {"": {}}),
-            _sending(ground, load, f"{agent.TOOL}, batched", batches),
-        ),
+    entrants_of_ours = (
+        _ours(ground, load, _OUR_WAYS_OF_MESSAGES, _messages),
+        _ours(ground, load, _BATCHED, _messages, f"{agent.TOOL}, batched"),
     )
-
-
-def _sending(ground: Ground, load: Streams, name: str, ways: Mapping[str, Mapping[str, Level]]) -> Entrant:
-    runs = {way: partial(_send, ground, load, levels) for way, levels in ways.items()}
-    return Entrant(name, runs, is_ours=True)
-
-
-def _send(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Figures:
-    return _messages(agent.streams(ground, load, levels))
+    measure = Measure(_MESSAGES.name, _MESSAGES.decimals)
+    title = "64-byte TCP messages, 1 stream, many in one call"
+    return Row("messages-batched", title, (measure,), entrants_of_ours)
 
 
 def _goodput(
@@ -80,18 +71,19 @@ def _goodput(
         Measure("Gbit/s", 1, aim=goodput),
         Measure("cycles/byte", 2, higher_is_better=False, aim=cycles),
     )
-    ours = Entrant(
-        agent.TOOL,
-        {way: partial(_run_ours, ground, load, levels) for way, levels in _OUR_WAYS.items()},
-        is_ours=True,
-    )
+    ours = _ours(ground, load, _OUR_WAYS, _carried)
     peers = entrants(STREAMS, ground, binaries, load, _carried)
     plural = "" if load.count == 1 else "s"
     return Row(name, f"TCP goodput, {load.count} stream{plural}", measures, (ours, *peers))
 
 
-def _run_ours(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Figures:
-    return _carried(agent.streams(ground, load, levels))
+def _ours(
+    ground: Ground, load: Streams, ways: Ways, figures: Callable[[Carried], Figures], tool: str = agent.TOOL
+) -> Entrant:
+    def run(levels: Mapping[str, Level]) -> Figures:
+        return figures(agent.streams(ground, load, levels))
+
+    return Entrant(tool, {way: partial(run, levels) for way, levels in ways.items()}, is_ours=True)
 
 
 def _carried(carried: Carried) -> Figures:

@@ -46,6 +46,8 @@ def test_what_is_not_here_is_said(tmp_path: Path) -> None:
     found, missing = find({"PATH": str(tmp_path)})
     assert [binary.label for binary in found] == ["sockperf 3.7"]
     assert [line.split()[0] for line in missing] == ["iperf3", "nuttcp", "netperf", "neper", "ntttcp"]
+    assert missing[0] == "iperf3 is not here: apt-get install iperf3, or name its binary in BENCH_PEERS"
+    assert missing[2] == "netperf is not here: name its binary in BENCH_PEERS"
 
 
 @pytest.mark.parametrize(
