@@ -13,7 +13,7 @@ help:
 	@echo "make demo             measure studies/jumbo-frames.toml on this machine (three minutes)"
 	@echo "make test             linters, type checks and all tests"
 	@echo "make fuzz             a million mutated messages at the parsers of iperf3's protocol"
-	@echo "make bench            the instrument beside its peers, interleaved (some 15 minutes)"
+	@echo "make bench            the instrument beside its peers, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
 	@echo "make docs             the generated pages: study reference and its JSON Schema"
 

@@ -166,7 +166,7 @@ impl Interface {
     }
 
     /// `T` must be the structure of the command that its first member names.
-    fn ethtool<T>(&self, argument: &mut T) -> io::Result<()> {
+    pub fn ethtool<T>(&self, argument: &mut T) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = (argument as *mut T).cast();
         self.ioctl(libc::SIOCETHTOOL, request).map(drop)
@@ -174,7 +174,7 @@ impl Interface {
 
     fn ioctl(&self, number: libc::Ioctl, mut request: libc::ifreq) -> io::Result<libc::ifreq> {
         // SAFETY: `request` is a valid `ifreq` through the call; where it points to ethtool's structure, that is one of
-        // this file's, as large as the kernel's of that command, borrowed mutably by the caller.
+        // this file's or of features.rs, as large as what the kernel reads or writes for that command, borrowed mutably by the caller.
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &raw mut request) };
         if status < 0 {
             return Err(io::Error::last_os_error());

@@ -5,6 +5,7 @@ mod counters;
 mod cpu_list;
 mod error;
 mod facts;
+mod features;
 mod interface;
 mod iperf3;
 mod knobs;

@@ -57,7 +57,7 @@ def test_the_mtu_is_set_everywhere_and_proved(bed: Bed, mtu: int) -> None:
     assert f"mtu {mtu} " in inside(bed, "b1", "ip", "link", "show", "eth0")
 
 
-@pytest.mark.parametrize("knob", ["tso", "gso", "gro"])
+@pytest.mark.parametrize("knob", ["tso", "gso", "uso", "gro"])
 def test_an_offload_goes_off_and_on_again(bed: Bed, knob: str) -> None:
     if bed.testbed.shape.vswitch == "macvlan":
         pytest.skip("macvlan has some offloads fixed, which the next test is about")

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
+use crate::features;
 use crate::interface::Interface;
 
 /// Knobs that one `knob.get` may name.
@@ -37,6 +38,8 @@ enum Knob {
         get: u32,
         set: u32,
     },
+    /// On or off too, by the name that ethtool shows.
+    Feature(&'static str),
     Queues,
     RpsCpus,
     Cpus,
@@ -55,6 +58,7 @@ impl Knob {
             "tso" => Self::switch(0x1e, 0x1f),
             "gso" => Self::switch(0x23, 0x24),
             "gro" => Self::switch(0x2b, 0x2c),
+            "uso" => Self::Feature("tx-udp-segmentation"),
             "queues" => Self::Queues,
             "rps_cpus" => Self::RpsCpus,
             "cpus" => Self::Cpus,
@@ -68,6 +72,7 @@ impl Knob {
         let value = match self {
             Self::Mtu => of()?.mtu().map(Value::from),
             Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
+            Self::Feature(name) => features::read(&of()?, name).map(Value::from),
             Self::Queues => of()?.channels().map(|channels| json!(channels.queues())),
             Self::RpsCpus => {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
@@ -88,10 +93,12 @@ impl Knob {
                 of().and_then(|interface| interface.set_mtu(mtu))
             }
             Self::Switch { set, .. } => {
-                let on = value
-                    .as_bool()
-                    .ok_or_else(|| wrong(value, "true or false"))?;
+                let on = switch(value)?;
                 of().and_then(|interface| interface.set_switch(*set, on))
+            }
+            Self::Feature(name) => {
+                let on = switch(value)?;
+                of().and_then(|interface| features::set(&interface, name, on))
             }
             Self::Queues => {
                 let queues = count(value)?;
@@ -110,6 +117,10 @@ impl Knob {
             }
         })
     }
+}
+
+fn switch(value: &Value) -> Result<bool> {
+    value.as_bool().ok_or_else(|| wrong(value, "true or false"))
 }
 
 pub fn get(asked: Get) -> Result<Value> {

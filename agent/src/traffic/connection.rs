@@ -52,7 +52,7 @@ pub struct Found {
     udp_segment_bytes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     udp_gro: Option<bool>,
-    /// Of a sink: whether its source reads the same clock.
+    /// Of a sink.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_clock: Option<bool>,
 }

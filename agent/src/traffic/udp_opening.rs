@@ -64,7 +64,7 @@ pub fn open_all(
         for opening in openings.iter_mut().filter(|opening| !opening.is_done) {
             if now >= until {
                 return Err(Error::TimedOut {
-                    operation: opening.operation(),
+                    operation: opening.operation("getting"),
                     after_s: timeout.as_secs_f64(),
                 });
             }
@@ -151,21 +151,21 @@ impl<'a> Opening<'a> {
         self.connection.send(words).map(drop)
     }
 
-    /// What is being done, to complete "… took longer than" and "the system refused to …".
-    fn operation(&self) -> String {
+    /// What is being done, by this verb: "get" or "getting".
+    fn operation(&self, verb: &str) -> String {
         let small = match (self.small_came, self.datagram_bytes > HEAD_BYTES) {
             (true, _) => format!("small ones of {HEAD_BYTES} bytes get through"),
             (false, true) => format!("none of {HEAD_BYTES} bytes gets through either"),
             (false, false) => "none gets through".into(),
         };
         format!(
-            "get a datagram of {} bytes through ({small})",
+            "{verb} a datagram of {} bytes through ({small})",
             self.datagram_bytes
         )
     }
 
     fn failed(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.operation(), error)
+        Error::system(self.operation("get"), error)
     }
 
     fn go_on(&mut self, probes: bool) -> Result<()> {

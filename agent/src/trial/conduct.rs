@@ -97,13 +97,11 @@ impl Streams {
 
     /// How well what was sent at set times kept them.
     fn pacing(&self, ended: Instant) -> Option<PacingError> {
-        let paced: Vec<_> = self.all.iter().filter(|s| s.pacing().is_some()).collect();
-        let pacings = || paced.iter().filter_map(|s| s.pacing());
+        let pacings = || self.all.iter().filter_map(|s| s.pacing());
         let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
         let due = pacings().map(|pacing| pacing.due_until(ended)).sum();
-        let gaps = paced
-            .iter()
-            .filter_map(|s| s.datagrams.as_ref()?.gaps.get());
+        let flows = self.all.iter().filter_map(|s| s.datagrams.as_ref());
+        let gaps = flows.filter_map(|datagrams| datagrams.gaps.get());
         let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));
         (!late.is_empty()).then(|| PacingError::of(due, &late, &gaps))
     }

@@ -46,6 +46,7 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
 TRIED_OF_DATAGRAMS: tuple[tuple[str, dict[str, Level]], ...] = (
     ("udp_stream", {}),
     ("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}),
+    ("uso off", {"udp_gso": "on", "uso": "off"}),
 )
 ROOM_BYTES = 1 << 20
 """Of a socket buffer: smaller ones overflow within a millisecond at a million datagrams a second."""

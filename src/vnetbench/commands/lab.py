@@ -20,7 +20,7 @@ from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.problems import suggest
 
 BED_FACTORS = (
-    "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "gro", "checksum_offload", "queues",
+    "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "uso", "gro", "checksum_offload", "queues",
     "irq_cpus",
 )  # fmt: skip
 """The factors that are settings of a testbed; the others belong to a trial."""

@@ -17,7 +17,7 @@ from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level, TestbedAsked
 
-INTERFACE_KNOBS = ("mtu", "tso", "gso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")
+INTERFACE_KNOBS = ("mtu", "tso", "gso", "uso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")
 CPU_LISTS = ("cpus", "rps_cpus")
 ROUNDS = 2
 """What is as asked is not touched, but setting one knob may undo another: then it is set once more."""
@@ -27,6 +27,7 @@ SWITCHES = {
     "checksum_offload": ("tx_checksum", "rx_checksum"),
     "gso": ("gso",),
     "tso": ("tso",),
+    "uso": ("uso",),
     "gro": ("gro",),
 }
 
@@ -34,6 +35,7 @@ FIXES = {
     "mtu": "choose an MTU that this adapter allows",
     "tso": "leave this treatment out with [[exclude]]; it needs checksum_offload, and macvlan has it fixed",
     "gso": "leave this treatment out with [[exclude]]; macvlan has it fixed",
+    "uso": "leave this treatment out with [[exclude]]; it needs checksum_offload, and Linux 4.18",
     "gro": "leave this treatment out with [[exclude]]",
     "tx_checksum": "leave this treatment out with [[exclude]]; many drivers have it fixed",
     "rx_checksum": "leave this treatment out with [[exclude]]; many drivers have it fixed",

@@ -15,9 +15,9 @@ from vnetbench.study.model import FactorLevels, Level
 
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
+    "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "datagrams_sent_per_s",
+    "socket_drop_percent", "jitter_us", "gap_deviation_us", "reordered_percent",
     "goodput_bps", "transactions_per_s", "connections_per_s", "connect_p50_us", "connect_p99_us",
-    "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent",
-    "delay_p50_us", "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent",
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
     "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram",
     "sender_cpu_percent", "packets_per_s",

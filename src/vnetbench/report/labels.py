@@ -11,6 +11,7 @@ _LABELS = {
     "mtu": "MTU",
     "tso": "TSO",
     "gso": "GSO",
+    "uso": "USO",
     "gro": "GRO",
     "udp_gso": "UDP GSO",
     "udp_gro": "UDP GRO",

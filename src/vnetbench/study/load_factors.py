@@ -90,18 +90,18 @@ LOAD_FACTORS = (
     ),
     Factor(
         "udp_gso",
-        kinds.words("on", "off"),
+        kinds.switches(),
         "",
         "off",
         "Whether sources hand the kernel up to 64 datagrams as one message (UDP_SEGMENT). On a virtual "
-        "network these may cross the vSwitch as one. Not with a rate. `off`: each is a message of its own, "
-        "up to 64 in one call (sendmmsg).",
+        "network these cross the vSwitch as one, unless `uso` is off. Not with a rate. `off`: each is a "
+        "message of its own, up to 64 in one call (sendmmsg).",
         ('["on", "off"]', '"on"'),
         (DATAGRAMS,),
     ),
     Factor(
         "udp_gro",
-        kinds.words("on", "off"),
+        kinds.switches(),
         "",
         "off",
         "Whether sinks take datagrams that belong together as one message (UDP_GRO). `off`: each by itself, "
@@ -111,7 +111,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "fragments",
-        kinds.words("on", "off"),
+        kinds.switches(),
         "",
         "off",
         "Whether a datagram larger than the MTU is sent in fragments. `off`: the treatment is refused.",

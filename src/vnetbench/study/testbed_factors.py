@@ -34,6 +34,15 @@ TESTBED_FACTORS = (
         ('["on", "off"]', "false"),
     ),
     Factor(
+        "uso",
+        kinds.switches(),
+        "",
+        None,
+        "UDP segmentation offload of the VMs' interfaces. Off: what a source hands over with `udp_gso` is "
+        "cut just before the driver, and every datagram crosses the vSwitch as a packet of its own.",
+        ('["on", "off"]', "false"),
+    ),
+    Factor(
         "gro",
         kinds.switches(),
         "",
