@@ -13,6 +13,7 @@ ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "goodput-1": goodput.one_stream,
     "goodput-4": goodput.four_streams,
     "messages": goodput.small_messages,
+    "messages-batched": goodput.batched_messages,
     "rr-block": latency.blocking,
     "rr-block-1": latency.blocking_one_byte,
     "rr-spin": latency.spinning,

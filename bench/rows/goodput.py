@@ -21,6 +21,11 @@ _OUR_WAYS: Ways = {
     "message_size = 1 MiB, socket_buffer = 4 MiB": {"message_size": 1 << 20, "socket_buffer": 4 << 20},
 }
 _OUR_WAYS_OF_MESSAGES: Ways = {"": {}, "socket_buffer = 4 MiB": {"socket_buffer": 4 << 20}}
+_BATCHED: Ways = {
+    f"send_mode = {mode}, send_batch = {batch}": {"send_mode": mode, "send_batch": batch}
+    for mode in ("io_uring", "io_uring_zerocopy")
+    for batch in (16, 64, 256)
+}
 _MESSAGE_BYTES = 64
 _MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
 
@@ -44,6 +49,19 @@ def small_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> 
     ours = _ours(ground, load, _OUR_WAYS_OF_MESSAGES, _messages)
     peers = entrants(STREAMS, ground, binaries, load, _messages)
     return Row("messages", "64-byte TCP messages, 1 stream, one call each", (_MESSAGES,), (ours, *peers))
+
+
+def batched_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+    """The same messages, many in one call; no peer has that, so it stands beside our own one call each."""
+    ground.place(placement(1))
+    load = Streams(1, seconds, _MESSAGE_BYTES)
+    entrants_of_ours = (
+        _ours(ground, load, _OUR_WAYS_OF_MESSAGES, _messages),
+        _ours(ground, load, _BATCHED, _messages, f"{agent.TOOL}, batched"),
+    )
+    measure = Measure(_MESSAGES.name, _MESSAGES.decimals)
+    title = "64-byte TCP messages, 1 stream, many in one call"
+    return Row("messages-batched", title, (measure,), entrants_of_ours)
 
 
 def _goodput(
