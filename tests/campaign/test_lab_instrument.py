@@ -167,6 +167,20 @@ def test_an_automatic_send_mode_is_calibrated_once_and_then_stays(instrument: La
     assert instrument.measure(later, lambda: False).measured.effective["calibration"] == kept
 
 
+def test_an_agent_that_dies_in_a_calibration_fails_that_trial_and_the_next_has_a_new_testbed(
+    instrument: LabInstrument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dying(*_: object) -> None:
+        raise AgentError("a1", "the agent ended (killed by SIGKILL)")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("vnetbench.campaign.instrument.measure", dying)
+        with pytest.raises(TrialFailed, match="SIGKILL"):
+            instrument.measure(load(send_mode="auto"), lambda: False)
+    assert raised() == 0
+    instrument.measure(load(), lambda: False)
+
+
 def test_a_testbed_that_was_tampered_with_is_raised_anew(instrument: LabInstrument) -> None:
     instrument.measure(load(), lambda: False)
     (switch,) = [n for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".sw")]

@@ -39,6 +39,11 @@ def test_dead_paths_need_no_division_by_zero() -> None:
     assert trials_left([0.0] * 4, None, PRECISION) == looks(PRECISION)[0] - 4
 
 
+def test_differences_about_zero_promise_all_trials_and_their_sign_does_not_matter() -> None:
+    assert trials_left([-10.0, 0.0, 10.0], None, PRECISION) == 30 - 3
+    assert trials_left([-10.0, -14.0, -6.0], None, PRECISION) == 30 - 3
+
+
 def test_a_trial_is_shortened_so_that_the_time_limit_gives_everyone_the_fewest_trials() -> None:
     limited = Precision(time_limit_s=60, fewest_trials=6)
     chosen = trial_duration([], 0.1, limited, 15)

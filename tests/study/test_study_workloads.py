@@ -7,8 +7,10 @@ import pytest
 from tests.study.test_study_load import the_problem
 from vnetbench.campaign.workloads import parameters
 from vnetbench.study.factors import FACTORS, complete
+from vnetbench.study.labs import HOSTS, LABS
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
+from vnetbench.study.problems import StudyError
 from vnetbench.study.workloads import WORKLOADS, main_metric
 
 
@@ -141,3 +143,17 @@ def test_a_queue_needs_a_link_whose_shaper_can_have_it(levels: str, shaper: str,
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_treatment_is_completed_by_factors_of_its_own_workload(workload: str) -> None:
     assert all(workload in FACTORS[name].workloads for name in complete({}, workload))
+
+
+@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_each_factor_is_taken_or_told_by_every_workload_and_lab(workload: str, lab: str) -> None:
+    testbed = f'[testbed]\nlab = "{lab}"\n'
+    if lab == HOSTS:
+        testbed += '[[testbed.host]]\nname = "s"\niperf3 = "::1"\n'
+    for factor in FACTORS.values():
+        for example in factor.examples:
+            try:
+                parse_study(study(workload, f"{factor.name} = {example}", testbed), None)
+            except StudyError as error:
+                assert all(problem.fix for problem in error.problems)

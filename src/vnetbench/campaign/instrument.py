@@ -74,14 +74,14 @@ class LabInstrument:
         """See Instrument."""
         shape = self._shape(load)
         calibration = load.calibration
-        if load.factors.get("send_mode") == "auto":
-            calibration = (
-                calibration or calibrate(lambda mode: self._goodput(load, mode, is_given_up)).as_json()
-            )
-            load = _sending_by(load, str(calibration["send_mode"]))
-        # What a calibration takes is spent once, and says nothing of what trials cost.
-        began = time.monotonic()
         try:
+            if load.factors.get("send_mode") == "auto":
+                calibration = (
+                    calibration or calibrate(lambda mode: self._goodput(load, mode, is_given_up)).as_json()
+                )
+                load = _sending_by(load, str(calibration["send_mode"]))
+            # What a calibration takes is spent once, and says nothing of what trials cost.
+            began = time.monotonic()
             measured, effective = self._on_testbed(shape, load, is_given_up)
         except AgentError as error:
             self._discard(shape)

@@ -24,7 +24,7 @@ class TreatmentProgress:
     courses: dict[int, Course] = field(default_factory=dict)
     """Block to the course of its finished trial."""
     values: list[float] = field(default_factory=list)
-    """Goodput of each finished trial without its warm-up, bit/s, in the order of blocks."""
+    """The metric that decides, of each finished trial without its warm-up, in the order of blocks."""
     next_s: float = 0.0
     """Seconds of load of its next trial."""
     setups_s: list[float] = field(default_factory=list)

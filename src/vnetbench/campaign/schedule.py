@@ -47,7 +47,9 @@ def trials_left(values: Sequence[float], found: Estimate | None, precision: Prec
     judged_at = looks(precision) or (precision.most_trials,)
     half_width = found.half_width if found else None
     if half_width is None and len(values) >= PILOT_TRIALS:
-        deviation = statistics.stdev(values) / statistics.mean(values) if any(values) else 0.0
+        # An increase under load may be below zero, and its mean nothing at all.
+        mean = abs(statistics.mean(values))
+        deviation = statistics.stdev(values) / mean if mean else math.inf if any(values) else 0.0
         reach = statistics.NormalDist().inv_cdf((1 + precision.confidence) / 2)
         half_width = reach * MEDIAN_OVER_MEAN * deviation / math.sqrt(len(values))
     wanted = len(values) * ((half_width or 0.0) / precision.half_width) ** 2

@@ -15,6 +15,7 @@ from vnetbench.study.testbed_factors import LEAST_MTU6
 from vnetbench.study.workloads import RATES
 
 _Treatment = Mapping[str, Level]
+"""Levels with defaults. What is of another workload or lab, a problem of its own, may stand alone."""
 _EXCLUDE = "leave these out with [[exclude]]"
 
 
@@ -130,7 +131,9 @@ _RULES = (
     ),
     _Rule(
         "send_batch",
-        lambda levels, _: _has(levels, "send_batch", 1) and levels["send_mode"] not in BATCHED,
+        lambda levels, _: (
+            _has(levels, "send_batch", 1) and levels.get("send_mode", BATCHED[0]) not in BATCHED
+        ),
         "send_batch above 1 with send_mode = {send_mode}: one call sends one message",
         f"{_EXCLUDE}, or take {' or '.join(BATCHED)}",
     ),
@@ -174,7 +177,7 @@ _RULES = (
     ),
     _Rule(
         "ip_version",
-        lambda levels, _: levels.get("ip_version") == "6" and int(levels["mtu"]) < LEAST_MTU6,
+        lambda levels, _: levels.get("ip_version") == "6" and int(levels.get("mtu", LEAST_MTU6)) < LEAST_MTU6,
         f"ip_version = 6 with mtu = {{mtu}}: a link of less than {LEAST_MTU6} has no IPv6",
         f"{_EXCLUDE}, or choose an MTU of {LEAST_MTU6} at least",
     ),
