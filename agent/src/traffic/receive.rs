@@ -12,7 +12,7 @@ const MOST_BYTES: usize = 1 << 20;
 /// What a call takes of a stream that is fast enough for data to gather before the next one.
 const FAST_BYTES: usize = 16 << 10;
 /// How long it may gather; the kernel adds up to 50 µs (the timer slack of a thread), and mostly does.
-const GATHERING: Duration = Duration::from_micros(20);
+pub const GATHERING: Duration = Duration::from_micros(20);
 /// The share of the receive buffer that may fill meanwhile: a window that closes would hold the source back.
 const FILLED_SHARE: usize = 8;
 

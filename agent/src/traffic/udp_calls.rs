@@ -168,7 +168,7 @@ impl Incoming {
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
-    ) -> io::Result<impl Iterator<Item = Received<'_>>> {
+    ) -> io::Result<impl ExactSizeIterator<Item = Received<'_>>> {
         debug_assert_eq!(self.pieces.len(), self.controls.len());
         for header in &mut self.headers {
             header.msg_hdr.msg_controllen = size_of::<Control>() as _;

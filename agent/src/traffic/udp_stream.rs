@@ -5,6 +5,7 @@
 
 use std::io;
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -16,6 +17,7 @@ use serde::Deserialize;
 
 use super::datagrams::{DatagramCounts, Datagrams, Gaps};
 use super::jitter::Jitter;
+use super::receive::GATHERING;
 use super::reception::Reception;
 use super::threads::{self, Threads};
 use super::timing::{Pace, Pacing};
@@ -27,6 +29,9 @@ use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// After the source has said how many it sent, a sink waits for the missing until none has come for so long.
 const QUIET: Duration = Duration::from_millis(250);
+/// Messages of one call by which a flow is fast enough to let more gather before the next one, and not so fast that they
+/// would overflow the socket's buffer meanwhile.
+const GATHERED: Range<usize> = 2..32;
 /// Before a datagram is due its source stops sleeping so long: a sleep may end that much late.
 const SPUN: Duration = Duration::from_micros(100);
 
@@ -277,8 +282,12 @@ fn receive_on(stream: &Stream, flow: Flow, orders: &Orders) -> io::Result<End> {
     loop {
         let came = match incoming.receive(datagrams.socket.as_fd()) {
             Ok(messages) => {
+                let count = messages.len();
                 let bytes = messages.map(|message| account.note(&message)).sum();
                 stream.tally.received.add(bytes);
+                if GATHERED.contains(&count) {
+                    std::thread::sleep(GATHERING);
+                }
                 true
             }
             Err(error) if is_passing(&error) => false,

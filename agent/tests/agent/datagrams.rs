@@ -57,7 +57,7 @@ fn every_datagram_is_received_or_lost_however_it_is_sent_and_taken() {
     {
         let trial = trial.to_string();
         pair.prepare(&trial, &["source"], with(changes));
-        let [(samples, source), (_, sink)] = pair.run(&trial, 0.2);
+        let [(samples, source), (_, sink)] = pair.run(&trial, 0.4);
         let bytes = changes["datagram_bytes"].as_i64().unwrap_or(64);
         assert_they_agree(&source, &sink, bytes);
         let in_samples: i64 = samples.iter().map(|sample| sum(sample, "datagrams")).sum();
