@@ -491,3 +491,5 @@ mod tests {
         }
     }
 }
+            json!({"workload": "udp_stream", "rate_per_s": 1e-300}),
+            json!({"workload": "tcp_rr", "rate_per_s": 1e-300}),

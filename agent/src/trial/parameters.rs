@@ -20,6 +20,8 @@ use crate::traffic::udp_stream::{self, Flow};
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
 const MAX_SEND_BATCH: usize = 256;
+/// The time between two requests is reckoned with: it must be one that there is.
+const MIN_RATE_PER_S: f64 = 1e-6;
 const MAX_RATE_PER_S: f64 = 10e6;
 const DATAGRAM_BYTES: usize = 64;
 const MAX_IDLE_S: f64 = 3600.0;
@@ -261,9 +263,9 @@ fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
 
 fn check_rate(per_s: Option<f64>) -> Result<()> {
     match per_s {
-        Some(per_s) if !(f64::MIN_POSITIVE..=MAX_RATE_PER_S).contains(&per_s) => {
-            bad(format!("rate_per_s must lie within 0 and {MAX_RATE_PER_S}"))
-        }
+        Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => bad(format!(
+            "rate_per_s must lie within {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"
+        )),
         _ => Ok(()),
     }
 }
