@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::parameters::{self, PartName, Workload, bad, within};
@@ -22,6 +22,8 @@ const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_STREAMS: usize = 1024;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
 const MAX_TIMEOUT_S: f64 = 600.0;
+const TIMEOUT_S: f64 = 10.0;
+const INTERVAL_S: f64 = 0.1;
 const MIN_INTERVAL_S: f64 = 0.001;
 const MAX_INTERVAL_S: f64 = 3600.0;
 const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
@@ -33,19 +35,17 @@ pub struct Prepare {
     secret: Option<String>,
     listen: Option<Listen>,
     connect: Option<Connect>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     streams: Vec<StreamAsked>,
     socket_buffer_bytes: Option<usize>,
     congestion_control: Option<String>,
     transport: Option<Transport>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     threads: usize,
     thread_cpus: Option<Vec<String>>,
     interface: Option<String>,
-    #[serde(default = "default_interval_s")]
-    interval_s: f64,
-    #[serde(default = "default_timeout_s")]
-    timeout_s: f64,
+    interval_s: Option<f64>,
+    timeout_s: Option<f64>,
     /// All else: the parameters of the workload.
     #[serde(flatten)]
     parameters: Map<String, Value>,
@@ -78,12 +78,11 @@ impl Start {
     }
 }
 
-fn default_interval_s() -> f64 {
-    0.1
-}
-
-fn default_timeout_s() -> f64 {
-    10.0
+/// Null means what nothing means.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    from: D,
+) -> std::result::Result<T, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 /// One side of a trial, as it will be carried out.
@@ -104,7 +103,7 @@ impl Prepare {
         }
         Ok(Plan {
             interval: interval(self.interval_s)?,
-            timeout: seconds("timeout_s", self.timeout_s, 0.0, MAX_TIMEOUT_S)?,
+            timeout: timeout(self.timeout_s)?,
             load: match self.workload {
                 Workload::Observe => {
                     self.check_observe()?;
@@ -261,7 +260,7 @@ impl Prepare {
         let asked = &mut self.parameters;
         let is_discard = asked
             .get("receive")
-            .is_some_and(|receive| receive != "copy");
+            .is_some_and(|receive| !receive.is_null() && receive != "copy");
         let of_tcp = [
             (self.socket_buffer_bytes.is_some(), "socket_buffer_bytes"),
             (self.congestion_control.is_some(), "congestion_control"),
@@ -305,8 +304,14 @@ impl Prepare {
     }
 }
 
-fn interval(asked_s: f64) -> Result<Duration> {
+fn interval(asked_s: Option<f64>) -> Result<Duration> {
+    let asked_s = asked_s.unwrap_or(INTERVAL_S);
     seconds("interval_s", asked_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
+}
+
+fn timeout(asked_s: Option<f64>) -> Result<Duration> {
+    let asked_s = asked_s.unwrap_or(TIMEOUT_S);
+    seconds("timeout_s", asked_s, 0.0, MAX_TIMEOUT_S)
 }
 
 fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
@@ -354,6 +359,61 @@ mod tests {
         assert_eq!(part.threads.count, 1);
         assert!(matches!(&part.work, Work::Stream(transfer) if transfer.message_bytes == 1 << 20));
         assert_eq!(plan.interval, Duration::from_millis(100));
+    }
+
+    #[test]
+    fn null_means_what_nothing_means() {
+        let listen = json!({"address": "127.0.0.1", "port": null});
+        let common = [
+            "connect",
+            "socket_buffer_bytes",
+            "congestion_control",
+            "transport",
+            "threads",
+            "thread_cpus",
+            "interface",
+            "interval_s",
+            "timeout_s",
+        ];
+        let own: [(&str, &[&str]); 3] = [
+            (
+                "tcp_stream",
+                &[
+                    "message_bytes",
+                    "send",
+                    "send_batch",
+                    "receive",
+                    "pacing_rate_bps",
+                ],
+            ),
+            (
+                "tcp_rr",
+                &["request_bytes", "response_bytes", "rate_per_s", "waiting"],
+            ),
+            (
+                "udp_stream",
+                &[
+                    "datagram_bytes",
+                    "rate_per_s",
+                    "pacing",
+                    "gso",
+                    "gro",
+                    "fragments",
+                ],
+            ),
+        ];
+        for (workload, own) in own {
+            let mut asked = json!({"workload": workload, "listen": listen});
+            for name in common.iter().chain(own) {
+                asked[name] = Value::Null;
+            }
+            plan_of(asked).expect(workload);
+        }
+        let vsock = json!({"listen": {"vsock": {"port": null}}, "receive": null});
+        plan_of(vsock).expect("VSOCK");
+        let nothing =
+            json!({"workload": "observe", "streams": null, "listen": null, "secret": null});
+        plan_of(nothing).expect("observe");
     }
 
     fn mixed(changes: Value) -> Result<Plan> {
@@ -479,6 +539,8 @@ mod tests {
             json!({"workload": "udp_stream", "datagram_bytes": 17}),
             json!({"workload": "udp_stream", "datagram_bytes": 65508}),
             json!({"workload": "udp_stream", "rate_per_s": 0}),
+            json!({"workload": "udp_stream", "rate_per_s": 1e-300}),
+            json!({"workload": "tcp_rr", "rate_per_s": 1e-300}),
             json!({"workload": "udp_stream", "rate_per_s": 1000, "gso": true}),
             json!({"workload": "udp_stream", "fragments": true, "gso": true}),
             json!({"workload": "udp_stream", "threads": 1, "streams":
@@ -491,5 +553,3 @@ mod tests {
         }
     }
 }
-            json!({"workload": "udp_stream", "rate_per_s": 1e-300}),
-            json!({"workload": "tcp_rr", "rate_per_s": 1e-300}),

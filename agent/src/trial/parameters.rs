@@ -113,12 +113,9 @@ struct OfUdpStream {
     datagram_bytes: Option<usize>,
     rate_per_s: Option<f64>,
     pacing: Option<udp_stream::Waiting>,
-    #[serde(default)]
-    gso: bool,
-    #[serde(default)]
-    gro: bool,
-    #[serde(default)]
-    fragments: bool,
+    gso: Option<bool>,
+    gro: Option<bool>,
+    fragments: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -238,10 +235,12 @@ fn tcp_crr(asked: OfTcpCrr, options: &Options) -> Result<Work> {
 /// The socket buffers asked for are those of the datagrams; the connections beside them carry next to nothing.
 fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
     check_rate(asked.rate_per_s)?;
-    if asked.rate_per_s.is_some() && asked.gso {
+    let [segmented, aggregated, fragmented] =
+        [asked.gso, asked.gro, asked.fragments].map(Option::unwrap_or_default);
+    if asked.rate_per_s.is_some() && segmented {
         return bad("gso sends many datagrams at once, and a rate one at a time".into());
     }
-    if asked.fragments && asked.gso {
+    if fragmented && segmented {
         return bad("gso cuts messages into datagrams that are not fragmented".into());
     }
     let datagram_bytes = asked.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
@@ -254,9 +253,9 @@ fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
         datagram_bytes,
         rate_per_s: asked.rate_per_s,
         waiting: asked.pacing.unwrap_or(udp_stream::Waiting::Spin),
-        segmented: asked.gso,
-        aggregated: asked.gro,
-        fragmented: asked.fragments,
+        segmented,
+        aggregated,
+        fragmented,
         buffer_bytes: options.buffer_bytes.take(),
     }))
 }
