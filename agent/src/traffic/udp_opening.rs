@@ -254,16 +254,18 @@ impl<'a> Opening<'a> {
     }
 
     fn listen(&mut self) -> Result<()> {
-        let taking = |opening: &mut Self| opening.take_probes();
-        taking(self).map_err(|error| self.failed(error))?;
-        let Some((_, reason)) = self.said.split_first_chunk::<{ size_of::<BootId>() }>() else {
-            return Ok(());
-        };
-        if let Some(errno) = reason.first_chunk::<4>() {
+        let taken = self.take_probes();
+        if taken.is_err() {
+            // The source may have left since it was heard, and have said why before.
+            let _ = self.hear();
+        }
+        let said = self.said.split_first_chunk::<{ size_of::<BootId>() }>();
+        if let Some(errno) = said.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
             return Err(self.cannot_send(error));
         }
-        self.is_done = self.came;
+        taken.map_err(|error| self.failed(error))?;
+        self.is_done = self.came && said.is_some();
         Ok(())
     }
 
