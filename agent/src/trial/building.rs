@@ -292,6 +292,7 @@ mod tests {
             .collect();
         for refused in [
             json!({"message_bytes": (1 << 20) + 1}),
+            json!({"pacing_rate_bps": 1_000_000}),
             json!({"streams": sinks_first}),
             json!({"streams": many}),
             json!({"workload": "tcp_crr", "message_bytes": null}),
