@@ -72,6 +72,9 @@ pub fn parameters(load: &Load) -> Result<Parameters, String> {
             "an iperf3 server takes messages of {MAX_BLOCK_BYTES} bytes at most"
         ));
     }
+    if direction != Direction::Forward && load.options.pacing_rate_bps.is_some() {
+        return Err("an iperf3 server that sends is not paced from here".into());
+    }
     Ok(Parameters {
         transport: Transport::Tcp,
         direction,

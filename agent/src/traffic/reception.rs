@@ -58,7 +58,8 @@ impl Reception {
     /// How many have not come, of those that were sent; before that number is known, of those up to the highest that has
     /// come.
     pub fn lost(&self, sent: Option<u64>) -> i64 {
-        sent.unwrap_or(self.next) as i64 - self.unique as i64
+        let count = |packets| i64::try_from(packets).unwrap_or(i64::MAX);
+        count(sent.unwrap_or(self.next)) - count(self.unique)
     }
 }
 
@@ -88,6 +89,14 @@ mod tests {
         assert_eq!(received([0, 1, 4]).lost(None), 2);
         let late = received([0, 1, 4, 2]);
         assert_eq!((late.lost(None), late.reordered), (1, 1));
+    }
+
+    #[test]
+    fn numbers_that_no_sender_reaches_are_counted_as_far_as_a_count_goes() {
+        for number in [1 << 63, u64::MAX - 2] {
+            assert_eq!(received([0, number]).lost(None), i64::MAX - 2);
+        }
+        assert_eq!(received([0]).lost(Some(u64::MAX)), i64::MAX - 1);
     }
 
     #[test]

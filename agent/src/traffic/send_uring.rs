@@ -222,12 +222,17 @@ impl Sender for Submissions {
         for place in 0..self.batch {
             let request = self.request(place, socket).user_data(self.requests);
             self.requests += 1;
-            // SAFETY: the message outlives the request, which is waited for below; of messages that are lent the memory
-            // is never written to, and the kernel holds its pages by itself.
+            // SAFETY: the message outlives the request, which is waited for below, or where that fails for good; of
+            // messages that are lent the memory is never written to, and the kernel holds its pages by itself.
             unsafe { self.ring.submission().push(&request) }.map_err(io::Error::other)?;
         }
         while outcome.completed < self.batch {
-            enter(&self.ring, self.batch - outcome.completed)?;
+            if let Err(error) = enter(&self.ring, self.batch - outcome.completed) {
+                // Requests may be left that read the message.
+                std::mem::forget(Arc::clone(&self.message));
+                // Never as a passing error: what is left of this batch must not be taken for the next one's.
+                return Err(io::Error::other(error));
+            }
             self.take_completions(&mut outcome);
         }
         if let Some(ledger) = &mut self.ledger {

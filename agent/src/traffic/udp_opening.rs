@@ -30,6 +30,10 @@ const PROBE_EVERY: Duration = Duration::from_millis(20);
 /// What a sink says of the datagrams that came.
 const SMALL_CAME: u8 = 1;
 const CAME: u8 = 2;
+/// Datagrams that are looked at before the time and the bell are again: whoever sends more than these holds nothing up.
+const DATAGRAMS_A_TURN: usize = 256;
+/// Neither side has more to say than a source that cannot send.
+const MOST_SAID: usize = size_of::<BootId>() + size_of::<i32>();
 /// Tells one start of one kernel from every other (random(4)): two sides that read the same share its clock.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 type BootId = [u8; 16];
@@ -183,6 +187,9 @@ impl<'a> Opening<'a> {
         let mut bytes = [0; 64];
         match rustix::net::recv(self.connection, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(io::ErrorKind::ConnectionReset.into()),
+            Ok((count, _)) if self.said.len() + count > MOST_SAID => Err(io::Error::other(
+                "the other side says more than there is to say",
+            )),
             Ok((count, _)) => {
                 self.said.extend_from_slice(&bytes[..count]);
                 Ok(())
@@ -247,16 +254,18 @@ impl<'a> Opening<'a> {
     }
 
     fn listen(&mut self) -> Result<()> {
-        let taking = |opening: &mut Self| opening.take_probes();
-        taking(self).map_err(|error| self.failed(error))?;
-        let Some((_, reason)) = self.said.split_first_chunk::<{ size_of::<BootId>() }>() else {
-            return Ok(());
-        };
-        if let Some(errno) = reason.first_chunk::<4>() {
+        let taken = self.take_probes();
+        if taken.is_err() {
+            // The source may have left since it was heard, and have said why before.
+            let _ = self.hear();
+        }
+        let said = self.said.split_first_chunk::<{ size_of::<BootId>() }>();
+        if let Some(errno) = said.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
             return Err(self.cannot_send(error));
         }
-        self.is_done = self.came;
+        taken.map_err(|error| self.failed(error))?;
+        self.is_done = self.came && said.is_some();
         Ok(())
     }
 
@@ -264,7 +273,7 @@ impl<'a> Opening<'a> {
     fn take_probes(&mut self) -> io::Result<()> {
         let source = address(self.connection.peer_addr())?;
         let mut bytes = [0; HEAD_BYTES];
-        loop {
+        for _ in 0..DATAGRAMS_A_TURN {
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
             let (kept, length, from) =
                 match rustix::net::recvfrom(&self.socket, &mut bytes[..], flags) {
@@ -288,6 +297,7 @@ impl<'a> Opening<'a> {
                 self.say(&[CAME])?;
             }
         }
+        Ok(())
     }
 
     fn into_datagrams(self, flow: &Flow, place: usize, streams: usize) -> Datagrams {

@@ -293,14 +293,16 @@ fn receive_on(stream: &Stream, flow: Flow, orders: &Orders) -> io::Result<End> {
             Err(error) if is_passing(&error) => false,
             Err(error) => return Err(error),
         };
+        // Before anything can end the stream: these datagrams are among its bytes already.
+        account.tell(said.sent);
         let order = orders.current();
         if order == Order::EndAll {
             return Ok(End::Cut);
         }
         if said.sent.is_none() && (order == Order::EndSources || !came) {
             said.hear(stream)?;
+            account.tell(said.sent);
         }
-        account.tell(said.sent);
         if came {
             last_came = Instant::now();
         }

@@ -220,7 +220,11 @@ impl Conductor {
                 None => load_end,
             };
             let until = until.min(series.next_at());
-            let begins = streams.next_begins_after();
+            // A part that has not begun by the end of the load never does: waiting for it would be no waiting.
+            let begins = match load_ended_at {
+                Some(_) => None,
+                None => streams.next_begins_after(),
+            };
             let until = begins.map_or(until, |after| until.min(start + after));
             match self
                 .messages

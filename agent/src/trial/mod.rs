@@ -1,6 +1,7 @@
 //! Trials: those that there are, from `trial.prepare` to `trial.end`, and what may be asked of each.
 
 mod asked;
+mod building;
 mod conduct;
 mod parameters;
 mod place;

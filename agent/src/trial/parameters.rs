@@ -20,6 +20,8 @@ use crate::traffic::udp_stream::{self, Flow};
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
 const MAX_SEND_BATCH: usize = 256;
+/// The time between two requests is reckoned with: it must be one that there is.
+const MIN_RATE_PER_S: f64 = 1e-6;
 const MAX_RATE_PER_S: f64 = 10e6;
 const DATAGRAM_BYTES: usize = 64;
 const MAX_IDLE_S: f64 = 3600.0;
@@ -111,12 +113,9 @@ struct OfUdpStream {
     datagram_bytes: Option<usize>,
     rate_per_s: Option<f64>,
     pacing: Option<udp_stream::Waiting>,
-    #[serde(default)]
-    gso: bool,
-    #[serde(default)]
-    gro: bool,
-    #[serde(default)]
-    fragments: bool,
+    gso: Option<bool>,
+    gro: Option<bool>,
+    fragments: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -236,10 +235,12 @@ fn tcp_crr(asked: OfTcpCrr, options: &Options) -> Result<Work> {
 /// The socket buffers asked for are those of the datagrams; the connections beside them carry next to nothing.
 fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
     check_rate(asked.rate_per_s)?;
-    if asked.rate_per_s.is_some() && asked.gso {
+    let [segmented, aggregated, fragmented] =
+        [asked.gso, asked.gro, asked.fragments].map(Option::unwrap_or_default);
+    if asked.rate_per_s.is_some() && segmented {
         return bad("gso sends many datagrams at once, and a rate one at a time".into());
     }
-    if asked.fragments && asked.gso {
+    if fragmented && segmented {
         return bad("gso cuts messages into datagrams that are not fragmented".into());
     }
     let datagram_bytes = asked.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
@@ -252,18 +253,18 @@ fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
         datagram_bytes,
         rate_per_s: asked.rate_per_s,
         waiting: asked.pacing.unwrap_or(udp_stream::Waiting::Spin),
-        segmented: asked.gso,
-        aggregated: asked.gro,
-        fragmented: asked.fragments,
+        segmented,
+        aggregated,
+        fragmented,
         buffer_bytes: options.buffer_bytes.take(),
     }))
 }
 
 fn check_rate(per_s: Option<f64>) -> Result<()> {
     match per_s {
-        Some(per_s) if !(f64::MIN_POSITIVE..=MAX_RATE_PER_S).contains(&per_s) => {
-            bad(format!("rate_per_s must lie within 0 and {MAX_RATE_PER_S}"))
-        }
+        Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => bad(format!(
+            "rate_per_s must lie within {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"
+        )),
         _ => Ok(()),
     }
 }

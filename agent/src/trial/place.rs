@@ -15,14 +15,8 @@ use crate::traffic::route::Route;
     expecting = "listen must be {address, port} or {vsock: {port}}"
 )]
 pub enum Listen {
-    Ip {
-        address: IpAddr,
-        #[serde(default)]
-        port: u16,
-    },
-    Vsock {
-        vsock: VsockPort,
-    },
+    Ip { address: IpAddr, port: Option<u16> },
+    Vsock { vsock: VsockPort },
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -42,8 +36,7 @@ pub enum Connect {
         address: IpAddr,
         port: u16,
         from: Option<IpAddr>,
-        #[serde(default)]
-        speaks: Speaks,
+        speaks: Option<Speaks>,
     },
     Vsock {
         vsock: VsockPeer,
@@ -60,7 +53,7 @@ pub struct VsockPeer {
 impl Listen {
     pub fn address(self) -> SockAddr {
         match self {
-            Self::Ip { address, port } => SocketAddr::new(address, port).into(),
+            Self::Ip { address, port } => SocketAddr::new(address, port.unwrap_or(0)).into(),
             Self::Vsock { vsock } => {
                 let port = vsock.port.unwrap_or(libc::VMADDR_PORT_ANY);
                 SockAddr::vsock(libc::VMADDR_CID_ANY, port)
@@ -70,10 +63,9 @@ impl Listen {
 }
 
 /// What the other side understands.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Speaks {
-    #[default]
     Vnetbench,
     Iperf3,
 }
@@ -101,7 +93,7 @@ impl Connect {
         matches!(
             self,
             Self::Ip {
-                speaks: Speaks::Iperf3,
+                speaks: Some(Speaks::Iperf3),
                 ..
             }
         )

@@ -97,7 +97,7 @@ impl DatagramsReceived {
         let (before, after) = (&then.counts, &now.counts);
         Self {
             datagrams: after.moved - before.moved,
-            lost: after.lost - before.lost,
+            lost: after.lost.saturating_sub(before.lost),
             duplicates: after.duplicates - before.duplicates,
             reordered: after.reordered - before.reordered,
             foreign: after.foreign - before.foreign,

@@ -71,6 +71,23 @@ fn every_datagram_is_received_or_lost_however_it_is_sent_and_taken() {
 }
 
 #[test]
+fn a_sink_that_is_stopped_under_load_has_told_of_all_datagrams_that_it_took() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source"], with(&json!({"datagram_bytes": 100})));
+    pair.b
+        .must("trial.start", json!({"trial": "t", "duration_s": 60}));
+    pair.a
+        .must("trial.start", json!({"trial": "t", "duration_s": 60}));
+    let taken = |sample: &Value| sample["bytes_received"].as_i64() > Some(0);
+    pair.b
+        .wait_for(|said| said["method"] == "trial.sample" && taken(&said["params"]));
+    pair.b.must("trial.stop", json!({"trial": "t"}));
+    let end = pair.b.event("trial.end", "t");
+    assert_eq!(end["streams"][0]["state"], "cut", "{end}");
+    assert_eq!(end["bytes_received"], 100 * sum(&end, "datagrams"), "{end}");
+}
+
+#[test]
 fn streams_of_both_directions_are_counted_apart() {
     let mut pair = Pair::start();
     let roles = ["source", "sink", "source", "sink"];
