@@ -153,6 +153,17 @@ def test_the_time_limit_ends_it_and_says_so(tmp_path: Path) -> None:
     assert any("too short" in sentence for sentence in said)
 
 
+def test_a_calibration_that_does_not_fit_into_the_time_limit_is_not_begun_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    path, instrument = tmp_path / "r.vnb", SimulatedInstrument()
+    text = made_up.STUDY.replace("[precision]", 'send_mode = "auto"\n[precision]')
+    _, said = run(path, instrument, text + 'time_limit = "4 s"\n')
+    assert instrument.asked == []
+    assert {t.stopped_by for t in summary(path).treatments} == {"time limit"}
+    assert "of calibrations: some will have no interval" in said[0]
+
+
 class Killed(BaseException):
     """As if by kill -9: nothing gets to clean up or to say how it ended."""
 

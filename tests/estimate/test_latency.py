@@ -107,6 +107,15 @@ def test_the_course_of_a_percentile_agrees_with_the_metric_and_bridges_samples_w
         assert of_p99.value(cut) == metric_values(trial, cut)["latency_p99_us"]
 
 
+def test_too_few_answers_for_the_percentile_that_decides_are_said_and_do_not_decide_as_zero(
+    tmp_path: Path,
+) -> None:
+    few: Histogram = ((10_000, 2), (30_000, 1))
+    assert course(asking([few] * 20), "latency_p99_us").value(0) == 30.0
+    found = summary_of(tmp_path / "r.vnb", OPEN_LOOP, [asking([few] * 20)] * 12)
+    assert any("Latency, 99 % is missing from 12 of 12 trials" in each for each in found.warnings)
+
+
 def test_counters_are_told_by_transaction_and_goodput_is_not() -> None:
     found = metric_values(asking([((10_000, 100),)] * 20), 0)
     size = int(1e6 * 0.05 / 8)

@@ -71,6 +71,7 @@ def test_the_kernel_cannot_poll_for_answers_while_requests_are_due() -> None:
         ('rate = "1 k/s"\nbit_rate = "1 Mbit/s"', "bit_rate together with rate"),
         ('bit_rate = "1 Mbit/s"\nudp_gso = "on"', "udp_gso = on with a bit_rate"),
         ('fragments = "on"\nudp_gso = "on"', "fragments = on with udp_gso = on"),
+        ('pacing = ["spin", "sleep"]', "pacing = sleep without a rate"),
     ],
 )
 def test_datagrams_are_not_asked_for_in_ways_that_contradict_each_other(factors: str, what: str) -> None:
@@ -116,6 +117,13 @@ def test_a_mixture_has_the_factors_of_both_its_parts_and_asks_at_a_rate() -> Non
     levels = complete({}, "mixed")
     assert {"streams", "message_size", "connections", "request_size", "waiting"} <= levels.keys()
     assert (levels["rate"], complete({}, "tcp_rr")["rate"]) == (1000.0, "none")
+
+
+def test_the_connections_of_a_mixture_count_among_its_streams() -> None:
+    problem = the_problem(study("mixed", 'connections = [24, 25]\nstreams = 500\ndirection = "both"\n'))
+    assert problem.line == 4
+    assert "25 connections beside 500 transfers" in problem.what
+    parse_study(study("mixed", 'connections = 24\nstreams = 500\ndirection = "both"\n'), None)
 
 
 def test_only_a_mixture_has_an_idle_phase_and_that_has_three_intervals() -> None:

@@ -18,6 +18,8 @@ DECIDING_ROUNDS = 6
 CONFIDENCE = 0.95
 """The fewest rounds that give the median of their ratios an interval of this confidence are six."""
 
+MOST_TRIALS = SCREENING_ROUNDS * (1 + len(OTHERS)) + 2 * DECIDING_ROUNDS
+
 Goodput = Callable[[str], float]
 """Bits a second of one short trial by this send mode; raises TreatmentRefused where the kernel lacks it."""
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from vnetbench.campaign import schedule
+from vnetbench.campaign.calibration import MOST_TRIALS, TRIAL_S
 from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
@@ -17,7 +18,7 @@ from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
-from vnetbench.study.model import Plan, Study
+from vnetbench.study.model import Level, Plan, Study
 from vnetbench.study.plan import block_order
 from vnetbench.study.workloads import main_metric
 
@@ -105,6 +106,7 @@ class Campaign:
     def _out_of_time(self, index: int) -> bool:
         progress = self.progress
         expected = progress.treatments[index].next_s + progress.setup_s()
+        expected += self._calibration_s(index)
         limit = self._study.precision.time_limit_s
         if not schedule.is_last_moment(progress.elapsed_s, expected, limit):
             return False
@@ -132,10 +134,19 @@ class Campaign:
         self.progress.treatments[index].state = state
         self.progress.treatments[index].reason = reason
 
+    def _calibration_s(self, index: int) -> float:
+        """Seconds that a treatment's calibration takes at most, where one is still to come; else 0."""
+        if index in self._calibrations or self._levels(index).get("send_mode") != "auto":
+            return 0.0
+        return MOST_TRIALS * (TRIAL_S + self.progress.setup_s())
+
+    def _levels(self, index: int) -> Mapping[str, Level]:
+        study = self._study
+        return complete(self._plan.treatments[index].factors, study.workload, study.testbed.lab)
+
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
         """One trial on disk, or why there is none: refused, given up, or left because the user asked."""
-        study = self._study
-        levels = complete(self._plan.treatments[index].factors, study.workload, study.testbed.lab)
+        study, levels = self._study, self._levels(index)
         next_s = self.progress.treatments[index].next_s
         idle = idle_s(study.workload, levels, study.timing)
         known = self._calibrations.get(index)
@@ -185,8 +196,11 @@ class Campaign:
 
     def _warn_of_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
-        if not schedule.enough_time(precision, treatments, self._study.timing.duration_s):
+        calibrations_s = sum(map(self._calibration_s, self.progress.still_open()))
+        if not schedule.enough_time(precision, treatments, self._study.timing.duration_s, calibrations_s):
             asked = f"{treatments} treatments of {precision.fewest_trials} trials each"
+            if calibrations_s:
+                asked += f" and {calibrations_s:.0f} s of calibrations"
             limit = f"precision.time_limit = {precision.time_limit_s:g} s"
             self._say(f"{limit} is too short for {asked}: some will have no interval", None)
 

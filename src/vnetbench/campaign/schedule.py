@@ -64,12 +64,15 @@ def setup_cost(measured: Sequence[float]) -> float:
     return statistics.median(measured) if measured else FIRST_SETUP_S
 
 
-def enough_time(precision: Precision, treatments: int, duration_s: float | None) -> bool:
-    """Whether the time limit lets every treatment have the fewest trials."""
+def enough_time(
+    precision: Precision, treatments: int, duration_s: float | None, before_s: float = 0.0
+) -> bool:
+    """Whether the time limit lets every treatment have the fewest trials after calibrations of `before_s`."""
     if precision.time_limit_s is None:
         return True
     shortest = duration_s or SHORTEST_IN_A_HURRY_S
-    return treatments * precision.fewest_trials * (shortest + FIRST_SETUP_S) <= precision.time_limit_s
+    trials_s = treatments * precision.fewest_trials * (shortest + FIRST_SETUP_S)
+    return before_s + trials_s <= precision.time_limit_s
 
 
 def is_last_moment(elapsed_s: float, next_trial_s: float, limit_s: float | None) -> bool:

@@ -20,7 +20,6 @@ SHORTEST_IDLE_S, LONGEST_IDLE_S = 0.5, 5.0
 def stream_roles(workload: str, factors: Mapping[str, Level]) -> list[dict[str, object]]:
     """The streams of one pair and their roles on side a.
 
-
     A stream of requests has a source that asks and a sink that answers. Of `mixed` side a asks, and the
     direction is that of the transfers.
     """

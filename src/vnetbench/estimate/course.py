@@ -33,9 +33,12 @@ class Course:
     """The values of the idle phase before the load, where there is one; it is none of the `values`."""
 
     def value(self, cut: int) -> float:
-        """The metric after the first `cut` samples: the same figure as in `trial_metrics.metric_values`."""
+        """The metric after the first `cut` samples: the same figure as in `trial_metrics.metric_values`.
+
+        Where that has none, for a percentile of too few values, it is the longest of them.
+        """
         if self.histograms:
-            return (percentile_us(merged(self.histograms[cut:]), self.share) or 0.0) - self.idle_us
+            return _percentile_or_longest(merged(self.histograms[cut:]), self.share) - self.idle_us
         after = list(zip(self.values, self.lengths_s, strict=True))[cut:]
         return sum(rate * length for rate, length in after) / sum(length for _, length in after)
 
@@ -63,7 +66,7 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     share = {"p50": 0.5, "p99": 0.99}[metric.split("_")[-2]]
     idle_us = 0.0
     if "increase" in metric:
-        idle_us = percentile_us(merged_of(idle_samples(trial), kind), share) or 0.0
+        idle_us = _percentile_or_longest(merged_of(idle_samples(trial), kind), share)
     values = [value - idle_us for value in _percentiles(histograms, share)]
     before = [value - idle_us for value in _percentiles(idle_histograms, share)]
     return Course(tuple(values), lengths, histograms, share, idle_us, tuple(before))
@@ -78,12 +81,18 @@ def _goodput_bps(trial: TrialRecord, at_once: Sequence[Sequence[Sample]]) -> flo
 
 
 def _percentiles(histograms: Sequence[Histogram], share: float) -> list[float]:
-    # Too few values for the percentile: the longest of them stands for it, and none for the one before.
+    # Without values the one before goes on.
     values: list[float] = []
     for histogram in histograms:
-        longest = histogram[-1][0] / 1e3 if histogram else (values[-1] if values else 0.0)
-        values.append(percentile_us(histogram, share) or longest)
+        before = values[-1] if values else 0.0
+        values.append(_percentile_or_longest(histogram, share) if histogram else before)
     return values
+
+
+def _percentile_or_longest(histogram: Histogram, share: float) -> float:
+    """In µs; of too few values for the percentile the longest stands for it, 0 for none."""
+    longest = histogram[-1][0] / 1e3 if histogram else 0.0
+    return percentile_us(histogram, share) or longest
 
 
 def delivered(sample: Sample) -> int:

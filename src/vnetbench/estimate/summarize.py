@@ -84,7 +84,10 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         ),
         testbed=testbed,
         facts=file.facts(),
-        warnings=(*_lacking(testbed), *_warnings(points.values(), file.facts_of_sessions())),
+        warnings=(
+            *_lacking(testbed),
+            *_warnings(points.values(), file.facts_of_sessions(), main_metric(study)),
+        ),
         main_metric=main_metric(study),
     )
 
@@ -175,10 +178,15 @@ def _lacking(testbed: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _warnings(
-    points: Iterable[Sequence[TrialPoint]], sessions: Sequence[Mapping[str, Mapping[str, Any]]]
+    points: Iterable[Sequence[TrialPoint]], sessions: Sequence[Mapping[str, Mapping[str, Any]]], main: str
 ) -> Iterator[str]:
     trials = [p for of_treatment in points for p in of_treatment]
     every = f"{len(trials)} trial{'' if len(trials) == 1 else 's'}"
+    if untold := sum(main not in p.values for p in trials):
+        yield (
+            f"{METRICS[main].label} is missing from {untold} of {every}, too short for it: set a longer "
+            f"timing.duration{' and timing.idle' if 'increase' in main else ''}, or another precision.metric"
+        )
     if unsteady := sum(not p.steady for p in trials):
         yield f"no steady state in {unsteady} of {every}: they still moved in their second half"
     for place, fact, part in DECISIVE_FACTS:

@@ -65,6 +65,14 @@ def _too_many_threads(levels: _Treatment, _: TestbedAsked) -> bool:
     return _has(levels, "threads", "auto") and int(levels["threads"]) > sum(streams_each_way(levels))
 
 
+def _too_many_beside(levels: _Treatment, _: TestbedAsked) -> bool:
+    """Of `mixed`, whose connections are streams too; where the transfers alone are too many is told apart."""
+    if "streams" not in levels or "connections" not in levels:
+        return False
+    transfers = sum(streams_each_way(levels))
+    return transfers <= MOST_STREAMS < transfers + int(levels["connections"])
+
+
 def _cpus_of_others(levels: _Treatment) -> str:
     """The CPUs that `thread_cpus` names and `cpus` does not, where both are lists; empty for none."""
     threads, vms = (str(levels.get(name, "any")) for name in ("thread_cpus", "cpus"))
@@ -162,6 +170,19 @@ _RULES = (
         lambda levels, _: sum(streams_each_way(levels)) > MOST_STREAMS,
         "{forward} streams forward and {reverse} in reverse are too many for one VM",
         f"ask for {MOST_STREAMS} both ways together at most",
+    ),
+    _Rule(
+        "connections",
+        _too_many_beside,
+        "{connections} connections beside {forward} transfers forward and {reverse} in reverse are too many "
+        "for one VM",
+        f"ask for {MOST_STREAMS} together at most",
+    ),
+    _Rule(
+        "pacing",
+        lambda levels, _: _has(levels, "pacing", "spin") and not any(_has(levels, rate) for rate in RATES),
+        "pacing = {pacing} without a rate: nothing waits that is sent as fast as it goes",
+        f"name a {' or a '.join(RATES)}, or {_EXCLUDE}",
     ),
     _Rule(
         "threads",
