@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from vnetbench.agents.client import AgentClient
+from vnetbench.agents.starting import start_observer
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
-from vnetbench.lab.bed import Bed, raise_bed, start_observer
-from vnetbench.lab.description import Endpoint, Shape
+from vnetbench.lab.description import Shape, Vm
+from vnetbench.lab.netns_bed import NetnsBed, raise_bed
 from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, TestbedAsked
@@ -51,7 +52,7 @@ class Counted:
 class Ground:
     """Two VMs on a bridge with an agent in each, and one that observes the host. Made by `raised`."""
 
-    def __init__(self, bed: Bed, observer: AgentClient) -> None:
+    def __init__(self, bed: NetnsBed, observer: AgentClient) -> None:
         self.bed = bed
         self.observer = observer
         self.source, self.sink = bed.testbed.endpoints
@@ -60,14 +61,13 @@ class Ground:
 
     def place(self, cpus: str, **levels: Level) -> None:
         """Give the two VMs their CPUs ("0/1", as the factor has it) and set further knobs, read back."""
-        here = frozenset(os.sched_getaffinity(0))
-        self.bed.apply(complete({"cpus": cpus, **levels}), TestbedAsked(), here)
+        self.bed.apply(complete({"cpus": cpus, **levels}), TestbedAsked())
         first, _, second = cpus.partition("/")
         self._cpus = {self.source.name: first, self.sink.name: second or first}
         for endpoint in (self.source, self.sink):
             _set_congestion_control(endpoint)
 
-    def cpus_of(self, endpoint: Endpoint) -> str:
+    def cpus_of(self, endpoint: Vm) -> str:
         """The CPU list of a VM."""
         return self._cpus[endpoint.name]
 
@@ -137,7 +137,7 @@ def placement(each: int) -> str:
     return f"{spell_cpu_list(first)}/{spell_cpu_list(second)}"
 
 
-def _set_congestion_control(endpoint: Endpoint) -> None:
+def _set_congestion_control(endpoint: Vm) -> None:
     """By the route: some tools cannot be told one, and the sysctl takes only what the host's root allows."""
     with netlink.in_namespace(endpoint.namespace) as ipr:
         index = netlink.index_of(ipr, endpoint.interface)

@@ -14,7 +14,7 @@ from typing import IO
 
 from bench.ground import NAME, Counted, Ground
 from vnetbench.lab import netlink
-from vnetbench.lab.description import Endpoint
+from vnetbench.lab.description import Vm
 from vnetbench.lab.registry import PROCESS_LABEL
 
 PATIENCE_S = 20.0
@@ -109,11 +109,11 @@ def _labelled() -> dict[str, str]:
     return {**os.environ, PROCESS_LABEL: NAME}
 
 
-def _inside(ground: Ground, endpoint: Endpoint) -> list[str]:
+def _inside(ground: Ground, endpoint: Vm) -> list[str]:
     return ["ip", "netns", "exec", endpoint.namespace, "taskset", "-c", ground.cpus_of(endpoint)]
 
 
-def _wait_until_it_listens(sink: Endpoint, programs: Programs, server: subprocess.Popen[str]) -> None:
+def _wait_until_it_listens(sink: Vm, programs: Programs, server: subprocess.Popen[str]) -> None:
     """Looked up, not tried: many a server takes a trial for its client."""
     until = time.monotonic() + PATIENCE_S
     while not netlink.do_inside(sink.namespace, lambda: _listens(programs.protocol, programs.port)):

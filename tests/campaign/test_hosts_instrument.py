@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
 
@@ -39,22 +39,19 @@ def measure(port: int, *others: HostAsked, **levels: Level) -> Done:
         return instrument.measure(load(0.2, **levels), lambda: False)
 
 
-@contextmanager
-def stock(*options: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    port = programs.free_port()
-    command = [programs.stock(), "-s", "-B", programs.HOST, "-p", str(port), *options]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            programs.wait_for_listener(port, process)
-            yield port, process
-        finally:
-            process.kill()
+def stock(*options: str) -> AbstractContextManager[tuple[int, subprocess.Popen[bytes]]]:
+    return listening(programs.stock(), "-s", "-B", programs.HOST, *options)
+
+
+def ours() -> AbstractContextManager[tuple[int, subprocess.Popen[bytes]]]:
+    return listening(*programs.ours("serve"))
 
 
 @contextmanager
-def ours() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+def listening(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """A server on a free port that listens; ended at the end."""
     port = programs.free_port()
-    command = [*programs.ours("serve"), "-p", str(port)]
+    command = (*command, "-p", str(port))
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             programs.wait_for_listener(port, process)

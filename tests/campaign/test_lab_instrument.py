@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from vnetbench.agents.client import AgentError
+from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.calibration import OTHERS, SAFE
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns
-from vnetbench.lab.bed import check_agent
+from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.load_factors import BATCHED
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture
 def instrument() -> Iterator[LabInstrument]:
-    made = LabInstrument(TestbedAsked(), "a test")
+    made = LabInstrument(NetnsLab(TestbedAsked(), "a test"), TestbedAsked())
     yield made
     made.close()
 

@@ -8,7 +8,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import local_cpus, receive_cpus, thread_cpus, vm_cpus
 from vnetbench.lab.description import Shape, describe
 
-BED = describe("t-cpus", Shape(pairs=2))
+BED = describe("t-cpus", Shape(pairs=2)).endpoints
 FOUR = frozenset({0, 1, 2, 3})
 TWO = frozenset({0, 1})
 
@@ -63,12 +63,12 @@ def test_threads_are_not_put_on_cpus_that_are_not_the_vms() -> None:
     ("level", "expected"), [("off", ""), ("own", "1"), ("apart", "0,2-3"), ("spread", "0-3"), ("2-3", "2-3")]
 )
 def test_receive_processing_goes_where_its_word_says(level: str, expected: str) -> None:
-    assert receive_cpus(level, BED.endpoints[1], frozenset({1}), FOUR) == expected
+    assert receive_cpus(level, BED[1], frozenset({1}), FOUR) == expected
 
 
 def test_nothing_is_apart_from_a_vm_that_has_every_cpu() -> None:
     with pytest.raises(BenchError, match="none is apart"):
-        receive_cpus("apart", BED.endpoints[0], TWO, TWO)
+        receive_cpus("apart", BED[0], TWO, TWO)
 
 
 def test_one_endpoint_alone_gets_what_is_said_of_it() -> None:

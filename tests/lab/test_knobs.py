@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.trial import Load, measure
 from vnetbench.lab import netlink, path
-from vnetbench.lab.bed import Bed, raise_bed, start_observer
 from vnetbench.lab.description import Shape
+from vnetbench.lab.netns_bed import NetnsBed as Bed
+from vnetbench.lab.netns_bed import raise_bed
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, TestbedAsked
@@ -38,7 +40,7 @@ def bridged() -> Iterator[Bed]:
 
 
 def apply(bed: Bed, asked: TestbedAsked | None = None, /, **levels: Level) -> dict[str, Any]:
-    return bed.apply(complete(levels), asked or TestbedAsked(), ONLINE)
+    return bed.apply(complete(levels), asked or TestbedAsked())
 
 
 def inside(bed: Bed, endpoint: str, *command: str) -> str:

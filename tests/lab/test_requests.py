@@ -14,6 +14,7 @@ from vnetbench.campaign.run import Campaign
 from vnetbench.estimate.latency import count_of
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.report.charts import main_charts
 from vnetbench.report.html import render
 from vnetbench.report.json_form import as_json
@@ -33,7 +34,7 @@ def measured(path: Path, workload: str, factors: str) -> CampaignSummary:
     study = made_up.study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
     file, plan = made_up.file_at(path / "r.vnb", study)
     with Interrupts() as interrupts:
-        instrument = LabInstrument(study.testbed, "t-requests")
+        instrument = LabInstrument(NetnsLab(study.testbed, "t-requests"), study.testbed)
         campaign = Campaign(file, study, plan, instrument, lambda sentence, index: None, lambda: None)
         assert campaign.run(interrupts) == "finished"
     try:

@@ -15,7 +15,7 @@ from pyroute2.netlink.rtnl import ifaddrmsg
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns, registry
-from vnetbench.lab.description import Endpoint, Shape, Testbed, describe, namespace
+from vnetbench.lab.description import Shape, Testbed, Vm, describe, namespace
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.shaping import shape
 from vnetbench.study.testbed_factors import LEAST_MTU6
@@ -118,7 +118,7 @@ def test_a_kernel_without_ipv6_refuses_only_what_asks_for_it(
     assert "ipv6.disable=1" in str(refused.value.fix)
 
 
-def ipv6_addresses(endpoint: Endpoint) -> list[str]:
+def ipv6_addresses(endpoint: Vm) -> list[str]:
     """Those of its vNIC; one that may not be used yet counts as none."""
     with netlink.in_namespace(endpoint.namespace) as ipr:
         index = netlink.index_of(ipr, endpoint.interface)
@@ -131,7 +131,7 @@ def bind6(address: str) -> None:
         made.bind((address, 0))
 
 
-def set_mtu(endpoint: Endpoint, mtu: int) -> None:
+def set_mtu(endpoint: Vm, mtu: int) -> None:
     with netlink.in_namespace(endpoint.namespace) as ipr:
         ipr.link("set", index=netlink.index_of(ipr, endpoint.interface), mtu=mtu)
 

@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.study.factors import complete
 from vnetbench.study.host_kinds import servers, split
-from vnetbench.study.labs import HOSTS, OF_HOSTS
+from vnetbench.study.labs import HOSTS, IPERF3, OF_IPERF3
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import HostAsked
 from vnetbench.study.problems import StudyError, WrongValue
@@ -63,8 +63,8 @@ def test_what_names_no_server_is_turned_down(written: object) -> None:
 
 
 def test_only_what_this_side_can_set_is_a_factor_and_has_a_default() -> None:
-    assert set(complete({}, STREAM, HOSTS)) <= set(OF_HOSTS)
-    assert complete({}, STREAM, HOSTS)["congestion_control"] == "cubic"
+    assert set(complete({}, STREAM, IPERF3)) <= set(OF_IPERF3)
+    assert complete({}, STREAM, IPERF3)["congestion_control"] == "cubic"
 
 
 @pytest.mark.parametrize(

@@ -302,3 +302,10 @@ pub fn take_stream(listener: &TcpListener) -> (u32, TcpStream) {
     let id = words[4..8].try_into().expect("four bytes");
     (u32::from_be_bytes(id), stream)
 }
+
+/// The trial ended by a fault whose sentence has these words.
+pub fn assert_fault(end: &Value, words: &str) {
+    assert_eq!(end["reason"], "fault", "{end}");
+    let fault = end["fault"].as_str();
+    assert!(fault.is_some_and(|text| text.contains(words)), "{end}");
+}

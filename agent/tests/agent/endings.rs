@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting, listening};
+use crate::driving::{Agent, Pair, assert_fault, connecting, listening};
 
 /// Far longer than any test waits.
 const FOREVER_S: f64 = 3600.0;
@@ -106,13 +106,7 @@ fn a_trial_that_runs_can_be_stopped_on_every_kind_of_side() {
         assert!(end["bytes_sent"].as_u64() > Some(0));
         // The other side has lost its streams, and says so.
         let (_, end) = pair.b.events("t");
-        assert_eq!(end["reason"], "fault", "{end}");
-        assert!(
-            end["fault"]
-                .as_str()
-                .is_some_and(|text| text.contains("broke: ")),
-            "{end}"
-        );
+        assert_fault(&end, "broke: ");
     }
 }
 

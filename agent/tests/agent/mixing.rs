@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting, listening, take_stream};
+use crate::driving::{Agent, Pair, assert_fault, connecting, listening, take_stream};
 
 const IDLE_INTERVALS: u64 = 4;
 
@@ -173,12 +173,7 @@ fn a_transfer_that_breaks_ends_the_trial_and_costs_no_figures_of_the_requests() 
     let (_, end) = agent.events("t");
     drop(agent);
     peer.join().expect("the peer comes to its end");
-    assert_eq!(end["reason"], "fault");
-    let fault = end["fault"].as_str().expect("a sentence");
-    assert!(
-        fault.starts_with("stream 1 of the transfers broke:"),
-        "{fault}"
-    );
+    assert_fault(&end, "stream 1 of the transfers broke:");
     assert!(transactions(&end) > 0, "{end}");
     assert!(bytes_of("transfers", &end) > 0, "{end}");
 }

@@ -35,6 +35,6 @@ def endpoint_facts(bed: Bed, observer: AgentClient) -> dict[str, dict[str, objec
 
     Raises AgentError.
     """
-    places = {"host": observer, **{f"{e.name}": bed.agents[e.name] for e in bed.testbed.endpoints[:2]}}
+    places = {"host": observer, **{f"{e.name}": bed.agents[e.name] for e in bed.endpoints[:2]}}
     pending = [(place, agent, agent.send("agent.facts")) for place, agent in places.items()]
     return {place: agent.wait(future, "agent.facts") for place, agent, future in pending}

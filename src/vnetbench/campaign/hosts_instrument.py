@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.starting import start_here, start_observer
 from vnetbench.campaign.counts import judge_server
 from vnetbench.campaign.instrument import Done, Learned
 from vnetbench.campaign.judging import judge_streams
@@ -18,7 +19,6 @@ from vnetbench.campaign.trial import Abandoned, Load, Measured, Side, TrialBroke
 from vnetbench.campaign.workloads import parameters, stream_roles
 from vnetbench.errors import BenchError
 from vnetbench.lab import hosts
-from vnetbench.lab.bed import start_here, start_observer
 from vnetbench.lab.cpus import local_cpus
 from vnetbench.lab.knobs import INTERFACE_KNOBS
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.calibration import TRIAL_S, calibrate
 from vnetbench.campaign.facts import endpoint_facts
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
-from vnetbench.lab import registry
-from vnetbench.lab.bed import Bed, raise_bed, start_observer
-from vnetbench.lab.description import Shape
+from vnetbench.lab.bed import Bed, Lab
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.model import TestbedAsked
-
-MOST_KEPT = 4
-"""More testbeds than this stand side by side only at the cost of memory that trials might want."""
 
 
 @dataclass
@@ -56,23 +51,21 @@ class Instrument(Protocol):
 
 
 class LabInstrument:
-    """Trials on the lab `netns`. Testbeds are kept for the next treatment of their shape."""
+    """Trials on the testbeds of a lab. They are kept for the next treatment of their shape."""
 
-    def __init__(self, asked: TestbedAsked, purpose: str) -> None:
-        """`purpose` says in `vnetbench lab ls` what the testbeds are for."""
+    def __init__(self, lab: Lab, asked: TestbedAsked) -> None:
+        self._lab = lab
         self._asked = asked
-        self._purpose = purpose
         self._label = f"run-{secrets.token_hex(3)}"
         self._raised = 0
-        self._beds: OrderedDict[Shape, Bed] = OrderedDict()
+        self._beds: OrderedDict[Hashable, Bed] = OrderedDict()
         self._observer: AgentClient | None = None
-        self._online = frozenset(os.sched_getaffinity(0))
         self._learned = Learned()
-        self._known: set[Shape] = set()
+        self._known: set[Hashable] = set()
 
     def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
         """See Instrument."""
-        shape = self._shape(load)
+        shape = self._lab.shape(load.factors)
         calibration = load.calibration
         try:
             if load.factors.get("send_mode") == "auto":
@@ -98,17 +91,17 @@ class LabInstrument:
     def _goodput(self, load: Load, mode: str, is_given_up: Callable[[], bool]) -> float:
         """Bits a second of a short trial by this send mode."""
         short = replace(_sending_by(load, mode), duration_s=TRIAL_S)
-        measured, _ = self._on_testbed(self._shape(load), short, is_given_up)
+        measured, _ = self._on_testbed(self._lab.shape(load.factors), short, is_given_up)
         return 8 * sum(side.bytes_received for side in measured.sides) / TRIAL_S
 
     def _on_testbed(
-        self, shape: Shape, load: Load, is_given_up: Callable[[], bool]
+        self, shape: Hashable, load: Load, is_given_up: Callable[[], bool]
     ) -> tuple[Measured, Mapping[str, Any]]:
         while True:
             is_new = shape not in self._beds
             try:
                 bed = self._bed(shape)
-                effective = bed.apply(load.factors, self._asked, self._online)
+                effective = bed.apply(load.factors, self._asked)
                 return measure(bed, self._watcher(), load, is_given_up), effective
             except BenchError as error:
                 self._discard(shape)
@@ -125,24 +118,18 @@ class LabInstrument:
         """See Instrument; also removes what was broken off while it was raised."""
         while self._beds:
             self._beds.popitem()[1].close()
-        for left in registry.entries():
-            if left.name.startswith(f"{self._label}-"):
-                registry.remove(left.name)
+        self._lab.remove_left(f"{self._label}-")
         self._close_watcher()
 
-    def _shape(self, load: Load) -> Shape:
-        levels = load.factors
-        return Shape(str(levels["vswitch"]), int(levels["pairs"]), self._asked.uplink)
-
-    def _bed(self, shape: Shape) -> Bed:
+    def _bed(self, shape: Hashable) -> Bed:
         if shape not in self._beds:
-            while len(self._beds) >= MOST_KEPT:
+            while len(self._beds) >= self._lab.most_kept:
                 self._beds.popitem(last=False)[1].close()
             self._raised += 1
-            bed = raise_bed(f"{self._label}-{self._raised}", shape, self._purpose)
+            bed = self._lab.raise_bed(f"{self._label}-{self._raised}", shape)
             self._beds[shape] = bed
             if shape not in self._known:
-                self._learned.testbeds[str(shape)] = bed.testbed.as_facts()
+                self._learned.testbeds[str(shape)] = bed.as_facts()
                 self._learned.facts.update(endpoint_facts(bed, self._watcher()))
                 self._known.add(shape)
         self._beds.move_to_end(shape)
@@ -154,7 +141,7 @@ class LabInstrument:
             self._observer = start_observer(self._label)
         return self._observer
 
-    def _discard(self, shape: Shape) -> None:
+    def _discard(self, shape: Hashable) -> None:
         """Close the testbed of this shape, and the observer: the next trial gets new ones."""
         if bed := self._beds.pop(shape, None):
             bed.close()

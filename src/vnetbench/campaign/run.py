@@ -142,7 +142,7 @@ class Campaign:
 
     def _levels(self, index: int) -> Mapping[str, Level]:
         study = self._study
-        return complete(self._plan.treatments[index].factors, study.workload, study.testbed.lab)
+        return complete(self._plan.treatments[index].factors, study.workload, study.testbed.kind)
 
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
         """One trial on disk, or why there is none: refused, given up, or left because the user asked."""

@@ -15,7 +15,7 @@ from vnetbench.campaign.counts import wrong_counts
 from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
 from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
 from vnetbench.campaign.workloads import parameters, side_role, stream_roles, thread_placement
-from vnetbench.lab.bed import Bed
+from vnetbench.lab.bed import Bed, pairs
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.file import histogram_of, stream_sample
 from vnetbench.results.records import HISTOGRAMS, Sample, SideRecord
@@ -116,9 +116,7 @@ def measure(
 ) -> Measured:
     """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
     role_a, role_b = side_roles(load)
-    sides = {
-        e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.testbed.endpoints
-    }
+    sides = {e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.endpoints}
     sides["host"] = Side(observer, "observe")
     measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
     endpoints = [side for side in measured.sides if side.role != "observe"]
@@ -174,25 +172,25 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     here = stream_roles(load.workload, load.factors)
     there = [{**s, "role": "sink" if s["role"] == "source" else "source"} for s in here]
     ip_version = str(load.factors.get("ip_version", "4"))
-    pairs = list(zip(bed.testbed.side("a"), bed.testbed.side("b"), strict=True))
+    joined = pairs(bed)
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
     workload = {**common, **parameters(load.workload, load.factors)}
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
-    placed = thread_placement(load.workload, load.factors, bed.testbed, workload)
+    placed = thread_placement(load.workload, load.factors, bed, workload)
     # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
-    keys = [secrets.token_hex(16) for _ in pairs]
+    keys = [secrets.token_hex(16) for _ in joined]
     listeners = [
         bed.agents[b.name].send(
             "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
             listen={"address": b.address_of(ip_version), "port": 0}, thread_cpus=placed[b.name],
         )
-        for (_, b), key in zip(pairs, keys, strict=True)
+        for (_, b), key in zip(joined, keys, strict=True)
     ]  # fmt: skip
     ports = [
         bed.agents[b.name].wait(f, "trial.prepare")["port"]
-        for (_, b), f in zip(pairs, listeners, strict=True)
+        for (_, b), f in zip(joined, listeners, strict=True)
     ]
     connectors = [
         bed.agents[a.name].send(
@@ -200,13 +198,13 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
             connect={"address": b.address_of(ip_version), "port": port, "from": a.address_of(ip_version)},
             thread_cpus=placed[a.name],
         )
-        for (a, b), key, port in zip(pairs, keys, ports, strict=True)
+        for (a, b), key, port in zip(joined, keys, ports, strict=True)
     ]  # fmt: skip
     ready = {
         a.name: bed.agents[a.name].wait(future, "trial.prepare")
-        for (a, _), future in zip(pairs, connectors, strict=True)
+        for (a, _), future in zip(joined, connectors, strict=True)
     }
-    waiting = [(b.name, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in pairs]
+    waiting = [(b.name, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in joined]
     ready |= {name: bed.agents[name].wait(future, "trial.ready") for name, future in waiting}
     observer.wait(observing, "trial.prepare")
     return {

@@ -6,8 +6,8 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 
-from vnetbench.lab.cpus import thread_cpus, vm_cpus
-from vnetbench.lab.description import Testbed
+from vnetbench.lab.bed import Bed
+from vnetbench.lab.cpus import thread_cpus
 from vnetbench.study.direction import streams_each_way
 from vnetbench.study.model import Level, Timing
 from vnetbench.study.workloads import DATAGRAMS, MIXED, STREAM
@@ -107,7 +107,7 @@ def _of_datagrams(factors: Mapping[str, Level]) -> dict[str, object]:
 
 
 def thread_placement(
-    workload: str, factors: Mapping[str, Level], testbed: Testbed, asked: Mapping[str, object]
+    workload: str, factors: Mapping[str, Level], bed: Bed, asked: Mapping[str, object]
 ) -> dict[str, list[str]]:
     """The CPU list of each endpoint's every thread; `asked` are its `parameters`. Raises BenchError."""
     streams = len(stream_roles(workload, factors))
@@ -115,9 +115,9 @@ def thread_placement(
     transfers = streams - int(factors["connections"]) if workload == MIXED else 0
     shared = streams - transfers
     count = min(int(str(asked["threads"])) or shared, shared) + transfers
-    vms = vm_cpus(str(factors.get("cpus", "any")), testbed, frozenset(os.sched_getaffinity(0)))
+    vms = bed.cpus(str(factors.get("cpus", "any")))
     counts = dict.fromkeys(vms, count)
-    return thread_cpus(str(factors.get("thread_cpus", "any")), counts, testbed, vms)
+    return thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
 
 
 def _spinning_threads(pairs: int) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.facts import bench_facts
 from vnetbench.campaign.hosts_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
@@ -15,7 +16,7 @@ from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
-from vnetbench.lab.bed import check_agent
+from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
@@ -99,7 +100,7 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
             instrument: Instrument = (
                 HostsInstrument(study.testbed)
                 if study.testbed.lab == HOSTS
-                else LabInstrument(study.testbed, study.title)
+                else LabInstrument(NetnsLab(study.testbed, study.title), study.testbed)
             )
             campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
             shown.watch(campaign.progress)

@@ -13,18 +13,19 @@ from rich.text import Text
 
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.hosts_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.lab import privilege
-from vnetbench.lab.bed import start_observer
+from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate, spell_bytes
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
-from vnetbench.study.labs import HOSTS
+from vnetbench.study.labs import HOSTS, IPERF3
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
 from vnetbench.study.sections import HOST
 from vnetbench.study.workloads import DATAGRAMS, STREAM
@@ -191,13 +192,14 @@ def _of_server(instrument: HostsInstrument) -> Iterator[Check]:
         fix = "started with --json it tells it, and results keep it"
         yield Check("iperf3 server", LIMITED, "it serves, and does not tell its version", fix)
     for direction in ("forward", "reverse", "both"):
-        load = Load(complete({"direction": direction}, STREAM, HOSTS), TRIAL_S, TRIAL_S / 2)
+        load = Load(complete({"direction": direction}, STREAM, IPERF3), TRIAL_S, TRIAL_S / 2)
         yield _carried(f"direction {direction}", instrument, load)
 
 
 def _tried(name: str, load: Load, shaper: str = "tbf") -> Check:
     """Put a treatment on a testbed and load it for a moment."""
-    with closing(LabInstrument(TestbedAsked(shaper=shaper), "doctor")) as instrument:
+    asked = TestbedAsked(shaper=shaper)
+    with closing(LabInstrument(NetnsLab(asked, "doctor"), asked)) as instrument:
         return _carried(name, instrument, load)
 
 

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import holder, netlink, privilege, registry
-from vnetbench.lab.bed import raise_bed
 from vnetbench.lab.description import Shape, namespace
+from vnetbench.lab.netns_bed import raise_bed
 from vnetbench.study.factors import FACTORS, complete, parse_level
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.problems import suggest
@@ -47,9 +47,7 @@ def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:  
     shape = Shape(str(levels["vswitch"]), int(levels["pairs"]), uplink)
     bed = raise_bed(name, shape, "lab up")
     try:
-        found = bed.apply(
-            levels, TestbedAsked(uplink=uplink, shaper=shaper), frozenset(os.sched_getaffinity(0))
-        )
+        found = bed.apply(levels, TestbedAsked(uplink=uplink, shaper=shaper))
     except BaseException:
         bed.close()
         raise

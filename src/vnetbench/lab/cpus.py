@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.description import Endpoint, Testbed
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 
 
@@ -15,24 +15,24 @@ def cpus_in(text: str) -> frozenset[int]:
     return frozenset(cpu_list(text)) if text.strip() else frozenset()
 
 
-def vm_cpus(level: str, testbed: Testbed, online: frozenset[int]) -> dict[str, frozenset[int]]:
+def vm_cpus(level: str, endpoints: Sequence[Endpoint], online: frozenset[int]) -> dict[str, frozenset[int]]:
     """The CPUs of each endpoint for a level of the factor `cpus`.
 
     `any`; `N each` gives the VMs N CPUs in turn and begins again when the machine has no more; `LIST` for
     both sides; `LIST/LIST` for side a and side b. Raises BenchError for CPUs that this machine lacks.
     """
     if level == "any":
-        return {e.name: online for e in testbed.endpoints}
+        return {e.name: online for e in endpoints}
     if level.endswith(" each"):
-        return _in_turn(int(level.removesuffix(" each")), testbed, online)
+        return _in_turn(int(level.removesuffix(" each")), endpoints, online)
     first, _, second = level.partition("/")
     lists = {"a": cpus_in(first), "b": cpus_in(second or first)}
     _there(level, lists["a"] | lists["b"], online)
-    return {e.name: lists[e.side] for e in testbed.endpoints}
+    return {e.name: lists[e.side] for e in endpoints}
 
 
 def thread_cpus(
-    level: str, counts: Mapping[str, int], testbed: Testbed, vms: Mapping[str, frozenset[int]]
+    level: str, counts: Mapping[str, int], endpoints: Sequence[Endpoint], vms: Mapping[str, frozenset[int]]
 ) -> dict[str, list[str]]:
     """The CPU list of each of an endpoint's threads for a level of the factor `thread_cpus`.
 
@@ -43,7 +43,7 @@ def thread_cpus(
     first, _, second = level.partition("/")
     placed: dict[str, list[str]] = {}
     taken: Counter[frozenset[int]] = Counter()
-    for endpoint in testbed.endpoints:
+    for endpoint in endpoints:
         own, count = vms[endpoint.name], counts[endpoint.name]
         if level == "any":
             placed[endpoint.name] = [spell_cpu_list(own)] * count
@@ -98,11 +98,11 @@ def receive_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: fr
     return spell_cpu_list(wanted)
 
 
-def _in_turn(count: int, testbed: Testbed, online: frozenset[int]) -> dict[str, frozenset[int]]:
+def _in_turn(count: int, endpoints: Sequence[Endpoint], online: frozenset[int]) -> dict[str, frozenset[int]]:
     ordered = sorted(online)
     _within(count, online)
     given = {}
-    for turn, endpoint in enumerate(testbed.endpoints):
+    for turn, endpoint in enumerate(endpoints):
         places = range(turn * count, (turn + 1) * count)
         given[endpoint.name] = frozenset(ordered[place % len(ordered)] for place in places)
     return given

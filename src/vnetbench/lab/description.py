@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict, dataclass
 
 from vnetbench.errors import BenchError
+from vnetbench.lab.endpoint import Endpoint
 
 NAME_FORM = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
 ADDRESS_FORM = "10.77.{side}.{pair}"  # sides 1 and 2, in one /16
@@ -38,21 +39,10 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Endpoint:
-    """A VM of the testbed, here a namespace with one vNIC. Side `a` sends when the direction is forward."""
+class Vm(Endpoint):
+    """A VM of the testbed: a namespace with one vNIC. It has its IPv6 address where the kernel has IPv6."""
 
-    name: str
-    side: str
-    pair: int
     namespace: str
-    interface: str
-    address: str
-    address6: str
-    """Its IPv6 address, which it has where the kernel has IPv6."""
-
-    def address_of(self, ip_version: str) -> str:
-        """Its address in a level of the factor `ip_version`."""
-        return self.address6 if ip_version == "6" else self.address
 
     @property
     def device(self) -> Device:
@@ -68,7 +58,7 @@ class Testbed:
 
     name: str
     shape: Shape
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[Vm, ...]
     switch_namespace: str
     vswitches: tuple[str, ...]
     uplinks: tuple[Device, ...]
@@ -76,7 +66,7 @@ class Testbed:
     ports: tuple[tuple[Device, ...], ...]
     """For each pair: the interfaces between its two vNICs, from a to b."""
 
-    def side(self, side: str) -> tuple[Endpoint, ...]:
+    def side(self, side: str) -> tuple[Vm, ...]:
         """The endpoints of one side, by pair."""
         return tuple(e for e in self.endpoints if e.side == side)
 
@@ -117,9 +107,9 @@ def describe(name: str, shape: Shape) -> Testbed:
             "VMs joined by a direct link have no vSwitch, so no uplink", fix="use vswitch = bridge"
         )
     endpoints = tuple(
-        Endpoint(
-            f"{side}{pair}", side, pair, namespace(name, f"{side}{pair}"), VM_INTERFACE,
-            ADDRESS_FORM.format(side=number, pair=pair), ADDRESS6_FORM.format(side=number, pair=pair),
+        Vm(
+            f"{side}{pair}", side, pair, VM_INTERFACE, ADDRESS_FORM.format(side=number, pair=pair),
+            ADDRESS6_FORM.format(side=number, pair=pair), namespace(name, f"{side}{pair}"),
         )
         for pair in range(1, shape.pairs + 1)
         for number, side in enumerate("ab", start=1)

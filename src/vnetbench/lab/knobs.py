@@ -1,21 +1,19 @@
-"""Knobs of a testbed: what a treatment asks for, set, read back and judged."""
+"""Knobs of endpoints: what a treatment asks for, set by their agents, read back and judged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.lab import netns
-from vnetbench.lab.cpus import cpus_in, receive_cpus, vm_cpus
-from vnetbench.lab.description import Endpoint, Testbed
+from vnetbench.lab.cpus import cpus_in, receive_cpus
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.lab.shaping import AUTO, Shaped, shape
 from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.factors import format_level
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.model import Level
 
 INTERFACE_KNOBS = ("mtu", "tso", "gso", "uso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")
 CPU_LISTS = ("cpus", "rps_cpus")
@@ -72,16 +70,23 @@ class Setting:
         return found == self.value
 
 
-def settings(factors: Mapping[str, Level], testbed: Testbed, online: frozenset[int]) -> list[Setting]:
-    """All settings of a treatment, in the order in which they must be made; raises BenchError."""
+def settings(
+    factors: Mapping[str, Level],
+    endpoints: Sequence[Endpoint],
+    cpus: Mapping[str, frozenset[int]],
+    online: frozenset[int],
+) -> list[Setting]:
+    """All settings of a treatment, in the order in which they must be made; raises BenchError.
+
+    `cpus` are those that each endpoint's processes get, `online` all that there are.
+    """
     asked: list[Setting] = []
 
     def ask(endpoint: Endpoint, factor: str, knob: str, value: int | bool | str) -> None:
         level = format_level(factor, factors.get(factor, "any"))
         asked.append(Setting(endpoint, knob, value, f"{factor} = {level}"))
 
-    cpus = vm_cpus(str(factors.get("cpus", "any")), testbed, online)
-    for endpoint in testbed.endpoints:
+    for endpoint in endpoints:
         ask(endpoint, "cpus", "cpus", spell_cpu_list(cpus[endpoint.name]))
         for factor, knobs in SWITCHES.items():
             for knob in knobs if factor in factors else ():
@@ -96,34 +101,29 @@ def settings(factors: Mapping[str, Level], testbed: Testbed, online: frozenset[i
     return asked
 
 
-def apply(
-    factors: Mapping[str, Level],
-    asked: TestbedAsked,
-    testbed: Testbed,
+def set_all(
+    wanted: Iterable[Setting],
+    endpoints: Sequence[Endpoint],
     agents: Mapping[str, AgentClient],
-    online: frozenset[int],
-) -> dict[str, Any]:
-    """Set every knob of a treatment, read all back, and return what was found, endpoint by endpoint.
+    fixes: Mapping[str, str] = FIXES,
+) -> dict[str, dict[str, Any]]:
+    """Set what is not as asked, and read all back: every knob of every endpoint as it stands.
 
-    Raises TreatmentRefused, naming the knob, the place and the fix, when one did not take effect, and
-    BenchError when the kernel refused what is not a knob.
+    Raises TreatmentRefused, naming the knob, the place and the fix, when one is refused.
     """
-    wanted = settings(factors, testbed, online)
-    mtu = _network_mtu(factors, asked)
-    if mtu is not None:
-        netns.set_network_mtu(testbed, mtu, only_raise=True)
-    found = read_back(testbed, agents)
+    found = read_back(endpoints, agents)
     for _ in range(ROUNDS):
         pending = [s for s in wanted if not s.holds(found[s.endpoint.name].get(s.knob))]
         if not pending:
             break
         for setting in pending:
-            _set(agents[setting.endpoint.name], setting, mtu)
-        found = read_back(testbed, agents)
-    if mtu is not None:
-        netns.set_network_mtu(testbed, mtu)
-    shaped = _shape_links(factors, asked, testbed)
-    network = netns.network_mtu(testbed)
+            _set(agents[setting.endpoint.name], setting, fixes[setting.knob])
+        found = read_back(endpoints, agents)
+    return found
+
+
+def judge(wanted: Iterable[Setting], found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise TreatmentRefused for the first setting that did not take effect."""
     for setting in wanted:
         if not setting.holds(value := found[setting.endpoint.name].get(setting.knob)):
             raise TreatmentRefused(
@@ -131,95 +131,41 @@ def apply(
                 where=setting.where,
                 fix=FIXES[setting.knob],
             )
-    if None not in (mtu, network) and network != mtu:
-        raise TreatmentRefused(
-            f"an MTU of {mtu} did not take effect on the vSwitch: {network} was read back", fix=FIXES["mtu"]
-        )
-    effective = {
+
+
+def alike(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Every knob's one value, or a mapping by endpoint where they differ."""
+    return {
         knob: where_alike({name: knobs.get(knob) for name, knobs in found.items()})
         for knob in (*INTERFACE_KNOBS, "cpus")
     }
-    if "link_rate" in factors:
-        effective["link_rate"] = shaped.rate_bps if shaped else "none"
-    if "link_queue" in factors:
-        effective["link_queue"] = shaped.queue if shaped else "none"
-    if network is not None:
-        effective["vswitch_mtu"] = network
-    return effective
 
 
-def read_back(testbed: Testbed, agents: Mapping[str, AgentClient]) -> dict[str, dict[str, Any]]:
+def read_back(endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient]) -> dict[str, dict[str, Any]]:
     """Every knob of every endpoint as it stands."""
     pending: list[tuple[str, Future[dict[str, Any]]]] = []
-    for endpoint in testbed.endpoints:
+    for endpoint in endpoints:
         agent = agents[endpoint.name]
         pending.append(
             (endpoint.name, agent.send("knob.get", interface=endpoint.interface, knobs=list(INTERFACE_KNOBS)))
         )
         pending.append((endpoint.name, agent.send("knob.get", interface=None, knobs=["cpus"])))
-    found: dict[str, dict[str, Any]] = {endpoint.name: {} for endpoint in testbed.endpoints}
+    found: dict[str, dict[str, Any]] = {endpoint.name: {} for endpoint in endpoints}
     for name, future in pending:
         found[name].update(agents[name].wait(future, "knob.get")["values"])
     return found
 
 
-def _set(agent: AgentClient, setting: Setting, network_mtu: int | None) -> None:
+def _set(agent: AgentClient, setting: Setting, fix: str) -> None:
     try:
         agent.call("knob.set", interface=setting.interface, knob=setting.knob, value=setting.value)
     except AgentError as error:
         if error.is_dead:
             raise
-        fix = FIXES[setting.knob]
-        if setting.knob == "mtu" and network_mtu is not None and network_mtu < int(setting.value):
-            # A macvlan's MTU cannot exceed its parent's.
-            fix = f"the vSwitch has an MTU of {network_mtu}: raise testbed.vswitch_mtu, or leave it out"
         why = error.data.get("reason") or error.message
         raise TreatmentRefused(
             f"{setting.asked} cannot be set: {why}", where=setting.where, fix=fix
         ) from error
-
-
-def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, testbed: Testbed) -> Shaped | None:
-    if "link_rate" not in factors:
-        return None
-    level = factors["link_rate"]
-    rate = None if level == "none" else float(level)
-    devices = testbed.uplinks or tuple(e.device for e in testbed.endpoints)
-    queue = factors.get("link_queue", AUTO)
-    found = [shape(device, rate, asked.shaper, queue) for device in devices]
-    for device, shaped in zip(devices, found, strict=True):
-        value = shaped.rate_bps if shaped else None
-        # The kernel keeps whole bytes per second.
-        alike = value is None if rate is None else value is not None and abs(value - rate) <= 8
-        if not alike:
-            raise TreatmentRefused(
-                f"link_rate = {format_level('link_rate', level)} did not take effect: {value} was read back",
-                where=device.label,
-                fix="choose another rate or shaper",
-            )
-        if shaped and not _queues_as_asked(queue, shaped):
-            raise TreatmentRefused(
-                f"link_queue = {format_level('link_queue', queue)} did not take effect: "
-                f"{shaped.queue} was read back",
-                where=device.label,
-                fix="choose another queue",
-            )
-    return found[0]
-
-
-def _queues_as_asked(queue: Level, shaped: Shaped) -> bool:
-    if queue == AUTO:
-        return True
-    if isinstance(queue, str) or not isinstance(shaped.queue, int):
-        return shaped.queue == queue
-    # The kernel keeps whole bytes, and whole bytes per second.
-    return abs(shaped.queue - queue * shaped.rate_bps / 8) <= 1 + queue
-
-
-def _network_mtu(factors: Mapping[str, Level], asked: TestbedAsked) -> int | None:
-    if asked.vswitch_mtu is not None:
-        return asked.vswitch_mtu
-    return int(factors["mtu"]) if "mtu" in factors else None
 
 
 def where_alike(found: Mapping[str, object]) -> object:

@@ -10,7 +10,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ifaddrmsg
 
 from vnetbench.lab import netlink
-from vnetbench.lab.description import PREFIX6_LENGTH, PREFIX_LENGTH, Endpoint, Testbed
+from vnetbench.lab.description import PREFIX6_LENGTH, PREFIX_LENGTH, Testbed, Vm
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.study.testbed_factors import LEAST_MTU6
 
@@ -78,7 +78,7 @@ def restore_ipv6(testbed: Testbed) -> None:
         _give_ipv6(endpoint)
 
 
-def _give_ipv6(endpoint: Endpoint) -> None:
+def _give_ipv6(endpoint: Vm) -> None:
     with netlink.in_namespace(endpoint.namespace) as ipr:
         ipr.addr(
             "replace",
@@ -173,7 +173,7 @@ def _join_by_macvlan(testbed: Testbed, switch: IPRoute) -> None:
         switch.link("set", index=index, net_ns_fd=endpoint.namespace, ifname=endpoint.interface)
 
 
-def _vswitch(testbed: Testbed, endpoint: Endpoint) -> str:
+def _vswitch(testbed: Testbed, endpoint: Vm) -> str:
     return testbed.vswitches[-1] if endpoint.side == "b" else testbed.vswitches[0]
 
 

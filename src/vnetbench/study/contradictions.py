@@ -36,7 +36,7 @@ def contradictions(
     """Each kind of contradiction among the treatments once, by the first treatment that has it."""
     open_rules = list(_RULES)
     for treatment in treatments:
-        levels = complete(treatment, study.workload, study.testbed.lab)
+        levels = complete(treatment, study.workload, study.testbed.kind)
         for rule in [rule for rule in open_rules if rule.is_broken(levels, study.testbed)]:
             open_rules.remove(rule)
             spelled = {name: format_level(name, level) for name, level in levels.items()}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vnetbench.study.kinds import Kind
+from vnetbench.study.labs import LABS
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -27,6 +28,8 @@ class Factor:
     """Those that it holds for."""
     defaults: Mapping[str, Level] = field(default_factory=dict)
     """Workloads that have another default."""
+    labs: tuple[str, ...] = LABS
+    """Those that can set it."""
 
     @property
     def numeric(self) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.study.factor import Factor
-from vnetbench.study.labs import NETNS, has_factor
+from vnetbench.study.guest_factors import GUEST_FACTORS
+from vnetbench.study.labs import HOSTS, IPERF3, NETNS, OF_IPERF3
 from vnetbench.study.load_factors import LOAD_FACTORS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest
 from vnetbench.study.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.workloads import STREAM
 
-FACTORS: Mapping[str, Factor] = {factor.name: factor for factor in (*LOAD_FACTORS, *TESTBED_FACTORS)}
+FACTORS: Mapping[str, Factor] = {
+    factor.name: factor for factor in (*LOAD_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
+}
 """Every factor by its name, in the order of the reference."""
 
 _COUNTERPARTS: Mapping[str, tuple[str, ...]] = {
@@ -43,17 +46,24 @@ def format_level(name: str, level: Level) -> str:
     return factor_named(name).kind.spell(level)
 
 
-def complete(levels: Mapping[str, Level], workload: str = STREAM, lab: str = NETNS) -> dict[str, Level]:
-    """The levels of a treatment with the defaults, of workload and lab, of the factors that it lacks."""
-    return {**_defaults(workload, lab), **levels}
+def has_factor(bed: str, name: str) -> bool:
+    """Whether factor `name` can be set on this kind of testbed (`TestbedAsked.kind`)."""
+    return name in OF_IPERF3 if bed == IPERF3 else bed in FACTORS[name].labs
 
 
-def _defaults(workload: str, lab: str) -> dict[str, Level]:
+def complete(levels: Mapping[str, Level], workload: str = STREAM, bed: str = NETNS) -> dict[str, Level]:
+    """The levels of a treatment with the defaults, of workload and testbed, of the factors that it lacks."""
+    return {**_defaults(workload, bed), **levels}
+
+
+def _defaults(workload: str, bed: str) -> dict[str, Level]:
+    # What nobody asks to change on a host that exists is left as it is.
+    made_by_us = LOAD_FACTORS if bed == HOSTS else FACTORS.values()
     return {
         factor.name: default
-        for factor in FACTORS.values()
+        for factor in made_by_us
         if workload in factor.workloads
-        and has_factor(lab, factor.name)
+        and has_factor(bed, factor.name)
         and (default := factor.defaults.get(workload, factor.default)) is not None
     }
 

@@ -290,6 +290,18 @@ def thread_placements() -> Kind:
     return _cpu_kind(("any", "spread"), pattern, expects, cpus.canonical_sides)
 
 
+def emulator_cpus() -> Kind:
+    """Which of the host's CPUs an emulator's own threads may use."""
+    expects = '"any", "own", "apart" or CPUs such as "0-1"'
+    return _cpu_kind(("any", "own", "apart"), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+
+
+def interrupt_cpus() -> Kind:
+    """Which of an endpoint's CPUs take its adapter's interrupts."""
+    expects = '"spread" or CPUs such as "0-1"'
+    return _cpu_kind(("spread",), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+
+
 def receive_cpus() -> Kind:
     """Which CPUs do the receive processing."""
     known = ("off", "own", "apart", "spread")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from vnetbench.study.factors import format_level
-from vnetbench.study.labs import HOSTS, NETNS, OF_HOSTS, has_factor
+from vnetbench.study.factors import FACTORS, format_level, has_factor
+from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedAsked
 from vnetbench.study.problems import Place, Problem, WrongValue
 from vnetbench.study.workloads import STREAM
@@ -22,16 +22,20 @@ MOST_IPERF3_MESSAGE_BYTES = 1 << 20
 _OF_NETNS = ("uplink", "shaper", "vswitch_mtu")
 """The keys of a testbed that only this lab builds."""
 
+_COUNTERPARTS = {"pairs": "guests", "guests": "pairs"}
+"""What stands for a factor in other labs, however unlike the words are."""
+
 _PlaceOf = Callable[..., Place]
 
 
 def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     """The problems of a study with its lab; `place` tells where a key stands."""
     testbed = study.testbed
-    if testbed.lab == NETNS:
+    yield from _factors_of_lab(study, place)
+    if testbed.lab != HOSTS:
         if testbed.hosts:
             wrong = WrongValue(
-                "the lab netns makes its own endpoints", fix='write lab = "hosts" under [testbed]'
+                f"the lab {testbed.lab} makes its own endpoints", fix='write lab = "hosts" under [testbed]'
             )
             yield place("testbed", "host").problem(wrong)
         return
@@ -45,7 +49,7 @@ def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
             f"an iperf3 server does not take part in {study.workload}", fix=f'write workload = "{STREAM}"'
         )
         yield place("workload").problem(wrong)
-    yield from _factors(study, place)
+    yield from _levels_for_iperf3(study, place)
 
 
 def _hosts(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
@@ -78,15 +82,31 @@ def _hosts(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
                 yield place("testbed", "host", number, key).problem(wrong)
 
 
-def _factors(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+def _factors_of_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    testbed = study.testbed
+    its_own = [name for name in FACTORS if has_factor(testbed.kind, name)]
+    for factor in study.factors:
+        if factor.name in its_own:
+            continue
+        others = [lab for lab in LABS if lab != testbed.lab and has_factor(lab, factor.name)]
+        if (alike := _COUNTERPARTS.get(factor.name)) in its_own:
+            fix = f'did you mean "{alike}"?'
+        elif others and not testbed.hosts:
+            fix = f"write lab = {' or '.join(map(_quoted, others))} under [testbed]"
+        else:
+            fix = f"take it away; its factors: {', '.join(its_own)}"
+        why = ": hosts are left as they are" if testbed.kind == IPERF3 else ""
+        wrong = WrongValue(f"{factor.name} cannot be set in the lab {testbed.lab}{why}", fix=fix)
+        yield place("factors", factor.name).problem(wrong)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+def _levels_for_iperf3(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     for factor in study.factors:
         at = place("factors", factor.name)
-        if not has_factor(HOSTS, factor.name):
-            wrong = WrongValue(
-                f"{factor.name} cannot be set in the lab hosts: hosts are left as they are",
-                fix=f"take it away; its factors: {', '.join(OF_HOSTS)}",
-            )
-            yield at.problem(wrong)
         for level in factor.levels:
             spelled = format_level(factor.name, level)
             if factor.name == "streams" and int(level) > MOST_IPERF3_STREAMS:

@@ -1,14 +1,12 @@
-"""The labs that a study may name, and which factors each can set."""
+"""The labs that a study may name, and the kinds of testbed that they make."""
 
 from __future__ import annotations
 
-NETNS, HOSTS = "netns", "hosts"
-LABS = (NETNS, HOSTS)
+NETNS, QEMU, HOSTS = "netns", "qemu", "hosts"
+LABS = (NETNS, QEMU, HOSTS)
 
-OF_HOSTS = ("streams", "direction", "message_size", "socket_buffer", "congestion_control", "cpus")
-"""The factors of the lab `hosts`: what a trial sets on this side. Nothing of a host itself is touched."""
+IPERF3 = "iperf3"
+"""A kind of testbed, of the lab `hosts`: one end only has an iperf3 server. Every other kind is its lab's."""
 
-
-def has_factor(lab: str, factor: str) -> bool:
-    """Whether the lab can set the factor."""
-    return lab == NETNS or factor in OF_HOSTS
+OF_IPERF3 = ("streams", "direction", "message_size", "socket_buffer", "congestion_control", "cpus")
+"""The factors that it has: what a trial sets on this side. Nothing of a host itself is touched."""

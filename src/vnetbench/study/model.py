@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vnetbench.study.labs import IPERF3
+
 Level = str | int | float
 """One canonical level of a factor: bytes, bits/s and counts as numbers, everything else as a word."""
 
@@ -75,6 +77,11 @@ class TestbedAsked:
     """A fixed MTU of every port of the vSwitch; None: it follows the factor `mtu`."""
     hosts: tuple[HostAsked, ...] = ()
     """Of the lab `hosts`: its endpoints."""
+
+    @property
+    def kind(self) -> str:
+        """Of testbed: decides which factors can be set on it (`labs.py`)."""
+        return IPERF3 if any(host.iperf3 for host in self.hosts) else self.lab
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 from vnetbench.study.checks import MAX_TREATMENTS
 from vnetbench.study.expression import MAX_LEVELS
 from vnetbench.study.factor import Factor
-from vnetbench.study.factors import FACTORS
-from vnetbench.study.labs import HOSTS, has_factor
+from vnetbench.study.factors import FACTORS, has_factor
+from vnetbench.study.labs import IPERF3, LABS
 from vnetbench.study.load import MAX_EXCLUSIONS
 from vnetbench.study.schema import json_schema
 from vnetbench.study.sections import (
@@ -144,8 +144,10 @@ def _factor(factor: Factor) -> Iterator[str]:
     yield f"### `{factor.name}`\n\n{factor.description}\n"
     if factor.workloads != WORKLOADS:
         yield f"- Only with the workload {' or '.join(f'`{name}`' for name in factor.workloads)}."
-    if has_factor(HOSTS, factor.name):
-        yield "- Also in the lab `hosts`."
+    if factor.labs != LABS:
+        yield f"- Only in the lab {' or '.join(f'`{lab}`' for lab in factor.labs)}."
+    if has_factor(IPERF3, factor.name):
+        yield "- Also towards an endpoint that only has an iperf3 server."
     yield f"- A level: {factor.kind.expects}."
     yield f"- Without it: {without}."
     yield f"- Example: {examples}.\n"

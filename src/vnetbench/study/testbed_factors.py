@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
+from vnetbench.study.labs import HOSTS, NETNS, QEMU
 
 LEAST_MTU6 = 1280
 """A link of a smaller MTU carries no IPv6 (RFC 8200, section 5)."""
@@ -76,6 +77,7 @@ TESTBED_FACTORS = (
         1,
         "Pairs of VMs at work at once.",
         ('"1, 2, 4 .. 8"', "[1, 8]"),
+        labs=(NETNS,),
     ),
     Factor(
         "cpus",
@@ -86,6 +88,7 @@ TESTBED_FACTORS = (
         "from the first on, starting over when all are given. `0-1`: both VMs of every pair use these. "
         "`0/1`: the first VM of a pair uses those before the stroke, the second those after it.",
         ('["any", "1 each"]', '"0-1"', '"0/1"'),
+        labs=(NETNS, HOSTS),
     ),
     Factor(
         "irq_cpus",
@@ -97,6 +100,7 @@ TESTBED_FACTORS = (
         "VM's. `spread`: all CPUs. Or a CPU list. `apart` needs CPUs given by `cpus`; without them `own` "
         "is all CPUs.",
         ('["off", "own", "apart", "spread"]', '"0-1"'),
+        labs=(NETNS,),
     ),
     Factor(
         "queues",
@@ -115,6 +119,7 @@ TESTBED_FACTORS = (
         "Rate to which the uplink (`testbed.uplink = true`) or else every VM's interface is shaped, by "
         "`testbed.shaper`; `none`: no shaping.",
         ('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
+        labs=(NETNS, QEMU),
     ),
     Factor(
         "link_queue",
@@ -126,6 +131,7 @@ TESTBED_FACTORS = (
         "`auto`: a FIFO of some 5 ms. `codel` and `fq_codel`: these disciplines with the kernel's settings, "
         "where the kernel has them.",
         ('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
+        labs=(NETNS, QEMU),
     ),
     Factor(
         "vswitch",
@@ -135,5 +141,6 @@ TESTBED_FACTORS = (
         "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no "
         "switch; `macvlan` interfaces of one parent.",
         ('["bridge", "macvlan"]', '"direct"'),
+        labs=(NETNS,),
     ),
 )
