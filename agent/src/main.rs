@@ -4,6 +4,7 @@ mod agent;
 mod counters;
 mod cpu_list;
 mod error;
+mod ethtool_strings;
 mod facts;
 mod features;
 mod interface;
