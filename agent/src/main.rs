@@ -9,25 +9,30 @@ mod facts;
 mod features;
 mod interface;
 mod iperf3;
+mod journal;
 mod knobs;
 mod lines;
 mod outbox;
 mod path;
 mod rpc;
+mod signals;
 mod socket_option;
 mod traffic;
 mod trial;
 mod waiting;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: vnetbench-agent stdio | iperf3-serve | iperf3-client HOST
+Usage: vnetbench-agent stdio [--journal FOLDER] | restore FOLDER | iperf3-serve | iperf3-client HOST
 
 The instrument of vnetbench: drives and counts traffic on this endpoint. It is started and spoken to by vnetbench, in
 JSON-RPC 2.0, one message a line (docs/protocol.md).
 
-  stdio        take requests from standard input, answer on standard output, end when the input closes
+  stdio        take requests from standard input, answer on standard output, end when the input closes;
+               --journal: put back then what was changed on this host, and remove the folder
+  restore      put back what an agent that was killed has changed, and remove its folder
   iperf3-serve, iperf3-client HOST
                speak iperf3 with others (docs/iperf3.md); each has its own --help
   --version    print the version
@@ -42,6 +47,14 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["stdio"] => agent::serve(),
+        ["stdio", "--journal", folder] => match journal::keep_in(Path::new(folder)) {
+            Ok(()) => agent::serve(),
+            Err(error) => {
+                eprintln!("vnetbench-agent: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        ["restore", folder] => journal::restore(Path::new(folder)),
         ["--version" | "-V"] => {
             println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
@@ -53,7 +66,8 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         [] => usage_error("what should it do?"),
-        ["stdio", ..] => usage_error("stdio takes no further argument"),
+        ["stdio", ..] => usage_error("stdio takes --journal FOLDER, or no further argument"),
+        ["restore", ..] => usage_error("restore takes one folder"),
         [first, ..] => usage_error(&format!("there is no \"{first}\"")),
     }
 }
