@@ -1,12 +1,14 @@
 //! vnetbench-agent: the instrument of vnetbench, on one endpoint. Its arguments.
 
 mod agent;
+mod clock;
 mod counters;
 mod cpu_list;
 mod error;
 mod ethtool_strings;
 mod facts;
 mod features;
+mod guest;
 mod interface;
 mod iperf3;
 mod journal;
@@ -25,7 +27,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: vnetbench-agent stdio [--journal FOLDER] | restore FOLDER | iperf3-serve | iperf3-client HOST
+Usage: vnetbench-agent stdio [--journal FOLDER] | restore FOLDER | init | iperf3-serve | iperf3-client HOST
 
 The instrument of vnetbench: drives and counts traffic on this endpoint. It is started and spoken to by vnetbench, in
 JSON-RPC 2.0, one message a line (docs/protocol.md).
@@ -33,6 +35,7 @@ JSON-RPC 2.0, one message a line (docs/protocol.md).
   stdio        take requests from standard input, answer on standard output, end when the input closes;
                --journal: put back then what was changed on this host, and remove the folder
   restore      put back what an agent that was killed has changed, and remove its folder
+  init         be the first process of a guest, and do so through its virtio port vnetbench.agent
   iperf3-serve, iperf3-client HOST
                speak iperf3 with others (docs/iperf3.md); each has its own --help
   --version    print the version
@@ -46,15 +49,16 @@ fn main() -> ExitCode {
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["stdio"] => agent::serve(),
+        ["stdio"] => agent::serve(agent::Setting::Host),
         ["stdio", "--journal", folder] => match journal::keep_in(Path::new(folder)) {
-            Ok(()) => agent::serve(),
+            Ok(()) => agent::serve(agent::Setting::Host),
             Err(error) => {
                 eprintln!("vnetbench-agent: {error}");
                 ExitCode::FAILURE
             }
         },
         ["restore", folder] => journal::restore(Path::new(folder)),
+        ["init"] => guest::init(),
         ["--version" | "-V"] => {
             println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
@@ -65,9 +69,12 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
+        // A kernel starts the first process of an initramfs without any.
+        [] if guest::is_first_process() => guest::init(),
         [] => usage_error("what should it do?"),
         ["stdio", ..] => usage_error("stdio takes --journal FOLDER, or no further argument"),
         ["restore", ..] => usage_error("restore takes one folder"),
+        ["init", ..] => usage_error("init takes no further argument"),
         [first, ..] => usage_error(&format!("there is no \"{first}\"")),
     }
 }

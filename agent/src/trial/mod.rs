@@ -181,7 +181,7 @@ impl Trials {
         };
         let interface = plan.interface.as_deref();
         let counted = Counted {
-            sources: Sources::open(interface, of)?,
+            sources: Sources::open(interface, of, plan.system)?,
             watched: plan.watched.open()?,
             adapter: interface.and_then(Adapter::open),
         };

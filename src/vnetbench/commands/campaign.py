@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -16,11 +16,15 @@ from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
+from vnetbench.lab.bed import Lab
+from vnetbench.lab.guest.lab import QemuLab, shape_of
+from vnetbench.lab.guest.ready import Ready, fetch, get_ready
 from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
-from vnetbench.study.labs import HOSTS, NETNS
+from vnetbench.study.factors import complete
+from vnetbench.study.labs import HOSTS, QEMU
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
@@ -36,8 +40,8 @@ def begin(
     # The whole path is kept: `resume` may be called from another folder.
     study = load_study(study_path.absolute(), overrides)
     plan = make_plan(study, seed)
-    _get_ready(study)
-    return _run(ResultsFile.create(output, study, plan), study, plan, console)
+    ready = _get_ready(study, plan, console)
+    return _run(ResultsFile.create(output, study, plan), study, plan, ready, console)
 
 
 def go_on(results: Path, console: Console) -> str:
@@ -50,19 +54,35 @@ def go_on(results: Path, console: Console) -> str:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     _refuse_edited(study, console)
-    _get_ready(study)
-    return _run(ResultsFile.open_to_write(results), study, Plan(treatments, campaign.seed), console)
+    plan = Plan(treatments, campaign.seed)
+    ready = _get_ready(study, plan, console)
+    return _run(ResultsFile.open_to_write(results), study, plan, ready, console)
 
 
-def _get_ready(study: Study) -> None:
-    """Raise BenchError where nothing could be measured, before anything is written."""
-    if study.testbed.lab == NETNS:
-        # Hosts are reached from where the user is, with the user's own rights.
-        privilege.enter_for_run()
-    check_agent()
+def _get_ready(study: Study, plan: Plan, console: Console) -> Ready | None:
+    """What guests are made of, in the lab that has such.
+
+    Raises BenchError where nothing could be measured, before anything is written.
+    """
     if study.testbed.lab == HOSTS:
+        # Hosts are reached from where the user is, with the user's own rights.
+        check_agent()
         with closing(HostsInstrument(study.testbed)) as instrument:
             instrument.greet()
+        return None
+    if study.testbed.lab != QEMU:
+        privilege.enter_for_run()
+        check_agent()
+        return None
+    levels = [complete(t.factors, study.workload, study.testbed.kind) for t in plan.treatments]
+    shapes = list(dict.fromkeys(shape_of(each, study.testbed) for each in levels))
+    # A namespace of our own has no way to where kernels are fetched from.
+    fetch(shape.adapter for shape in shapes)
+    privilege.enter_for_run()
+    check_agent()
+    ready = get_ready(shapes)
+    console.print(ready.in_words(), soft_wrap=True, markup=False)
+    return ready
 
 
 def _refuse_edited(study: Study, console: Console) -> None:
@@ -85,7 +105,7 @@ def _refuse_edited(study: Study, console: Console) -> None:
         )
 
 
-def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
+def _run(file: ResultsFile, study: Study, plan: Plan, ready: Ready | None, console: Console) -> str:
     if privilege.is_inside():
         console.print(privilege.COST, markup=False)
     status = INTERRUPTED
@@ -97,11 +117,7 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
             ) as interrupts,
         ):
             file.add_facts("bench", bench_facts())
-            instrument: Instrument = (
-                HostsInstrument(study.testbed)
-                if study.testbed.lab == HOSTS
-                else LabInstrument(NetnsLab(study.testbed, study.title), study.testbed)
-            )
+            instrument = _instrument(study, ready, lambda sentence: shown.say(sentence, None))
             campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
             shown.watch(campaign.progress)
             status = campaign.run(interrupts)
@@ -110,6 +126,17 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
         raise
     file.close(status)
     return status
+
+
+def _instrument(study: Study, ready: Ready | None, say: Callable[[str], None]) -> Instrument:
+    if study.testbed.lab == HOSTS:
+        return HostsInstrument(study.testbed)
+    lab: Lab = (
+        NetnsLab(study.testbed, study.title)
+        if ready is None
+        else QemuLab(study.testbed, study.title, ready, say)
+    )
+    return LabInstrument(lab, study.testbed)
 
 
 def _close_quietly(file: ResultsFile) -> None:

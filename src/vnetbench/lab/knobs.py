@@ -141,6 +141,12 @@ def alike(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
+def least_mtu(effective: Mapping[str, Any]) -> int:
+    """The smallest MTU of all endpoints, of what `alike` gave."""
+    mtu = effective["mtu"]
+    return int(min(mtu.values()) if isinstance(mtu, dict) else mtu)
+
+
 def read_back(endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient]) -> dict[str, dict[str, Any]]:
     """Every knob of every endpoint as it stands."""
     pending: list[tuple[str, Future[dict[str, Any]]]] = []

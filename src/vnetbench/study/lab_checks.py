@@ -19,8 +19,8 @@ TAKEN = ("host", "bench")
 MOST_IPERF3_STREAMS = 128
 """Of one test each way (docs/iperf3.md)."""
 MOST_IPERF3_MESSAGE_BYTES = 1 << 20
-_OF_NETNS = ("uplink", "shaper", "vswitch_mtu")
-"""The keys of a testbed that only this lab builds."""
+_OF_BUILT = ("uplink", "shaper", "vswitch_mtu", "vf_of")
+"""The keys of testbeds that the bench builds."""
 
 _COUNTERPARTS = {"pairs": "guests", "guests": "pairs"}
 """What stands for a factor in other labs, however unlike the words are."""
@@ -39,9 +39,11 @@ def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
             )
             yield place("testbed", "host").problem(wrong)
         return
-    for key in _OF_NETNS:
+    for key in _OF_BUILT:
         if getattr(testbed, key) != getattr(TestbedAsked(), key):
-            wrong = WrongValue(f"{key} is of the lab netns: hosts are left as they are", fix="take it away")
+            wrong = WrongValue(
+                f"{key} is of labs that build networks: hosts are left as they are", fix="take it away"
+            )
             yield place("testbed", key).problem(wrong)
     yield from _hosts(testbed, place)
     if study.workload != STREAM:
