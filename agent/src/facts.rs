@@ -60,7 +60,8 @@ fn memory_bytes() -> Option<u64> {
     Some(kib * 1024)
 }
 
-fn interface(name: &str) -> Value {
+/// What an interface is; all null but its name where there is none of it.
+pub fn interface(name: &str) -> Value {
     let interface = Interface::named(name).ok();
     let interface = interface.as_ref();
     json!({

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 
+use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 /// `struct ethtool_channels`: how many queues of each kind there are and could be.
@@ -55,6 +56,10 @@ struct DriverInfo {
     rest: [u8; 160],
 }
 
+/// Of bridges (include/uapi/linux/sockios.h); the first two take a name alone, which is how a request begins.
+const SIOCBRADDBR: libc::Ioctl = 0x89a0;
+const SIOCBRDELBR: libc::Ioctl = 0x89a1;
+const SIOCBRADDIF: libc::Ioctl = 0x89a2;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_SCHANNELS: u32 = 0x3d;
@@ -95,13 +100,42 @@ impl Interface {
         self.ioctl(libc::SIOCSIFMTU, request).map(drop)
     }
 
-    /// Whether it is up and has a carrier.
-    pub fn is_running(&self) -> io::Result<bool> {
+    /// The kernel's own number for it.
+    pub fn index(&self) -> io::Result<u32> {
+        Ok(name_to_index(&self.socket, &self.name)?)
+    }
+
+    fn flags(&self) -> io::Result<i32> {
         let request = self.ioctl(libc::SIOCGIFFLAGS, self.request())?;
         // SAFETY: SIOCGIFFLAGS has just filled this member; any bits are a valid integer.
-        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
+    }
+
+    pub fn is_up(&self) -> io::Result<bool> {
+        Ok(self.flags()? & libc::IFF_UP != 0)
+    }
+
+    /// Whether it is up and has a carrier.
+    pub fn is_running(&self) -> io::Result<bool> {
         let running = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(flags & running == running)
+        Ok(self.flags()? & running == running)
+    }
+
+    pub fn set_up(&self, up: bool) -> io::Result<()> {
+        let others = self.flags()? & !libc::IFF_UP;
+        let flags = if up { others | libc::IFF_UP } else { others };
+        let mut request = self.request();
+        // The kernel's own are 16 bits too.
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
+    }
+
+    /// It has to be down, and this one then has its old name.
+    pub fn set_name(&self, name: &str) -> io::Result<()> {
+        let renamed = Self::named(name)?.request().ifr_name;
+        let mut request = self.request();
+        request.ifr_ifru.ifru_newname = renamed;
+        self.ioctl(libc::SIOCSIFNAME, request).map(drop)
     }
 
     /// The hardware address, `02:00:00:00:00:01`.
@@ -114,6 +148,21 @@ impl Interface {
             .map(|b| format!("{:02x}", *b as u8))
             .collect();
         Ok(hex.join(":"))
+    }
+
+    /// Most drivers take it only while it is down.
+    pub fn set_mac(&self, mac: &str) -> io::Result<()> {
+        let bytes = mac_bytes(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let mut request = self.request();
+        let mut address = libc::sockaddr {
+            sa_family: libc::ARPHRD_ETHER,
+            sa_data: [0; 14],
+        };
+        for (to, from) in address.sa_data.iter_mut().zip(bytes) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_hwaddr = address;
+        self.ioctl(libc::SIOCSIFHWADDR, request).map(drop)
     }
 
     /// Where sysfs shows this interface; ENODEV where it is missing, EOPNOTSUPP where /sys is absent or is that of another
@@ -165,6 +214,25 @@ impl Interface {
         self.ethtool(&mut channels)
     }
 
+    /// Makes a bridge of this name.
+    pub fn add_bridge(&self) -> io::Result<()> {
+        self.ioctl(SIOCBRADDBR, self.request()).map(drop)
+    }
+
+    /// Takes the bridge of this name away, and its ports out of it; ENXIO where there is none.
+    pub fn remove_bridge(&self) -> io::Result<()> {
+        // It has to be down; where it is not there, the removal says so.
+        let _ = self.set_up(false);
+        self.ioctl(SIOCBRDELBR, self.request()).map(drop)
+    }
+
+    /// Makes the interface a port of this bridge.
+    pub fn add_port(&self, port: &Self) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_ifindex = port.index()? as i32;
+        self.ioctl(SIOCBRADDIF, request).map(drop)
+    }
+
     fn request(&self) -> libc::ifreq {
         // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -190,6 +258,19 @@ impl Interface {
         }
         Ok(request)
     }
+}
+
+/// The six bytes of `02:00:00:00:00:01`.
+fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|part| {
+            u8::from_str_radix(part, 16)
+                .ok()
+                .filter(|_| part.len() == 2)
+        })
+        .collect();
+    bytes?.try_into().ok()
 }
 
 /// The names of all interfaces of this namespace.

@@ -123,7 +123,7 @@ def test_one_narrow_hop_in_the_middle_is_the_one_that_is_named(bridged: Bed) -> 
     with netlink.in_namespace(uplink.namespace) as ipr:
         ipr.link("set", index=netlink.index_of(ipr, uplink.interface), mtu=4000)
     with pytest.raises(TreatmentRefused) as refused:
-        path.prove(bridged.testbed, bridged.agents, 9000)
+        bridged.prove(9000)
     assert refused.value.where == "uplink of vSwitch sw1"
     assert "has MTU 4000" in refused.value.what
     assert apply(bridged, mtu=9000)["path_mtu_proved"] == 9000

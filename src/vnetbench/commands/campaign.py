@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from vnetbench.agents.client import AgentError
 from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.facts import bench_facts
 from vnetbench.campaign.hosts_instrument import HostsInstrument
@@ -15,12 +16,13 @@ from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.errors import BenchError
-from vnetbench.lab import privilege
+from vnetbench.lab import left_on_hosts, privilege
+from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
-from vnetbench.study.labs import HOSTS, NETNS
+from vnetbench.study.labs import HOSTS, IPERF3, NETNS
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
@@ -60,9 +62,32 @@ def _get_ready(study: Study) -> None:
         # Hosts are reached from where the user is, with the user's own rights.
         privilege.enter_for_run()
     check_agent()
-    if study.testbed.lab == HOSTS:
+    if study.testbed.kind == IPERF3:
         with closing(HostsInstrument(study.testbed)) as instrument:
             instrument.greet()
+    elif study.testbed.lab == HOSTS:
+        _try_hosts(study)
+
+
+def _try_hosts(study: Study) -> None:
+    """Raise BenchError for hosts that cannot be measured between."""
+    lab = HostsLab(study.testbed, study.title)
+    try:
+        lab.raise_bed("check", lab.shape({})).close()
+    except AgentError as error:
+        raise BenchError(
+            f"the agent does not run there: {error.message}",
+            where=error.endpoint,
+            fix="vnetbench doctor --ssh shows how far it gets",
+        ) from error
+
+
+def _instrument(study: Study) -> Instrument:
+    testbed = study.testbed
+    if testbed.kind == IPERF3:
+        return HostsInstrument(testbed)
+    make = HostsLab if testbed.lab == HOSTS else NetnsLab
+    return LabInstrument(make(testbed, study.title), testbed)
 
 
 def _refuse_edited(study: Study, console: Console) -> None:
@@ -97,19 +122,27 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
             ) as interrupts,
         ):
             file.add_facts("bench", bench_facts())
-            instrument: Instrument = (
-                HostsInstrument(study.testbed)
-                if study.testbed.lab == HOSTS
-                else LabInstrument(NetnsLab(study.testbed, study.title), study.testbed)
-            )
-            campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
+            campaign = Campaign(file, study, plan, _instrument(study), shown.say, shown.tick)
             shown.watch(campaign.progress)
             status = campaign.run(interrupts)
     except BaseException:
         _close_quietly(file)
         raise
+    finally:
+        _tell_left(console)
     file.close(status)
     return status
+
+
+def _tell_left(console: Console) -> None:
+    """What a lost connection has kept from being removed."""
+    for left in left_on_hosts.entries():
+        if left.is_ours:
+            console.print(
+                f"left over: {left}; when it is reached again: vnetbench lab clean",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def _close_quietly(file: ResultsFile) -> None:

@@ -12,7 +12,9 @@ from vnetbench.study.model import HostAsked
 Route = Callable[[str, str | None], tuple[str, str]]
 """To an address, from one or None: the interface by which packets leave, and where they then come from."""
 
-_ADDRESS = re.compile(r"\d+: (?P<interface>[^\s@]+)\S*\s+inet6? (?P<address>[0-9a-f.:]+).* scope (?P<scope>\w+)(?P<flags>.*)")
+_ADDRESS = re.compile(
+    r"\d+: (?P<interface>[^\s@]+)\S*\s+inet6? (?P<address>[0-9a-f.:]+).* scope (?P<scope>\w+)(?P<flags>.*)"
+)
 _UNFIT = ("temporary", "deprecated", "tentative", "dadfailed")
 
 

@@ -68,14 +68,19 @@ class HostsBed:
         self.endpoints = endpoints
         self.agents = {each.asked.name: each.agent for each in entered}
         self.online = frozenset(os.sched_getaffinity(0))
-        own = [(e.name, self.agents[e.name].send("knob.get", interface=None, knobs=["cpus"])) for e in endpoints]
+        own = [
+            (e.name, self.agents[e.name].send("knob.get", interface=None, knobs=["cpus"])) for e in endpoints
+        ]
         self._cpus = {
-            name: cpus_in(self.agents[name].wait(future, "knob.get")["values"]["cpus"]) for name, future in own
+            name: cpus_in(self.agents[name].wait(future, "knob.get")["values"]["cpus"])
+            for name, future in own
         }
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         """See Bed."""
-        wanted = knobs.settings(factors, self.endpoints, self.cpus(str(factors.get("cpus", "any"))), frozenset())
+        wanted = knobs.settings(
+            factors, self.endpoints, self.cpus(str(factors.get("cpus", "any"))), frozenset()
+        )
         before = knobs.read_back(self.endpoints, self.agents, wanted)
         self._refuse_without_root(wanted, before)
         found = knobs.set_all(wanted, self.endpoints, self.agents)
@@ -112,7 +117,9 @@ class HostsBed:
         with ThreadPoolExecutor(len(self._entered) or 1) as pool:
             list(pool.map(_leave, self._entered))
 
-    def _refuse_without_root(self, wanted: Sequence[knobs.Setting], found: Mapping[str, Mapping[str, Any]]) -> None:
+    def _refuse_without_root(
+        self, wanted: Sequence[knobs.Setting], found: Mapping[str, Mapping[str, Any]]
+    ) -> None:
         users = {e.name: e.user for e in self.endpoints if not e.is_root}
         for setting in wanted:
             name = setting.endpoint.name
@@ -212,12 +219,18 @@ class HostsLab:
 def _enter(asked: HostAsked, testbed: str, purpose: str) -> _Entered:
     """Connect to a host and start an agent there; raises BenchError or AgentError, and then leaves nothing."""
     destination = asked.ssh or ""
-    machine = ssh.connect(asked.name, destination, testbed) if destination else ssh.this_machine(asked.name, testbed)
+    machine = (
+        ssh.connect(asked.name, destination, testbed)
+        if destination
+        else ssh.this_machine(asked.name, testbed)
+    )
     left = agent = None
     try:
         found = on_host.survey(machine)
         _remove_earlier(machine, destination)
-        left = left_on_hosts.register(on_host.folder_name(found.user), asked.name, destination, testbed, purpose)
+        left = left_on_hosts.register(
+            on_host.folder_name(found.user), asked.name, destination, testbed, purpose
+        )
         folder = on_host.put(machine, left.folder)
         agent = _start(machine, folder)
         return _Entered(asked, machine, found, left, agent)
@@ -227,7 +240,9 @@ def _enter(asked: HostAsked, testbed: str, purpose: str) -> _Entered:
 
 
 def _start(machine: ssh.Machine, folder: str) -> AgentClient:
-    process: subprocess.Popen[bytes] = machine.start(f"{folder}/{on_host.AGENT}", "stdio", "--journal", folder)
+    process: subprocess.Popen[bytes] = machine.start(
+        f"{folder}/{on_host.AGENT}", "stdio", "--journal", folder
+    )
     agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, ENDINGS))
     try:
         greet(agent)

@@ -71,9 +71,7 @@ def _await_any(
     )
 
 
-def _widest(
-    pair: Pair, agents: Mapping[str, AgentClient], passes: int, stops: int, ip_version: str
-) -> int:
+def _widest(pair: Pair, agents: Mapping[str, AgentClient], passes: int, stops: int, ip_version: str) -> int:
     """The largest packet that passes, by halving: `passes` does, `stops` does not."""
     while stops - passes > 1:
         middle = (passes + stops) // 2

@@ -118,7 +118,7 @@ def survey(machine: Machine) -> Survey:
         raise BenchError(
             f"it runs {found.system}, and the agent runs on Linux",
             where=machine.name,
-            fix='have it run an iperf3 server, and write iperf3 = in place of ssh = (docs/how-to)',
+            fix="have it run an iperf3 server, and write iperf3 = in place of ssh = (docs/how-to)",
         )
     if found.machine not in ours:
         raise BenchError(

@@ -88,7 +88,9 @@ class Machine:
             return Ran(*command.run(retcode=None, timeout=COMMAND_S, env=self._environment))
         except ProcessTimedOut:
             raise Unreachable(
-                f"a command did not end in {COMMAND_S:g} s", where=self.name, fix="see what keeps the host busy"
+                f"a command did not end in {COMMAND_S:g} s",
+                where=self.name,
+                fix="see what keeps the host busy",
             ) from None
 
     def start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:

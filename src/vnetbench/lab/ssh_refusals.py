@@ -44,7 +44,9 @@ def unreachable(name: str, destination: str, said: str) -> Unreachable:
     else:
         what, fix = "no connection comes about", by_hand
     last = printable(said.splitlines()[-1].strip()) if said else "no answer"
-    return Unreachable(f"{what} ({last})", where=f"{name} (ssh {destination})", fix=fix.format(ssh=destination))
+    return Unreachable(
+        f"{what} ({last})", where=f"{name} (ssh {destination})", fix=fix.format(ssh=destination)
+    )
 
 
 def lost(name: str) -> Unreachable:
