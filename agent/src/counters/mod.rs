@@ -94,8 +94,9 @@ pub enum CyclesOf<'a> {
 pub struct Sources(Vec<Box<dyn Source>>);
 
 impl Sources {
-    /// Opens all sources that this kernel has. An interface that is named must exist.
-    pub fn open(interface: Option<&str>, cycles: CyclesOf<'_>) -> Result<Self> {
+    /// Opens all sources that this kernel has; `system`: those of the whole kernel among them. An interface that is
+    /// named must exist.
+    pub fn open(interface: Option<&str>, cycles: CyclesOf<'_>, system: bool) -> Result<Self> {
         fn add<S: Source + 'static>(to: &mut Vec<Box<dyn Source>>, source: Option<S>) {
             if let Some(source) = source {
                 to.push(Box::new(source));
@@ -103,13 +104,18 @@ impl Sources {
         }
         // The CPU times first: where there are no hardware counters, cycles are estimated from them.
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(process::Process)];
-        add(&mut sources, cpu::Cpu::open());
+        let system = system || matches!(cycles, CyclesOf::System);
+        if system {
+            add(&mut sources, cpu::Cpu::open());
+        }
         match cycles {
             CyclesOf::Process(process) => sources.push(Box::new(process.source())),
             CyclesOf::System => sources.push(Box::new(perf::SystemCycles::open())),
         }
-        add(&mut sources, softirq::Softirq::open());
-        add(&mut sources, softnet::Softnet::open());
+        if system {
+            add(&mut sources, softirq::Softirq::open());
+            add(&mut sources, softnet::Softnet::open());
+        }
         add(&mut sources, snmp::Snmp::open());
         if let Some(name) = interface {
             sources.push(Box::new(interface::Interface::open(name)?));

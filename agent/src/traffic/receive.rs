@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::RecvFlags;
 use rustix::net::sockopt::socket_recv_buffer_size;
@@ -11,6 +11,8 @@ use rustix::net::sockopt::socket_recv_buffer_size;
 const MOST_BYTES: usize = 1 << 20;
 /// What a call takes of a stream that is fast enough for data to gather before the next one.
 const FAST_BYTES: usize = 16 << 10;
+/// A call that waits no longer, for however little, is one of a stream of many small segments: fast enough as well.
+const SOON: Duration = Duration::from_micros(50);
 /// How long it may gather; the kernel adds up to 50 µs (the timer slack of a thread), and mostly does.
 pub const GATHERING: Duration = Duration::from_micros(20);
 /// The share of the receive buffer that may fill meanwhile: a window that closes would hold the source back.
@@ -53,9 +55,10 @@ impl<R: Receiver> Gathering<R> {
 
 impl<R: Receiver> Receiver for Gathering<R> {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        let began = Instant::now();
         let count = self.inner.receive(socket)?;
-        if (FAST_BYTES..MOST_BYTES).contains(&count)
-            && count * FILLED_SHARE <= socket_recv_buffer_size(socket)?
+        let is_fast = count >= FAST_BYTES || (count > 0 && began.elapsed() < SOON);
+        if is_fast && count < MOST_BYTES && count * FILLED_SHARE <= socket_recv_buffer_size(socket)?
         {
             std::thread::sleep(GATHERING);
         }

@@ -36,6 +36,7 @@ pub struct Prepare {
     pub threads: usize,
     pub thread_cpus: Option<Vec<String>>,
     pub interface: Option<String>,
+    pub system: Option<bool>,
     pub interval_s: Option<f64>,
     pub timeout_s: Option<f64>,
     /// All else: the parameters of the workload.
@@ -82,6 +83,8 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 pub struct Plan {
     pub trial: String,
     pub interface: Option<String>,
+    /// Whether it counts what is the whole kernel's, too.
+    pub system: bool,
     pub interval: Duration,
     pub timeout: Duration,
     /// `None` for `observe`.
@@ -105,6 +108,7 @@ impl Prepare {
             },
             trial: self.trial,
             interface: self.interface,
+            system: self.system.unwrap_or(true),
         })
     }
 

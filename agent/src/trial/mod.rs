@@ -177,7 +177,7 @@ impl Trials {
             Some(_) => CyclesOf::Process(&self.cycles),
             None => CyclesOf::System,
         };
-        let sources = Sources::open(plan.interface.as_deref(), of)?;
+        let sources = Sources::open(plan.interface.as_deref(), of, plan.system)?;
         let (entry, answer) = match plan.load {
             None => (Entry::Nothing, Some(json!(Ready::default()))),
             Some((Place::Listens(address), load)) => {

@@ -175,7 +175,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     joined = pairs(bed)
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
-    workload = {**common, **parameters(load.workload, load.factors)}
+    workload = {**common, **parameters(load.workload, load.factors), "system": bed.own_kernels}
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
     placed = thread_placement(load.workload, load.factors, bed, workload)
