@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from vnetbench.agents import transport
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.agents import transport
 
 
 def agent() -> AgentClient:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from vnetbench.agents import transport
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import PROTOCOL, AgentClient, AgentError
-from vnetbench.agents import transport
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 

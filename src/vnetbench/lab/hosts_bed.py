@@ -63,6 +63,8 @@ class _Entered:
 class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
+    own_kernels = True
+
     def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
         self.endpoints = endpoints
@@ -127,7 +129,7 @@ class HostsBed:
                 raise TreatmentRefused(
                     f"{setting.asked} needs root, and ssh logs in as {users[name]}",
                     where=setting.where,
-                    fix=f'write ssh = "root@…" for {name}, or leave the factor {setting.asked.split()[0]} out',
+                    fix=f'write ssh = "root@…" for {name}, or leave {setting.asked.split()[0]} out',
                 )
 
     def _ip_version(self, factors: Mapping[str, Level]) -> str:
@@ -201,11 +203,13 @@ class HostsLab:
         for number, two in enumerate(zip(entered[::2], entered[1::2], strict=True), start=1):
             a, b = (
                 host_addresses.Side(
-                    each.asked, each.found.addresses, each.found.reached_at if each.left.destination else "",
+                    each.asked,
+                    each.found.addresses,
+                    "" if each.asked.local else each.found.reached_at,
                     partial(on_host.route, each.machine),
                 )
                 for each in two
-            )  # fmt: skip
+            )
             for side, each, placed in zip("ab", two, host_addresses.place(a, b), strict=True):
                 endpoints.append(
                     HostEndpoint(
@@ -253,7 +257,7 @@ def _start(machine: ssh.Machine, folder: str) -> AgentClient:
 
 
 def _remove_earlier(machine: ssh.Machine, destination: str) -> None:
-    """Remove what an earlier connection left there: its knobs must be as found before they are noted again."""
+    """Remove what an earlier connection left there: knobs must be as found before they are noted anew."""
     for left in left_on_hosts.entries():
         if left.destination != destination:
             continue

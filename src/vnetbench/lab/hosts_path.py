@@ -66,8 +66,8 @@ def _await_any(
         f"not even packets of {size} bytes pass from {a.name} ({a.address_of(ip_version)}) to {b.name} "
         f"({b.address_of(ip_version)}) and back: {answer['reason'] or 'lost'}",
         where=f"{a.name} {a.interface} > {b.name} {b.interface}",
-        fix=f"see that the interfaces are up and the addresses meet, and let {port} and the same of TCP through "
-        "(testbed.ports names a range for firewalls)",
+        fix=f"see that the interfaces are up and the addresses meet, and let {port} through, and the same of "
+        "TCP (testbed.ports names a range for firewalls)",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from itertools import pairwise
 
 from vnetbench.agents.binary import agent_binary, agent_hash, agent_machine
 from vnetbench.errors import BenchError
@@ -16,8 +17,8 @@ FOLDER_PREFIX = "vnetbench"
 # A login may print what it likes: what the scripts say begins with an @.
 _HEAD = 'LC_ALL=C; PATH="$PATH:/usr/sbin:/sbin"; export LC_ALL PATH; umask 077\n'
 
-# /run first: it goes with a reboot, as the knobs do that the journal is about. Not XDG_RUNTIME_DIR: it goes with
-# the last login, and a journal must outlive a lost connection.
+# /run first: it goes with a reboot, as the knobs do that the journal is about. Not XDG_RUNTIME_DIR: it goes
+# with the last login, and a journal must outlive a lost connection.
 _EACH_PARENT = 'for parent in /run /var/tmp /tmp "$HOME"; do folder=$parent/$1\n'
 
 SURVEY = (
@@ -59,7 +60,7 @@ exit 1
 """
 )
 
-# Argument: the folder's name. An agent that still runs there has lost its bench, or hangs; what it set is put back.
+# Argument: the folder's name. An agent that still runs there has lost its bench, or hangs.
 REMOVE = (
     _HEAD
     + _EACH_PARENT
@@ -72,7 +73,8 @@ REMOVE = (
         for turn in 1 2 3 4 5 6 7 8 9 10; do [ -e "$exe" ] || break; sleep 0.1; done
     done
     if [ -e "$folder/journal" ]; then
-        why=$("$folder/vnetbench-agent" restore "$folder" 2>&1) || { echo "@not $folder: ${why##*: }"; exit 1; }
+        why=$("$folder/vnetbench-agent" restore "$folder" 2>&1)
+        [ $? = 0 ] || { echo "@not $folder: $why"; exit 1; }
     fi
     rm -rf "$folder"
     echo "@removed $folder"
@@ -185,7 +187,7 @@ def route(machine: Machine, to: str, source: str | None) -> tuple[str, str]:
     way = ["ip", "-o", "route", "get", to, *(("from", source) if source else ())]
     ran = machine.run(_HEAD + '"$@" | sed "s/^/@route /"', *way)
     words = " ".join(_said(ran.output).get("route", [])).split()
-    told = dict(zip(words, words[1:], strict=False))
+    told = dict(pairwise(words))
     if "dev" not in told or not (source or "src" in told):
         raise BenchError(
             f"it has no route to {to}: {_last(ran.errors) or 'none is told'}",

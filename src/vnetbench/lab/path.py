@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-def passed(answer: Mapping[str, Any]) -> bool:
-    """Whether packets passed both ways."""
-    return bool(answer["forward"] and answer["back"])
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentClient

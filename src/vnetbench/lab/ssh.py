@@ -160,7 +160,8 @@ class _Master:
         # `cat` ends with its input, so with the bench, however that ends; then the connection does.
         command = ssh["-T", "-S", self.control, *_options(_MASTER_OPTIONS), destination, "cat"]
         with self._log().open("wb") as log:
-            self._process = command.popen(stdout=subprocess.DEVNULL, stderr=log, new_session=True)
+            process = command.popen(stdout=subprocess.DEVNULL, stderr=log, new_session=True)
+        self._process = cast("subprocess.Popen[bytes]", process)
 
     def is_up(self) -> bool:
         """Whether it comes up: waits until it has, or has failed."""

@@ -13,7 +13,7 @@ class Unreachable(BenchError):
 # What OpenSSH says, what that means, and the fix; the first that fits holds. `{ssh}` is the destination.
 _MEANINGS = (
     ("HOST IDENTIFICATION HAS CHANGED", "its host key is another than known_hosts has",
-     "if it was installed anew: ssh-keygen -R with its name, then ssh {ssh} once; else another machine answers"),
+     "if it was installed anew, ssh-keygen -R its name, and ssh {ssh} once; else another machine answers"),
     ("Host key verification failed", "its host key is not known yet",
      "ssh {ssh} once by hand, and compare the key's fingerprint"),
     ("host key is known for", "its host key is not known yet",
@@ -33,16 +33,13 @@ _MEANINGS = (
     ("Bad owner or permissions", "your configuration of ssh is not used as it is", "chmod 600 ~/.ssh/config"),
     ("Bad configuration option", "your configuration of ssh has a mistake", "correct ~/.ssh/config"),
 )  # fmt: skip
+_UNKNOWN = ("no connection comes about", "ssh -o BatchMode=yes {ssh} true shows what goes wrong")
 
 
 def unreachable(name: str, destination: str, said: str) -> Unreachable:
     """The error for what OpenSSH said, of which the last line is kept."""
-    by_hand = f"ssh -o BatchMode=yes {destination} true shows what goes wrong"
-    for words, what, fix in _MEANINGS:
-        if words.lower() in said.lower():
-            break
-    else:
-        what, fix = "no connection comes about", by_hand
+    fitting = ((what, fix) for words, what, fix in _MEANINGS if words.lower() in said.lower())
+    what, fix = next(fitting, _UNKNOWN)
     last = printable(said.splitlines()[-1].strip()) if said else "no answer"
     return Unreachable(
         f"{what} ({last})", where=f"{name} (ssh {destination})", fix=fix.format(ssh=destination)

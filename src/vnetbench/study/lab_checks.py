@@ -76,7 +76,7 @@ def _each_host(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
                 "or local = true for this machine",
             )
             yield place("testbed", "host", number).problem(wrong)
-        if ways[host.ssh] > 1:
+        if host.ssh and ways[host.ssh] > 1:
             wrong = WrongValue(f"another host is reached as {host.ssh} too", fix="name every machine once")
             yield place("testbed", "host", number, "ssh").problem(wrong)
         for key in ("interface", "address"):

@@ -230,7 +230,7 @@ _ALL = (
 
 HOST = _section(
     "testbed.host",
-    "A machine of the lab `hosts`; stands once for each. Reached by `ssh`, or `local`, they make pairs in the "
+    "A machine of the lab `hosts`; stands once for each. Reached by `ssh` or `local` they make pairs in the "
     "order of the file: the first of a pair sends when the direction is forward. Or one of them only has an "
     "`iperf3` server, and the other end of every stream is the machine that the bench runs on.",
     Key(
@@ -245,8 +245,8 @@ HOST = _section(
         "ssh",
         host_kinds.destinations(),
         _HOST.ssh,
-        "How `ssh` reaches it: the user's own OpenSSH client does, with the user's configuration, keys, agent "
-        "and known hosts. The agent is put there for the campaign and removed at its end. Knobs need root.",
+        "How `ssh` reaches it: by the user's own OpenSSH client, with its configuration, keys, agent and "
+        "known hosts. The agent is put there for the campaign and removed at its end. Knobs need root.",
         '"root@web-01"',
     ),
     Key(

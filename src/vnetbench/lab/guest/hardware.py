@@ -113,13 +113,7 @@ class Files:
 
 
 def command_line(
-    program: str,
-    hardware: Hardware,
-    software: Software,
-    plugs: Sequence[Plug],
-    files: Files,
-    *,
-    waiting: bool,
+    program: str, hardware: Hardware, software: Software, plugs: Sequence[Plug], files: Files, *, waiting: bool
 ) -> list[str]:
     """QEMU's command line; `waiting`: for a state to resume from, told by its monitor."""
     accelerator = "kvm" if hardware.accelerator == KVM else "tcg,thread=multi"

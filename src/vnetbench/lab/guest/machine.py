@@ -31,9 +31,7 @@ class MachineEnded(TrialFailed):
 class Machine:
     """A running QEMU. It lives, and must be closed."""
 
-    def __init__(
-        self, command: Sequence[str], files: Files, label: str, descriptors: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, command: Sequence[str], files: Files, label: str, descriptors: Sequence[int] = ()) -> None:
         """Start `command`; `label` (the testbed's name) marks the process. Raises MachineEnded, BenchError."""
         self.files = files
         self._killed_because = ""
@@ -75,10 +73,8 @@ class Machine:
                 code = self._process.wait(timeout=ENDING_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 return self._with_console("its QEMU closed the line")
-            why = (
-                f"its QEMU was killed by {signal.Signals(-code).name}"
-                if code < 0
-                else ("its QEMU ended" if code == 0 else f"its QEMU ended with exit code {code}")
+            why = f"its QEMU was killed by {signal.Signals(-code).name}" if code < 0 else (
+                "its QEMU ended" if code == 0 else f"its QEMU ended with exit code {code}"
             )
         return self._with_console(why)
 

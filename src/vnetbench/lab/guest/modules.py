@@ -134,9 +134,7 @@ def _section(content: bytes, wanted: bytes, path: Path) -> bytes:
                 return content[header[4] : header[4] + header[5]]
     except (ValueError, IndexError, struct.error):
         raise BenchError(
-            "this is no kernel module of a 64-bit machine",
-            where=str(path),
-            fix="reinstall the kernel's modules",
+            "this is no kernel module of a 64-bit machine", where=str(path), fix="reinstall the kernel's modules"
         ) from None
     return b""
 
