@@ -37,7 +37,8 @@ class Placed:
     interface: str
     address: str
     address6: str
-    """Empty where the interface has none."""
+    """Empty where the interface has none that is good for load."""
+    has_ipv6: bool
 
 
 def place(a: Side, b: Side) -> tuple[Placed, Placed]:
@@ -89,7 +90,9 @@ def _of_side(side: Side, other: str) -> Placed:
     else:
         interface, address = side.route(other, None)
     six = [each for _, each in own_addresses(side.addresses, interface) if ":" in each]
-    return Placed(interface, address, address if ":" in address else next(iter(six), ""))
+    has_ipv6 = re.search(rf"^\d+: {re.escape(interface)}\S*\s+inet6 ", side.addresses, re.MULTILINE)
+    address6 = address if ":" in address else next(iter(six), "")
+    return Placed(interface, address, address6, has_ipv6 is not None)
 
 
 def _first(side: Side, interface: str) -> str:

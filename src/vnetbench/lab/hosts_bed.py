@@ -24,6 +24,7 @@ from vnetbench.lab.left_on_hosts import Left
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.ssh_refusals import Unreachable
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
+from vnetbench.study.testbed_factors import LEAST_MTU6
 
 PATIENCE_S = 30.0
 """How long a host that could be reached before is tried again: a link that was cut, a host that boots."""
@@ -40,6 +41,8 @@ class HostEndpoint(Endpoint):
 
     user: str
     is_root: bool
+    has_ipv6: bool
+    """Whether its interface has an address of it, be it one of the link alone."""
     ports: tuple[int, int] | None
     """That it takes load on; None: any."""
 
@@ -84,7 +87,9 @@ class HostsBed:
             factors, self.endpoints, self.cpus(str(factors.get("cpus", "any"))), frozenset()
         )
         before = knobs.read_back(self.endpoints, self.agents, wanted)
-        self._refuse_without_root(wanted, before)
+        for setting in wanted:
+            if not setting.holds(before[setting.endpoint.name].get(setting.knob)):
+                self._refuse_harm(setting)
         found = knobs.set_all(wanted, self.endpoints, self.agents)
         knobs.judge(wanted, found)
         ip_version = self._ip_version(factors)
@@ -119,18 +124,22 @@ class HostsBed:
         with ThreadPoolExecutor(len(self._entered) or 1) as pool:
             list(pool.map(_leave, self._entered))
 
-    def _refuse_without_root(
-        self, wanted: Sequence[knobs.Setting], found: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        users = {e.name: e.user for e in self.endpoints if not e.is_root}
-        for setting in wanted:
-            name = setting.endpoint.name
-            if setting.interface and name in users and not setting.holds(found[name].get(setting.knob)):
-                raise TreatmentRefused(
-                    f"{setting.asked} needs root, and ssh logs in as {users[name]}",
-                    where=setting.where,
-                    fix=f'write ssh = "root@…" for {name}, or leave {setting.asked.split()[0]} out',
-                )
+    def _refuse_harm(self, setting: knobs.Setting) -> None:
+        """Raise TreatmentRefused for a setting that cannot be made, or could not be undone."""
+        (endpoint,) = (e for e in self.endpoints if e.name == setting.endpoint.name)
+        factor = setting.asked.split()[0]
+        if setting.interface and not endpoint.is_root:
+            raise TreatmentRefused(
+                f"{setting.asked} needs root, and ssh logs in as {endpoint.user}",
+                where=setting.where,
+                fix=f'write ssh = "root@…" for {endpoint.name}, or leave {factor} out',
+            )
+        if factor == "mtu" and int(setting.value) < LEAST_MTU6 and endpoint.has_ipv6:
+            raise TreatmentRefused(
+                f"{setting.asked} would take the interface its IPv6 addresses, for good",
+                where=setting.where,
+                fix=f"choose an MTU of {LEAST_MTU6} at least",
+            )
 
     def _ip_version(self, factors: Mapping[str, Level]) -> str:
         version = str(factors.get("ip_version", "6" if ":" in self.endpoints[0].address else "4"))
@@ -214,7 +223,7 @@ class HostsLab:
                 endpoints.append(
                     HostEndpoint(
                         each.asked.name, side, number, placed.interface, placed.address, placed.address6,
-                        each.found.user, each.found.is_root, self._ports,
+                        each.found.user, each.found.is_root, placed.has_ipv6, self._ports,
                     )
                 )  # fmt: skip
         return tuple(endpoints)

@@ -60,21 +60,14 @@ exit 1
 """
 )
 
-# Argument: the folder's name. An agent that still runs there has lost its bench, or hangs.
+# Argument: the folder's name. An agent that still runs there, its connection lost, is told to end by `restore`.
 REMOVE = (
     _HEAD
     + _EACH_PARENT
     + r"""
     [ -d "$folder" ] || continue
-    for exe in /proc/[0-9]*/exe; do
-        [ "$(readlink "$exe" 2>/dev/null)" = "$folder/vnetbench-agent" ] || continue
-        pid=${exe%/exe}
-        kill -9 "${pid#/proc/}" 2>/dev/null
-        for turn in 1 2 3 4 5 6 7 8 9 10; do [ -e "$exe" ] || break; sleep 0.1; done
-    done
     if [ -e "$folder/journal" ]; then
-        why=$("$folder/vnetbench-agent" restore "$folder" 2>&1)
-        [ $? = 0 ] || { echo "@not $folder: $why"; exit 1; }
+        said=$("$folder/vnetbench-agent" restore "$folder" 2>&1) || { echo "$said" | sed 's/^/@not /'; exit 1; }
     fi
     rm -rf "$folder"
     echo "@removed $folder"
