@@ -51,6 +51,12 @@ impl Agent {
         Self::of(self.command_beside(binary()).args(arguments))
     }
 
+    /// A second agent, with the rights of one that was started apart, in a network of its own without anything.
+    pub fn start_aside(&self) -> Self {
+        let mut command = self.command_beside("unshare".into());
+        Self::of(command.arg("--net").arg(binary()).arg("stdio"))
+    }
+
     /// Has the binary run there by hand: its exit code, standard output and standard error.
     pub fn run_binary_beside(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         told(self.command_beside(binary()).args(arguments))
