@@ -1,7 +1,5 @@
 //! `guest.configure`: who a guest is. Guests that were resumed from one snapshot are alike until they have been told.
 
-use std::time::{Duration, Instant};
-
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,11 +8,7 @@ use super::forwarding::{self, Forwarding};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::facts;
-use crate::interface::{Interface, names};
-
-/// How long an adapter may take to find its link (that of an e1000 is negotiated).
-const LINK_PATIENCE: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+use crate::interface::{Interface, LINK_PATIENCE, names};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,8 +79,11 @@ pub fn configure(asked: Asked) -> Result<Value> {
     }
     forwarding::set(asked.forwarding, &interfaces)?;
     for (asked, interface) in asked.interfaces.iter().zip(&interfaces) {
-        if asked.up != Some(false) {
-            wait_for_link(interface)?;
+        if asked.up != Some(false) && !interface.wait_for_link() {
+            return Err(Error::TimedOut {
+                operation: format!("waiting for the link of {}", interface.name),
+                after_s: LINK_PATIENCE.as_secs_f64(),
+            });
         }
     }
     let described: Result<Vec<Value>> = interfaces
@@ -201,33 +198,25 @@ fn make(
     if let Some(mac) = &asked.mac
         && !adapter.mac.eq_ignore_ascii_case(mac)
     {
-        interface.set_up(false)?;
-        interface.set_mac(mac)?;
+        // Most drivers take it as they are; a link that goes down may take seconds to come back.
+        if let Err(error) = interface.set_mac(mac) {
+            if error.raw_os_error() != Some(libc::EBUSY) {
+                return Err(error);
+            }
+            interface.set_up(false)?;
+            interface.set_mac(mac)?;
+        }
     }
     interface.set_up(asked.up.unwrap_or(true))?;
     addresses::set(adapter.index, addresses)?;
     Ok(interface)
 }
 
-fn wait_for_link(interface: &Interface) -> Result<()> {
-    let until = Instant::now() + LINK_PATIENCE;
-    while !matches!(interface.is_running(), Ok(true)) {
-        if Instant::now() > until {
-            return Err(Error::TimedOut {
-                operation: format!("waiting for the link of {}", interface.name),
-                after_s: LINK_PATIENCE.as_secs_f64(),
-            });
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
-    Ok(())
-}
-
 fn describe(interface: &Interface, index: u32) -> Result<Value> {
     let read = || {
         let addresses = addresses::read(index)?;
         let addresses: Vec<String> = addresses.iter().map(Address::to_string).collect();
-        let mut described = facts::interface(&interface.name);
+        let mut described = facts::describe(&interface.name);
         described["addresses"] = json!(addresses);
         described["up"] = json!(interface.is_up()?);
         Ok(described)

@@ -1,4 +1,4 @@
-"""Ways to reach an agent: a program on this machine through pipes, a guest's virtio port through a socket."""
+"""Ways to reach an agent: a program of this machine through pipes, a guest's virtio port through a socket."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 CLOSING_TIMEOUT_S = 3.0
+NO_ENDINGS: Mapping[int, str] = {}
 HELLO_AGAIN_S = 2.0
 _RECEIVED_BYTES = 1 << 16
 
@@ -36,20 +37,33 @@ class Transport(Protocol):
         """Close both ways, and end what this transport started."""
 
 
-class PipeTransport:
-    """An agent started as a child process, spoken with through its standard input and output."""
+def start(command: Sequence[str], label: str) -> PipeTransport:
+    """Start an agent; `label` (the testbed's name) marks the process in its environment. Raises OSError."""
+    process = subprocess.Popen(
+        list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "VNETBENCH_TESTBED": label},
+        start_new_session=True,  # the terminal's Ctrl-C is the bench's to answer
+    )
+    return PipeTransport(process)
 
-    def __init__(self, command: Sequence[str], label: str) -> None:
-        """Start `command`; `label` (the testbed's name) marks the process in its environment."""
+
+class PipeTransport:
+    """An agent spoken with through the standard input and output of a child process."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        closing_timeout_s: float = CLOSING_TIMEOUT_S,
+        endings: Mapping[int, str] = NO_ENDINGS,
+    ) -> None:
+        """`endings` says what exit codes mean that are not the agent's own."""
         self._lock = threading.Lock()
-        self._process = subprocess.Popen(
-            list(command),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, "VNETBENCH_TESTBED": label},
-            start_new_session=True,  # the terminal's Ctrl-C is the bench's to answer
-        )
+        self._process = process
+        self._closing_timeout_s = closing_timeout_s
+        self._endings = endings
 
     @property
     def pid(self) -> int:
@@ -80,7 +94,7 @@ class PipeTransport:
             return "it closed its output"
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        return f"exit code {code}"
+        return self._endings.get(code, f"exit code {code}")
 
     def close(self) -> None:
         """See Transport."""
@@ -91,7 +105,7 @@ class PipeTransport:
                 except BrokenPipeError:
                     self._process.stdin = None
         try:
-            self._process.wait(timeout=CLOSING_TIMEOUT_S)
+            self._process.wait(timeout=self._closing_timeout_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

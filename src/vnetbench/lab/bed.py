@@ -18,6 +18,9 @@ class Bed(Protocol):
     online: frozenset[int]
     """The CPUs of the bench's own machine that may be used."""
 
+    own_kernels: bool
+    """Whether each endpoint runs a kernel of its own, and not the bench's."""
+
     @property
     def endpoints(self) -> Sequence[Endpoint]:
         """All of them, pair by pair, side a first."""

@@ -18,6 +18,8 @@ from vnetbench.study.model import Level, TestbedAsked
 class NetnsBed:
     """A running testbed of the lab `netns`. Made by `raise_bed`."""
 
+    own_kernels = False
+
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self.agents: dict[str, AgentClient] = {}

@@ -43,7 +43,21 @@ def prove(
     `hops` tells what a packet of a pair (from 1) crosses, from a to b. Raises TreatmentRefused with the hop
     that stops them and the fix.
     """
-    listening = [(b, agents[b.name].send("path.listen", address=b.address_of(ip_version))) for _, b in pairs]
+    found = probe(pairs, agents, mtu, ip_version)
+    for number, ((a, b), answer) in enumerate(zip(pairs, found, strict=True), start=1):
+        if not passed(answer):
+            raise _refusal(hops(number), f"{a.name} to {b.name}", mtu, answer)
+    return found
+
+
+def probe(
+    pairs: Sequence[tuple[Endpoint, Endpoint]],
+    agents: Mapping[str, AgentClient],
+    packet_bytes: int,
+    ip_version: str,
+) -> list[dict[str, Any]]:
+    """Send packets of that size both ways between each pair; what came of it (path.probe), pair by pair."""
+    listening = [(b, agents[b.name].send("path.listen", **b.listening(ip_version))) for _, b in pairs]
     paths = [agents[b.name].wait(future, "path.listen") for b, future in listening]
     try:
         probes = [
@@ -52,22 +66,23 @@ def prove(
                 **{"from": a.address_of(ip_version)},
                 to=b.address_of(ip_version),
                 port=path["port"],
-                packet_bytes=mtu,
+                packet_bytes=packet_bytes,
                 attempts=ATTEMPTS,
                 timeout_s=TIMEOUT_S,
             )
             for (a, b), path in zip(pairs, paths, strict=True)
         ]
-        found = [
+        return [
             agents[a.name].wait(future, "path.probe") for (a, _), future in zip(pairs, probes, strict=True)
         ]
     finally:
         for (_, b), path in zip(pairs, paths, strict=True):
             agents[b.name].send("path.close", path=path["path"])
-    for number, ((a, b), answer) in enumerate(zip(pairs, found, strict=True), start=1):
-        if not (answer["forward"] and answer["back"]):
-            raise _refusal(hops(number), f"{a.name} to {b.name}", mtu, answer)
-    return found
+
+
+def passed(answer: Mapping[str, Any]) -> bool:
+    """Whether packets passed both ways."""
+    return bool(answer["forward"] and answer["back"])
 
 
 def as_found(mtu: int, proved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
     content = {"purpose": purpose, "owner": this_process(), "description": description}
     try:
         DIRECTORY.mkdir(parents=True, exist_ok=True)
-        with _whole(content) as whole:
+        with whole_file(DIRECTORY, content) as whole:
             os.link(whole, DIRECTORY / f"{name}.json")
     except FileExistsError:
         raise BenchError(
@@ -63,7 +63,7 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
 def keep(name: str) -> None:
     """Let a testbed outlive this process, until `lab down`."""
     path = DIRECTORY / f"{name}.json"
-    with _whole({**json.loads(path.read_text()), "owner": ""}) as whole:
+    with whole_file(DIRECTORY, {**json.loads(path.read_text()), "owner": ""}) as whole:
         whole.replace(path)
 
 
@@ -126,9 +126,9 @@ def end_orphans() -> int:
 
 
 @contextmanager
-def _whole(content: Mapping[str, object]) -> Iterator[Path]:
+def whole_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
     """A file with this content, to be put where nobody shall ever read half of it."""
-    path = DIRECTORY / f".{secrets.token_hex(8)}"
+    path = folder / f".{secrets.token_hex(8)}"
     try:
         path.write_text(json.dumps(content))
         yield path

@@ -26,6 +26,8 @@ HOST_KNOBS = ("mtu",)
 class GuestBed:
     """A running testbed of the lab `qemu`. Made by `QemuLab`."""
 
+    own_kernels = True
+
     def __init__(
         self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
     ) -> None:
