@@ -16,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::path::Paths;
 use crate::rpc::{self, Request};
 use crate::trial::Trials;
-use crate::{facts, iperf3, knobs, path};
+use crate::{clock, facts, guest, iperf3, knobs, path};
 
 const PROTOCOL: u32 = 1;
 const WORKLOADS: [&str; 6] = [
@@ -33,8 +33,19 @@ const MAX_WAITING: usize = 256;
 /// How long the end is put off for answers that are still to be written.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// What the agent runs on, and so what may be asked of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Setting {
+    Host,
+    /// All of it is the agent's: what it is called, its addresses, its power.
+    Guest,
+}
+
 /// Serves standard input and output until the input closes.
-pub fn serve() -> ExitCode {
+pub fn serve(setting: Setting) -> ExitCode {
+    if setting == Setting::Guest {
+        clock::set(None);
+    }
     // Before any other thread starts: only threads that start later are counted with this one.
     let cycles = ProcessCycles::open();
     allow_all_descriptors();
@@ -51,6 +62,7 @@ pub fn serve() -> ExitCode {
         waiting: Arc::default(),
         outbox,
         cycles,
+        setting,
     };
     let mut input = std::io::stdin().lock();
     while let Ok(line) = next_line(&mut input) {
@@ -64,7 +76,10 @@ pub fn serve() -> ExitCode {
             Line::End => break,
         }
     }
-    agent.outbox.drain(LAST_WORDS);
+    // Whoever reads a guest's port next is another host.
+    if setting == Setting::Host {
+        agent.outbox.drain(LAST_WORDS);
+    }
     // Ends every thread, and with the sockets (which linger for nothing) every stream.
     std::process::exit(0)
 }
@@ -80,12 +95,17 @@ fn allow_all_descriptors() {
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
 struct Agent {
     outbox: Arc<Outbox>,
     cycles: ProcessCycles,
     trials: Arc<Trials>,
     paths: Paths,
     waiting: Arc<AtomicUsize>,
+    setting: Setting,
 }
 
 impl Agent {
@@ -138,6 +158,19 @@ impl Agent {
                 Err(error) => reply.send(Err(error)),
             },
             "trial.stop" => reply.send(rpc::params(params).and_then(|p| self.trials.stop(p))),
+            "guest.configure" if self.setting == Setting::Guest => {
+                reply.send(rpc::params(params).and_then(guest::configure));
+            }
+            "guest.power_off" if self.setting == Setting::Guest => {
+                match rpc::params::<Nothing>(params) {
+                    Ok(Nothing {}) => {
+                        reply.send(Ok(json!({})));
+                        self.outbox.drain(LAST_WORDS);
+                        guest::power_off()
+                    }
+                    Err(error) => reply.send(Err(error)),
+                }
+            }
             _ => reply.send(Err(Error::UnknownMethod(method))),
         }
     }

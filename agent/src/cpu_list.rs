@@ -19,6 +19,11 @@ const MAX_TEXT_BYTES: usize = 4096;
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
+    /// Of this one alone.
+    pub fn of(cpu: usize) -> Self {
+        Self(BTreeSet::from([cpu]))
+    }
+
     /// Reads `0-1,3`; the empty text is the empty list.
     pub fn parse(text: &str) -> Result<Self> {
         if text.len() > MAX_TEXT_BYTES {

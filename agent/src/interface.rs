@@ -3,8 +3,10 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 /// `struct ethtool_channels`: how many queues of each kind there are and could be.
@@ -12,14 +14,14 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Channels {
     command: u32,
-    max_rx: u32,
-    max_tx: u32,
+    pub max_rx: u32,
+    pub max_tx: u32,
     max_other: u32,
-    max_combined: u32,
-    rx: u32,
-    tx: u32,
+    pub max_combined: u32,
+    pub rx: u32,
+    pub tx: u32,
     other: u32,
-    combined: u32,
+    pub combined: u32,
 }
 
 impl Channels {
@@ -27,6 +29,14 @@ impl Channels {
     pub fn queues(&self) -> Option<u32> {
         let (rx, tx) = (self.rx + self.combined, self.tx + self.combined);
         (rx == tx).then_some(rx)
+    }
+
+    pub fn most_queues(&self) -> u32 {
+        if self.max_combined > 0 {
+            self.max_combined
+        } else {
+            self.max_rx.min(self.max_tx)
+        }
     }
 
     /// So many of both. Drivers have either combined queues (virtio, most hardware) or separate ones (veth).
@@ -47,14 +57,35 @@ struct EthtoolValue {
     data: u32,
 }
 
-/// `struct ethtool_drvinfo` (ETHTOOL_GDRVINFO); only the driver's name is used.
+/// `struct ethtool_drvinfo` (ETHTOOL_GDRVINFO).
 #[repr(C)]
-struct DriverInfo {
+struct RawDriverInfo {
     command: u32,
     driver: [u8; 32],
-    rest: [u8; 160],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    rest: [u8; 64],
 }
 
+/// What the driver says of itself and its adapter; it may leave any of it empty.
+pub struct DriverInfo {
+    pub driver: String,
+    /// Mostly that of the kernel.
+    pub version: String,
+    pub firmware: String,
+    /// Where the adapter is on its bus.
+    pub bus: String,
+}
+
+/// How long an adapter may take to find its link: that of an e1000 is negotiated for some seconds.
+pub const LINK_PATIENCE: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Of bridges (include/uapi/linux/sockios.h); the first two take a name alone, which is how a request begins.
+const SIOCBRADDBR: libc::Ioctl = 0x89a0;
+const SIOCBRDELBR: libc::Ioctl = 0x89a1;
+const SIOCBRADDIF: libc::Ioctl = 0x89a2;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_SCHANNELS: u32 = 0x3d;
@@ -95,13 +126,54 @@ impl Interface {
         self.ioctl(libc::SIOCSIFMTU, request).map(drop)
     }
 
-    /// Whether it is up and has a carrier.
-    pub fn is_running(&self) -> io::Result<bool> {
+    /// The kernel's own number for it.
+    pub fn index(&self) -> io::Result<u32> {
+        Ok(name_to_index(&self.socket, &self.name)?)
+    }
+
+    fn flags(&self) -> io::Result<i32> {
         let request = self.ioctl(libc::SIOCGIFFLAGS, self.request())?;
         // SAFETY: SIOCGIFFLAGS has just filled this member; any bits are a valid integer.
-        let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
+    }
+
+    pub fn is_up(&self) -> io::Result<bool> {
+        Ok(self.flags()? & libc::IFF_UP != 0)
+    }
+
+    /// Whether it is up and has a carrier.
+    pub fn is_running(&self) -> io::Result<bool> {
         let running = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(flags & running == running)
+        Ok(self.flags()? & running == running)
+    }
+
+    /// Waits until it has its link, after what may have cost it that; says whether it has.
+    pub fn wait_for_link(&self) -> bool {
+        let until = Instant::now() + LINK_PATIENCE;
+        while !matches!(self.is_running(), Ok(true)) {
+            if Instant::now() > until {
+                return false;
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        true
+    }
+
+    pub fn set_up(&self, up: bool) -> io::Result<()> {
+        let others = self.flags()? & !libc::IFF_UP;
+        let flags = if up { others | libc::IFF_UP } else { others };
+        let mut request = self.request();
+        // The kernel's own are 16 bits too.
+        request.ifr_ifru.ifru_flags = flags as libc::c_short;
+        self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
+    }
+
+    /// It has to be down, and this one then has its old name.
+    pub fn set_name(&self, name: &str) -> io::Result<()> {
+        let renamed = Self::named(name)?.request().ifr_name;
+        let mut request = self.request();
+        request.ifr_ifru.ifru_newname = renamed;
+        self.ioctl(libc::SIOCSIFNAME, request).map(drop)
     }
 
     /// The hardware address, `02:00:00:00:00:01`.
@@ -116,6 +188,21 @@ impl Interface {
         Ok(hex.join(":"))
     }
 
+    /// EBUSY where the driver takes it only while it is down.
+    pub fn set_mac(&self, mac: &str) -> io::Result<()> {
+        let bytes = mac_bytes(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let mut request = self.request();
+        let mut address = libc::sockaddr {
+            sa_family: libc::ARPHRD_ETHER,
+            sa_data: [0; 14],
+        };
+        for (to, from) in address.sa_data.iter_mut().zip(bytes) {
+            *to = from as libc::c_char;
+        }
+        request.ifr_ifru.ifru_hwaddr = address;
+        self.ioctl(libc::SIOCSIFHWADDR, request).map(drop)
+    }
+
     /// Where sysfs shows this interface; ENODEV where it is missing, EOPNOTSUPP where /sys is absent or is that of another
     /// network namespace, which may have an interface of the same name.
     pub fn sysfs(&self) -> io::Result<PathBuf> {
@@ -128,15 +215,42 @@ impl Interface {
         Ok(folder)
     }
 
+    /// Where sysfs shows the device on the machine's bus that this interface belongs to; EOPNOTSUPP where it has none.
+    pub fn hardware(&self) -> io::Result<PathBuf> {
+        let absent = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        let device = self.sysfs()?.join("device").canonicalize();
+        let device = device.map_err(|_| absent())?;
+        // What is on the bus is not the virtio device, but the transport below it.
+        if bus_of(&device).as_deref() == Some("virtio") {
+            return device.parent().map(PathBuf::from).ok_or_else(absent);
+        }
+        Ok(device)
+    }
+
     pub fn driver(&self) -> io::Result<String> {
-        let mut info = DriverInfo {
+        Ok(self.driver_info()?.driver)
+    }
+
+    pub fn driver_info(&self) -> io::Result<DriverInfo> {
+        let mut raw = RawDriverInfo {
             command: ETHTOOL_GDRVINFO,
             driver: [0; 32],
-            rest: [0; 160],
+            version: [0; 32],
+            firmware: [0; 32],
+            bus: [0; 32],
+            rest: [0; 64],
         };
-        self.ethtool(&mut info)?;
-        let name = CStr::from_bytes_until_nul(&info.driver).unwrap_or_default();
-        Ok(name.to_string_lossy().into_owned())
+        self.ethtool(&mut raw)?;
+        let text = |bytes| {
+            let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default();
+            text.to_string_lossy().into_owned()
+        };
+        Ok(DriverInfo {
+            driver: text(&raw.driver),
+            version: text(&raw.version),
+            firmware: text(&raw.firmware),
+            bus: text(&raw.bus),
+        })
     }
 
     /// One of ethtool's on-or-off questions (ETHTOOL_GTSO and the like).
@@ -165,6 +279,34 @@ impl Interface {
         self.ethtool(&mut channels)
     }
 
+    /// Makes a bridge of this name.
+    pub fn add_bridge(&self) -> io::Result<()> {
+        self.ioctl(SIOCBRADDBR, self.request()).map(drop)
+    }
+
+    /// Takes the bridge of this name away, and its ports out of it; ENXIO where there is none.
+    pub fn remove_bridge(&self) -> io::Result<()> {
+        // It has to be down; where it is not there, the removal says so.
+        let _ = self.set_up(false);
+        self.ioctl(SIOCBRDELBR, self.request()).map(drop)
+    }
+
+    /// Makes the interface a port of this bridge.
+    pub fn add_port(&self, port: &Self) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_ifindex = port.index()? as i32;
+        self.ioctl(SIOCBRADDIF, request).map(drop)
+    }
+
+    /// The queues that the kernel has for it, of the kind `rx-` or `tx-`.
+    pub fn count_of_queues(&self, kind: &str) -> io::Result<u32> {
+        let mut count = 0;
+        for entry in std::fs::read_dir(self.sysfs()?.join("queues"))? {
+            count += u32::from(entry?.file_name().to_string_lossy().starts_with(kind));
+        }
+        Ok(count)
+    }
+
     fn request(&self) -> libc::ifreq {
         // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -174,22 +316,41 @@ impl Interface {
         request
     }
 
-    /// `T` must be the structure of the command that its first member names.
-    pub fn ethtool<T>(&self, argument: &mut T) -> io::Result<()> {
+    /// `T` must be the structure of the command that its first member names, with room for all that the kernel writes.
+    pub fn ethtool<T: ?Sized>(&self, argument: &mut T) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = (argument as *mut T).cast();
         self.ioctl(libc::SIOCETHTOOL, request).map(drop)
     }
 
     fn ioctl(&self, number: libc::Ioctl, mut request: libc::ifreq) -> io::Result<libc::ifreq> {
-        // SAFETY: `request` is a valid `ifreq` through the call; where it points to ethtool's structure, that is one of
-        // this file's or of features.rs, as large as what the kernel reads or writes for that command, borrowed mutably by the caller.
+        // SAFETY: `request` is a valid `ifreq` through the call; where it points to ethtool's structure, as large as
+        // what the kernel reads or writes for that command (`ethtool` says so), it is borrowed mutably by the caller.
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &raw mut request) };
         if status < 0 {
             return Err(io::Error::last_os_error());
         }
         Ok(request)
     }
+}
+
+/// The kind of bus that a device of sysfs is on: `pci`, `virtio`, `vmbus`.
+pub fn bus_of(device: &Path) -> Option<String> {
+    let bus = device.join("subsystem").canonicalize().ok()?;
+    Some(bus.file_name()?.to_string_lossy().into_owned())
+}
+
+/// The six bytes of `02:00:00:00:00:01`.
+fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+    let bytes: Option<Vec<u8>> = text
+        .split(':')
+        .map(|part| {
+            u8::from_str_radix(part, 16)
+                .ok()
+                .filter(|_| part.len() == 2)
+        })
+        .collect();
+    bytes?.try_into().ok()
 }
 
 /// The names of all interfaces of this namespace.
@@ -211,7 +372,7 @@ mod tests {
     fn the_structures_are_as_large_as_the_kernels() {
         assert_eq!(size_of::<Channels>(), 36);
         assert_eq!(size_of::<EthtoolValue>(), 8);
-        assert_eq!(size_of::<DriverInfo>(), 196);
+        assert_eq!(size_of::<RawDriverInfo>(), 196);
     }
 
     #[test]

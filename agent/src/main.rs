@@ -1,11 +1,14 @@
 //! vnetbench-agent: the instrument of vnetbench, on one endpoint. Its arguments.
 
 mod agent;
+mod clock;
 mod counters;
 mod cpu_list;
 mod error;
+mod ethtool_strings;
 mod facts;
 mod features;
+mod guest;
 mod interface;
 mod iperf3;
 mod knobs;
@@ -21,12 +24,13 @@ mod waiting;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: vnetbench-agent stdio | iperf3-serve | iperf3-client HOST
+Usage: vnetbench-agent stdio | init | iperf3-serve | iperf3-client HOST
 
 The instrument of vnetbench: drives and counts traffic on this endpoint. It is started and spoken to by vnetbench, in
 JSON-RPC 2.0, one message a line (docs/protocol.md).
 
   stdio        take requests from standard input, answer on standard output, end when the input closes
+  init         be the first process of a guest, and do so through its virtio port vnetbench.agent
   iperf3-serve, iperf3-client HOST
                speak iperf3 with others (docs/iperf3.md); each has its own --help
   --version    print the version
@@ -40,7 +44,8 @@ fn main() -> ExitCode {
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["stdio"] => agent::serve(),
+        ["stdio"] => agent::serve(agent::Setting::Host),
+        ["init"] => guest::init(),
         ["--version" | "-V"] => {
             println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
@@ -51,8 +56,12 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
+        // A kernel starts the first process of an initramfs without any.
+        [] if guest::is_first_process() => guest::init(),
         [] => usage_error("what should it do?"),
-        ["stdio", ..] => usage_error("stdio takes no further argument"),
+        [word @ ("stdio" | "init"), ..] => {
+            usage_error(&format!("{word} takes no further argument"))
+        }
         [first, ..] => usage_error(&format!("there is no \"{first}\"")),
     }
 }

@@ -1,20 +1,32 @@
 //! Knobs of this endpoint: what can be set and read back. This file knows their names and the kinds of their values.
 
+pub mod coalescing;
 mod cpus;
+mod interrupts;
 mod receive_steering;
+pub mod rings;
 
 use std::io;
 
+use self::coalescing::Coalesce;
+use self::interrupts::Placing;
+use self::rings::Direction;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::features;
-use crate::interface::Interface;
+use crate::interface::{Interface, LINK_PATIENCE};
 
 /// Knobs that one `knob.get` may name.
 const MAX_KNOBS: usize = 64;
+
+/// The words that stand for no one number, and for no one list.
+const ADAPTIVE: &str = "adaptive";
+const SPREAD: &str = "spread";
+/// No adapter gathers longer.
+const MAX_COALESCE_S: f64 = 1.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +43,17 @@ pub struct Set {
     value: Value,
 }
 
+/// Those that are on or off.
+pub const OFFLOADS: [&str; 7] = [
+    "tx_checksum",
+    "rx_checksum",
+    "gso",
+    "tso",
+    "uso",
+    "gro",
+    "lro",
+];
+
 enum Knob {
     Mtu,
     /// On or off: the commands of ethtool that read and set it (include/uapi/linux/ethtool.h).
@@ -41,6 +64,9 @@ enum Knob {
     /// On or off too, by the name that ethtool shows.
     Feature(&'static str),
     Queues,
+    Ring(Direction),
+    Coalesce,
+    IrqCpus,
     RpsCpus,
     Cpus,
 }
@@ -59,7 +85,12 @@ impl Knob {
             "gso" => Self::switch(0x23, 0x24),
             "gro" => Self::switch(0x2b, 0x2c),
             "uso" => Self::Feature("tx-udp-segmentation"),
+            "lro" => Self::Feature("rx-lro"),
             "queues" => Self::Queues,
+            "rx_ring" => Self::Ring(Direction::Rx),
+            "tx_ring" => Self::Ring(Direction::Tx),
+            "coalesce" => Self::Coalesce,
+            "irq_cpus" => Self::IrqCpus,
             "rps_cpus" => Self::RpsCpus,
             "cpus" => Self::Cpus,
             _ => return Err(Error::BadParameter(format!("there is no knob \"{name}\""))),
@@ -73,7 +104,19 @@ impl Knob {
             Self::Mtu => of()?.mtu().map(Value::from),
             Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
             Self::Feature(name) => features::read(&of()?, name).map(Value::from),
-            Self::Queues => of()?.channels().map(|channels| json!(channels.queues())),
+            Self::Queues => queues(&of()?).map(|queues| json!(queues)),
+            Self::Ring(direction) => {
+                rings::descriptors(&of()?, *direction).map(|descriptors| json!(descriptors))
+            }
+            Self::Coalesce => coalescing::read(&of()?).map(|coalesce| match coalesce {
+                Coalesce::Adaptive => Value::from(ADAPTIVE),
+                Coalesce::For(us) => json!(f64::from(us) / 1e6),
+            }),
+            Self::IrqCpus => interrupts::read(&of()?).map(|placing| match placing {
+                Some(Placing::Spread) => Value::from(SPREAD),
+                Some(Placing::On(list)) => Value::from(list.to_string()),
+                None => Value::Null,
+            }),
             Self::RpsCpus => {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
             }
@@ -102,21 +145,43 @@ impl Knob {
             }
             Self::Queues => {
                 let queues = count(value)?;
-                of().and_then(|interface| interface.set_channels(interface.channels()?.of(queues)))
+                of().and_then(|interface| set_queues(&interface, queues))
+            }
+            Self::Ring(direction) => {
+                let descriptors = count(value)?;
+                of().and_then(|interface| rings::set(&interface, *direction, descriptors))
+            }
+            Self::Coalesce => {
+                let coalesce = coalesce(value)?;
+                of().and_then(|interface| coalescing::set(&interface, coalesce))
+            }
+            Self::IrqCpus => {
+                let placing = if value == SPREAD {
+                    Placing::Spread
+                } else {
+                    Placing::On(some_cpus(value)?)
+                };
+                of().and_then(|interface| interrupts::set(&interface, &placing))
             }
             Self::RpsCpus => {
                 let list = cpu_list(value)?;
                 of().and_then(|interface| receive_steering::set(&interface, &list))
             }
             Self::Cpus => {
-                let list = cpu_list(value)?;
-                if list.is_empty() {
-                    return Err(wrong(value, "a list of at least one CPU"));
-                }
+                let list = some_cpus(value)?;
                 cpus::set(&list)
             }
         })
     }
+}
+
+/// `None` where the interface has no such knob, or it is no switch.
+pub fn is_on(interface: &str, name: &str) -> Option<bool> {
+    Knob::named(name)
+        .ok()?
+        .read(Some(interface))
+        .ok()?
+        .as_bool()
 }
 
 fn switch(value: &Value) -> Result<bool> {
@@ -143,12 +208,63 @@ pub fn get(asked: Get) -> Result<Value> {
 pub fn set(asked: Set) -> Result<Value> {
     let interface = asked.interface.as_deref();
     let knob = find(&asked.knob, interface)?;
+    let had_link = linked(interface);
     knob.write(interface, &asked.value)?
         .map_err(|error| refusal(&asked.knob, &asked.interface, "set", &error))?;
+    // Some drivers start the adapter anew; what comes next must not find it without its link.
+    if let Some(interface) = had_link
+        && !interface.wait_for_link()
+    {
+        return Err(Error::Knob {
+            knob: asked.knob,
+            interface: asked.interface,
+            reason: format!("was set, and the link has not come back within {LINK_PATIENCE:?}"),
+        });
+    }
     let found = knob
         .read(interface)
         .map_err(|error| refusal(&asked.knob, &asked.interface, "read back", &error))?;
     Ok(json!({"knob": asked.knob, "asked": asked.value, "found": found}))
+}
+
+/// The interface, where it has its link.
+fn linked(name: Option<&str>) -> Option<Interface> {
+    let interface = Interface::named(name?).ok()?;
+    interface.is_running().ok()?.then_some(interface)
+}
+
+/// A driver without channels has a fixed number of queues, which the kernel shows.
+fn queues(interface: &Interface) -> io::Result<Option<u32>> {
+    match interface.channels() {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            interface.hardware()?;
+            let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.count_of_queues(kind));
+            let (rx, tx) = (rx?, tx?);
+            Ok((rx == tx).then_some(rx))
+        }
+        channels => Ok(channels?.queues()),
+    }
+}
+
+fn set_queues(interface: &Interface, wanted: u32) -> io::Result<()> {
+    let set = || {
+        let channels = interface.channels()?;
+        let most = channels.most_queues();
+        if wanted > most {
+            return Err(io::Error::other(format!("the driver takes {most} at most")));
+        }
+        interface.set_channels(channels.of(wanted))
+    };
+    match set() {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => match queues(interface)? {
+            Some(fixed) if fixed == wanted => Ok(()),
+            Some(fixed) => Err(io::Error::other(format!(
+                "the driver has {fixed} here, and does not let it be changed"
+            ))),
+            None => Err(error),
+        },
+        done => done,
+    }
 }
 
 fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
@@ -188,6 +304,27 @@ fn count(value: &Value) -> Result<u32> {
         .and_then(|n| u32::try_from(n).ok())
         .filter(|n| *n > 0)
         .ok_or_else(|| wrong(value, "a whole number above 0"))
+}
+
+fn coalesce(value: &Value) -> Result<Coalesce> {
+    if value == ADAPTIVE {
+        return Ok(Coalesce::Adaptive);
+    }
+    let seconds = value
+        .as_f64()
+        .filter(|s| (0.0..=MAX_COALESCE_S).contains(s));
+    match seconds {
+        Some(seconds) => Ok(Coalesce::For((seconds * 1e6).round() as u32)),
+        None => Err(wrong(value, "seconds, from 0 to 1, or \"adaptive\"")),
+    }
+}
+
+fn some_cpus(value: &Value) -> Result<CpuList> {
+    let list = cpu_list(value)?;
+    if list.is_empty() {
+        return Err(wrong(value, "a list of at least one CPU"));
+    }
+    Ok(list)
 }
 
 fn cpu_list(value: &Value) -> Result<CpuList> {

@@ -1,7 +1,7 @@
 //! How a flow of datagrams is opened: over the stream's connection both sides agree on a port, and then the source proves
 //! that datagrams as large as those of the load get through.
 //!
-//! The source says which machine it is on (16 bytes), the sink its port (2 bytes, big endian). The source sends datagrams
+//! The source says whose clock it reads (16 bytes), the sink its port (2 bytes, big endian). The source sends datagrams
 //! to it, small ones and such as the load will have, until the sink has said that one of the latter came. A source that
 //! cannot send them says why (4 bytes, errno) before it leaves.
 
@@ -21,6 +21,7 @@ use super::route::address;
 use super::udp_head::{HEAD_BYTES, Head, PROBE, SMALL_PROBE, key, now_nanos};
 use super::udp_stream::Flow;
 use super::{Load, Role};
+use crate::clock::{self, Identity};
 use crate::error::{Error, Result};
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
@@ -33,10 +34,7 @@ const CAME: u8 = 2;
 /// Datagrams that are looked at before the time and the bell are again: whoever sends more than these holds nothing up.
 const DATAGRAMS_A_TURN: usize = 256;
 /// Neither side has more to say than a source that cannot send.
-const MOST_SAID: usize = size_of::<BootId>() + size_of::<i32>();
-/// Tells one start of one kernel from every other (random(4)): two sides that read the same share its clock.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-type BootId = [u8; 16];
+const MOST_SAID: usize = size_of::<Identity>() + size_of::<i32>();
 
 /// Opens the flows of all streams, whose connections are these, in the order of the load; `None` when the bell was rung
 /// before.
@@ -47,7 +45,7 @@ pub fn open_all(
     bell: &Bell,
     timeout: Duration,
 ) -> Result<Option<Vec<Datagrams>>> {
-    let here = boot_id();
+    let here = clock::identity();
     let mut openings = Vec::with_capacity(connections.len());
     for ((id, role), connection) in load.roles.iter().zip(connections) {
         openings.push(Opening::begin(
@@ -93,12 +91,6 @@ pub fn open_all(
     Ok(Some(openings.into_iter().enumerate().map(open).collect()))
 }
 
-fn boot_id() -> Option<BootId> {
-    let text = std::fs::read_to_string(BOOT_ID).ok()?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    Some(u128::from_str_radix(&digits, 16).ok()?.to_be_bytes())
-}
-
 /// One stream's flow while it is being opened.
 struct Opening<'a> {
     connection: &'a Socket,
@@ -106,7 +98,7 @@ struct Opening<'a> {
     role: Role,
     key: u32,
     datagram_bytes: usize,
-    here: Option<BootId>,
+    here: Option<Identity>,
     /// What the other side has said on the connection.
     said: Vec<u8>,
     /// Of a source: that it knows the sink's port.
@@ -122,7 +114,7 @@ impl<'a> Opening<'a> {
         role: Role,
         key: u32,
         flow: &Flow,
-        here: &Option<BootId>,
+        here: &Option<Identity>,
     ) -> Result<Self> {
         let at = address(connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
@@ -259,7 +251,7 @@ impl<'a> Opening<'a> {
             // The source may have left since it was heard, and have said why before.
             let _ = self.hear();
         }
-        let said = self.said.split_first_chunk::<{ size_of::<BootId>() }>();
+        let said = self.said.split_first_chunk::<{ size_of::<Identity>() }>();
         if let Some(errno) = said.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
             return Err(self.cannot_send(error));

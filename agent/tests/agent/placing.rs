@@ -199,3 +199,54 @@ fn a_knob_of_an_interface_is_set_and_read_back() {
     refused(&mut agent, "mtu", json!(1_000_000));
     refused(&mut agent, "queues", json!(500));
 }
+
+#[test]
+fn an_interface_without_hardware_has_none_of_its_knobs_and_says_so() {
+    let mut agent = Agent::start_apart("ip link add vnb0 type veth peer name vnb1 &&");
+    let knobs = ["rx_ring", "tx_ring", "coalesce", "irq_cpus"];
+    let found = agent.must("knob.get", json!({"interface": "vnb0", "knobs": knobs}));
+    for (knob, value) in knobs
+        .iter()
+        .zip([json!(64), json!(64), json!(2e-5), json!("spread")])
+    {
+        assert_eq!(found["values"][knob], Value::Null, "{knob}");
+        let set = json!({"interface": "vnb0", "knob": knob, "value": value});
+        let error = agent.ask("knob.set", set).expect_err("it has none");
+        assert_eq!(error["code"], -32003, "{knob}");
+        let reason = error["data"]["reason"].as_str().expect("a reason");
+        assert!(reason.contains("the driver does not let it"), "{reason}");
+    }
+    let lro = agent.must("knob.get", json!({"interface": "vnb0", "knobs": ["lro"]}));
+    assert_eq!(lro["values"]["lro"], false);
+}
+
+#[test]
+fn values_of_another_kind_are_refused_before_the_driver_is_asked() {
+    let mut agent = Agent::start();
+    for (knob, value) in [
+        ("rx_ring", json!(0)),
+        ("tx_ring", json!("many")),
+        ("coalesce", json!("sometimes")),
+        ("coalesce", json!(-1e-6)),
+        ("coalesce", json!(1.5)),
+        ("irq_cpus", json!("")),
+        ("irq_cpus", json!(0)),
+        ("lro", json!("on")),
+    ] {
+        let set = json!({"interface": "lo", "knob": knob, "value": value});
+        assert_eq!(agent.code("knob.set", set), -32602, "{knob} {value}");
+    }
+}
+
+#[test]
+fn more_queues_than_there_can_be_are_refused_with_the_limit() {
+    let mut agent = Agent::start_apart(
+        "ip link add vnb0 numtxqueues 2 numrxqueues 2 type veth peer name vnb1 &&",
+    );
+    let set = json!({"interface": "vnb0", "knob": "queues", "value": 3});
+    let error = agent.ask("knob.set", set).expect_err("it has two");
+    assert_eq!(
+        error["data"]["reason"],
+        "cannot be set: the driver takes 2 at most"
+    );
+}

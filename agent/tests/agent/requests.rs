@@ -52,6 +52,40 @@ fn the_facts_are_those_of_this_machine() {
 }
 
 #[test]
+fn the_facts_of_an_interface_are_those_that_its_driver_gives() {
+    let mut agent = Agent::start_apart("ip link add vnb0 type veth peer name vnb1 &&");
+    let facts = agent.must("agent.facts", json!({}));
+    let interfaces = facts["interfaces"].as_array().expect("a list");
+    let veth = interfaces.iter().find(|i| i["name"] == "vnb0").expect("it");
+    assert_eq!(
+        (&veth["driver"], &veth["adapter"]),
+        (&json!("veth"), &Value::Null)
+    );
+    let channels = &veth["channels"];
+    assert!(
+        channels["max_rx"].as_u64() >= Some(1) && channels["combined"] == 0,
+        "{channels}"
+    );
+    assert_eq!(
+        (&veth["rings"], &veth["coalescing"]),
+        (&Value::Null, &Value::Null)
+    );
+    let offloads = veth["offloads"].as_array().expect("a list");
+    assert!(offloads.contains(&json!("tso")) && !offloads.contains(&json!("lro")));
+}
+
+#[test]
+fn what_only_a_guest_may_be_asked_is_refused_on_a_host() {
+    let mut agent = Agent::start();
+    for method in ["guest.configure", "guest.power_off"] {
+        assert_eq!(agent.code(method, json!({})), -32601, "{method}");
+    }
+    let (code, _, err) = run(&["init"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("PID 1"), "{err}");
+}
+
+#[test]
 fn what_is_no_request_is_answered_with_the_error_that_fits() {
     let mut agent = Agent::start();
     for (line, id, code) in [
@@ -183,7 +217,13 @@ fn the_command_line_says_how_it_is_used() {
     let (code, out, _) = run(&["--help"]);
     assert_eq!(code, Some(0));
     assert!(out.starts_with("Usage: vnetbench-agent stdio"));
-    for wrong in [&[][..], &["serve"], &["stdio", "more"], &["--version", "x"]] {
+    for wrong in [
+        &[][..],
+        &["serve"],
+        &["stdio", "more"],
+        &["init", "more"],
+        &["--version", "x"],
+    ] {
         let (code, out, err) = run(wrong);
         assert_eq!((code, out), (Some(2), String::new()), "{wrong:?}");
         assert!(err.contains("Usage: vnetbench-agent stdio"), "{err}");

@@ -1,10 +1,16 @@
 //! `agent.facts`: what this endpoint is. A fact that cannot be read is null, never a guess.
 
+mod adapter;
+mod interface;
+mod surroundings;
+
 use serde_json::{Value, json};
+
+pub use self::interface::describe;
 
 use crate::counters::{ProcessCycles, availability, mean_clock_hz};
 use crate::cpu_list::CpuList;
-use crate::interface::{Interface, names};
+use crate::interface::names;
 
 pub fn facts(cycles: &ProcessCycles) -> Value {
     let system = rustix::system::uname();
@@ -35,8 +41,10 @@ pub fn facts(cycles: &ProcessCycles) -> Value {
             "system_cycles": kind(perf.system),
             "reason": perf.reason,
         },
-        "hypervisor": hypervisor(),
-        "interfaces": names().iter().map(|name| interface(name)).collect::<Vec<_>>(),
+        "hypervisor": surroundings::hypervisor(),
+        "dmi": surroundings::dmi(),
+        "services": surroundings::services(),
+        "interfaces": names().iter().map(|name| describe(name)).collect::<Vec<_>>(),
     })
 }
 
@@ -58,58 +66,6 @@ fn memory_bytes() -> Option<u64> {
     let text = value_in("/proc/meminfo", "MemTotal")?;
     let kib: u64 = text.strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
-}
-
-fn interface(name: &str) -> Value {
-    let interface = Interface::named(name).ok();
-    let interface = interface.as_ref();
-    json!({
-        "name": name,
-        "mac": interface.and_then(|i| i.mac().ok()),
-        "mtu": interface.and_then(|i| i.mtu().ok()),
-        "driver": interface.and_then(|i| i.driver().ok()),
-        "rx_queues": interface.and_then(|i| count_of_queues(i, "rx-")),
-        "tx_queues": interface.and_then(|i| count_of_queues(i, "tx-")),
-    })
-}
-
-fn count_of_queues(interface: &Interface, kind: &str) -> Option<usize> {
-    let queues = std::fs::read_dir(interface.sysfs().ok()?.join("queues")).ok()?;
-    let of_kind = queues
-        .flatten()
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(kind));
-    Some(of_kind.count())
-}
-
-/// What this endpoint runs on; null on bare metal, or where the processor does not say.
-#[cfg(target_arch = "x86_64")]
-fn hypervisor() -> Option<String> {
-    use std::arch::x86_64::__cpuid;
-    /// Bit 31 of ECX of leaf 1: a hypervisor is there, and leaf 0x40000000 holds its twelve letters.
-    const PRESENT: u32 = 1 << 31;
-    if __cpuid(1).ecx & PRESENT == 0 {
-        return None;
-    }
-    let leaf = __cpuid(0x4000_0000);
-    let letters = [leaf.ebx, leaf.ecx, leaf.edx]
-        .map(u32::to_le_bytes)
-        .concat();
-    let name = String::from_utf8_lossy(&letters);
-    let name = name.trim_matches(['\0', ' ']);
-    let known = match name {
-        "KVMKVMKVM" => "KVM",
-        "VMwareVMware" => "VMware",
-        "Microsoft Hv" => "Hyper-V",
-        "XenVMMXenVMM" => "Xen",
-        "TCGTCGTCGTCG" => "QEMU (TCG)",
-        other => other,
-    };
-    Some(known.into())
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn hypervisor() -> Option<String> {
-    line_of("/sys/hypervisor/type")
 }
 
 fn line_of(path: &str) -> Option<String> {

@@ -1,0 +1,61 @@
+//! Whose clock this endpoint reads: two that name the same one can compare times, and no others can.
+
+use std::sync::{PoisonError, RwLock};
+
+/// Tells one start of one kernel from every other (random(4)): two sides that read the same share its clock.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// Fits any text, so that a bench can name clocks as it likes.
+pub type Identity = [u8; 16];
+
+enum Named {
+    ByKernel,
+    /// `None`: by nobody, so that no other clock is the same.
+    ByBench(Option<Identity>),
+}
+
+static NAMED: RwLock<Named> = RwLock::new(Named::ByKernel);
+
+/// From now on it is the bench that says which clock this is. A guest that was resumed from a snapshot has the boot id of
+/// all others that were.
+pub fn set(text: Option<&str>) {
+    *NAMED.write().unwrap_or_else(PoisonError::into_inner) = Named::ByBench(text.map(identity_of));
+}
+
+/// `None` where it cannot be told.
+pub fn identity() -> Option<Identity> {
+    match *NAMED.read().unwrap_or_else(PoisonError::into_inner) {
+        Named::ByBench(identity) => identity,
+        Named::ByKernel => {
+            let text = std::fs::read_to_string(BOOT_ID).ok()?;
+            Some(identity_of(&text))
+        }
+    }
+}
+
+/// FNV-1a of 128 bits (draft-eastlake-fnv), of the text without the blanks around it.
+fn identity_of(text: &str) -> Identity {
+    const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
+    let fold = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
+    text.trim().bytes().fold(BASIS, fold).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_of_one_name_are_the_same_and_of_others_are_not() {
+        assert_eq!(identity_of("a host"), identity_of("a host\n"));
+        assert_ne!(identity_of("a1"), identity_of("b1"));
+        let published = 0xd228_cb69_6f1a_8caf_7891_2b70_4e4a_8964_u128;
+        assert_eq!(identity_of("a"), published.to_be_bytes());
+    }
+
+    #[test]
+    fn what_shares_a_kernel_shares_its_clock() {
+        assert!(identity().is_some());
+        assert_eq!(identity(), identity());
+    }
+}

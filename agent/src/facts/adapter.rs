@@ -1,0 +1,92 @@
+//! What kind of adapter an interface has, as people name it.
+
+use std::path::Path;
+
+use crate::interface::{Interface, bus_of};
+
+/// Vendor and device of the PCI bus (pci.ids), those that guests have: emulated ones, paravirtual ones and virtual
+/// functions.
+const BY_PCI_ID: [(&str, &str); 37] = [
+    ("15ad:07b0", "vmxnet3"),
+    ("15ad:0720", "vmxnet"),
+    ("1af4:1000", "virtio-net"),
+    ("1af4:1041", "virtio-net"),
+    ("8086:10d3", "e1000e"),
+    ("8086:1004", "e1000"),
+    ("8086:100e", "e1000"),
+    ("8086:100f", "e1000"),
+    ("8086:10c9", "igb"),
+    ("8086:1521", "igb"),
+    ("8086:1533", "igb"),
+    ("8086:10ca", "igbvf"),
+    ("8086:1520", "igbvf"),
+    ("8086:10fb", "ixgbe"),
+    ("8086:1528", "ixgbe"),
+    ("8086:10ed", "ixgbevf"),
+    ("8086:1515", "ixgbevf"),
+    ("8086:1565", "ixgbevf"),
+    ("8086:1572", "i40e"),
+    ("8086:154c", "iavf"),
+    ("8086:1889", "iavf"),
+    ("8086:1592", "ice"),
+    ("8086:1593", "ice"),
+    ("10ec:8139", "rtl8139"),
+    ("1022:2000", "pcnet"),
+    ("1414:00ba", "mana"),
+    ("15b3:1014", "mlx5 vf"),
+    ("15b3:1016", "mlx5 vf"),
+    ("15b3:1018", "mlx5 vf"),
+    ("15b3:101a", "mlx5 vf"),
+    ("15b3:101c", "mlx5 vf"),
+    ("15b3:101e", "mlx5 vf"),
+    ("1ae0:0042", "gve"),
+    ("1d0f:ec20", "ena"),
+    ("1d0f:ec21", "ena"),
+    ("1d0f:0ec2", "ena"),
+    ("1d0f:1ec2", "ena"),
+];
+
+/// One that is not known by its name is told by its ids, `8086:1234`. `None` where the interface has no hardware.
+pub fn kind(interface: &Interface) -> Option<String> {
+    let device = interface.hardware().ok()?;
+    match bus_of(&device)?.as_str() {
+        "pci" => {
+            let ids = format!("{}:{}", id(&device, "vendor")?, id(&device, "device")?);
+            Some(named(&ids).map_or(ids, str::to_owned))
+        }
+        "vmbus" => Some("hv_netvsc".into()),
+        "xen" => Some("xen-netfront".into()),
+        "virtio" | "platform" if interface.driver().is_ok_and(|name| name == "virtio_net") => {
+            Some("virtio-net".into())
+        }
+        bus => Some(bus.into()),
+    }
+}
+
+fn named(ids: &str) -> Option<&'static str> {
+    let known = BY_PCI_ID.iter().find(|(known, _)| *known == ids)?;
+    Some(known.1)
+}
+
+/// `0x15ad` of the file as `15ad`.
+fn id(device: &Path, file: &str) -> Option<String> {
+    let text = std::fs::read_to_string(device.join(file)).ok()?;
+    Some(text.trim().strip_prefix("0x")?.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adapter_goes_by_the_name_that_people_give_it() {
+        assert_eq!(named("15ad:07b0"), Some("vmxnet3"));
+        assert_eq!(named("8086:10d3"), Some("e1000e"));
+        assert_eq!(named("ffff:0001"), None);
+    }
+
+    #[test]
+    fn what_has_no_hardware_is_no_adapter() {
+        assert_eq!(kind(&Interface::named("lo").expect("lo")), None);
+    }
+}

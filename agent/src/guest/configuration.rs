@@ -1,0 +1,294 @@
+//! `guest.configure`: who a guest is. Guests that were resumed from one snapshot are alike until they have been told.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::addresses::{self, Address};
+use super::forwarding::{self, Forwarding};
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::facts;
+use crate::interface::{Interface, LINK_PATIENCE, names};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    host_name: Option<String>,
+    clock: Option<String>,
+    #[serde(default)]
+    interfaces: Vec<InterfaceAsked>,
+    #[serde(default)]
+    forwarding: Forwarding,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct InterfaceAsked {
+    r#match: Match,
+    name: Option<String>,
+    mac: Option<String>,
+    #[serde(default)]
+    addresses: Vec<String>,
+    up: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Match {
+    Mac(String),
+    Driver(String),
+    Index(usize),
+}
+
+/// An adapter of this guest as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Adapter {
+    index: u32,
+    name: String,
+    mac: String,
+    driver: String,
+}
+
+/// Makes the guest what is asked, whatever it was before; answers with its interfaces as they then are.
+pub fn configure(asked: Asked) -> Result<Value> {
+    let wanted: Vec<Vec<Address>> = asked
+        .interfaces
+        .iter()
+        .map(|interface| {
+            interface
+                .addresses
+                .iter()
+                .map(|text| text.parse())
+                .collect()
+        })
+        .collect::<std::result::Result<_, _>>()
+        .map_err(Error::BadParameter)?;
+    let found = assign(&asked.interfaces, &adapters()?)?;
+    if let Some(name) = &asked.host_name {
+        rustix::system::sethostname(name.as_bytes())
+            .map_err(|error| Error::system(format!("name this guest {name}"), error))?;
+    }
+    clock::set(asked.clock.as_deref());
+    rename_all(&asked.interfaces, &found)?;
+    let mut interfaces = Vec::with_capacity(found.len());
+    for ((asked, adapter), addresses) in asked.interfaces.iter().zip(&found).zip(&wanted) {
+        let name = asked.name.as_deref().unwrap_or(&adapter.name);
+        let interface = make(asked, adapter, name, addresses)
+            .map_err(|error| Error::system(format!("configure {name}"), error))?;
+        interfaces.push(interface);
+    }
+    forwarding::set(asked.forwarding, &interfaces)?;
+    for (asked, interface) in asked.interfaces.iter().zip(&interfaces) {
+        if asked.up != Some(false) && !interface.wait_for_link() {
+            return Err(Error::TimedOut {
+                operation: format!("waiting for the link of {}", interface.name),
+                after_s: LINK_PATIENCE.as_secs_f64(),
+            });
+        }
+    }
+    let described: Result<Vec<Value>> = interfaces
+        .iter()
+        .zip(&found)
+        .map(|(interface, adapter)| describe(interface, adapter.index))
+        .collect();
+    Ok(json!({ "interfaces": described? }))
+}
+
+/// The adapters of this guest, in the kernel's order; what has no hardware is none.
+fn adapters() -> Result<Vec<Adapter>> {
+    let mut adapters = Vec::new();
+    for name in names() {
+        let read = || {
+            let interface = Interface::named(&name)?;
+            if !interface.sysfs()?.join("device").exists() {
+                return Ok(None);
+            }
+            Ok(Some(Adapter {
+                index: interface.index()?,
+                mac: interface.mac()?,
+                driver: interface.driver()?,
+                name: name.clone(),
+            }))
+        };
+        let adapter: std::io::Result<Option<Adapter>> = read();
+        adapters.extend(adapter.map_err(|error| Error::system(format!("read {name}"), error))?);
+    }
+    adapters.sort_by_key(|adapter| adapter.index);
+    Ok(adapters)
+}
+
+/// Which adapter each of those asked for is: the first that matches and is not another's.
+fn assign(asked: &[InterfaceAsked], adapters: &[Adapter]) -> Result<Vec<Adapter>> {
+    let mut free: Vec<&Adapter> = adapters.iter().collect();
+    asked
+        .iter()
+        .map(|asked| {
+            let by_mac = |mac: &str| {
+                free.iter()
+                    .position(|adapter| adapter.mac.eq_ignore_ascii_case(mac))
+            };
+            let at = match &asked.r#match {
+                // It may have been given its other one already.
+                Match::Mac(mac) => by_mac(mac).or_else(|| by_mac(asked.mac.as_deref()?)),
+                Match::Driver(driver) => free.iter().position(|adapter| adapter.driver == *driver),
+                Match::Index(index) => {
+                    let wanted = adapters.get(*index);
+                    free.iter().position(|adapter| Some(*adapter) == wanted)
+                }
+            };
+            at.map(|at| free.remove(at).clone())
+                .ok_or_else(|| absent(&asked.r#match, adapters))
+        })
+        .collect()
+}
+
+fn absent(wanted: &Match, adapters: &[Adapter]) -> Error {
+    let wanted = match wanted {
+        Match::Mac(mac) => format!("the MAC address {mac}"),
+        Match::Driver(driver) => format!("the driver {driver}"),
+        Match::Index(index) => format!("the index {index}"),
+    };
+    let there: Vec<String> = adapters
+        .iter()
+        .map(|adapter| format!("{} ({}, {})", adapter.name, adapter.driver, adapter.mac))
+        .collect();
+    let there = if there.is_empty() {
+        "none".into()
+    } else {
+        there.join(", ")
+    };
+    Error::BadParameter(format!(
+        "no adapter of this guest has {wanted} and is not another's already; there are: {there}"
+    ))
+}
+
+/// An interface is renamed while it is down. One's new name may still be another's: all make room first.
+fn rename_all(asked: &[InterfaceAsked], found: &[Adapter]) -> Result<()> {
+    let renamed: Vec<(&Adapter, &str)> = found
+        .iter()
+        .zip(asked)
+        .filter_map(|(adapter, asked)| Some((adapter, asked.name.as_deref()?)))
+        .filter(|(adapter, name)| adapter.name != *name)
+        .collect();
+    let waiting = |adapter: &Adapter| format!("renamed{}", adapter.index);
+    for (adapter, name) in &renamed {
+        rename(&adapter.name, &waiting(adapter))
+            .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
+    }
+    for (adapter, name) in renamed {
+        rename(&waiting(adapter), name)
+            .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
+    }
+    Ok(())
+}
+
+fn rename(from: &str, to: &str) -> std::io::Result<()> {
+    let interface = Interface::named(from)?;
+    interface.set_up(false)?;
+    interface.set_name(to)
+}
+
+fn make(
+    asked: &InterfaceAsked,
+    adapter: &Adapter,
+    name: &str,
+    addresses: &[Address],
+) -> std::io::Result<Interface> {
+    let interface = Interface::named(name)?;
+    if let Some(mac) = &asked.mac
+        && !adapter.mac.eq_ignore_ascii_case(mac)
+    {
+        // Most drivers take it as they are; a link that goes down may take seconds to come back.
+        if let Err(error) = interface.set_mac(mac) {
+            if error.raw_os_error() != Some(libc::EBUSY) {
+                return Err(error);
+            }
+            interface.set_up(false)?;
+            interface.set_mac(mac)?;
+        }
+    }
+    interface.set_up(asked.up.unwrap_or(true))?;
+    addresses::set(adapter.index, addresses)?;
+    Ok(interface)
+}
+
+fn describe(interface: &Interface, index: u32) -> Result<Value> {
+    let read = || {
+        let addresses = addresses::read(index)?;
+        let addresses: Vec<String> = addresses.iter().map(Address::to_string).collect();
+        let mut described = facts::describe(&interface.name);
+        described["addresses"] = json!(addresses);
+        described["up"] = json!(interface.is_up()?);
+        Ok(described)
+    };
+    read().map_err(|error: std::io::Error| {
+        Error::system(format!("read back {}", interface.name), error)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapters() -> Vec<Adapter> {
+        let adapter = |index, mac: &str, driver: &str| Adapter {
+            index,
+            name: format!("eth{}", index - 2),
+            mac: format!("52:54:00:00:00:{mac}"),
+            driver: driver.into(),
+        };
+        vec![
+            adapter(2, "0a", "e1000e"),
+            adapter(3, "0b", "vmxnet3"),
+            adapter(4, "0c", "vmxnet3"),
+        ]
+    }
+
+    fn indexes(matches: Value) -> Result<Vec<u32>> {
+        let asked: Vec<InterfaceAsked> = matches
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|m| serde_json::from_value(m.clone()).expect("parameters"))
+            .collect();
+        let found = assign(&asked, &adapters())?;
+        Ok(found.iter().map(|adapter| adapter.index).collect())
+    }
+
+    #[test]
+    fn an_adapter_is_found_by_mac_driver_or_place() {
+        let found = indexes(json!([
+            {"match": {"driver": "vmxnet3"}},
+            {"match": {"driver": "vmxnet3"}},
+            {"match": {"index": 0}},
+        ]));
+        assert_eq!(found.expect("all are there"), [3, 4, 2]);
+        let found = indexes(json!([{"match": {"mac": "52:54:00:00:00:0C"}}]));
+        assert_eq!(found.expect("it is there"), [4]);
+    }
+
+    #[test]
+    fn one_that_has_its_new_mac_already_is_found_again() {
+        let found = indexes(json!([
+            {"match": {"mac": "52:54:00:00:00:ff"}, "mac": "52:54:00:00:00:0b"}
+        ]));
+        assert_eq!(found.expect("it is there"), [3]);
+    }
+
+    #[test]
+    fn what_is_not_there_or_not_free_is_refused_with_what_there_is() {
+        for matches in [
+            json!([{"match": {"driver": "e1000e"}}, {"match": {"driver": "e1000e"}}]),
+            json!([{"match": {"index": 3}}]),
+            json!([{"match": {"index": 1}}, {"match": {"index": 1}}]),
+            json!([{"match": {"mac": "52:54:00:00:00:ff"}}]),
+        ] {
+            let refused = indexes(matches).expect_err("it is not there");
+            assert_eq!(refused.code(), -32602);
+            assert!(
+                refused.to_string().contains("eth1 (vmxnet3, 52:54"),
+                "{refused}"
+            );
+        }
+    }
+}

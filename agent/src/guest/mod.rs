@@ -1,0 +1,119 @@
+//! PID 1 of a guest: readies the kernel, then serves one host after another over a virtio port, until it is told to power
+//! off. What goes wrong is one line on the console, and then the power is off too: a guest never lives on half made.
+
+mod addresses;
+mod configuration;
+mod forwarding;
+mod modules;
+mod mounts;
+mod port;
+
+use std::convert::Infallible;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, WaitOptions, setrlimit};
+use rustix::system::{RebootCommand, reboot};
+
+pub use self::configuration::configure;
+use self::port::Port;
+use crate::agent;
+use crate::error::{Error, Result};
+use crate::interface::Interface;
+
+/// What the kernel lets a process have at most (fs.nr_open); its own limit for PID 1 is 4096.
+const DESCRIPTORS: u64 = 1 << 20;
+
+pub fn is_first_process() -> bool {
+    rustix::process::getpid().is_init()
+}
+
+/// Never returns in a guest.
+pub fn init() -> ExitCode {
+    if !is_first_process() {
+        eprintln!(
+            "vnetbench-agent: init is the first process of a guest (PID 1), and nothing else"
+        );
+        return ExitCode::from(2);
+    }
+    std::panic::set_hook(Box::new(|fault| end_with(&fault.to_string())));
+    let Err(error) = serve_hosts();
+    end_with(&error.to_string())
+}
+
+fn serve_hosts() -> Result<Infallible> {
+    mounts::mount_all()?;
+    mounts::settle_kernel()?;
+    modules::load_all()?;
+    Interface::named("lo")
+        .and_then(|lo| lo.set_up(true))
+        .map_err(|error| Error::system("set lo up", error))?;
+    let limit = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum: Some(DESCRIPTORS),
+    };
+    setrlimit(Resource::Nofile, limit)
+        .map_err(|error| Error::system("allow more descriptors", error))?;
+    let port = Port::find()?;
+    loop {
+        port.wait_for_host();
+        serve_one(&port)?;
+    }
+}
+
+/// Serves one host in a process of its own, which ends when the host hangs up: so nothing of it is left for the next.
+fn serve_one(port: &Port) -> Result<()> {
+    // SAFETY: this process has one thread, so that the copy of it is whole.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::system(
+            "start a process",
+            std::io::Error::last_os_error(),
+        )),
+        0 => {
+            // A fault in one request is answered there, and does not end the guest.
+            drop(std::panic::take_hook());
+            if let Err(error) = port.become_standard_streams() {
+                eprintln!("vnetbench-agent: {error}");
+                std::process::exit(1);
+            }
+            let _ = agent::serve(agent::Setting::Guest);
+            std::process::exit(1)
+        }
+        session => wait_for(session),
+    }
+}
+
+/// Whatever else ends meanwhile has lost its parent, and is waited for here only so that it is gone.
+fn wait_for(session: libc::pid_t) -> Result<()> {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((process, status))) if process.as_raw_pid() == session => {
+                if status.exit_status() == Some(0) {
+                    return Ok(());
+                }
+                return Err(Error::Internal(match status.terminating_signal() {
+                    Some(signal) => format!("the process that serves was ended by signal {signal}"),
+                    None => "the process that serves could not go on".into(),
+                }));
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::system("wait for the process that serves", error)),
+        }
+    }
+}
+
+fn end_with(what: &str) -> ! {
+    eprintln!("vnetbench-agent: {}", what.replace('\n', " "));
+    power_off()
+}
+
+/// Of the whole guest, from any of its processes.
+pub fn power_off() -> ! {
+    // What was said last must be out before; a console that is none has nothing to be waited for.
+    let _ = rustix::termios::tcdrain(rustix::stdio::stderr());
+    let _ = reboot(RebootCommand::PowerOff);
+    // The kernel panics where PID 1 ends, and there may be no power to switch.
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}

@@ -1,0 +1,45 @@
+//! The modules of the kernel that the bench put into the guest, loaded in the order that it wrote down.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::system::finit_module;
+
+use crate::error::{Error, Result};
+
+const FOLDER: &str = "/modules";
+/// One path a line, from the folder; a module comes after those that it needs.
+const ORDER: &str = "/modules/order";
+/// MODULE_INIT_COMPRESSED_FILE (include/uapi/linux/module.h): the kernel unpacks it, where it can (Linux 5.17).
+const COMPRESSED: i32 = 4;
+
+/// Of a guest without the list, none.
+pub fn load_all() -> Result<()> {
+    let order = match std::fs::read_to_string(ORDER) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|error| Error::system(format!("read {ORDER}"), error))?,
+    };
+    let mut lines = order.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.try_for_each(|line| load(&Path::new(FOLDER).join(line)))
+}
+
+fn load(path: &Path) -> Result<()> {
+    let operation = || format!("load the module {}", path.display());
+    let file = File::open(path).map_err(|error| Error::system(operation(), error))?;
+    let is_compressed = path.extension() != Some(OsStr::new("ko"));
+    let flags = if is_compressed { COMPRESSED } else { 0 };
+    match finit_module(&file, c"", flags) {
+        // It is there already.
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(Errno::INVAL | Errno::OPNOTSUPP) if is_compressed => Err(Error::system(
+            format!(
+                "load the module {} (this kernel may not unpack modules; unpack it before)",
+                path.display()
+            ),
+            Errno::INVAL,
+        )),
+        Err(error) => Err(Error::system(operation(), error)),
+    }
+}
