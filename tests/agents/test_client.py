@@ -8,17 +8,17 @@ import sys
 
 import pytest
 
+from vnetbench.agents import transport
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.agents.transport import PipeTransport
 
 
 def agent() -> AgentClient:
-    return AgentClient("a1", PipeTransport([str(agent_binary()), "stdio"], "t-client"))
+    return AgentClient("a1", transport.start([str(agent_binary()), "stdio"], "t-client"))
 
 
 def imposter(program: str) -> AgentClient:
-    return AgentClient("a1", PipeTransport([sys.executable, "-c", program], "t-client"))
+    return AgentClient("a1", transport.start([sys.executable, "-c", program], "t-client"))
 
 
 def test_a_real_agent_says_what_it_is_and_ends_with_its_input() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.trial import Load, measure
-from vnetbench.lab import netlink, path
+from vnetbench.lab import netlink
 from vnetbench.lab.description import Shape
 from vnetbench.lab.netns_bed import NetnsBed as Bed
 from vnetbench.lab.netns_bed import raise_bed
@@ -123,7 +123,7 @@ def test_one_narrow_hop_in_the_middle_is_the_one_that_is_named(bridged: Bed) -> 
     with netlink.in_namespace(uplink.namespace) as ipr:
         ipr.link("set", index=netlink.index_of(ipr, uplink.interface), mtu=4000)
     with pytest.raises(TreatmentRefused) as refused:
-        path.prove(bridged.testbed, bridged.agents, 9000)
+        bridged.prove(9000)
     assert refused.value.where == "uplink of vSwitch sw1"
     assert "has MTU 4000" in refused.value.what
     assert apply(bridged, mtu=9000)["path_mtu_proved"] == 9000

@@ -96,11 +96,11 @@ def test_a_vm_has_its_ipv6_address_at_once_no_other_and_again_after_a_small_mtu(
         set_mtu(endpoint, LEAST_MTU6 - 1)
         assert ipv6_addresses(endpoint) == []
     with pytest.raises(TreatmentRefused, match="MTU of 1279 carries no IPv6") as refused:
-        netns.restore_ipv6(testbed)
+        netns.restore_ipv6(testbed.endpoints)
     assert "a1 eth0" in str(refused.value)
     for endpoint in testbed.endpoints:
         set_mtu(endpoint, LEAST_MTU6)
-    netns.restore_ipv6(testbed)
+    netns.restore_ipv6(testbed.endpoints)
     for endpoint in testbed.endpoints:
         assert ipv6_addresses(endpoint) == [endpoint.address6]
         netlink.do_inside(endpoint.namespace, partial(bind6, endpoint.address6))
@@ -114,7 +114,7 @@ def test_a_kernel_without_ipv6_refuses_only_what_asks_for_it(
     assert reaches(testbed)
     assert ipv6_addresses(testbed.endpoints[0]) == []
     with pytest.raises(TreatmentRefused, match="this kernel has no IPv6") as refused:
-        netns.restore_ipv6(testbed)
+        netns.restore_ipv6(testbed.endpoints)
     assert "ipv6.disable=1" in str(refused.value.fix)
 
 

@@ -10,10 +10,14 @@ from vnetbench.study.labs import HOSTS, IPERF3, OF_IPERF3
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import HostAsked
 from vnetbench.study.problems import StudyError, WrongValue
+from vnetbench.study.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.workloads import STREAM
 
 HEAD = 'title = "x"\n[testbed]\nlab = "hosts"\n'
 SERVER = '[[testbed.host]]\nname = "esx-07"\niperf3 = "192.0.2.7"\n'
+WEB_1 = '[[testbed.host]]\nname = "web-01"\nssh = "root@web-01"\n'
+WEB_2 = '[[testbed.host]]\nname = "web-02"\nssh = "ssh://root@192.0.2.8:2222"\ninterface = "ens192"\n'
+THIS = '[[testbed.host]]\nname = "me"\nlocal = true\n'
 FACTORS = "[factors]\nstreams = 1\n"
 
 
@@ -34,6 +38,52 @@ def test_an_endpoint_with_an_iperf3_server_and_this_machine_are_read() -> None:
         HostAsked("esx-07", iperf3="192.0.2.7:5201"),
         HostAsked("web-01", local=True, interface="ens192", address="2001:db8::1"),
     )
+
+
+def test_hosts_reached_by_ssh_and_this_machine_make_pairs_in_order() -> None:
+    study = parse_study(
+        HEAD + 'ports = "5300 - 5399"\n' + WEB_1 + WEB_2 + FACTORS + "mtu = [1500, 9000]\n", None
+    )
+    assert study.testbed.hosts == (
+        HostAsked("web-01", ssh="root@web-01"),
+        HostAsked("web-02", ssh="ssh://root@192.0.2.8:2222", interface="ens192"),
+    )
+    assert (study.testbed.ports, study.testbed.kind) == ("5300-5399", HOSTS)
+    assert parse_study(HEAD + WEB_1 + THIS + FACTORS, None).testbed.kind == HOSTS
+
+
+def test_only_what_a_trial_has_to_choose_has_a_default_on_hosts() -> None:
+    """What nobody asks for is left as it is: no MTU, no placement."""
+    assert not set(complete({}, STREAM, HOSTS)) & {factor.name for factor in TESTBED_FACTORS}
+    assert complete({}, STREAM, HOSTS)["congestion_control"] == "cubic"
+
+
+@pytest.mark.parametrize(
+    "factor", ['vswitch = "bridge"', "pairs = 2", 'link_rate = "1 Gbit/s"', "guests = 2"]
+)
+def test_what_hosts_have_not_is_refused_with_its_line(factor: str) -> None:
+    ((line, what),) = problems(HEAD + WEB_1 + THIS + FACTORS + factor + "\n")
+    assert (line, what) == (12, f"{factor.split()[0]} cannot be set in the lab hosts")
+
+
+@pytest.mark.parametrize(
+    ("written", "wrong"),
+    [('"80-99"', True), ('"5399-5300"', True), ('"5300-70000"', True), ('"any"', True), ("5300", True),
+     ('"5300"', False), ('"5300-5399"', False)],
+)  # fmt: skip
+def test_a_range_of_ports_is_one_that_every_user_may_listen_on(written: str, wrong: bool) -> None:
+    text = f"{HEAD}ports = {written}\n{WEB_1}{THIS}{FACTORS}"
+    if wrong:
+        assert "is no range of ports" in problems(text)[0][1]
+    else:
+        assert parse_study(text, None).testbed.ports
+
+
+def test_ports_are_of_hosts_that_an_agent_listens_on() -> None:
+    ((line, what),) = problems(f'{HEAD}ports = "5300-5399"\n{SERVER}{FACTORS}')
+    assert (line, what) == (4, "ports has no meaning here: it is the server that listens")
+    ((line, what),) = problems(f'title = "x"\n[testbed]\nports = "5300-5399"\n{FACTORS}')
+    assert (line, what) == (3, "ports is of the lab hosts: nothing is in the way here")
 
 
 @pytest.mark.parametrize(
@@ -95,11 +145,20 @@ def test_a_workload_that_iperf3_does_not_know_is_refused() -> None:
 @pytest.mark.parametrize(
     ("hosts", "line", "what"),
     [
-        ("", 2, "0 hosts with an iperf3 server"),
+        ("", 2, "0 hosts: load runs between two"),
+        (WEB_1, 4, "1 host: load runs between two"),
+        (WEB_1 + WEB_2 + THIS, 4, "3 hosts: load runs between two"),
+        (THIS + THIS.replace('"me"', '"me-too"'), 4, "several hosts are this machine"),
+        (WEB_1 + WEB_2.replace("web-02", "web-01", 1), 5, 'another endpoint is called "web-01"'),
+        (WEB_1 + WEB_1.replace("web-01", "alias", 1), 6, "another host is reached as root@web-01 too"),
+        (WEB_1 + "local = true\n" + WEB_2, 4, "web-01 has to be reached in one way"),
+        (WEB_1 + SERVER, 4, "1 hosts with an iperf3 server and 1 others: there must be one server"),
+        (WEB_1.replace("root@web-01", "-oProxyCommand=x"), 6, "is no name here"),
+        (WEB_1.replace("root@web-01", "root@web 01"), 6, "is no name here"),
         (SERVER + SERVER.replace("07", "08"), 4, "2 hosts with an iperf3 server"),
         (SERVER + '[[testbed.host]]\nname = "b"\n', 7, "b has to be reached in one way"),
         (SERVER + "local = true\n", 4, "esx-07 has to be reached in one way"),
-        (SERVER + 'interface = "eth0"\n', 7, "interface is of the local host"),
+        (SERVER + 'interface = "eth0"\n', 7, "interface is of hosts that an agent runs on"),
         (SERVER.replace("esx-07", "here"), 5, 'another endpoint is called "here"'),
         (SERVER.replace("esx-07", "bench"), 5, 'another endpoint is called "bench"'),
         ('[[testbed.host]]\niperf3 = "192.0.2.7"\n', 4, "this host has no name"),

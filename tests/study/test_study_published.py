@@ -97,6 +97,8 @@ def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -
     head = "" if key == "title" else 'title = "x"\n'
     if key == "idle":
         head += 'workload = "mixed"\n'
+    if key == "ports":
+        line += 'lab = "hosts"\n' + "".join(f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab")
     factors = "[factors]\nmtu = 1500\n"
     text = line + head + factors if section == TOP else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)

@@ -1,7 +1,10 @@
 //! Counters of this endpoint: every source read at one moment, and the difference between two such readings.
 
+pub mod adapter;
 mod cpu;
 mod interface;
+mod interfaces;
+mod kvm_exits;
 pub mod mptcp_info;
 mod perf;
 mod proc_file;
@@ -11,6 +14,8 @@ pub mod socket_drops;
 mod softirq;
 mod softnet;
 pub mod tcp_info;
+mod thread_cpu;
+pub mod watched;
 mod wrap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
@@ -94,8 +99,9 @@ pub enum CyclesOf<'a> {
 pub struct Sources(Vec<Box<dyn Source>>);
 
 impl Sources {
-    /// Opens all sources that this kernel has. An interface that is named must exist.
-    pub fn open(interface: Option<&str>, cycles: CyclesOf<'_>) -> Result<Self> {
+    /// Opens all sources that this kernel has; `system`: those of the whole kernel among them. An interface that is
+    /// named must exist.
+    pub fn open(interface: Option<&str>, cycles: CyclesOf<'_>, system: bool) -> Result<Self> {
         fn add<S: Source + 'static>(to: &mut Vec<Box<dyn Source>>, source: Option<S>) {
             if let Some(source) = source {
                 to.push(Box::new(source));
@@ -103,13 +109,18 @@ impl Sources {
         }
         // The CPU times first: where there are no hardware counters, cycles are estimated from them.
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(process::Process)];
-        add(&mut sources, cpu::Cpu::open());
+        let system = system || matches!(cycles, CyclesOf::System);
+        if system {
+            add(&mut sources, cpu::Cpu::open());
+        }
         match cycles {
             CyclesOf::Process(process) => sources.push(Box::new(process.source())),
             CyclesOf::System => sources.push(Box::new(perf::SystemCycles::open())),
         }
-        add(&mut sources, softirq::Softirq::open());
-        add(&mut sources, softnet::Softnet::open());
+        if system {
+            add(&mut sources, softirq::Softirq::open());
+            add(&mut sources, softnet::Softnet::open());
+        }
         add(&mut sources, snmp::Snmp::open());
         if let Some(name) = interface {
             sources.push(Box::new(interface::Interface::open(name)?));

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::parameters::{self, PartName, Workload, bad};
 use super::place::{Connect, Listen, Place};
+use crate::counters::watched;
 use crate::error::Result;
 use crate::traffic::route::Transport;
 use crate::traffic::{Load, Role};
@@ -36,6 +37,7 @@ pub struct Prepare {
     pub threads: usize,
     pub thread_cpus: Option<Vec<String>>,
     pub interface: Option<String>,
+    pub system: Option<bool>,
     pub interval_s: Option<f64>,
     pub timeout_s: Option<f64>,
     /// All else: the parameters of the workload.
@@ -82,10 +84,14 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 pub struct Plan {
     pub trial: String,
     pub interface: Option<String>,
+    /// Whether it counts what is the whole kernel's, too.
+    pub system: bool,
     pub interval: Duration,
     pub timeout: Duration,
     /// `None` for `observe`.
     pub load: Option<(Place, Load)>,
+    /// Of `observe`; nothing for the others.
+    pub watched: watched::Asked,
 }
 
 impl Prepare {
@@ -93,25 +99,25 @@ impl Prepare {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
             return bad(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
         }
+        let (load, watched) = match self.workload {
+            Workload::Observe => (None, self.watched()?),
+            _ => (Some(self.load()?), watched::Asked::default()),
+        };
         Ok(Plan {
             interval: interval(self.interval_s)?,
             timeout: timeout(self.timeout_s)?,
-            load: match self.workload {
-                Workload::Observe => {
-                    self.check_observe()?;
-                    None
-                }
-                _ => Some(self.load()?),
-            },
-            trial: self.trial,
+            load,
+            watched,
             interface: self.interface,
+            system: self.system.unwrap_or(true),
+            trial: self.trial,
         })
     }
 
-    fn check_observe(&mut self) -> Result<()> {
-        parameters::none(self.workload, std::mem::take(&mut self.parameters))?;
+    fn watched(&mut self) -> Result<watched::Asked> {
+        let watched = parameters::observe(std::mem::take(&mut self.parameters))?;
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
-            return Ok(());
+            return Ok(watched);
         }
         bad("the workload observe takes no streams, and neither listens nor connects".into())
     }

@@ -34,3 +34,18 @@ def agent_binary() -> Path:
 def agent_hash() -> str:
     """SHA-256 of the agent's binary, kept with every campaign."""
     return hashlib.sha256(agent_binary().read_bytes()).hexdigest()
+
+
+_MACHINES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64"), 243: ("riscv64",), 22: ("s390x",)}
+"""What `uname -m` prints where a binary of that e_machine runs (elf(5), <linux/elf-em.h>)."""
+
+
+def agent_machine() -> tuple[str, ...]:
+    """The names of the kind of machine that the agent's binary is for; raises BenchError for no binary."""
+    path = agent_binary()
+    with path.open("rb") as file:
+        head = file.read(20)
+    if head[:4] != b"\x7fELF" or len(head) < 20:
+        raise BenchError("this is no agent", where=str(path), fix="make install builds it")
+    number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
+    return _MACHINES.get(number, (f"an unknown machine ({number})",))

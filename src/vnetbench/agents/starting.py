@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vnetbench.agents import transport
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import PROTOCOL, AgentClient, AgentError
 from vnetbench.agents.transport import PipeTransport
@@ -34,7 +35,7 @@ def check_agent() -> None:
 def started(command: list[str], label: str) -> PipeTransport:
     """The program that `command` starts, to speak with; `label` is its testbed's name."""
     try:
-        return PipeTransport(command, label)
+        return transport.start(command, label)
     except OSError as error:
         raise BenchError(
             f"{command[0]} does not start: {error.strerror}",

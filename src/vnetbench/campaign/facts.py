@@ -31,10 +31,11 @@ def bench_facts() -> dict[str, object]:
 
 
 def endpoint_facts(bed: Bed, observer: AgentClient) -> dict[str, dict[str, object]]:
-    """What the agents say of the host and of one endpoint of each side: all of a side are made alike.
+    """What the agents say of the host and of the endpoints; raises AgentError.
 
-    Raises AgentError.
+    Of endpoints that share a kernel one of each side is asked: all of a side are made alike.
     """
-    places = {"host": observer, **{f"{e.name}": bed.agents[e.name] for e in bed.endpoints[:2]}}
+    asked = bed.endpoints if bed.own_kernels else bed.endpoints[:2]
+    places = {"host": observer, **{e.name: bed.agents[e.name] for e in asked}}
     pending = [(place, agent, agent.send("agent.facts")) for place, agent in places.items()]
     return {place: agent.wait(future, "agent.facts") for place, agent, future in pending}

@@ -44,6 +44,8 @@ class Side:
 
     agent: AgentClient
     role: str
+    keeps_cpu: bool = False
+    """Whether its account of CPUs is kept: it tells of a kernel that no other side tells of."""
     samples: list[Sample] = field(default_factory=list)
     totals: dict[str, Any] | None = None
     fault: _Fault | None = None
@@ -67,7 +69,7 @@ class Side:
         elif params.get("trial") != trial:
             return
         elif method == "trial.sample":
-            self.samples.append(_sample(params, keep_cpu=self.role == "observe"))
+            self.samples.append(_sample(params, keep_cpu=self.keeps_cpu or self.role == "observe"))
         elif method == "trial.end":
             self.totals = {k: v for k, v in params.items() if k != "trial"}
             if params.get("reason") == "fault":
@@ -116,7 +118,10 @@ def measure(
 ) -> Measured:
     """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
     role_a, role_b = side_roles(load)
-    sides = {e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b) for e in bed.endpoints}
+    sides = {
+        e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b, bed.own_kernels)
+        for e in bed.endpoints
+    }
     sides["host"] = Side(observer, "observe")
     measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
     endpoints = [side for side in measured.sides if side.role != "observe"]
@@ -175,7 +180,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     joined = pairs(bed)
     common = {"trial": trial, "interval_s": load.interval_s}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
-    workload = {**common, **parameters(load.workload, load.factors)}
+    workload = {**common, **parameters(load.workload, load.factors), "system": bed.own_kernels}
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
     placed = thread_placement(load.workload, load.factors, bed, workload)
@@ -184,7 +189,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     listeners = [
         bed.agents[b.name].send(
             "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
-            listen={"address": b.address_of(ip_version), "port": 0}, thread_cpus=placed[b.name],
+            listen=b.listening(ip_version), thread_cpus=placed[b.name],
         )
         for (_, b), key in zip(joined, keys, strict=True)
     ]  # fmt: skip
@@ -253,7 +258,7 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
         bytes_sent=int(params["bytes_sent"]),
         bytes_received=int(params["bytes_received"]),
         counters=params["counters"],
-        # Namespaces share the host's kernel and CPUs: the observer's account of them is everyone's.
+        # Where endpoints share the host's kernel and CPUs the observer's account of them is everyone's.
         cpu=tuple(params["cpu"]) if keep_cpu else (),
         streams=tuple(stream_sample(s) for s in params["streams"]),
         histograms={kind: histogram_of(params[kind]["buckets"]) for kind in HISTOGRAMS if kind in params},

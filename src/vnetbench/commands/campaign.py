@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
 
-from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.facts import bench_facts
-from vnetbench.campaign.hosts_instrument import HostsInstrument
-from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
+from vnetbench.commands.instruments import MakeInstrument, prepared
 from vnetbench.errors import BenchError
-from vnetbench.lab import privilege
-from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.lab import left_on_hosts, privilege
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
-from vnetbench.study.labs import HOSTS, NETNS
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
@@ -36,8 +31,8 @@ def begin(
     # The whole path is kept: `resume` may be called from another folder.
     study = load_study(study_path.absolute(), overrides)
     plan = make_plan(study, seed)
-    _get_ready(study)
-    return _run(ResultsFile.create(output, study, plan), study, plan, console)
+    make_instrument = prepared(study, plan, console)
+    return _run(ResultsFile.create(output, study, plan), study, plan, make_instrument, console)
 
 
 def go_on(results: Path, console: Console) -> str:
@@ -50,19 +45,9 @@ def go_on(results: Path, console: Console) -> str:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     _refuse_edited(study, console)
-    _get_ready(study)
-    return _run(ResultsFile.open_to_write(results), study, Plan(treatments, campaign.seed), console)
-
-
-def _get_ready(study: Study) -> None:
-    """Raise BenchError where nothing could be measured, before anything is written."""
-    if study.testbed.lab == NETNS:
-        # Hosts are reached from where the user is, with the user's own rights.
-        privilege.enter_for_run()
-    check_agent()
-    if study.testbed.lab == HOSTS:
-        with closing(HostsInstrument(study.testbed)) as instrument:
-            instrument.greet()
+    plan = Plan(treatments, campaign.seed)
+    make_instrument = prepared(study, plan, console)
+    return _run(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
 
 
 def _refuse_edited(study: Study, console: Console) -> None:
@@ -85,7 +70,9 @@ def _refuse_edited(study: Study, console: Console) -> None:
         )
 
 
-def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
+def _run(
+    file: ResultsFile, study: Study, plan: Plan, make_instrument: MakeInstrument, console: Console
+) -> str:
     if privilege.is_inside():
         console.print(privilege.COST, markup=False)
     status = INTERRUPTED
@@ -97,19 +84,28 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
             ) as interrupts,
         ):
             file.add_facts("bench", bench_facts())
-            instrument: Instrument = (
-                HostsInstrument(study.testbed)
-                if study.testbed.lab == HOSTS
-                else LabInstrument(NetnsLab(study.testbed, study.title), study.testbed)
-            )
+            instrument = make_instrument(lambda sentence: shown.say(sentence, None))
             campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
             shown.watch(campaign.progress)
             status = campaign.run(interrupts)
     except BaseException:
         _close_quietly(file)
         raise
+    finally:
+        _tell_left(console)
     file.close(status)
     return status
+
+
+def _tell_left(console: Console) -> None:
+    """What a lost connection has kept from being removed."""
+    for left in left_on_hosts.entries():
+        if left.is_ours:
+            console.print(
+                f"left over: {left}; when it is reached again: vnetbench lab clean",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def _close_quietly(file: ResultsFile) -> None:

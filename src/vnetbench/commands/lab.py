@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vnetbench.errors import BenchError
-from vnetbench.lab import holder, netlink, privilege, registry
+from vnetbench.lab import holder, left_on_hosts, netlink, privilege, registry
 from vnetbench.lab.description import Shape, namespace
 from vnetbench.lab.netns_bed import raise_bed
 from vnetbench.study.factors import FACTORS, complete, parse_level
@@ -65,8 +65,17 @@ def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:  
 def list_testbeds() -> None:
     """List the testbeds of this machine."""
     entries = registry.entries() if _enter() else []
-    if not entries:
+    on_hosts = left_on_hosts.entries()
+    if not entries and not on_hosts:
         click.echo("there is no testbed")
+        return
+    if on_hosts:
+        table = _table("On host", "Made by", "In use", "Folder")
+        for left in on_hosts:
+            host = f"{left.host} ({left.destination or 'local'})"
+            table.add_row(host, left.purpose, "a campaign" if left.in_use else "no", left.folder)
+        _console().print(table)
+    if not entries:
         return
     table = _table("Testbed", "Made by", "In use", "Endpoints")
     for entry in entries:
@@ -129,8 +138,23 @@ def down(names: Sequence[str], everything: bool) -> None:
 
 @lab.command()
 def clean() -> None:
-    """Remove every testbed that no campaign at work uses, also what a killed bench left."""
+    """Remove every testbed that no campaign at work uses, also what a killed bench left on hosts."""
+    if not privilege.is_inside():
+        # Before the user's namespaces are entered: there ssh would not know who the user is.
+        _clean_hosts()
     _remove_unused()
+
+
+def _clean_hosts() -> None:
+    for left in left_on_hosts.entries():
+        if left.in_use:
+            click.echo(f"left alone: {left}, in use by process {left.owner.split(':')[0]}")
+            continue
+        try:
+            left_on_hosts.clean(left)
+            click.echo(f"removed: {left}")
+        except BenchError as error:
+            click.echo(f"not removed: {left}\n  {error}", err=True)
 
 
 def _remove_unused() -> None:

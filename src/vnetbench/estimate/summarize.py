@@ -82,6 +82,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             )
             for t in treatments
         ),
+        kind=study.testbed.kind,
         testbed=testbed,
         facts=file.facts(),
         warnings=(

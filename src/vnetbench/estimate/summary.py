@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.results.records import Histogram
+from vnetbench.study.labs import NETNS
 from vnetbench.study.model import FactorLevels, Level, Precision, Timing
 
 
@@ -76,6 +77,8 @@ class CampaignSummary:
     timing: Timing
     factors: tuple[FactorLevels, ...]
     treatments: tuple[TreatmentSummary, ...]
+    kind: str = NETNS
+    """Of testbed (`TestbedAsked.kind`): which factors it has, and their defaults."""
     testbed: Mapping[str, object] = field(default_factory=dict)
     """The testbed's description: endpoints, virtual switches, links."""
     facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)

@@ -18,6 +18,9 @@ class Bed(Protocol):
     online: frozenset[int]
     """The CPUs of the bench's own machine that may be used."""
 
+    own_kernels: bool
+    """Whether each endpoint runs a kernel of its own, and not the bench's."""
+
     @property
     def endpoints(self) -> Sequence[Endpoint]:
         """All of them, pair by pair, side a first."""
@@ -41,8 +44,9 @@ class Bed(Protocol):
 class Lab(Protocol):
     """What makes testbeds, or finds them."""
 
-    most_kept: int
-    """So many testbeds may stand side by side."""
+    @property
+    def most_kept(self) -> int:
+        """So many testbeds may stand side by side."""
 
     def shape(self, factors: Mapping[str, Level]) -> Hashable:
         """What of a treatment decides which testbed it needs; as a text, its name in the results file."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
@@ -43,11 +44,35 @@ class Vm(Endpoint):
     """A VM of the testbed: a namespace with one vNIC. It has its IPv6 address where the kernel has IPv6."""
 
     namespace: str
+    prefix_length: int = PREFIX_LENGTH
+    prefix6_length: int = PREFIX6_LENGTH
+    gateways: tuple[str, ...] = ()
+    """What leads to the other side's addresses, IPv4 then IPv6, where that is not on the same network."""
 
     @property
     def device(self) -> Device:
         """Its vNIC."""
         return Device(f"{self.name} {self.interface}", self.namespace, self.interface)
+
+
+class Network(Protocol):
+    """What joins endpoints: virtual switches in a namespace of their own, their ports and uplink."""
+
+    @property
+    def switch_namespace(self) -> str:
+        """The namespace of the virtual switches."""
+
+    @property
+    def vswitches(self) -> tuple[str, ...]:
+        """Their interfaces; nothing where endpoints are joined directly."""
+
+    @property
+    def ports(self) -> tuple[tuple[Device, ...], ...]:
+        """For each pair: the interfaces of the virtual switches on its path, from a to b."""
+
+    @property
+    def shaped(self) -> tuple[Device, ...]:
+        """Those whose way out a `link_rate` limits."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +90,11 @@ class Testbed:
     """Both ends of the uplink, or nothing."""
     ports: tuple[tuple[Device, ...], ...]
     """For each pair: the interfaces between its two vNICs, from a to b."""
+
+    @property
+    def shaped(self) -> tuple[Device, ...]:
+        """Those whose way out a `link_rate` limits: the uplink's both ends, else every vNIC."""
+        return self.uplinks or tuple(e.device for e in self.endpoints)
 
     def side(self, side: str) -> tuple[Vm, ...]:
         """The endpoints of one side, by pair."""
@@ -91,13 +121,18 @@ class Testbed:
         }
 
 
-def describe(name: str, shape: Shape) -> Testbed:
-    """The testbed of this name and shape; raises BenchError for one that cannot be."""
+def check_name(name: str) -> None:
+    """Raise BenchError for what cannot name a testbed."""
     if not NAME_FORM.fullmatch(name):
         raise BenchError(
             f"{name!r} cannot name a testbed",
             fix="use up to 24 small letters, digits and hyphens, for example: vnetbench lab up my-bed",
         )
+
+
+def describe(name: str, shape: Shape) -> Testbed:
+    """The testbed of this name and shape; raises BenchError for one that cannot be."""
+    check_name(name)
     if not 1 <= shape.pairs <= MOST_PAIRS:
         raise BenchError(
             f"a testbed has 1 to {MOST_PAIRS} pairs of VMs, not {shape.pairs}", fix="ask for fewer"
@@ -115,9 +150,7 @@ def describe(name: str, shape: Shape) -> Testbed:
         for number, side in enumerate("ab", start=1)
     )  # fmt: skip
     switch = namespace(name, "sw")
-    uplinks: tuple[Device, ...] = ()
-    if shape.uplink:
-        uplinks = tuple(Device(f"uplink of vSwitch sw{i}", switch, f"up{i}") for i in (0, 1))
+    uplinks = uplink_of(switch) if shape.uplink else ()
     vswitches = {"direct": 0, "bridge": 1, "macvlan": 1}[shape.vswitch] * (2 if shape.uplink else 1)
     return Testbed(
         name,
@@ -133,6 +166,12 @@ def describe(name: str, shape: Shape) -> Testbed:
 def namespace(testbed: str, part: str) -> str:
     """The name of the namespace of one part of a testbed; a dot parts what neither name may hold."""
     return f"vnb.{testbed}.{part}"
+
+
+def uplink_of(switch_namespace: str) -> tuple[Device, Device]:
+    """Both ends of the uplink between the first two virtual switches."""
+    first, second = (Device(f"uplink of vSwitch sw{i}", switch_namespace, f"up{i}") for i in (0, 1))
+    return first, second
 
 
 def _ports(shape: Shape, switch: str, uplinks: tuple[Device, ...], pair: int) -> tuple[Device, ...]:

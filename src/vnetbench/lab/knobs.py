@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level
 
 INTERFACE_KNOBS = ("mtu", "tso", "gso", "uso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")
-CPU_LISTS = ("cpus", "rps_cpus")
+CPU_LISTS = ("cpus", "rps_cpus", "irq_cpus")
+SPREAD = "spread"
 ROUNDS = 2
 """What is as asked is not touched, but setting one knob may undo another: then it is set once more."""
 
@@ -27,7 +29,10 @@ SWITCHES = {
     "tso": ("tso",),
     "uso": ("uso",),
     "gro": ("gro",),
+    "lro": ("lro",),
 }
+# Levels that are the agent's own values, by their factors.
+ADAPTER_KNOBS = {"rx_ring": "rx_ring", "tx_ring": "tx_ring", "coalesce": "coalesce", "irq_pin": "irq_cpus"}
 
 FIXES = {
     "mtu": "choose an MTU that this adapter allows",
@@ -38,6 +43,11 @@ FIXES = {
     "tx_checksum": "leave this treatment out with [[exclude]]; many drivers have it fixed",
     "rx_checksum": "leave this treatment out with [[exclude]]; many drivers have it fixed",
     "queues": "ask for no more queues than the adapter has (veth: one for each CPU)",
+    "lro": "leave this treatment out with [[exclude]]; not every adapter has it",
+    "rx_ring": "ask for a size that the driver takes (ethtool -g tells the most), or leave rx_ring out",
+    "tx_ring": "ask for a size that the driver takes (ethtool -g tells the most), or leave tx_ring out",
+    "coalesce": "ask for what the driver takes (ethtool -c shows it), or leave coalesce out",
+    "irq_cpus": "name CPUs that it has; end irqbalance there, or leave irq_pin out",
     "rps_cpus": "receive processing is placed by root only: run as root (sudo), or leave irq_cpus out",
     "cpus": "name CPUs that this machine lets you use",
 }
@@ -49,7 +59,7 @@ class Setting:
 
     endpoint: Endpoint
     knob: str
-    value: int | bool | str
+    value: Level | bool
     asked: str
     """The level that asks for it, as the study says it."""
 
@@ -65,8 +75,10 @@ class Setting:
 
     def holds(self, found: object) -> bool:
         """Whether what was read back is what was asked."""
-        if self.knob in CPU_LISTS and isinstance(found, str):
+        if self.knob in CPU_LISTS and isinstance(found, str) and SPREAD not in (found, self.value):
             return cpus_in(found) == cpus_in(str(self.value))
+        if isinstance(found, float) and isinstance(self.value, float):
+            return math.isclose(found, self.value, rel_tol=1e-9)  # a duration, in microseconds there
         return found == self.value
 
 
@@ -82,7 +94,7 @@ def settings(
     """
     asked: list[Setting] = []
 
-    def ask(endpoint: Endpoint, factor: str, knob: str, value: int | bool | str) -> None:
+    def ask(endpoint: Endpoint, factor: str, knob: str, value: Level | bool) -> None:
         level = format_level(factor, factors.get(factor, "any"))
         asked.append(Setting(endpoint, knob, value, f"{factor} = {level}"))
 
@@ -93,6 +105,9 @@ def settings(
                 ask(endpoint, factor, knob, factors[factor] == "on")
         if "queues" in factors:
             ask(endpoint, "queues", "queues", int(factors["queues"]))
+        for factor, knob in ADAPTER_KNOBS.items():
+            if factor in factors:
+                ask(endpoint, factor, knob, factors[factor])
         if "irq_cpus" in factors:
             wanted = receive_cpus(str(factors["irq_cpus"]), endpoint, cpus[endpoint.name], online)
             ask(endpoint, "irq_cpus", "rps_cpus", wanted)
@@ -102,7 +117,7 @@ def settings(
 
 
 def set_all(
-    wanted: Iterable[Setting],
+    wanted: Sequence[Setting],
     endpoints: Sequence[Endpoint],
     agents: Mapping[str, AgentClient],
     fixes: Mapping[str, str] = FIXES,
@@ -111,14 +126,14 @@ def set_all(
 
     Raises TreatmentRefused, naming the knob, the place and the fix, when one is refused.
     """
-    found = read_back(endpoints, agents)
+    found = read_back(endpoints, agents, wanted)
     for _ in range(ROUNDS):
         pending = [s for s in wanted if not s.holds(found[s.endpoint.name].get(s.knob))]
         if not pending:
             break
         for setting in pending:
             _set(agents[setting.endpoint.name], setting, fixes[setting.knob])
-        found = read_back(endpoints, agents)
+        found = read_back(endpoints, agents, wanted)
     return found
 
 
@@ -137,18 +152,26 @@ def alike(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Every knob's one value, or a mapping by endpoint where they differ."""
     return {
         knob: where_alike({name: knobs.get(knob) for name, knobs in found.items()})
-        for knob in (*INTERFACE_KNOBS, "cpus")
+        for knob in next(iter(found.values()), {})
     }
 
 
-def read_back(endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient]) -> dict[str, dict[str, Any]]:
-    """Every knob of every endpoint as it stands."""
+def least_mtu(effective: Mapping[str, Any]) -> int:
+    """The smallest MTU of all endpoints, of what `alike` gave."""
+    mtu = effective["mtu"]
+    return int(min(mtu.values()) if isinstance(mtu, dict) else mtu)
+
+
+def read_back(
+    endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient], wanted: Iterable[Setting] = ()
+) -> dict[str, dict[str, Any]]:
+    """Every knob of every endpoint as it stands; of those that few adapters have, the wanted ones."""
+    asked = {setting.knob: None for setting in wanted if setting.interface}
+    knobs = list({**dict.fromkeys(INTERFACE_KNOBS), **asked})
     pending: list[tuple[str, Future[dict[str, Any]]]] = []
     for endpoint in endpoints:
         agent = agents[endpoint.name]
-        pending.append(
-            (endpoint.name, agent.send("knob.get", interface=endpoint.interface, knobs=list(INTERFACE_KNOBS)))
-        )
+        pending.append((endpoint.name, agent.send("knob.get", interface=endpoint.interface, knobs=knobs)))
         pending.append((endpoint.name, agent.send("knob.get", interface=None, knobs=["cpus"])))
     found: dict[str, dict[str, Any]] = {endpoint.name: {} for endpoint in endpoints}
     for name, future in pending:

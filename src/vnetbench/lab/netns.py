@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import socket
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ifaddrmsg
 
 from vnetbench.lab import netlink
-from vnetbench.lab.description import PREFIX6_LENGTH, PREFIX_LENGTH, Testbed, Vm
+from vnetbench.lab.description import Device, Network, Testbed, Vm
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.study.testbed_factors import LEAST_MTU6
 
@@ -34,34 +35,46 @@ QUIET_IPV6 = {
 def build(testbed: Testbed) -> None:
     """Make namespaces, links and virtual switches; raises BenchError when the kernel refuses."""
     for name in testbed.namespaces():
-        netlink.make_namespace(name)
-        ipv6 = NO_IPV6 if name == testbed.switch_namespace else QUIET_IPV6
-        netlink.do_inside(name, partial(_set_sysctls, {**SYSCTLS, **ipv6}))
+        add_namespace(name, is_switch=name == testbed.switch_namespace)
     if testbed.shape.vswitch == "direct":
         _join_directly(testbed)
     else:
         with netlink.in_namespace(testbed.switch_namespace) as switch:
-            _set_up(switch, "lo")
             if testbed.shape.vswitch == "bridge":
                 _join_by_bridges(testbed, switch)
             else:
                 _join_by_macvlan(testbed, switch)
     for endpoint in testbed.endpoints:
-        with netlink.in_namespace(endpoint.namespace) as ipr:
-            _set_up(ipr, "lo")
-            index = netlink.index_of(ipr, endpoint.interface)
-            ipr.addr("add", index=index, address=endpoint.address, prefixlen=PREFIX_LENGTH)
-            _set_up(ipr, endpoint.interface)
-        if netlink.do_inside(endpoint.namespace, _has_ipv6):
-            _give_ipv6(endpoint)
+        give_addresses(endpoint)
 
 
-def restore_ipv6(testbed: Testbed) -> None:
+def add_namespace(name: str, *, is_switch: bool) -> None:
+    """A new namespace, for a VM or for virtual switches, which keep silent in IPv6."""
+    netlink.make_namespace(name)
+    ipv6 = NO_IPV6 if is_switch else QUIET_IPV6
+    netlink.do_inside(name, partial(_set_sysctls, {**SYSCTLS, **ipv6}))
+    with netlink.in_namespace(name) as ipr:
+        _set_up(ipr, "lo")
+
+
+def give_addresses(endpoint: Vm) -> None:
+    """Set a VM's vNIC up, with its addresses and the routes over its gateways."""
+    with netlink.in_namespace(endpoint.namespace) as ipr:
+        index = netlink.index_of(ipr, endpoint.interface)
+        ipr.addr("add", index=index, address=endpoint.address, prefixlen=endpoint.prefix_length)
+        _set_up(ipr, endpoint.interface)
+        for gateway in endpoint.gateways[:1]:
+            ipr.route("add", dst="default", gateway=gateway)
+    if netlink.do_inside(endpoint.namespace, _has_ipv6):
+        _give_ipv6(endpoint)
+
+
+def restore_ipv6(endpoints: Iterable[Vm]) -> None:
     """Give the VMs their IPv6 addresses again, where a small MTU took them away.
 
     Raises TreatmentRefused where the kernel has no IPv6.
     """
-    for endpoint in testbed.endpoints:
+    for endpoint in endpoints:
         if not netlink.do_inside(endpoint.namespace, _has_ipv6):
             raise TreatmentRefused(
                 "ip_version = 6: this kernel has no IPv6",
@@ -84,38 +97,38 @@ def _give_ipv6(endpoint: Vm) -> None:
             "replace",
             index=netlink.index_of(ipr, endpoint.interface),
             address=endpoint.address6,
-            prefixlen=PREFIX6_LENGTH,
+            prefixlen=endpoint.prefix6_length,
             # Nobody else has it, and without this it could not be used for a second.
             flags=ifaddrmsg.IFA_F_NODAD,
         )
+        for gateway in endpoint.gateways[1:]:
+            ipr.route("replace", dst="default", gateway=gateway, family=socket.AF_INET6)
 
 
 def _has_ipv6() -> bool:
     return Path("/proc/sys/net/ipv6").exists()
 
 
-def set_network_mtu(testbed: Testbed, mtu: int, *, only_raise: bool = False) -> None:
+def set_network_mtu(network: Network, mtu: int, *, only_raise: bool = False) -> None:
     """Set the MTU of all that is between the vNICs: ports, uplinks, parents.
 
     With `only_raise` none is lowered.
     """
-    if testbed.shape.vswitch == "direct":
+    if not any(network.ports):
         return
-    with netlink.in_namespace(testbed.switch_namespace) as ipr:
+    with netlink.in_namespace(network.switch_namespace) as ipr:
         for link in ipr.get_links():
             name, found = link.get_attr("IFLA_IFNAME"), int(link.get_attr("IFLA_MTU"))
             # A bridge takes the smallest MTU of its ports by itself, until it is set by hand.
-            if name == "lo" or name in testbed.vswitches or found == mtu or (only_raise and found > mtu):
+            if name == "lo" or name in network.vswitches or found == mtu or (only_raise and found > mtu):
                 continue
             ipr.link("set", index=link["index"], mtu=mtu)
 
 
-def network_mtu(testbed: Testbed) -> int | None:
+def network_mtu(network: Network) -> int | None:
     """The smallest MTU between the vNICs, None where there is nothing between them."""
-    if testbed.shape.vswitch == "direct":
-        return None
-    devices = {d for ports in testbed.ports for d in ports}
-    return min(netlink.mtu_of(d.namespace, d.interface) for d in devices)
+    devices = {d for ports in network.ports for d in ports}
+    return min((netlink.mtu_of(d.namespace, d.interface) for d in devices), default=None)
 
 
 def _join_directly(testbed: Testbed) -> None:
@@ -130,29 +143,45 @@ def _join_directly(testbed: Testbed) -> None:
 
 
 def _join_by_bridges(testbed: Testbed, switch: IPRoute) -> None:
-    bridges = {}
-    for name in testbed.vswitches:
+    bridges = add_bridges(switch, testbed.vswitches)
+    if testbed.uplinks:
+        add_uplink(switch, testbed.uplinks, bridges)
+    for endpoint in testbed.endpoints:
+        add_vm_port(switch, endpoint, bridges[_vswitch(testbed, endpoint)])
+
+
+def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
+    """Virtual switches in a namespace; the index of each."""
+    for name in names:
         switch.link(
             "add", ifname=name, kind="bridge", br_forward_delay=0, br_stp_state=0, br_mcast_snooping=0
         )
-        bridges[name] = _set_up(switch, name)
-    if testbed.uplinks:
-        first, second = (d.interface for d in testbed.uplinks)
-        switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
-        for interface, bridge in zip((first, second), bridges.values(), strict=True):
-            switch.link("set", index=netlink.index_of(switch, interface), master=bridge)
-            _set_up(switch, interface)
-    for endpoint in testbed.endpoints:
-        switch.link(
-            "add",
-            ifname=endpoint.name,
-            kind="veth",
-            peer={"ifname": endpoint.interface, "net_ns_fd": endpoint.namespace},
-        )
-        switch.link(
-            "set", index=netlink.index_of(switch, endpoint.name), master=bridges[_vswitch(testbed, endpoint)]
-        )
-        _set_up(switch, endpoint.name)
+    return {name: _set_up(switch, name) for name in names}
+
+
+def add_uplink(switch: IPRoute, uplinks: tuple[Device, ...], bridges: Mapping[str, int]) -> None:
+    """Join two virtual switches."""
+    first, second = (d.interface for d in uplinks)
+    switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
+    for interface, bridge in zip((first, second), bridges.values(), strict=True):
+        plug_in(switch, interface, bridge)
+
+
+def add_vm_port(switch: IPRoute, endpoint: Vm, bridge: int) -> None:
+    """A VM's vNIC and the port of the virtual switch that leads to it, named as the VM."""
+    switch.link(
+        "add",
+        ifname=endpoint.name,
+        kind="veth",
+        peer={"ifname": endpoint.interface, "net_ns_fd": endpoint.namespace},
+    )
+    plug_in(switch, endpoint.name, bridge)
+
+
+def plug_in(switch: IPRoute, interface: str, bridge: int) -> None:
+    """Make an interface a port of a virtual switch."""
+    switch.link("set", index=netlink.index_of(switch, interface), master=bridge)
+    _set_up(switch, interface)
 
 
 def _join_by_macvlan(testbed: Testbed, switch: IPRoute) -> None:

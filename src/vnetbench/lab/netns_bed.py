@@ -9,7 +9,7 @@ from typing import Any
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
-from vnetbench.lab import netns, netns_knobs, path, registry
+from vnetbench.lab import knobs, netns, netns_knobs, path, registry
 from vnetbench.lab.cpus import vm_cpus
 from vnetbench.lab.description import Shape, Testbed, Vm, describe
 from vnetbench.study.model import Level, TestbedAsked
@@ -17,6 +17,8 @@ from vnetbench.study.model import Level, TestbedAsked
 
 class NetnsBed:
     """A running testbed of the lab `netns`. Made by `raise_bed`."""
+
+    own_kernels = False
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
@@ -30,16 +32,22 @@ class NetnsBed:
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         """See Bed."""
-        effective = netns_knobs.apply(factors, asked, self.testbed, self.agents, self.online)
-        mtu = effective["mtu"]
-        smallest = min(mtu.values()) if isinstance(mtu, dict) else mtu
+        cpus = self.cpus(str(factors.get("cpus", "any")))
+        wanted = knobs.settings(factors, self.endpoints, cpus, self.online)
+        effective = netns_knobs.apply(wanted, self.endpoints, factors, asked, self.testbed, self.agents)
         ip_version = str(factors.get("ip_version", "4"))
         if ip_version == "6":
-            netns.restore_ipv6(self.testbed)
-        proved = path.prove(self.testbed, self.agents, int(smallest), ip_version)
-        effective["path_mtu_proved"] = int(smallest)
-        effective["path_rtt_us"] = [answer.get("rtt_us") for answer in proved]
-        return effective
+            netns.restore_ipv6(self.endpoints)
+        return {**effective, **self.prove(knobs.least_mtu(effective), ip_version)}
+
+    def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
+        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
+        joined = list(zip(self.testbed.side("a"), self.testbed.side("b"), strict=True))
+
+        def hops(pair: int) -> list[path.Hop]:
+            return [path.hop_here(device) for device in self.testbed.hops(pair)]
+
+        return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, hops))
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

@@ -1,14 +1,14 @@
-"""What a treatment asks of a testbed of namespaces: knobs, the MTU and the shape of its network."""
+"""What a treatment asks of a network of namespaces and of the endpoints on it: knobs, MTU, shaped links."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.lab import knobs, netns
-from vnetbench.lab.cpus import vm_cpus
-from vnetbench.lab.description import Testbed
+from vnetbench.lab.description import Network
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.shaping import AUTO, Shaped, shape
 from vnetbench.study.factors import format_level
@@ -16,31 +16,30 @@ from vnetbench.study.model import Level, TestbedAsked
 
 
 def apply(
+    wanted: Sequence[knobs.Setting],
+    endpoints: Sequence[Endpoint],
     factors: Mapping[str, Level],
     asked: TestbedAsked,
-    testbed: Testbed,
+    network: Network,
     agents: Mapping[str, AgentClient],
-    online: frozenset[int],
 ) -> dict[str, Any]:
     """Set every knob of a treatment, read all back, and return what was found, endpoint by endpoint.
 
     Raises TreatmentRefused, naming the knob, the place and the fix, when one did not take effect, and
     BenchError when the kernel refused what is not a knob.
     """
-    cpus = vm_cpus(str(factors.get("cpus", "any")), testbed.endpoints, online)
-    wanted = knobs.settings(factors, testbed.endpoints, cpus, online)
     mtu = _network_mtu(factors, asked)
     if mtu is not None:
-        netns.set_network_mtu(testbed, mtu, only_raise=True)
-    found = knobs.set_all(wanted, testbed.endpoints, agents, _fixes(factors, mtu))
+        netns.set_network_mtu(network, mtu, only_raise=True)
+    found = knobs.set_all(wanted, endpoints, agents, _fixes(factors, mtu))
     if mtu is not None:
-        netns.set_network_mtu(testbed, mtu)
-    shaped = _shape_links(factors, asked, testbed)
-    network = netns.network_mtu(testbed)
+        netns.set_network_mtu(network, mtu)
+    shaped = _shape_links(factors, asked, network)
+    found_mtu = netns.network_mtu(network)
     knobs.judge(wanted, found)
-    if None not in (mtu, network) and network != mtu:
+    if None not in (mtu, found_mtu) and found_mtu != mtu:
         raise TreatmentRefused(
-            f"an MTU of {mtu} did not take effect on the vSwitch: {network} was read back",
+            f"an MTU of {mtu} did not take effect on the vSwitch: {found_mtu} was read back",
             fix=knobs.FIXES["mtu"],
         )
     effective = knobs.alike(found)
@@ -48,8 +47,8 @@ def apply(
         effective["link_rate"] = shaped.rate_bps if shaped else "none"
     if "link_queue" in factors:
         effective["link_queue"] = shaped.queue if shaped else "none"
-    if network is not None:
-        effective["vswitch_mtu"] = network
+    if found_mtu is not None:
+        effective["vswitch_mtu"] = found_mtu
     return effective
 
 
@@ -61,15 +60,14 @@ def _fixes(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str
     return {**knobs.FIXES, "mtu": fix}
 
 
-def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, testbed: Testbed) -> Shaped | None:
+def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, network: Network) -> Shaped | None:
     if "link_rate" not in factors:
         return None
     level = factors["link_rate"]
     rate = None if level == "none" else float(level)
-    devices = testbed.uplinks or tuple(e.device for e in testbed.endpoints)
     queue = factors.get("link_queue", AUTO)
-    found = [shape(device, rate, asked.shaper, queue) for device in devices]
-    for device, shaped in zip(devices, found, strict=True):
+    found = [shape(device, rate, asked.shaper, queue) for device in network.shaped]
+    for device, shaped in zip(network.shaped, found, strict=True):
         value = shaped.rate_bps if shaped else None
         # The kernel keeps whole bytes per second.
         alike = value is None if rate is None else value is not None and abs(value - rate) <= 8

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
-from vnetbench.lab.description import Testbed
+from vnetbench.lab.description import Device
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.netlink import mtu_of
 from vnetbench.lab.refusal import TreatmentRefused
 
@@ -15,15 +17,47 @@ ATTEMPTS = 3
 TIMEOUT_S = 0.3
 
 
+@dataclass(frozen=True)
+class Hop:
+    """One interface that a packet crosses."""
+
+    label: str
+    mtu: Callable[[], int]
+    """Reads it; raises BenchError where the interface is not there."""
+
+
+def hop_here(device: Device) -> Hop:
+    """An interface in a namespace of this machine."""
+    return Hop(device.label, lambda: mtu_of(device.namespace, device.interface))
+
+
 def prove(
-    testbed: Testbed, agents: Mapping[str, AgentClient], mtu: int, ip_version: str = "4"
+    pairs: Sequence[tuple[Endpoint, Endpoint]],
+    agents: Mapping[str, AgentClient],
+    mtu: int,
+    ip_version: str,
+    hops: Callable[[int], Sequence[Hop]],
 ) -> list[dict[str, Any]]:
     """Prove for every pair that packets of `mtu` bytes pass both ways unfragmented; one mapping a pair.
 
-    Raises TreatmentRefused with the hop that stops them and the fix.
+    `hops` tells what a packet of a pair (from 1) crosses, from a to b. Raises TreatmentRefused with the hop
+    that stops them and the fix.
     """
-    pairs = list(zip(testbed.side("a"), testbed.side("b"), strict=True))
-    listening = [(b, agents[b.name].send("path.listen", address=b.address_of(ip_version))) for _, b in pairs]
+    found = probe(pairs, agents, mtu, ip_version)
+    for number, ((a, b), answer) in enumerate(zip(pairs, found, strict=True), start=1):
+        if not passed(answer):
+            raise _refusal(hops(number), f"{a.name} to {b.name}", mtu, answer)
+    return found
+
+
+def probe(
+    pairs: Sequence[tuple[Endpoint, Endpoint]],
+    agents: Mapping[str, AgentClient],
+    packet_bytes: int,
+    ip_version: str,
+) -> list[dict[str, Any]]:
+    """Send packets of that size both ways between each pair; what came of it (path.probe), pair by pair."""
+    listening = [(b, agents[b.name].send("path.listen", **b.listening(ip_version))) for _, b in pairs]
     paths = [agents[b.name].wait(future, "path.listen") for b, future in listening]
     try:
         probes = [
@@ -32,50 +66,54 @@ def prove(
                 **{"from": a.address_of(ip_version)},
                 to=b.address_of(ip_version),
                 port=path["port"],
-                packet_bytes=mtu,
+                packet_bytes=packet_bytes,
                 attempts=ATTEMPTS,
                 timeout_s=TIMEOUT_S,
             )
             for (a, b), path in zip(pairs, paths, strict=True)
         ]
-        found = [
+        return [
             agents[a.name].wait(future, "path.probe") for (a, _), future in zip(pairs, probes, strict=True)
         ]
     finally:
         for (_, b), path in zip(pairs, paths, strict=True):
             agents[b.name].send("path.close", path=path["path"])
-    for number, ((a, b), answer) in enumerate(zip(pairs, found, strict=True), start=1):
-        if not (answer["forward"] and answer["back"]):
-            raise _refusal(testbed, number, f"{a.name} to {b.name}", mtu, answer)
-    return found
 
 
-def _refusal(
-    testbed: Testbed, pair: int, route: str, mtu: int, answer: Mapping[str, Any]
-) -> TreatmentRefused:
+def passed(answer: Mapping[str, Any]) -> bool:
+    """Whether packets passed both ways."""
+    return bool(answer["forward"] and answer["back"])
+
+
+def as_found(mtu: int, proved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """A proof as a trial keeps it."""
+    return {"path_mtu_proved": mtu, "path_rtt_us": [answer.get("rtt_us") for answer in proved]}
+
+
+def _refusal(hops: Sequence[Hop], route: str, mtu: int, answer: Mapping[str, Any]) -> TreatmentRefused:
     ways = "either way" if not answer["forward"] else "on the way back"
     what = (
         f"packets of {mtu} bytes do not pass from {route} unfragmented ({ways}: {answer['reason'] or 'lost'})"
     )
     narrow = []
-    for device in testbed.hops(pair):
+    for hop in hops:
         try:
-            found = mtu_of(device.namespace, device.interface)
+            found = hop.mtu()
         except BenchError:
             return TreatmentRefused(
-                f"{what}: the interface is not there", where=device.label, fix="vnetbench lab clean"
+                f"{what}: the interface is not there", where=hop.label, fix="vnetbench lab clean"
             )
         if found < mtu:
-            narrow.append((device, found))
+            narrow.append((hop, found))
     if not narrow:
         return TreatmentRefused(
             f"{what}, though every hop has an MTU of {mtu} or more",
-            where=" > ".join(d.label for d in testbed.hops(pair)),
+            where=" > ".join(hop.label for hop in hops),
             fix="look for a filter or a link that is down on the way (vnetbench lab exec)",
         )
-    hops = "; ".join(f"{device.label} has MTU {found}" for device, found in narrow)
+    where = "; ".join(f"{hop.label} has MTU {found}" for hop, found in narrow)
     return TreatmentRefused(
-        f"{what}: {hops}",
+        f"{what}: {where}",
         where=narrow[0][0].label,
         fix=f"raise its MTU to {mtu} (for a vSwitch: testbed.vswitch_mtu = {mtu}, or leave it out)",
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -45,7 +46,7 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
     content = {"purpose": purpose, "owner": this_process(), "description": description}
     try:
         DIRECTORY.mkdir(parents=True, exist_ok=True)
-        with _whole(content) as whole:
+        with whole_file(DIRECTORY, content) as whole:
             os.link(whole, DIRECTORY / f"{name}.json")
     except FileExistsError:
         raise BenchError(
@@ -62,8 +63,15 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
 def keep(name: str) -> None:
     """Let a testbed outlive this process, until `lab down`."""
     path = DIRECTORY / f"{name}.json"
-    with _whole({**json.loads(path.read_text()), "owner": ""}) as whole:
+    with whole_file(DIRECTORY, {**json.loads(path.read_text()), "owner": ""}) as whole:
         whole.replace(path)
+
+
+def folder(name: str) -> Path:
+    """A folder for the sockets and consoles of a testbed that is registered; it goes with the testbed."""
+    path = DIRECTORY / name
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
 
 
 def entries() -> list[Entry]:
@@ -96,11 +104,12 @@ def entry(name: str) -> Entry:
 
 
 def remove(name: str) -> None:
-    """Remove all that carries the testbed's name: processes, namespaces and what is in them, its entry."""
+    """Remove all that carries the testbed's name: processes, namespaces with what is in them, its files."""
     _end_processes(name)
     for candidate in netlink.namespaces():
         if candidate.startswith(namespace(name, "")):
             netlink.remove_namespace(candidate)
+    shutil.rmtree(DIRECTORY / name, ignore_errors=True)
     (DIRECTORY / f"{name}.json").unlink(missing_ok=True)
 
 
@@ -117,9 +126,9 @@ def end_orphans() -> int:
 
 
 @contextmanager
-def _whole(content: Mapping[str, object]) -> Iterator[Path]:
+def whole_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
     """A file with this content, to be put where nobody shall ever read half of it."""
-    path = DIRECTORY / f".{secrets.token_hex(8)}"
+    path = folder / f".{secrets.token_hex(8)}"
     try:
         path.write_text(json.dumps(content))
         yield path

@@ -81,7 +81,7 @@ def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[s
         change
         for metric in metrics or (after.main_metric,)
         for one, other in shared
-        if (change := _change(one, other, metric, confidence, after.workload)) is not None
+        if (change := _change(_levels(before, one), one, other, metric, confidence)) is not None
     ]
     adjusted = adjust([change.ratio for change in changes])
     return Comparison(
@@ -93,15 +93,11 @@ def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[s
             Change(each.factors, each.metric, each.before, each.after, own)
             for each, own in zip(changes, adjusted, strict=True)
         ),
-        only_before=tuple(
-            complete(t.factors, before.workload) for key, t in first.items() if key not in second
-        ),
-        only_after=tuple(
-            complete(t.factors, after.workload) for key, t in second.items() if key not in first
-        ),
-        unmeasured=tuple(_unmeasured(shared, after.workload)),
+        only_before=tuple(_levels(before, t) for key, t in first.items() if key not in second),
+        only_after=tuple(_levels(after, t) for key, t in second.items() if key not in first),
+        unmeasured=tuple(_unmeasured(shared, before)),
         lost=tuple(
-            complete(one.factors, before.workload)
+            _levels(before, one)
             for one, other in shared
             if one.metrics and not other.metrics and other.stopped_by in UNMEASURED
         ),
@@ -139,7 +135,11 @@ class ComparisonTable:
 
 
 def _change(
-    before: TreatmentSummary, after: TreatmentSummary, metric: str, confidence: float, workload: str
+    levels: Mapping[str, Level],
+    before: TreatmentSummary,
+    after: TreatmentSummary,
+    metric: str,
+    confidence: float,
 ) -> Change | None:
     if metric not in before.metrics or metric not in after.metrics:
         return None
@@ -147,14 +147,15 @@ def _change(
     if any(value < 0 for side in sides for value in side):
         return None  # a difference below zero has no ratio
     own = ratio(sides[0], sides[1], confidence)
-    return Change(
-        complete(before.factors, workload), metric, before.metrics[metric], after.metrics[metric], own
-    )
+    return Change(levels, metric, before.metrics[metric], after.metrics[metric], own)
 
 
 def _key(summary: CampaignSummary, treatment: TreatmentSummary) -> frozenset[tuple[str, Level]]:
-    levels = complete(treatment.factors, summary.workload)
-    return frozenset({**levels, "workload": summary.workload}.items())
+    return frozenset({**_levels(summary, treatment), "workload": summary.workload}.items())
+
+
+def _levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
+    return complete(treatment.factors, summary.workload, summary.kind)
 
 
 def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLevels, ...]:
@@ -163,13 +164,13 @@ def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLev
 
 
 def _unmeasured(
-    shared: Sequence[tuple[TreatmentSummary, TreatmentSummary]], workload: str
+    shared: Sequence[tuple[TreatmentSummary, TreatmentSummary]], campaign: CampaignSummary
 ) -> Iterator[tuple[Mapping[str, Level], str]]:
     for before, after in shared:
         missing = [(side, t) for side, t in (("before", before), ("after", after)) if not t.metrics]
         if missing:
             yield (
-                complete(before.factors, workload),
+                _levels(campaign, before),
                 ", ".join(f"{side}: {t.stopped_by}" for side, t in missing),
             )
 

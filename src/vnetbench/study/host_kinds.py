@@ -1,4 +1,4 @@
-"""The kinds of value that name hosts: an endpoint's name, an address, an interface, a server's place."""
+"""The kinds of value that name hosts: a name, an address, an interface, a server's place, ways in, ports."""
 
 from __future__ import annotations
 
@@ -53,6 +53,26 @@ def servers() -> Kind:
         return join(host, port)
 
     return Kind(expects, parse, str, r"[A-Za-z0-9.:_\[\]-]+")
+
+
+def destinations() -> Kind:
+    """What OpenSSH's client takes for a host; never an option of its."""
+    expects = "what ssh takes, such as root@web-01 or ssh://root@web-01:2222"
+    return _matching(r"[A-Za-z0-9_\[][A-Za-z0-9_.@:%+\[\]/-]{0,254}", expects)
+
+
+def port_ranges() -> Kind:
+    """A range of ports; canonical is `first-last`."""
+    expects = "a range of ports from 1024 to 65535, such as 5300-5399"
+
+    def parse(raw: object) -> str:
+        form = isinstance(raw, str) and re.fullmatch(r"([0-9]{4,5})(?: *- *([0-9]{4,5}))?", raw.strip())
+        first, last = (int(form[1]), int(form[2] or form[1])) if form else (0, 0)
+        if not 1024 <= first <= last <= 65535:
+            raise WrongValue(f"{shown(raw)} is no range of ports", fix=f"write {expects}, in quotes")
+        return f"{first}-{last}"
+
+    return Kind(expects, parse, str, r"[0-9]{4,5}( *- *[0-9]{4,5})?")
 
 
 def join(host: str, port: int) -> str:

@@ -19,8 +19,8 @@ TAKEN = ("host", "bench")
 MOST_IPERF3_STREAMS = 128
 """Of one test each way (docs/iperf3.md)."""
 MOST_IPERF3_MESSAGE_BYTES = 1 << 20
-_OF_NETNS = ("uplink", "shaper", "vswitch_mtu")
-"""The keys of a testbed that only this lab builds."""
+_OF_BUILT = ("uplink", "shaper", "vswitch_mtu", "vf_of")
+"""The keys of testbeds that the bench builds."""
 
 _COUNTERPARTS = {"pairs": "guests", "guests": "pairs"}
 """What stands for a factor in other labs, however unlike the words are."""
@@ -38,12 +38,21 @@ def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
                 f"the lab {testbed.lab} makes its own endpoints", fix='write lab = "hosts" under [testbed]'
             )
             yield place("testbed", "host").problem(wrong)
+        if testbed.ports:
+            wrong = WrongValue("ports is of the lab hosts: nothing is in the way here", fix="take it away")
+            yield place("testbed", "ports").problem(wrong)
         return
-    for key in _OF_NETNS:
+    for key in _OF_BUILT:
         if getattr(testbed, key) != getattr(TestbedAsked(), key):
-            wrong = WrongValue(f"{key} is of the lab netns: hosts are left as they are", fix="take it away")
+            wrong = WrongValue(
+                f"{key} is of labs that build networks: hosts are left as they are", fix="take it away"
+            )
             yield place("testbed", key).problem(wrong)
-    yield from _hosts(testbed, place)
+    yield from _each_host(testbed, place)
+    if testbed.kind != IPERF3:
+        yield from _pairs_of_hosts(testbed, place)
+        return
+    yield from _server_and_here(testbed, place)
     if study.workload != STREAM:
         wrong = WrongValue(
             f"an iperf3 server does not take part in {study.workload}", fix=f'write workload = "{STREAM}"'
@@ -52,34 +61,62 @@ def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     yield from _levels_for_iperf3(study, place)
 
 
-def _hosts(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
-    servers = [host for host in testbed.hosts if host.iperf3]
-    if len(servers) != 1 or len(testbed.hosts) > 2:
-        wrong = WrongValue(
-            f"{len(servers)} hosts with an iperf3 server: there must be one",
-            fix='write [[testbed.host]] and below it name = "esx-07" and iperf3 = "192.0.2.7"; beside it may '
-            "stand one host with local = true",
-        )
-        yield place("testbed", "host").problem(wrong)
+def _each_host(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
+    """One name and one way for each, and no two of them alike."""
     names = Counter(host.name for host in testbed.hosts)
-    if not any(host.local for host in testbed.hosts):
+    if testbed.kind == IPERF3 and not any(host.local for host in testbed.hosts):
         names[HERE] += 1
+    ways = Counter(host.ssh for host in testbed.hosts if host.ssh)
     for number, host in enumerate(testbed.hosts):
         if names[host.name] > 1 or host.name in TAKEN:
             wrong = WrongValue(f'another endpoint is called "{host.name}"', fix="give it another name")
             yield place("testbed", "host", number, "name").problem(wrong)
-        if bool(host.iperf3) == host.local:
+        if bool(host.ssh) + bool(host.iperf3) + host.local != 1:
             wrong = WrongValue(
                 f"{host.name} has to be reached in one way",
-                fix="write iperf3 = and where its server listens, or local = true for this machine",
+                fix="write ssh = and what ssh takes, iperf3 = and where its server listens, "
+                "or local = true for this machine",
             )
             yield place("testbed", "host", number).problem(wrong)
+        if host.ssh and ways[host.ssh] > 1:
+            wrong = WrongValue(f"another host is reached as {host.ssh} too", fix="name every machine once")
+            yield place("testbed", "host", number, "ssh").problem(wrong)
         for key in ("interface", "address"):
-            if getattr(host, key) and not host.local:
+            if getattr(host, key) and host.iperf3:
                 wrong = WrongValue(
-                    f"{key} is of the local host", fix="write it below a [[testbed.host]] with local = true"
+                    f"{key} is of hosts that an agent runs on",
+                    fix="write it below a [[testbed.host]] with local = true or ssh =",
                 )
                 yield place("testbed", "host", number, key).problem(wrong)
+
+
+def _pairs_of_hosts(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
+    count, here = len(testbed.hosts), sum(host.local for host in testbed.hosts)
+    if count < 2 or count % 2:
+        wrong = WrongValue(
+            f"{count} host{'' if count == 1 else 's'}: load runs between two, or between pairs of them",
+            fix='write [[testbed.host]] twice, each with name = "web-01" and ssh = "root@web-01" below it; '
+            "one of them may have local = true",
+        )
+        yield place("testbed", "host").problem(wrong)
+    if here > 1:
+        wrong = WrongValue("several hosts are this machine", fix="write local = true below one of them")
+        yield place("testbed", "host").problem(wrong)
+
+
+def _server_and_here(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
+    servers = [host for host in testbed.hosts if host.iperf3]
+    others = [host for host in testbed.hosts if host not in servers]
+    if len(servers) != 1 or len(others) > 1 or any(host.ssh for host in others):
+        wrong = WrongValue(
+            f"{len(servers)} hosts with an iperf3 server and {len(others)} others: there must be one server",
+            fix='write [[testbed.host]] and below it name = "esx-07" and iperf3 = "192.0.2.7"; beside it may '
+            "stand one host with local = true",
+        )
+        yield place("testbed", "host").problem(wrong)
+    if testbed.ports:
+        wrong = WrongValue("ports has no meaning here: it is the server that listens", fix="take it away")
+        yield place("testbed", "ports").problem(wrong)
 
 
 def _factors_of_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:

@@ -52,14 +52,16 @@ class HostAsked:
     """An endpoint that exists already, of the lab `hosts`."""
 
     name: str
+    ssh: str | None = None
+    """How OpenSSH's client names it: `user@name`, a name of the user's own configuration, `ssh://…`."""
     iperf3: str | None = None
     """Where its iperf3 server listens, `host:port`."""
     local: bool = False
     """It is the machine that the bench runs on."""
     interface: str | None = None
-    """Of this machine: what the load goes through. None: as the system routes it."""
+    """What the load goes through. None: as its system routes it."""
     address: str | None = None
-    """Of this machine: what the load comes from. None: as the system chooses it."""
+    """Its own, for the load. None: the interface's, or as its system chooses it."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,12 @@ class TestbedAsked:
     """The queueing discipline behind `link_rate`: tbf or htb."""
     vswitch_mtu: int | None = None
     """A fixed MTU of every port of the vSwitch; None: it follows the factor `mtu`."""
+    vf_of: str | None = None
+    """Of the lab `qemu`: the host's adapter whose virtual functions guests get."""
     hosts: tuple[HostAsked, ...] = ()
     """Of the lab `hosts`: its endpoints."""
+    ports: str | None = None
+    """Of the lab `hosts`: those that data connections are made to, `first-last`; None: any."""
 
     @property
     def kind(self) -> str:

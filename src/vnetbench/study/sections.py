@@ -97,8 +97,8 @@ _ALL = (
             "lab",
             kinds.words(*LABS),
             _TESTBED.lab,
-            "What makes it. `netns`: network namespaces stand for VMs. `hosts`: machines that exist, "
-            "named by `[[testbed.host]]`.",
+            "What makes it. `netns`: network namespaces stand for VMs. `qemu`: guests with real adapters and "
+            "their drivers. `hosts`: machines that exist, named by `[[testbed.host]]`.",
             '"netns"',
         ),
         Key(
@@ -122,6 +122,22 @@ _ALL = (
             _TESTBED.vswitch_mtu,
             "A fixed MTU in bytes of every port of the vSwitch. Without it they follow the factor `mtu`.",
             "9000",
+        ),
+        Key(
+            "vf_of",
+            host_kinds.interfaces(),
+            _TESTBED.vf_of,
+            "Of the lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV), given to vfio, "
+            'guests with `adapter = "vf"` get.',
+            '"ens1f0"',
+        ),
+        Key(
+            "ports",
+            host_kinds.port_ranges(),
+            _TESTBED.ports,
+            "Of the lab `hosts`: the TCP and UDP ports that the second host of a pair takes load on, for "
+            "firewalls on the way. Without it any.",
+            '"5300-5399"',
         ),
     ),
     _section(
@@ -222,15 +238,24 @@ _ALL = (
 
 HOST = _section(
     "testbed.host",
-    "A machine of the lab `hosts`; stands once for each. Today the other end of every stream is an "
-    "iperf3 server, and this end is the machine that the bench runs on.",
+    "A machine of the lab `hosts`; stands once for each. Reached by `ssh` or `local` they make pairs in the "
+    "order of the file: the first of a pair sends when the direction is forward. Or one of them only has an "
+    "`iperf3` server, and the other end of every stream is the machine that the bench runs on.",
     Key(
         "name",
         host_kinds.names(),
         "",
         "What it is called in the results.",
-        '"esx-07"',
+        '"web-01"',
         required=True,
+    ),
+    Key(
+        "ssh",
+        host_kinds.destinations(),
+        _HOST.ssh,
+        "How `ssh` reaches it: by the user's own OpenSSH client, with its configuration, keys, agent and "
+        "known hosts. The agent is put there for the campaign and removed at its end. Knobs need root.",
+        '"root@web-01"',
     ),
     Key(
         "iperf3",
@@ -243,21 +268,22 @@ HOST = _section(
         "local",
         kinds.truths(),
         _HOST.local,
-        "`true`: it is the machine that the bench runs on, which is called `here` without such a host.",
+        "`true`: it is the machine that the bench runs on, which towards an iperf3 server is called `here` "
+        "without such a host.",
         "true",
     ),
     Key(
         "interface",
         host_kinds.interfaces(),
         _HOST.interface,
-        "Of the local host: the interface that the load goes through. Without it the system's routes decide.",
+        "The interface that the load goes through. Without it the system's routes decide.",
         '"ens192"',
     ),
     Key(
         "address",
         host_kinds.addresses(),
         _HOST.address,
-        "Of the local host: the address that the load comes from.",
+        "Its own address for the load. Without it the interface's, or what the system's routes choose.",
         '"192.0.2.1"',
     ),
 )

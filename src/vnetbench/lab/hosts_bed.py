@@ -1,0 +1,298 @@
+"""The lab `hosts`: testbeds of machines that exist, each with an agent that leaves nothing there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.starting import greet
+from vnetbench.agents.transport import PipeTransport
+from vnetbench.errors import BenchError
+from vnetbench.lab import host_addresses, hosts_path, knobs, left_on_hosts, on_host, ssh
+from vnetbench.lab.bed import pairs
+from vnetbench.lab.cpus import cpus_in, local_cpus
+from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.left_on_hosts import Left
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.ssh_refusals import Unreachable
+from vnetbench.study.model import HostAsked, Level, TestbedAsked
+from vnetbench.study.testbed_factors import LEAST_MTU6
+
+PATIENCE_S = 30.0
+"""How long a host that could be reached before is tried again: a link that was cut, a host that boots."""
+PAUSE_S = 1.0
+CLOSING_TIMEOUT_S = 20.0
+"""Of an agent: it puts its knobs back first, and an adapter may take seconds for each."""
+ENDINGS = {ssh.LOST: "the SSH connection was lost", 137: "killed by SIGKILL", 143: "killed by SIGTERM"}
+"""What exit codes mean over SSH: its client's own, and the shell's for signals."""
+
+
+@dataclass(frozen=True)
+class HostEndpoint(Endpoint):
+    """A host that takes part in trials."""
+
+    user: str
+    is_root: bool
+    has_ipv6: bool
+    """Whether its interface has an address of it, be it one of the link alone."""
+    ports: tuple[int, int] | None
+    """That it takes load on; None: any."""
+
+    def listening(self, ip_version: str) -> dict[str, Any]:
+        """See Endpoint."""
+        place = super().listening(ip_version)
+        return place if self.ports is None else {**place, "ports": list(self.ports)}
+
+
+@dataclass
+class _Entered:
+    """A host with an agent at work."""
+
+    asked: HostAsked
+    machine: ssh.Machine
+    found: on_host.Survey
+    left: Left
+    agent: AgentClient
+
+
+class HostsBed:
+    """A testbed of hosts. Made by `HostsLab.raise_bed`."""
+
+    own_kernels = True
+
+    def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
+        self._entered = entered
+        self.endpoints = endpoints
+        self.agents = {each.asked.name: each.agent for each in entered}
+        self.online = frozenset(os.sched_getaffinity(0))
+        own = [
+            (e.name, self.agents[e.name].send("knob.get", interface=None, knobs=["cpus"])) for e in endpoints
+        ]
+        self._cpus = {
+            name: cpus_in(self.agents[name].wait(future, "knob.get")["values"]["cpus"])
+            for name, future in own
+        }
+
+    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
+        """See Bed."""
+        wanted = knobs.settings(
+            factors, self.endpoints, self.cpus(str(factors.get("cpus", "any"))), frozenset()
+        )
+        before = knobs.read_back(self.endpoints, self.agents, wanted)
+        for setting in wanted:
+            if not setting.holds(before[setting.endpoint.name].get(setting.knob)):
+                self._refuse_harm(setting)
+        found = knobs.set_all(wanted, self.endpoints, self.agents)
+        knobs.judge(wanted, found)
+        ip_version = self._ip_version(factors)
+        proved = hosts_path.prove(
+            pairs(self), self.agents, {name: values["mtu"] for name, values in found.items()},
+            int(factors["mtu"]) if "mtu" in factors else None, ip_version, is_settling=before != found,
+        )  # fmt: skip
+        return {**knobs.alike(found), **proved}
+
+    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+        """See Bed."""
+        first, _, second = level.partition("/")
+        given = {}
+        for endpoint in self.endpoints:
+            own = second if second and endpoint.side == "b" else first
+            try:
+                given[endpoint.name] = local_cpus(own, self._cpus[endpoint.name])
+            except BenchError as error:
+                raise BenchError(error.what, where=endpoint.name, fix=error.fix) from error
+        return given
+
+    def as_facts(self) -> Mapping[str, object]:
+        """See Bed."""
+        return {
+            "lab": "hosts",
+            "endpoints": [asdict(e) for e in self.endpoints],
+            "hosts": {each.asked.name: each.left.destination or "local" for each in self._entered},
+        }
+
+    def close(self) -> None:
+        """See Bed. What a lost connection keeps from being removed stays registered."""
+        with ThreadPoolExecutor(len(self._entered) or 1) as pool:
+            list(pool.map(_leave, self._entered))
+
+    def _refuse_harm(self, setting: knobs.Setting) -> None:
+        """Raise TreatmentRefused for a setting that cannot be made, or could not be undone."""
+        (endpoint,) = (e for e in self.endpoints if e.name == setting.endpoint.name)
+        factor = setting.asked.split()[0]
+        if setting.interface and not endpoint.is_root:
+            raise TreatmentRefused(
+                f"{setting.asked} needs root, and ssh logs in as {endpoint.user}",
+                where=setting.where,
+                fix=f'write ssh = "root@…" for {endpoint.name}, or leave {factor} out',
+            )
+        if factor == "mtu" and int(setting.value) < LEAST_MTU6 and endpoint.has_ipv6:
+            raise TreatmentRefused(
+                f"{setting.asked} would take the interface its IPv6 addresses, for good",
+                where=setting.where,
+                fix=f"choose an MTU of {LEAST_MTU6} at least",
+            )
+
+    def _ip_version(self, factors: Mapping[str, Level]) -> str:
+        version = str(factors.get("ip_version", "6" if ":" in self.endpoints[0].address else "4"))
+        for endpoint in self.endpoints:
+            address = endpoint.address_of(version)
+            if not address or (":" in address) != (version == "6"):
+                raise TreatmentRefused(
+                    f"ip_version = {version}: {endpoint.interface} has no such address",
+                    where=endpoint.name,
+                    fix="give it one, or take the other version",
+                )
+        return version
+
+
+class HostsLab:
+    """Hosts that a study names."""
+
+    most_kept = 1
+
+    def __init__(self, asked: TestbedAsked, purpose: str) -> None:
+        """`purpose` says in `vnetbench lab ls` what is put on the hosts for."""
+        self._hosts = asked.hosts
+        first, _, last = (asked.ports or "").partition("-")
+        self._ports = (int(first), int(last)) if asked.ports else None
+        self._purpose = purpose
+        self._was_reached = False
+
+    def shape(self, factors: Mapping[str, Level]) -> str:
+        """See Lab."""
+        names = [host.name for host in self._hosts]
+        return ", ".join(f"{a} to {b}" for a, b in zip(names[::2], names[1::2], strict=True))
+
+    def raise_bed(self, name: str, shape: Hashable) -> HostsBed:
+        """See Lab. Hosts that were reached before are waited for: they may be there again soon."""
+        until = time.monotonic() + (PATIENCE_S if self._was_reached else 0.0)
+        while True:
+            try:
+                bed = self._enter_all(name)
+                self._was_reached = True
+                return bed
+            except Unreachable as error:
+                if not self._was_reached:
+                    raise
+                if time.monotonic() >= until:
+                    raise AgentError(str(error.where), error.what) from error
+                time.sleep(PAUSE_S)
+
+    def remove_left(self, prefix: str) -> None:
+        """See Lab; what cannot be reached now is for `vnetbench lab clean`."""
+        for left in left_on_hosts.entries():
+            if left.is_ours and left.testbed.startswith(prefix):
+                with suppress(BenchError):
+                    left_on_hosts.clean(left)
+
+    def _enter_all(self, testbed: str) -> HostsBed:
+        with ThreadPoolExecutor(len(self._hosts)) as pool:
+            futures = [pool.submit(_enter, host, testbed, self._purpose) for host in self._hosts]
+        entered = [future.result() for future in futures if future.exception() is None]
+        try:
+            for future in futures:
+                future.result()
+            return HostsBed(entered, self._endpoints(entered))
+        except BaseException:
+            for each in entered:
+                _leave(each)
+            raise
+
+    def _endpoints(self, entered: Sequence[_Entered]) -> tuple[HostEndpoint, ...]:
+        endpoints: list[HostEndpoint] = []
+        for number, two in enumerate(zip(entered[::2], entered[1::2], strict=True), start=1):
+            a, b = (
+                host_addresses.Side(
+                    each.asked,
+                    each.found.addresses,
+                    "" if each.asked.local else each.found.reached_at,
+                    partial(on_host.route, each.machine),
+                )
+                for each in two
+            )
+            for side, each, placed in zip("ab", two, host_addresses.place(a, b), strict=True):
+                endpoints.append(
+                    HostEndpoint(
+                        each.asked.name, side, number, placed.interface, placed.address, placed.address6,
+                        each.found.user, each.found.is_root, placed.has_ipv6, self._ports,
+                    )
+                )  # fmt: skip
+        return tuple(endpoints)
+
+
+def _enter(asked: HostAsked, testbed: str, purpose: str) -> _Entered:
+    """Connect to a host and start an agent there, or raise BenchError or AgentError and leave nothing."""
+    destination = asked.ssh or ""
+    machine = (
+        ssh.connect(asked.name, destination, testbed)
+        if destination
+        else ssh.this_machine(asked.name, testbed)
+    )
+    left = agent = None
+    try:
+        found = on_host.survey(machine)
+        _remove_earlier(machine, destination)
+        left = left_on_hosts.register(
+            on_host.folder_name(found.user), asked.name, destination, testbed, purpose
+        )
+        folder = on_host.put(machine, left.folder)
+        agent = _start(machine, folder)
+        return _Entered(asked, machine, found, left, agent)
+    except BaseException:
+        _withdraw(machine, left, agent)
+        raise
+
+
+def _start(machine: ssh.Machine, folder: str) -> AgentClient:
+    process: subprocess.Popen[bytes] = machine.start(
+        f"{folder}/{on_host.AGENT}", "stdio", "--journal", folder
+    )
+    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, ENDINGS))
+    try:
+        greet(agent)
+    except BaseException:
+        agent.close()
+        raise
+    return agent
+
+
+def _remove_earlier(machine: ssh.Machine, destination: str) -> None:
+    """Remove what an earlier connection left there: knobs must be as found before they are noted anew."""
+    for left in left_on_hosts.entries():
+        if left.destination != destination:
+            continue
+        if left.in_use and not left.is_ours:
+            raise BenchError(
+                f"another campaign is at work on it (process {left.owner.split(':')[0]}: {left.purpose})",
+                where=machine.name,
+                fix="wait for its end, or stop it with Ctrl-C where it runs",
+            )
+        on_host.remove(machine, left.folder)
+        left_on_hosts.forget(left)
+
+
+def _leave(entered: _Entered) -> None:
+    _withdraw(entered.machine, entered.left, entered.agent)
+
+
+def _withdraw(machine: ssh.Machine, left: Left | None, agent: AgentClient | None) -> None:
+    """End the agent, see that nothing of it is left on the host, and end the connection."""
+    try:
+        if agent is not None:
+            agent.close()
+        if left is not None:
+            # A host that cannot be reached now keeps its entry, for the next connection or `lab clean`.
+            with suppress(BenchError):
+                on_host.remove(machine, left.folder)
+                left_on_hosts.forget(left)
+    finally:
+        machine.close()

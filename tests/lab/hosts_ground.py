@@ -1,0 +1,179 @@
+"""Hosts to measure between: namespaces on a switch, each with an sshd, users, a home and host keys of its own.
+
+What they have of files stands on a file system that only the tests see, as their /run does. The bench reaches them
+from a namespace beside them, by an `ssh` that knows a configuration, a key and known hosts of the tests alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from vnetbench.lab import netlink, netns, registry
+from vnetbench.lab.description import Shape, Testbed, Vm, describe
+from vnetbench.study.model import HostAsked
+
+NAME = "t-hosts"
+ROOT = Path("/mnt")
+USER = "measurer"
+USER_ID = 4242
+PATIENCE_S = 20.0
+PARENTS = ("/run", "/var/tmp", "/tmp")
+"""Where an agent may be put, beside the home."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """One that runs an sshd."""
+
+    name: str
+    vm: Vm
+    sshd: subprocess.Popen[bytes]
+
+    @property
+    def asked(self) -> HostAsked:
+        """As a study names it."""
+        return HostAsked(self.name, ssh=f"root@{self.name}")
+
+    def connections(self) -> list[int]:
+        """Ids of sshd's children, one for each connection."""
+        return [
+            int(pid)
+            for pid in Path(f"/proc/{self.sshd.pid}/task/{self.sshd.pid}/children").read_text().split()
+        ]
+
+
+class Ground:
+    """The hosts web-01, web-02 … and the bench's own namespace. Made by `raised`."""
+
+    def __init__(self, testbed: Testbed) -> None:
+        self.testbed = testbed
+        self.bench, *self._free = testbed.endpoints
+        self.hosts: dict[str, Host] = {}
+        for folder in ("client", "bin", "state"):
+            (ROOT / folder).mkdir()
+        for key in ("key", "other_key"):
+            _make_key(ROOT / "client" / key)
+        script = ROOT / "bin/ssh"
+        client = f"ip netns exec {self.bench.namespace} {shutil.which('ssh')} -F {ROOT}/client/config"
+        script.write_text(f'#!/bin/sh\nexec {client} "$@"\n')
+        script.chmod(0o755)
+        self.environment: Mapping[str, str] = {
+            "PATH": f"{ROOT}/bin:{os.environ['PATH']}", "XDG_STATE_HOME": f"{ROOT}/state",
+        }  # fmt: skip
+
+    def add(self, name: str, mounts: str = "true") -> Host:
+        """A further host; `mounts` are commands of the shell that change what it has of file systems."""
+        vm = self._free.pop(0)
+        folder = ROOT / name
+        folder.mkdir()
+        _make_key(folder / "host_key")
+        for user, number in (("root", 0), (USER, USER_ID)):
+            (folder / user).mkdir()
+            os.chown(folder / user, number, number)
+        (folder / "passwd").write_text(
+            f"root:x:0:0::{folder}/root:/bin/bash\n{USER}:x:{USER_ID}:{USER_ID}::{folder}/{USER}:/bin/sh\n"
+            "sshd:x:105:65534::/run/sshd:/usr/sbin/nologin\n"
+        )
+        (folder / "shadow").write_text(
+            "".join(f"{user}:*:19000:0:99999:7:::\n" for user in ("root", USER, "sshd"))
+        )
+        (folder / "config").write_text(
+            f"HostKey {folder}/host_key\nAuthorizedKeysFile {ROOT}/client/key.pub\nPidFile none\n"
+            "StrictModes no\nUsePAM no\nUseDNS no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+            "PermitRootLogin prohibit-password\n"
+        )
+        begin = (
+            f"mount --bind {folder}/passwd /etc/passwd && mount --bind {folder}/shadow /etc/shadow && {mounts} "
+            f"&& mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e -f {folder}/config"
+        )
+        sshd = subprocess.Popen(
+            ["ip", "netns", "exec", vm.namespace, "sh", "-c", begin],
+            stderr=(folder / "log").open("wb"), env={**os.environ, registry.PROCESS_LABEL: NAME},
+        )  # fmt: skip
+        host = self.hosts[name] = Host(name, vm, sshd)
+        self._introduce(host)
+        _await(lambda: b"Server listening" in (folder / "log").read_bytes())
+        return host
+
+    def _introduce(self, host: Host) -> None:
+        key = " ".join((ROOT / host.name / "host_key.pub").read_text().split()[:2])
+        with (ROOT / "client/known_hosts").open("a") as known:
+            known.write(f"{host.name} {key}\n")
+        with (ROOT / "client/config").open("a") as config:
+            config.write(
+                f"Host {host.name}\n HostName {host.vm.address}\n HostKeyAlias {host.name}\n"
+                f" IdentityFile {ROOT}/client/key\n IdentitiesOnly yes\n"
+                f" UserKnownHostsFile {ROOT}/client/known_hosts\n"
+            )
+
+    def alias(self, name: str, *options: str) -> str:
+        """Another name for a host, with options of its own; its address is that of web-01 unless they say so."""
+        lines = (*options, f"HostName {self.hosts['web-01'].vm.address}", f"IdentityFile {ROOT}/client/key",
+                 f"UserKnownHostsFile {ROOT}/client/known_hosts", "HostKeyAlias web-01", "IdentitiesOnly yes")  # fmt: skip
+        with (ROOT / "client/config").open("a") as config:
+            config.write(f"Host {name}\n" + "".join(f" {line}\n" for line in lines))
+        return f"root@{name}"
+
+    def set_link(self, host: Host, state: str) -> None:
+        """Pull its cable at the switch, or put it back: "down", "up"."""
+        with netlink.in_namespace(self.testbed.switch_namespace) as ipr:
+            ipr.link("set", index=netlink.index_of(ipr, host.vm.name), state=state)
+
+
+@contextmanager
+def raised(*names: str) -> Iterator[Ground]:
+    """Hosts of these names; ended and removed at the end."""
+    testbed = describe(NAME, Shape(pairs=3))
+    registry.register(NAME, "tests", testbed.as_facts())
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ground", ROOT], check=True)
+    try:
+        netns.build(testbed)
+        ground = Ground(testbed)
+        for name in names:
+            ground.add(name)
+        yield ground
+        for host in ground.hosts.values():
+            host.sshd.send_signal(signal.SIGTERM)
+            host.sshd.wait()
+    finally:
+        registry.remove(NAME)
+        subprocess.run(["umount", "--lazy", ROOT], check=True)
+
+
+def folders() -> list[Path]:
+    """Those of agents, on all hosts that have no file systems of their own."""
+    places = [*map(Path, PARENTS), *ROOT.glob("*/root"), *ROOT.glob(f"*/{USER}")]
+    return [path for place in places for path in place.glob("vnetbench-*-????????????")]
+
+
+def agents() -> dict[int, str]:
+    """Process ids of the agents on hosts, and the folders that they run in."""
+    found = {}
+    for exe in Path("/proc").glob("[0-9]*/exe"):
+        try:
+            program = exe.readlink()
+        except OSError:
+            continue  # gone meanwhile
+        if program.name == "vnetbench-agent" and program.parent.name.startswith("vnetbench-"):
+            found[int(exe.parent.name)] = str(program.parent)
+    return found
+
+
+def _make_key(path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
+
+
+def _await(done: object) -> None:
+    assert callable(done)
+    until = time.monotonic() + PATIENCE_S
+    while not done():
+        assert time.monotonic() < until, "it does not come"
+        time.sleep(0.02)
