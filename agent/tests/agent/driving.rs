@@ -215,8 +215,18 @@ impl Drop for Agent {
 
 /// `arguments` given to the binary by hand: its exit code, standard output and standard error.
 pub fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(binary())
-        .args(arguments)
+    outcome(Command::new(binary()).args(arguments))
+}
+
+/// The same, where the binary is the first process of its namespace.
+pub fn run_first(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let apart = ["--map-root-user", "--pid", "--mount", "--net", "--fork"];
+    let mut command = Command::new("unshare");
+    outcome(command.args(apart).arg(binary()).args(arguments))
+}
+
+fn outcome(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command
         .stdin(Stdio::null())
         .output()
         .expect("the agent starts");
