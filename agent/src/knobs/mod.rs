@@ -18,6 +18,7 @@ use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::features;
 use crate::interface::{Interface, LINK_PATIENCE};
+use crate::journal;
 
 /// Knobs that one `knob.get` may name.
 const MAX_KNOBS: usize = 64;
@@ -196,35 +197,51 @@ pub fn get(asked: Get) -> Result<Value> {
     }
     let mut values = Map::new();
     for name in asked.knobs {
-        let knob = find(&name, asked.interface.as_deref())?;
-        let value = knob
-            .read(asked.interface.as_deref())
-            .map_err(|error| refusal(&name, &asked.interface, "read", &error))?;
+        let value = read(&name, asked.interface.as_deref())?;
         values.insert(name, value);
     }
     Ok(json!({ "values": values }))
 }
 
+/// Where a journal is kept, it has how the knob was found before this changes it.
 pub fn set(asked: Set) -> Result<Value> {
-    let interface = asked.interface.as_deref();
-    let knob = find(&asked.knob, interface)?;
+    let Set {
+        interface,
+        knob,
+        value,
+    } = asked;
+    let interface = interface.as_deref();
+    let kept = journal::before_change(interface, &knob)?;
+    let found = change(&knob, interface, &value)?;
+    drop(kept);
+    Ok(json!({"knob": knob, "asked": value, "found": found}))
+}
+
+/// The value as it stands; null where the interface has no such knob, or no one value for it.
+pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
+    find(name, interface)?
+        .read(interface)
+        .map_err(|error| refusal(name, interface, "read", &error))
+}
+
+/// Sets it, and returns the value as it then stands.
+pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
+    let knob = find(name, interface)?;
     let had_link = linked(interface);
-    knob.write(interface, &asked.value)?
-        .map_err(|error| refusal(&asked.knob, &asked.interface, "set", &error))?;
+    knob.write(interface, value)?
+        .map_err(|error| refusal(name, interface, "set", &error))?;
     // Some drivers start the adapter anew; what comes next must not find it without its link.
-    if let Some(interface) = had_link
-        && !interface.wait_for_link()
+    if let Some(adapter) = had_link
+        && !adapter.wait_for_link()
     {
         return Err(Error::Knob {
-            knob: asked.knob,
-            interface: asked.interface,
+            knob: name.into(),
+            interface: interface.map(str::to_owned),
             reason: format!("was set, and the link has not come back within {LINK_PATIENCE:?}"),
         });
     }
-    let found = knob
-        .read(interface)
-        .map_err(|error| refusal(&asked.knob, &asked.interface, "read back", &error))?;
-    Ok(json!({"knob": asked.knob, "asked": asked.value, "found": found}))
+    knob.read(interface)
+        .map_err(|error| refusal(name, interface, "read back", &error))
 }
 
 /// The interface, where it has its link.
@@ -280,7 +297,7 @@ fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
     }
 }
 
-fn refusal(knob: &str, interface: &Option<String>, verb: &str, error: &io::Error) -> Error {
+fn refusal(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> Error {
     let reason = match error.raw_os_error() {
         Some(libc::ENODEV) => "there is no such interface".into(),
         Some(libc::EOPNOTSUPP) => "the driver does not let it be changed".into(),
@@ -289,7 +306,7 @@ fn refusal(knob: &str, interface: &Option<String>, verb: &str, error: &io::Error
     };
     Error::Knob {
         knob: knob.into(),
-        interface: interface.clone(),
+        interface: interface.map(str::to_owned),
         reason: format!("cannot be {verb}: {reason}"),
     }
 }
