@@ -67,6 +67,7 @@ class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
     own_kernels = True
+    observer = None
 
     def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
@@ -98,6 +99,9 @@ class HostsBed:
             int(factors["mtu"]) if "mtu" in factors else None, ip_version, is_settling=before != found,
         )  # fmt: skip
         return {**knobs.alike(found), **proved}
+
+    def watch(self) -> None:
+        """See Bed: nothing."""
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""
