@@ -14,6 +14,7 @@ mod knobs;
 mod lines;
 mod outbox;
 mod path;
+mod ports;
 mod rpc;
 mod socket_option;
 mod traffic;

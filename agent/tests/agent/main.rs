@@ -8,6 +8,7 @@ mod endings;
 mod mixing;
 mod mutated_lines;
 mod placing;
+mod ports;
 mod random;
 mod relay;
 mod requests;
