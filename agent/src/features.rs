@@ -2,35 +2,14 @@
 
 use std::io;
 
+use crate::ethtool_strings::{Set, names};
 use crate::interface::Interface;
 
-const ETHTOOL_GSTRINGS: u32 = 0x1b;
-const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
-const ETH_SS_FEATURES: u32 = 4;
-const NAME_BYTES: usize = 32;
 /// Of the kernel's; it has a third of that.
 const MOST_FEATURES: usize = 256;
 const MOST_BLOCKS: usize = MOST_FEATURES / 32;
-
-/// `struct ethtool_sset_info` with room for one number.
-#[repr(C)]
-struct SetInfo {
-    command: u32,
-    reserved: u32,
-    sets: u64,
-    count: u32,
-}
-
-/// `struct ethtool_gstrings`. The kernel writes all names, whatever `count` says.
-#[repr(C)]
-struct Names {
-    command: u32,
-    set: u32,
-    count: u32,
-    names: [[u8; NAME_BYTES]; MOST_FEATURES],
-}
 
 /// `struct ethtool_gfeatures`; of each block of 32 features bits: available, requested, active, never changed.
 #[repr(C)]
@@ -82,35 +61,17 @@ pub fn set(interface: &Interface, name: &str, on: bool) -> io::Result<()> {
 
 fn find(interface: &Interface, name: &str) -> io::Result<Place> {
     let absent = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-    let mut info = SetInfo {
-        command: ETHTOOL_GSSET_INFO,
-        reserved: 0,
-        sets: 1 << ETH_SS_FEATURES,
-        count: 0,
-    };
-    interface.ethtool(&mut info)?;
-    let count = info.count as usize;
+    let names = names(interface, Set::Features)?;
     // More would not fit what is asked next.
-    if count > MOST_FEATURES {
+    if names.len() > MOST_FEATURES {
         return Err(absent());
     }
-    let mut names = Names {
-        command: ETHTOOL_GSTRINGS,
-        set: ETH_SS_FEATURES,
-        count: info.count,
-        names: [[0; NAME_BYTES]; MOST_FEATURES],
-    };
-    interface.ethtool(&mut names)?;
-    let is_it = |bytes: &[u8; NAME_BYTES]| {
-        let end = bytes.iter().position(|byte| *byte == 0);
-        &bytes[..end.unwrap_or(NAME_BYTES)] == name.as_bytes()
-    };
-    let at = names.names[..count].iter().position(is_it);
+    let at = names.iter().position(|each| each == name);
     let at = at.ok_or_else(absent)?;
     Ok(Place {
         block: at / 32,
         bit: 1 << (at % 32),
-        blocks: count.div_ceil(32) as u32,
+        blocks: names.len().div_ceil(32) as u32,
     })
 }
 
@@ -120,8 +81,6 @@ mod tests {
 
     #[test]
     fn the_structures_are_as_large_as_the_kernels() {
-        assert_eq!(size_of::<SetInfo>(), 24);
-        assert_eq!(size_of::<Names>(), 12 + NAME_BYTES * MOST_FEATURES);
         assert_eq!(size_of::<Found>(), 8 + 16 * MOST_BLOCKS);
         assert_eq!(size_of::<Wanted>(), 8 + 8 * MOST_BLOCKS);
     }

@@ -316,16 +316,16 @@ impl Interface {
         request
     }
 
-    /// `T` must be the structure of the command that its first member names.
-    pub fn ethtool<T>(&self, argument: &mut T) -> io::Result<()> {
+    /// `T` must be the structure of the command that its first member names, with room for all that the kernel writes.
+    pub fn ethtool<T: ?Sized>(&self, argument: &mut T) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = (argument as *mut T).cast();
         self.ioctl(libc::SIOCETHTOOL, request).map(drop)
     }
 
     fn ioctl(&self, number: libc::Ioctl, mut request: libc::ifreq) -> io::Result<libc::ifreq> {
-        // SAFETY: `request` is a valid `ifreq` through the call; where it points to ethtool's structure, that is one of
-        // this file's or of features.rs, as large as what the kernel reads or writes for that command, borrowed mutably by the caller.
+        // SAFETY: `request` is a valid `ifreq` through the call; where it points to ethtool's structure, as large as
+        // what the kernel reads or writes for that command (`ethtool` says so), it is borrowed mutably by the caller.
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &raw mut request) };
         if status < 0 {
             return Err(io::Error::last_os_error());

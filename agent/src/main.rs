@@ -5,6 +5,7 @@ mod clock;
 mod counters;
 mod cpu_list;
 mod error;
+mod ethtool_strings;
 mod facts;
 mod features;
 mod guest;

@@ -12,7 +12,7 @@ import pytest
 
 from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.trial import Load, measure
-from vnetbench.lab import netlink, path
+from vnetbench.lab import netlink
 from vnetbench.lab.description import Shape
 from vnetbench.lab.netns_bed import NetnsBed as Bed
 from vnetbench.lab.netns_bed import raise_bed

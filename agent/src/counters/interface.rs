@@ -23,6 +23,8 @@ const COLUMNS: [&str; 12] = [
     "tx_dropped",
 ];
 
+pub const DEV: &str = "/proc/net/dev";
+
 pub struct Interface {
     device: interface::Interface,
     /// Whether it carried when it was opened.
@@ -34,7 +36,7 @@ pub struct Interface {
 impl Interface {
     pub fn open(name: &str) -> Result<Self> {
         let operation = || format!("read the counters of interface {name}");
-        let mut file = ProcFile::open("/proc/net/dev")
+        let mut file = ProcFile::open(DEV)
             .ok_or_else(|| Error::system(operation(), io::Error::last_os_error()))?;
         let last = row_of(file.text(), name).ok_or_else(|| {
             Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
@@ -69,7 +71,8 @@ impl Source for Interface {
     }
 }
 
-fn row_of(text: &str, interface: &str) -> Option<[u64; COLUMNS.len()]> {
+/// The counts of one interface, in the order of the columns.
+pub fn row_of(text: &str, interface: &str) -> Option<[u64; COLUMNS.len()]> {
     let counts = text.lines().find_map(|line| {
         // The last colon: an alias has one in its name.
         let (name, counts) = line.rsplit_once(':')?;

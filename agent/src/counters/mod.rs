@@ -1,7 +1,10 @@
 //! Counters of this endpoint: every source read at one moment, and the difference between two such readings.
 
+pub mod adapter;
 mod cpu;
 mod interface;
+mod interfaces;
+mod kvm_exits;
 pub mod mptcp_info;
 mod perf;
 mod proc_file;
@@ -11,6 +14,8 @@ pub mod socket_drops;
 mod softirq;
 mod softnet;
 pub mod tcp_info;
+mod thread_cpu;
+pub mod watched;
 mod wrap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};

@@ -1,7 +1,11 @@
-//! A file of /proc that is read again and again from its start.
+//! Files that the kernel makes as they are read (/proc, debugfs), read again and again from their start.
 
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
+
+/// What one line of numbers takes at most.
+const SHORT_BYTES: usize = 1024;
 
 pub struct ProcFile {
     file: File,
@@ -31,4 +35,19 @@ impl ProcFile {
         }
         std::str::from_utf8(&self.buffer[..length]).unwrap_or("")
     }
+}
+
+/// The text of a file that has one short line, by a single call.
+pub fn short_text(file: &File) -> io::Result<String> {
+    let mut bytes = [0; SHORT_BYTES];
+    let length = file.read_at(&mut bytes, 0)?;
+    Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+}
+
+/// The number that such a file begins with.
+pub fn first_number(file: &File) -> io::Result<u64> {
+    let text = short_text(file)?;
+    let first = text.split_ascii_whitespace().next();
+    let number = first.and_then(|word| word.parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }

@@ -61,6 +61,11 @@ impl Histogram {
     }
 
     pub fn record(&self, duration: Duration) {
+        self.record_alike(duration, 1);
+    }
+
+    /// Records so many of one duration.
+    pub fn record_alike(&self, duration: Duration, times: u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let bucket = bucket_of(nanos);
         // Loads and stores and no read-modify-write: there is one writer.
@@ -70,14 +75,14 @@ impl Histogram {
                 Ordering::Relaxed,
             );
         };
-        add(&self.counts[bucket], 1);
+        add(&self.counts[bucket], times);
         let step = 1 << (bucket / STEP);
         let touched = self.touched.load(Ordering::Relaxed);
         if touched & step == 0 {
             self.touched.store(touched | step, Ordering::Relaxed);
         }
-        add(&self.count, 1);
-        add(&self.sum_nanos, nanos);
+        add(&self.count, times);
+        add(&self.sum_nanos, nanos.saturating_mul(times));
         if nanos > self.max_nanos.load(Ordering::Relaxed) {
             self.max_nanos.store(nanos, Ordering::Relaxed);
         }

@@ -16,6 +16,11 @@ impl Jitter {
         }
     }
 
+    /// So many more have come that were as long under way as the last.
+    pub fn note_alike(&mut self, packets: u64) {
+        self.nanos *= (15.0_f64 / 16.0).powi(packets.try_into().unwrap_or(i32::MAX));
+    }
+
     pub fn nanos(&self) -> f64 {
         self.nanos
     }
@@ -42,5 +47,14 @@ mod tests {
     fn each_deviation_counts_a_sixteenth() {
         assert_eq!(of(&[0, 1600]), 100.0);
         assert_eq!(of(&[0, 1600, 0]), 100.0 + 1500.0 / 16.0);
+    }
+
+    #[test]
+    fn those_alike_are_counted_together_as_one_by_one() {
+        let mut together = Jitter::default();
+        together.note(0);
+        together.note(1600);
+        together.note_alike(3);
+        assert!((together.nanos() - of(&[0, 1600, 1600, 1600, 1600])).abs() < 1e-9);
     }
 }

@@ -11,12 +11,16 @@ use rustix::net::sockopt::socket_recv_buffer_size;
 const MOST_BYTES: usize = 1 << 20;
 /// What a call takes of a stream that is fast enough for data to gather before the next one.
 const FAST_BYTES: usize = 16 << 10;
-/// A call that waits no longer, for however little, is one of a stream of many small segments: fast enough as well.
-const SOON: Duration = Duration::from_micros(50);
 /// How long it may gather; the kernel adds up to 50 µs (the timer slack of a thread), and mostly does.
 pub const GATHERING: Duration = Duration::from_micros(20);
+/// A call that takes less, and waits no longer for it, is one of a stream of many small segments: fast enough as well.
+const SOON: Duration = Duration::from_micros(50);
+/// How long such a stream may gather: it fills no buffer meanwhile.
+const GATHERING_SMALL: Duration = Duration::from_micros(100);
 /// The share of the receive buffer that may fill meanwhile: a window that closes would hold the source back.
 const FILLED_SHARE: usize = 8;
+/// So many calls long nothing gathers after more than that share had.
+const CALLS_OF_CARE: u32 = 256;
 
 pub trait Receiver: Send {
     /// Takes what has come in one call; returns how many bytes that were, 0 at the end of the data.
@@ -45,22 +49,33 @@ impl Receiver for Discard {
 /// every segment, and that costs the CPU that receives them, mostly the sender's, up to half of what it can do.
 pub struct Gathering<R> {
     inner: R,
+    /// Calls to come before which nothing gathers.
+    careful: u32,
 }
 
 impl<R: Receiver> Gathering<R> {
     pub fn new(inner: R) -> Self {
-        Self { inner }
+        Self { inner, careful: 0 }
     }
 }
 
 impl<R: Receiver> Receiver for Gathering<R> {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
+        if self.careful > 0 {
+            self.careful -= 1;
+            return self.inner.receive(socket);
+        }
         let began = Instant::now();
         let count = self.inner.receive(socket)?;
-        let is_fast = count >= FAST_BYTES || (count > 0 && began.elapsed() < SOON);
-        if is_fast && count < MOST_BYTES && count * FILLED_SHARE <= socket_recv_buffer_size(socket)?
-        {
-            std::thread::sleep(GATHERING);
+        let gathering = match count {
+            FAST_BYTES.. => GATHERING,
+            1.. if began.elapsed() < SOON => GATHERING_SMALL,
+            _ => return Ok(count),
+        };
+        if count < MOST_BYTES && count * FILLED_SHARE <= socket_recv_buffer_size(socket)? {
+            std::thread::sleep(gathering);
+        } else {
+            self.careful = CALLS_OF_CARE;
         }
         Ok(count)
     }

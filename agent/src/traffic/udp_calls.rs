@@ -11,8 +11,9 @@ use super::udp_head::{HEAD_BYTES, Head, MAX_DATAGRAM_BYTES};
 const MESSAGES: usize = 64;
 /// Bytes that one call may send: more would not stay in the processor's cache.
 const BATCH_BYTES: usize = 256 << 10;
-/// Datagrams that the kernel cuts one message into: UDP_MAX_SEGMENTS of kernels before 6.9.
-const SEGMENTS: usize = 64;
+/// Datagrams that the kernel cuts one message into: UDP_MAX_SEGMENTS, and that of kernels before 6.9.
+const SEGMENTS: usize = 128;
+const FEWER_SEGMENTS: usize = 64;
 /// Messages of one call where each may hold an aggregate of 64 KiB.
 const AGGREGATES: usize = 16;
 const AGGREGATE_BYTES: usize = 64 << 10;
@@ -37,6 +38,7 @@ impl Outgoing {
         let message_bytes = segments * datagram_bytes;
         let messages = (BATCH_BYTES / message_bytes).clamp(1, MESSAGES);
         let bytes = message(messages * message_bytes).to_vec();
+        let messages = messages * segments.div_ceil(FEWER_SEGMENTS);
         // SAFETY: all zero is a valid `mmsghdr`: null pointers with lengths of 0.
         let headers = vec![unsafe { std::mem::zeroed() }; messages];
         Self {
@@ -67,6 +69,20 @@ impl Outgoing {
         {
             Head { number, ..first }.write(datagram);
         }
+        match self.hand_over(socket, count) {
+            // Refused whole, and before anything was sent (udp_sendmsg): an older kernel.
+            Err(error)
+                if error.raw_os_error() == Some(libc::EINVAL) && self.segments > FEWER_SEGMENTS =>
+            {
+                self.segments = FEWER_SEGMENTS;
+                self.hand_over(socket, count)
+            }
+            done => done,
+        }
+    }
+
+    fn hand_over(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+        let used = &mut self.bytes[..count * self.datagram_bytes];
         self.pieces.clear();
         for piece in used.chunks_mut(self.segments * self.datagram_bytes) {
             self.pieces.push(libc::iovec {
@@ -121,13 +137,40 @@ pub struct Received<'a> {
     pub at_nanos: Option<u64>,
 }
 
+/// Datagrams that came one behind the other and were sent so, in one call.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Of the first; those after it have the next numbers and all else alike. `None` where it is too short for one.
+    pub first: Option<Head>,
+    pub datagrams: u64,
+    /// Of each.
+    pub length: usize,
+}
+
 impl Received<'_> {
-    /// The head and the length of each datagram; no head where it is too short for one.
-    pub fn datagrams(&self) -> impl Iterator<Item = (Option<Head>, usize)> {
+    /// All its datagrams, in runs as long as can be.
+    pub fn runs(&self) -> impl Iterator<Item = Run> {
         let step = self.segment_bytes.max(1);
-        (0..self.length.max(1)).step_by(step).map(move |start| {
-            let head = self.bytes.get(start..).and_then(Head::read);
-            (head, step.min(self.length - start))
+        let mut starts = (0..self.length.max(1)).step_by(step).peekable();
+        std::iter::from_fn(move || {
+            let start = starts.next()?;
+            let length = step.min(self.length - start);
+            let first = self.bytes.get(start..).and_then(Head::read);
+            let mut datagrams = 1;
+            if let Some(first) = first {
+                let goes_on = |start: usize, datagrams| {
+                    let bytes = self.bytes.get(start..start + length);
+                    bytes.is_some_and(|bytes| first.is_followed_by(bytes, datagrams))
+                };
+                while starts.next_if(|start| goes_on(*start, datagrams)).is_some() {
+                    datagrams += 1;
+                }
+            }
+            Some(Run {
+                first,
+                datagrams,
+                length,
+            })
         })
     }
 }
@@ -221,4 +264,70 @@ fn received<'a>((header, piece): (&libc::mmsghdr, &'a [u8])) -> Received<'a> {
         }
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Head = Head {
+        key: 7,
+        number: 100,
+        sent_nanos: 5,
+    };
+
+    fn aggregate(heads: &[Head], length: usize, segment_bytes: usize) -> Vec<Run> {
+        let mut bytes = vec![0; length];
+        for (datagram, head) in bytes.chunks_mut(segment_bytes).zip(heads) {
+            head.write(datagram);
+        }
+        let message = Received {
+            bytes: &bytes,
+            length,
+            segment_bytes,
+            at_nanos: None,
+        };
+        message.runs().collect()
+    }
+
+    fn run(first: Head, datagrams: u64, length: usize) -> Run {
+        Run {
+            first: Some(first),
+            datagrams,
+            length,
+        }
+    }
+
+    fn numbered(number: u64) -> Head {
+        Head { number, ..FIRST }
+    }
+
+    #[test]
+    fn what_was_sent_in_one_call_is_one_run() {
+        let heads = [100, 101, 102].map(numbered);
+        assert_eq!(aggregate(&heads, 192, 64), [run(FIRST, 3, 64)]);
+    }
+
+    #[test]
+    fn a_run_ends_at_a_gap_at_another_call_and_at_another_length() {
+        let gap = [100, 102].map(numbered);
+        let parted = [run(FIRST, 1, 64), run(numbered(102), 1, 64)];
+        assert_eq!(aggregate(&gap, 128, 64), parted);
+        let later = Head {
+            sent_nanos: 6,
+            ..numbered(101)
+        };
+        let parted = [run(FIRST, 1, 64), run(later, 1, 64)];
+        assert_eq!(aggregate(&[FIRST, later], 128, 64), parted);
+        let parted = [run(FIRST, 1, 64), run(numbered(101), 1, 32)];
+        assert_eq!(aggregate(&[FIRST, numbered(101)], 96, 64), parted);
+    }
+
+    #[test]
+    fn a_number_never_wraps_and_what_has_no_head_is_a_run_of_its_own() {
+        let last = [u64::MAX, 0].map(numbered);
+        assert_eq!(aggregate(&last, 128, 64).len(), 2);
+        let short = aggregate(&[FIRST], 64 + 17, 64);
+        assert_eq!((short[1].first, short[1].length), (None, 17));
+    }
 }

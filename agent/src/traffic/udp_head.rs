@@ -44,6 +44,13 @@ impl Head {
         })
     }
 
+    /// Whether a datagram has this head but for the number, which is so much higher.
+    pub fn is_followed_by(self, datagram: &[u8], higher: u64) -> bool {
+        let number = self.number.checked_add(higher);
+        let next = number.map(|number| Self { number, ..self });
+        next.is_some() && Self::read(datagram) == next
+    }
+
     /// How long it was under way when it came at that time of the receiver's clock; negative where that clock is behind.
     pub fn transit_nanos(&self, received_nanos: u64) -> i64 {
         const UNUSED: u32 = u64::BITS - SENT_BITS;

@@ -233,21 +233,24 @@ impl Account<'_> {
     fn note(&mut self, message: &Received<'_>) -> usize {
         let at = message.at_nanos.unwrap_or_else(now_nanos);
         let mut bytes = 0;
-        for (head, length) in message.datagrams() {
-            let own = head.filter(|head| head.key == self.datagrams.key);
+        for run in message.runs() {
+            let own = run.first.filter(|head| head.key == self.datagrams.key);
             match own {
                 // One that was still under way when the path had been proved.
                 Some(head) if head.number >= SMALL_PROBE => {}
-                Some(head) if length == self.datagram_bytes => {
-                    bytes += length;
-                    self.reception.note(head.number);
+                Some(head) if run.length == self.datagram_bytes => {
+                    bytes += run.length * run.datagrams as usize;
+                    for number in head.number..=head.number + (run.datagrams - 1) {
+                        self.reception.note(number);
+                    }
                     let transit = head.transit_nanos(at);
                     self.jitter.note(transit);
+                    self.jitter.note_alike(run.datagrams - 1);
                     if let (Some(delay), Ok(nanos)) = (&self.datagrams.delay, transit.try_into()) {
-                        delay.record(Duration::from_nanos(nanos));
+                        delay.record_alike(Duration::from_nanos(nanos), run.datagrams);
                     }
                 }
-                _ => self.foreign += 1,
+                _ => self.foreign += run.datagrams,
             }
         }
         bytes

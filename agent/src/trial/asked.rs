@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 
 use super::parameters::{self, PartName, Workload, bad};
 use super::place::{Connect, Listen, Place};
+use crate::counters::watched;
 use crate::error::Result;
 use crate::traffic::route::Transport;
 use crate::traffic::{Load, Role};
@@ -89,6 +90,8 @@ pub struct Plan {
     pub timeout: Duration,
     /// `None` for `observe`.
     pub load: Option<(Place, Load)>,
+    /// Of `observe`; nothing for the others.
+    pub watched: watched::Asked,
 }
 
 impl Prepare {
@@ -96,26 +99,25 @@ impl Prepare {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
             return bad(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
         }
+        let (load, watched) = match self.workload {
+            Workload::Observe => (None, self.watched()?),
+            _ => (Some(self.load()?), watched::Asked::default()),
+        };
         Ok(Plan {
             interval: interval(self.interval_s)?,
             timeout: timeout(self.timeout_s)?,
-            load: match self.workload {
-                Workload::Observe => {
-                    self.check_observe()?;
-                    None
-                }
-                _ => Some(self.load()?),
-            },
-            trial: self.trial,
+            load,
+            watched,
             interface: self.interface,
             system: self.system.unwrap_or(true),
+            trial: self.trial,
         })
     }
 
-    fn check_observe(&mut self) -> Result<()> {
-        parameters::none(self.workload, std::mem::take(&mut self.parameters))?;
+    fn watched(&mut self) -> Result<watched::Asked> {
+        let watched = parameters::observe(std::mem::take(&mut self.parameters))?;
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
-            return Ok(());
+            return Ok(watched);
         }
         bad("the workload observe takes no streams, and neither listens nor connects".into())
     }

@@ -11,12 +11,11 @@ use socket2::Socket;
 
 use super::parameters::PartName;
 use super::report::{End, Instrument};
-use super::sampler::{Sampler, Snapshot};
+use super::sampler::{Counted, Sampler, Snapshot};
 use super::series::Series;
 use super::server::Server;
 use super::streams::Streams;
 use super::{Connecting, Message, Trial, Trials, lock};
-use crate::counters::Sources;
 use crate::error::{Error, Result};
 use crate::iperf3::parameters::Parameters;
 use crate::iperf3::trial::Agreed;
@@ -72,17 +71,19 @@ struct Outcome {
     /// Requests that had no answer then.
     outstanding: Option<u64>,
     first: Snapshot,
+    /// What the interface's driver had counted before the start.
+    adapter: Option<Vec<u64>>,
     instrument: Instrument,
 }
 
 impl Conductor {
-    pub fn conduct(self, entry: Entry, sources: Sources) {
+    pub fn conduct(self, entry: Entry, counted: Counted) {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let has_answered = !matches!(entry, Entry::Connect(..) | Entry::Iperf3(..));
         let (mut streams, mut server) = (Streams::default(), Server::default());
         let connected = self.connect(entry, &mut streams, &mut server);
-        let mut sampler = Sampler::new(sources, &streams.all);
+        let mut sampler = Sampler::new(counted, &streams.all);
         let outcome = match connected {
             Ok(true) => {
                 self.trial.note(Connecting::Done(streams.ready()));
@@ -200,6 +201,7 @@ impl Conductor {
         started: &SyncSender<Result<u64>>,
     ) -> Outcome {
         let is_realtime = run_before_others();
+        let adapter = sampler.read_adapter();
         let first = sampler.read();
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
@@ -281,6 +283,7 @@ impl Conductor {
                 None => streams.owed(ended),
             },
             first,
+            adapter,
             instrument: Instrument {
                 sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start + enforcing),
                 sampler_realtime: is_realtime,
@@ -328,6 +331,7 @@ impl Conductor {
             foreign_connections: streams.foreign,
             server,
             moved,
+            adapter: sampler.adapter_moved(outcome.adapter.as_ref()),
             instrument: Instrument {
                 pacing: streams.pacing(outcome.ended),
                 ..outcome.instrument
@@ -361,6 +365,7 @@ fn never_started(reason: Reason, sampler: &mut Sampler) -> Outcome {
         ended: Instant::now(),
         outstanding: None,
         first: sampler.read(),
+        adapter: None,
         instrument: Instrument::default(),
     }
 }

@@ -22,6 +22,8 @@ use serde_json::{Value, json};
 use self::asked::{Named, Prepare, Start};
 use self::conduct::{Conductor, Entry};
 use self::place::Place;
+use self::sampler::Counted;
+use crate::counters::adapter::Adapter;
 use crate::counters::{CyclesOf, ProcessCycles, Sources};
 use crate::error::{Error, Result};
 use crate::outbox::Outbox;
@@ -177,7 +179,12 @@ impl Trials {
             Some(_) => CyclesOf::Process(&self.cycles),
             None => CyclesOf::System,
         };
-        let sources = Sources::open(plan.interface.as_deref(), of, plan.system)?;
+        let interface = plan.interface.as_deref();
+        let counted = Counted {
+            sources: Sources::open(interface, of, plan.system)?,
+            watched: plan.watched.open()?,
+            adapter: interface.and_then(Adapter::open),
+        };
         let (entry, answer) = match plan.load {
             None => (Entry::Nothing, Some(json!(Ready::default()))),
             Some((Place::Listens(address), load)) => {
@@ -216,7 +223,7 @@ impl Trials {
         };
         std::thread::Builder::new()
             .name("trial".into())
-            .spawn(move || conductor.conduct(entry, sources))
+            .spawn(move || conductor.conduct(entry, counted))
             .map_err(|error| Error::system("start a thread", error))?;
         by_name.insert(trial.name.clone(), Arc::clone(&trial));
         Ok((trial, answer))

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::counters::watched;
 use crate::error::{Error, Result};
 use crate::traffic::Work;
 use crate::traffic::connection::Options;
@@ -120,7 +121,9 @@ struct OfUdpStream {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct OfObserve {
+    watch: Option<watched::Asked>,
+}
 
 /// What the streams do; `options` becomes what the workload asks of their sockets.
 pub fn work(workload: Workload, asked: Map<String, Value>, options: &mut Options) -> Result<Work> {
@@ -170,9 +173,11 @@ pub fn mixed(
     })
 }
 
-/// For a workload that has no parameters of its own.
-pub fn none(workload: Workload, asked: Map<String, Value>) -> Result<()> {
-    read::<Nothing>(workload, asked).map(drop)
+/// What an observer watches beside the system.
+pub fn observe(asked: Map<String, Value>) -> Result<watched::Asked> {
+    let asked: OfObserve = read(Workload::Observe, asked)?;
+    let watched = asked.watch.unwrap_or_default();
+    watched.check().map(|()| watched)
 }
 
 pub fn takes_a_thread_each(work: &Work) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::counters::tcp_info::TcpReading;
-use crate::counters::{Counters, CpuTimes};
+use crate::counters::{Counters, CpuTimes, adapter, watched};
 use crate::iperf3::trial::ServerSide;
 use crate::traffic::Role;
 use crate::traffic::datagrams::{DatagramCounts, Gaps};
@@ -39,6 +39,9 @@ pub struct Moved {
     pub delay: Option<Distribution>,
     pub counters: Counters,
     pub cpu: Vec<CpuTimes>,
+    /// Of an observer that was told to watch something.
+    #[serde(flatten)]
+    pub watched: Option<watched::Moved>,
     pub streams: Vec<StreamMoved>,
 }
 
@@ -176,6 +179,8 @@ pub struct End<'a> {
     pub server: Option<ServerSide>,
     #[serde(flatten)]
     pub moved: Moved,
+    /// Null where the driver counts nothing of its own.
+    pub adapter: Option<adapter::Moved>,
     pub instrument: Instrument,
 }
 

@@ -7,14 +7,23 @@ use std::time::Instant;
 use super::report::{
     DatagramReading, DatagramsReceived, DatagramsSent, Kind, Moved, StreamMoved, TcpMoved,
 };
+use crate::counters::adapter::{self, Adapter};
 use crate::counters::socket_drops::DropMeter;
 use crate::counters::tcp_info::{Meter, TcpReading};
+use crate::counters::watched::{Seen, Watched};
 use crate::counters::{CpuTimes, Reading, Sources};
 use crate::traffic::histogram::{Counts, Histogram};
 use crate::traffic::{Role, Stream};
 
+/// What a trial counts beside its streams.
+pub struct Counted {
+    pub sources: Sources,
+    pub watched: Option<Watched>,
+    pub adapter: Option<Adapter>,
+}
+
 pub struct Sampler {
-    sources: Sources,
+    counted: Counted,
     streams: Vec<(Arc<Stream>, Meters)>,
 }
 
@@ -34,6 +43,7 @@ pub struct Snapshot {
     connect: Option<Counts>,
     delay: Option<Counts>,
     reading: Reading,
+    seen: Option<Seen>,
     streams: Vec<StreamReading>,
 }
 
@@ -50,12 +60,12 @@ impl Snapshot {
 }
 
 impl Sampler {
-    pub fn new(sources: Sources, streams: &[Arc<Stream>]) -> Self {
+    pub fn new(counted: Counted, streams: &[Arc<Stream>]) -> Self {
         let metered = streams
             .iter()
             .map(|stream| (Arc::clone(stream), Meters::default()));
         Self {
-            sources,
+            counted,
             streams: metered.collect(),
         }
     }
@@ -71,7 +81,8 @@ impl Sampler {
         let latency = self.counts(|stream| Some(&stream.timing.as_ref()?.latency));
         let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
         let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
-        let reading = self.sources.read();
+        let reading = self.counted.sources.read();
+        let seen = self.counted.watched.as_mut().map(Watched::read);
         let streams = self
             .streams
             .iter_mut()
@@ -84,8 +95,19 @@ impl Sampler {
             connect,
             delay,
             reading,
+            seen,
             streams,
         }
+    }
+
+    /// What the interface's driver has counted by now. Some take milliseconds for it, so it is in no sample.
+    pub fn read_adapter(&self) -> Option<Vec<u64>> {
+        self.counted.adapter.as_ref()?.read()
+    }
+
+    pub fn adapter_moved(&self, then: Option<&Vec<u64>>) -> Option<adapter::Moved> {
+        let now = self.read_adapter()?;
+        Some(self.counted.adapter.as_ref()?.moved(then?, &now))
     }
 
     /// One kind of histogram of all streams together; `None` where no stream has it.
@@ -145,6 +167,11 @@ impl Sampler {
             delay: since(&now.delay, &then.delay),
             counters: now.reading.counters.since(&then.reading.counters),
             cpu: CpuTimes::since(&now.reading.cpu, &then.reading.cpu),
+            watched: now
+                .seen
+                .as_ref()
+                .zip(then.seen.as_ref())
+                .map(|(now, then)| now.since(then)),
             streams,
         }
     }

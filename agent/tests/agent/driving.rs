@@ -46,6 +46,18 @@ impl Agent {
         Self::of(&mut command)
     }
 
+    /// Has a shell run a command in the network of an agent that was started apart.
+    pub fn run_beside(&self, command: &str) -> String {
+        let output = Command::new("nsenter")
+            .args(["--target", &self.pid().to_string()])
+            .args(["--user", "--net", "--preserve-credentials"])
+            .args(["sh", "-c", command])
+            .output()
+            .expect("nsenter runs");
+        assert!(output.status.success(), "{command}: {output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())

@@ -15,3 +15,4 @@ mod requests;
 mod requests_and_answers;
 mod sending;
 mod transfers;
+mod watching;

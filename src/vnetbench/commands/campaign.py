@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
 
-from vnetbench.agents.client import AgentError
-from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.facts import bench_facts
-from vnetbench.campaign.hosts_instrument import HostsInstrument
-from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.interrupt import Interrupts
 from vnetbench.campaign.run import Campaign
+from vnetbench.commands.instruments import MakeInstrument, prepared
 from vnetbench.errors import BenchError
 from vnetbench.lab import left_on_hosts, privilege
-from vnetbench.lab.hosts_bed import HostsLab
-from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
-from vnetbench.study.labs import HOSTS, IPERF3, NETNS
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
@@ -38,8 +31,8 @@ def begin(
     # The whole path is kept: `resume` may be called from another folder.
     study = load_study(study_path.absolute(), overrides)
     plan = make_plan(study, seed)
-    _get_ready(study)
-    return _run(ResultsFile.create(output, study, plan), study, plan, console)
+    make_instrument = prepared(study, plan, console)
+    return _run(ResultsFile.create(output, study, plan), study, plan, make_instrument, console)
 
 
 def go_on(results: Path, console: Console) -> str:
@@ -52,42 +45,9 @@ def go_on(results: Path, console: Console) -> str:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     _refuse_edited(study, console)
-    _get_ready(study)
-    return _run(ResultsFile.open_to_write(results), study, Plan(treatments, campaign.seed), console)
-
-
-def _get_ready(study: Study) -> None:
-    """Raise BenchError where nothing could be measured, before anything is written."""
-    if study.testbed.lab == NETNS:
-        # Hosts are reached from where the user is, with the user's own rights.
-        privilege.enter_for_run()
-    check_agent()
-    if study.testbed.kind == IPERF3:
-        with closing(HostsInstrument(study.testbed)) as instrument:
-            instrument.greet()
-    elif study.testbed.lab == HOSTS:
-        _try_hosts(study)
-
-
-def _try_hosts(study: Study) -> None:
-    """Raise BenchError for hosts that cannot be measured between."""
-    lab = HostsLab(study.testbed, study.title)
-    try:
-        lab.raise_bed("check", lab.shape({})).close()
-    except AgentError as error:
-        raise BenchError(
-            f"the agent does not run there: {error.message}",
-            where=error.endpoint,
-            fix="vnetbench doctor --ssh shows how far it gets",
-        ) from error
-
-
-def _instrument(study: Study) -> Instrument:
-    testbed = study.testbed
-    if testbed.kind == IPERF3:
-        return HostsInstrument(testbed)
-    make = HostsLab if testbed.lab == HOSTS else NetnsLab
-    return LabInstrument(make(testbed, study.title), testbed)
+    plan = Plan(treatments, campaign.seed)
+    make_instrument = prepared(study, plan, console)
+    return _run(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
 
 
 def _refuse_edited(study: Study, console: Console) -> None:
@@ -110,7 +70,9 @@ def _refuse_edited(study: Study, console: Console) -> None:
         )
 
 
-def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
+def _run(
+    file: ResultsFile, study: Study, plan: Plan, make_instrument: MakeInstrument, console: Console
+) -> str:
     if privilege.is_inside():
         console.print(privilege.COST, markup=False)
     status = INTERRUPTED
@@ -122,7 +84,8 @@ def _run(file: ResultsFile, study: Study, plan: Plan, console: Console) -> str:
             ) as interrupts,
         ):
             file.add_facts("bench", bench_facts())
-            campaign = Campaign(file, study, plan, _instrument(study), shown.say, shown.tick)
+            instrument = make_instrument(lambda sentence: shown.say(sentence, None))
+            campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
             shown.watch(campaign.progress)
             status = campaign.run(interrupts)
     except BaseException:

@@ -44,8 +44,9 @@ class Bed(Protocol):
 class Lab(Protocol):
     """What makes testbeds, or finds them."""
 
-    most_kept: int
-    """So many testbeds may stand side by side."""
+    @property
+    def most_kept(self) -> int:
+        """So many testbeds may stand side by side."""
 
     def shape(self, factors: Mapping[str, Level]) -> Hashable:
         """What of a treatment decides which testbed it needs; as a text, its name in the results file."""

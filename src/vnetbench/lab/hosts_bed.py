@@ -226,7 +226,7 @@ class HostsLab:
 
 
 def _enter(asked: HostAsked, testbed: str, purpose: str) -> _Entered:
-    """Connect to a host and start an agent there; raises BenchError or AgentError, and then leaves nothing."""
+    """Connect to a host and start an agent there, or raise BenchError or AgentError and leave nothing."""
     destination = asked.ssh or ""
     machine = (
         ssh.connect(asked.name, destination, testbed)

@@ -114,7 +114,7 @@ def set_network_mtu(network: Network, mtu: int, *, only_raise: bool = False) -> 
 
     With `only_raise` none is lowered.
     """
-    if not network.vswitches:
+    if not any(network.ports):
         return
     with netlink.in_namespace(network.switch_namespace) as ipr:
         for link in ipr.get_links():

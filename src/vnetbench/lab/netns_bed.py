@@ -41,7 +41,7 @@ class NetnsBed:
         return {**effective, **self.prove(knobs.least_mtu(effective), ip_version)}
 
     def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
-        """Prove the path of every pair, for a trial to keep; raises TreatmentRefused with the hop and the fix."""
+        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
         joined = list(zip(self.testbed.side("a"), self.testbed.side("b"), strict=True))
 
         def hops(pair: int) -> list[path.Hop]:

@@ -60,7 +60,7 @@ exit 1
 """
 )
 
-# Argument: the folder's name. An agent that still runs there, its connection lost, is told to end by `restore`.
+# Argument: the folder's name. One that still runs there, its connection lost, is told to end by `restore`.
 REMOVE = (
     _HEAD
     + _EACH_PARENT

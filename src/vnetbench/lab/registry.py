@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -66,6 +67,13 @@ def keep(name: str) -> None:
         whole.replace(path)
 
 
+def folder(name: str) -> Path:
+    """A folder for the sockets and consoles of a testbed that is registered; it goes with the testbed."""
+    path = DIRECTORY / name
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
+
+
 def entries() -> list[Entry]:
     """All testbeds of this machine: the registered ones, and namespaces that nobody registered."""
     # Namespaces first: what is built between the two looks was registered before it was built.
@@ -96,11 +104,12 @@ def entry(name: str) -> Entry:
 
 
 def remove(name: str) -> None:
-    """Remove all that carries the testbed's name: processes, namespaces and what is in them, its entry."""
+    """Remove all that carries the testbed's name: processes, namespaces with what is in them, its files."""
     _end_processes(name)
     for candidate in netlink.namespaces():
         if candidate.startswith(namespace(name, "")):
             netlink.remove_namespace(candidate)
+    shutil.rmtree(DIRECTORY / name, ignore_errors=True)
     (DIRECTORY / f"{name}.json").unlink(missing_ok=True)
 
 

@@ -19,8 +19,8 @@ TAKEN = ("host", "bench")
 MOST_IPERF3_STREAMS = 128
 """Of one test each way (docs/iperf3.md)."""
 MOST_IPERF3_MESSAGE_BYTES = 1 << 20
-_OF_NETNS = ("uplink", "shaper", "vswitch_mtu")
-"""The keys of a testbed that only this lab builds."""
+_OF_BUILT = ("uplink", "shaper", "vswitch_mtu", "vf_of")
+"""The keys of testbeds that the bench builds."""
 
 _COUNTERPARTS = {"pairs": "guests", "guests": "pairs"}
 """What stands for a factor in other labs, however unlike the words are."""
@@ -42,9 +42,11 @@ def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
             wrong = WrongValue("ports is of the lab hosts: nothing is in the way here", fix="take it away")
             yield place("testbed", "ports").problem(wrong)
         return
-    for key in _OF_NETNS:
+    for key in _OF_BUILT:
         if getattr(testbed, key) != getattr(TestbedAsked(), key):
-            wrong = WrongValue(f"{key} is of the lab netns: it is made by the bench", fix="take it away")
+            wrong = WrongValue(
+                f"{key} is of labs that build networks: hosts are left as they are", fix="take it away"
+            )
             yield place("testbed", key).problem(wrong)
     yield from _each_host(testbed, place)
     if testbed.kind != IPERF3:

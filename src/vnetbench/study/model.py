@@ -77,6 +77,8 @@ class TestbedAsked:
     """The queueing discipline behind `link_rate`: tbf or htb."""
     vswitch_mtu: int | None = None
     """A fixed MTU of every port of the vSwitch; None: it follows the factor `mtu`."""
+    vf_of: str | None = None
+    """Of the lab `qemu`: the host's adapter whose virtual functions guests get."""
     hosts: tuple[HostAsked, ...] = ()
     """Of the lab `hosts`: its endpoints."""
     ports: str | None = None

@@ -97,8 +97,8 @@ _ALL = (
             "lab",
             kinds.words(*LABS),
             _TESTBED.lab,
-            "What makes it. `netns`: network namespaces stand for VMs. `hosts`: machines that exist, "
-            "named by `[[testbed.host]]`.",
+            "What makes it. `netns`: network namespaces stand for VMs. `qemu`: guests with real adapters and "
+            "their drivers. `hosts`: machines that exist, named by `[[testbed.host]]`.",
             '"netns"',
         ),
         Key(
@@ -122,6 +122,14 @@ _ALL = (
             _TESTBED.vswitch_mtu,
             "A fixed MTU in bytes of every port of the vSwitch. Without it they follow the factor `mtu`.",
             "9000",
+        ),
+        Key(
+            "vf_of",
+            host_kinds.interfaces(),
+            _TESTBED.vf_of,
+            "Of the lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV), given to vfio, "
+            'guests with `adapter = "vf"` get.',
+            '"ens1f0"',
         ),
         Key(
             "ports",

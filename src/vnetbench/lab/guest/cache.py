@@ -1,4 +1,4 @@
-"""The user's cache of what guests need: kernels, initramfs, snapshots. Whole or not there, for any number of benches."""
+"""The user's cache of what guests need: each thing whole or not there, for any number of benches at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNFINISHED = ".making-"
 
 
 def folder(kind: str) -> Path:
-    """The folder of one kind of thing (`kernels`, `initramfs`, `snapshots`); raises BenchError for no place."""
+    """The folder of one kind of thing: `kernels`, `initramfs`, `snapshots`. Raises BenchError."""
     path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vnetbench/guests" / kind
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A guest as data: its hardware, what it boots, what its adapters are plugged into; and QEMU's command line for it."""
+"""A guest as data: its hardware, what it boots, what its adapters are plugged into; QEMU's command line."""
 
 from __future__ import annotations
 
@@ -113,7 +113,13 @@ class Files:
 
 
 def command_line(
-    program: str, hardware: Hardware, software: Software, plugs: Sequence[Plug], files: Files, *, waiting: bool
+    program: str,
+    hardware: Hardware,
+    software: Software,
+    plugs: Sequence[Plug],
+    files: Files,
+    *,
+    waiting: bool,
 ) -> list[str]:
     """QEMU's command line; `waiting`: for a state to resume from, told by its monitor."""
     accelerator = "kvm" if hardware.accelerator == KVM else "tcg,thread=multi"
@@ -124,7 +130,8 @@ def command_line(
         "-smp", str(hardware.vcpus), "-m", f"{hardware.memory_mib}M",
         "-kernel", str(software.kernel), "-initrd", str(software.initramfs), "-append", BOOT_OPTIONS,
         "-serial", f"file:{files.console}",
-        "-chardev", f"socket,id=monitor,path={files.monitor},server=on,wait=off", "-mon", "monitor,mode=control",
+        "-chardev", f"socket,id=monitor,path={files.monitor},server=on,wait=off",
+        "-mon", "monitor,mode=control",
         # A resumed guest is told so, and makes itself other random numbers than the others of its snapshot.
         "-device", "vmgenid,guid=auto",
         "-device", "virtio-serial-pci",
@@ -178,5 +185,5 @@ def _adapter(number: int, adapter: Adapter, plug: Plug) -> list[str]:
 
 
 def mac(side: int, pair: int, number: int) -> str:
-    """A MAC address of the locally administered ones that QEMU's guests have; sides from 1, 0 before all else."""
+    """A MAC address of those that QEMU's guests have. Side and pair 0: of one that nobody has named yet."""
     return f"52:54:00:{side:02x}:{pair:02x}:{number:02x}"

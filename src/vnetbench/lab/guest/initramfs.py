@@ -37,7 +37,7 @@ def built(kernel: Kernel) -> Path:
 
 
 def wanted() -> tuple[str, ...]:
-    """The modules that every guest gets where its kernel has them, whatever its adapter: one initramfs for all."""
+    """The modules that every guest gets where its kernel has them: one initramfs serves all adapters."""
     drivers = (name for names in DRIVERS.values() for name in names)
     return tuple(dict.fromkeys((*NEEDED, *drivers, *VIRTUAL_FUNCTIONS, *WELCOME)))
 
@@ -63,7 +63,7 @@ def archive(agent: bytes, modules: Mapping[str, bytes]) -> bytes:
 def _entry(name: str, mode: int, content: bytes = b"", device: tuple[int, int] = (0, 0)) -> bytes:
     path = name.encode() + b"\0"
     links = 1 if mode else 0
-    # inode, mode, uid, gid, links, mtime, size, device of the file system (2), device (2), name's length, checksum
+    # inode, mode, uid, gid, links, mtime, size, file system (2), device (2), length of the name, checksum
     fields = (0, mode, 0, 0, links, 0, len(content), 0, 0, *device, len(path), 0)
     head = b"070701" + b"".join(b"%08x" % field for field in fields) + path
     return b"".join(_padded((head, content)))

@@ -18,7 +18,7 @@ from vnetbench.lab.guest.modules import NEEDED, Modules
 
 ARCHITECTURE = "x86_64"
 META_PACKAGES = ("linux-image-amd64", "linux-image-generic")
-"""Debian's and Ubuntu's package that always needs the newest kernel; cloud flavours lack the adapters' drivers."""
+"""Debian's and Ubuntu's package that needs the newest kernel; cloud flavours lack the adapters' drivers."""
 FETCH_TIMEOUT_S = 900.0
 _BOOT = Path("/boot")
 _MODULES = Path("/lib/modules")
@@ -109,7 +109,11 @@ def _in(folder: Path) -> Kernel | None:
     """The kernel of unpacked packages; None where there is none."""
     for modules in sorted((*folder.glob("lib/modules/*"), *folder.glob("usr/lib/modules/*"))):
         image = next(
-            (path for path in (folder / "boot" / f"vmlinuz-{modules.name}", modules / "vmlinuz") if path.is_file()),
+            (
+                path
+                for path in (folder / "boot" / f"vmlinuz-{modules.name}", modules / "vmlinuz")
+                if path.is_file()
+            ),
             None,
         )
         if image is not None and (modules / "kernel").is_dir():
@@ -155,7 +159,7 @@ def _real_package() -> str:
             if _REAL.fullmatch(name := line.rpartition(" ")[2]):
                 return name
     raise BenchError(
-        f"apt knows no kernel package ({' or '.join(META_PACKAGES)}), and this machine's own kernel cannot be "
+        f"apt knows no kernel package ({' or '.join(META_PACKAGES)}), and this machine's own cannot be "
         f"taken: {why_not_own()}",
         fix="sudo apt-get update",
     )
@@ -164,8 +168,12 @@ def _real_package() -> str:
 def _fetch_by_dnf() -> Kernel:
     for needed in ("rpm2cpio", "cpio"):
         if shutil.which(needed) is None:
-            raise BenchError(f"{needed} is missing, which unpacks the kernel's packages", fix=f"dnf install {needed}")
-    named = _says("dnf", "repoquery", "--quiet", "--latest-limit=1", "--qf", "%{version}-%{release}", "kernel-core")
+            raise BenchError(
+                f"{needed} is missing, which unpacks the kernel's packages", fix=f"dnf install {needed}"
+            )
+    named = _says(
+        "dnf", "repoquery", "--quiet", "--latest-limit=1", "--qf", "%{version}-%{release}", "kernel-core"
+    )
     if not named.strip():
         raise BenchError(f"dnf knows no package kernel-core, and {why_not_own()}", fix="dnf makecache")
     release = named.split()[0]
@@ -185,7 +193,9 @@ def _fetch_by_dnf() -> Kernel:
 def _keep_what_boots(folder: Path) -> None:
     """Leave away what a package has beside image and modules; raises BenchError where it lacks these."""
     if _in(folder) is None:
-        raise BenchError("the package holds no kernel with modules", where=folder.name, fix="sudo apt-get update")
+        raise BenchError(
+            "the package holds no kernel with modules", where=folder.name, fix="sudo apt-get update"
+        )
     shutil.rmtree(folder / "packages")
     for path in folder.glob("boot/System.map-*"):
         path.unlink()
@@ -207,7 +217,12 @@ def _run(command: list[str], folder: Path, **options: object) -> None:
     """Run a program that fetches or unpacks; raises BenchError with its last words."""
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, **options  # type: ignore[call-overload]
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_TIMEOUT_S,
+            **options,  # type: ignore[call-overload]
         )
         said, ok = (done.stderr.strip() or done.stdout.strip()), done.returncode == 0
     except subprocess.TimeoutExpired:
@@ -217,5 +232,5 @@ def _run(command: list[str], folder: Path, **options: object) -> None:
         raise BenchError(
             f"the guests' kernel could not be fetched: {last}",
             where=" ".join(command[:3]),
-            fix="sudo apt-get update; without a network, install the kernel's package on this machine and boot it",
+            fix="sudo apt-get update; without a network, install the kernel's package here and boot it",
         )

@@ -13,8 +13,8 @@ from contextlib import suppress
 from vnetbench.errors import BenchError
 from vnetbench.lab.guest.hardware import Files
 from vnetbench.lab.guest.qmp import Monitor, MonitorError
-from vnetbench.lab.registry import PROCESS_LABEL
 from vnetbench.lab.refusal import TrialFailed
+from vnetbench.lab.registry import PROCESS_LABEL
 
 STARTING_TIMEOUT_S = 15.0
 ENDING_TIMEOUT_S = 2.0
@@ -31,8 +31,10 @@ class MachineEnded(TrialFailed):
 class Machine:
     """A running QEMU. It lives, and must be closed."""
 
-    def __init__(self, command: Sequence[str], files: Files, label: str, descriptors: Sequence[int] = ()) -> None:
-        """Start `command`; `label` (the testbed's name) marks the process. Raises MachineEnded, BenchError."""
+    def __init__(
+        self, command: Sequence[str], files: Files, label: str, descriptors: Sequence[int] = ()
+    ) -> None:
+        """Start `command`; `label` (the testbed's name) marks it. Raises MachineEnded, BenchError."""
         self.files = files
         self._killed_because = ""
         try:
@@ -73,8 +75,10 @@ class Machine:
                 code = self._process.wait(timeout=ENDING_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 return self._with_console("its QEMU closed the line")
-            why = f"its QEMU was killed by {signal.Signals(-code).name}" if code < 0 else (
-                "its QEMU ended" if code == 0 else f"its QEMU ended with exit code {code}"
+            why = (
+                f"its QEMU was killed by {signal.Signals(-code).name}"
+                if code < 0
+                else ("its QEMU ended" if code == 0 else f"its QEMU ended with exit code {code}")
             )
         return self._with_console(why)
 

@@ -74,7 +74,7 @@ class Modules:
         return [name for name in names if name not in self.files and name not in self.built_in]
 
     def in_order(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The modules with all that they need, unpacked, each after what it needs; built-in ones are left out.
+        """The modules and all that they need, unpacked, each after what it needs; without the built-in ones.
 
         What the kernel lacks is passed over. Raises BenchError for one that cannot be unpacked.
         """
@@ -134,7 +134,9 @@ def _section(content: bytes, wanted: bytes, path: Path) -> bytes:
                 return content[header[4] : header[4] + header[5]]
     except (ValueError, IndexError, struct.error):
         raise BenchError(
-            "this is no kernel module of a 64-bit machine", where=str(path), fix="reinstall the kernel's modules"
+            "this is no kernel module of a 64-bit machine",
+            where=str(path),
+            fix="reinstall the kernel's modules",
         ) from None
     return b""
 

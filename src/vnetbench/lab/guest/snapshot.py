@@ -28,11 +28,20 @@ class NotResumed(TrialFailed):
 
 def place(qemu_version: str, hardware: Hardware, software: Software) -> Path:
     """Where the snapshot of such guests is, or would be: a name of all that it depends on."""
-    parts = [qemu_version, MACHINE, BOOT_OPTIONS, repr(hardware), str(hardware.memory_mib), software.identity()]
+    parts = [
+        qemu_version,
+        MACHINE,
+        BOOT_OPTIONS,
+        repr(hardware),
+        str(hardware.memory_mib),
+        software.identity(),
+    ]
     if hardware.accelerator == KVM:
         parts.append(_host_cpu())
     parts.append(CPU_MODELS[hardware.accelerator])
-    return cache.folder("snapshots") / f"{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:32]}.state"
+    return (
+        cache.folder("snapshots") / f"{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:32]}.state"
+    )
 
 
 def save(machine: Machine, path: Path) -> None:

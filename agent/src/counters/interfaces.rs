@@ -1,0 +1,106 @@
+//! Packets and drops of several interfaces of the agent's network namespace (a switch and its ports), by one reading.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::interface::{DEV, row_of};
+use super::proc_file::ProcFile;
+use crate::error::{Error, Result};
+
+pub struct Interfaces {
+    file: ProcFile,
+    last: Vec<Passed>,
+}
+
+/// One interface at one moment, or between two.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Passed {
+    name: String,
+    rx_packets: u64,
+    tx_packets: u64,
+    rx_dropped: u64,
+    tx_dropped: u64,
+    /// It has vanished: what it had passed by its last reading is all that is known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    gone: bool,
+}
+
+impl Interfaces {
+    /// Each of them must be there.
+    pub fn open(names: Vec<String>) -> Result<Self> {
+        let refused =
+            |name: &str, error| Error::system(format!("read the counters of {name}"), error);
+        let mut file =
+            ProcFile::open(DEV).ok_or_else(|| refused("interfaces", io::Error::last_os_error()))?;
+        let text = file.text();
+        let first = |name: String| {
+            passed(text, &name)
+                .ok_or_else(|| refused(&name, io::Error::from_raw_os_error(libc::ENODEV)))
+        };
+        let last = names.into_iter().map(first).collect::<Result<_>>()?;
+        Ok(Self { file, last })
+    }
+
+    pub fn read(&mut self) -> Vec<Passed> {
+        let text = self.file.text();
+        for last in &mut self.last {
+            match passed(text, &last.name) {
+                Some(now) => *last = now,
+                None => last.gone = true,
+            }
+        }
+        self.last.clone()
+    }
+}
+
+fn passed(text: &str, name: &str) -> Option<Passed> {
+    let row = row_of(text, name)?;
+    let [_, rx_packets, _, rx_dropped, .., tx_packets, _, tx_dropped] = row;
+    Some(Passed {
+        name: name.to_owned(),
+        rx_packets,
+        tx_packets,
+        rx_dropped,
+        tx_dropped,
+        gone: false,
+    })
+}
+
+impl Passed {
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            name: self.name.clone(),
+            rx_packets: self.rx_packets.saturating_sub(earlier.rx_packets),
+            tx_packets: self.tx_packets.saturating_sub(earlier.tx_packets),
+            rx_dropped: self.rx_dropped.saturating_sub(earlier.rx_dropped),
+            tx_dropped: self.tx_dropped.saturating_sub(earlier.tx_dropped),
+            gone: self.gone,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_and_drops_are_told_apart() {
+        let text = "  tap0: 900 9 0 2 0 0 0 0 700 7 0 3 0 0 0 0\n";
+        let now = passed(text, "tap0").expect("it is there");
+        let counts = (
+            now.rx_packets,
+            now.tx_packets,
+            now.rx_dropped,
+            now.tx_dropped,
+        );
+        assert_eq!(counts, (9, 7, 2, 3));
+        assert_eq!(passed(text, "tap"), None);
+    }
+
+    #[test]
+    fn one_that_is_not_there_is_refused() {
+        let refused = Interfaces::open(vec!["lo".into(), "vnb-absent".into()]).map(drop);
+        assert_eq!(refused.map_err(|error| error.code()), Err(-32001));
+    }
+}

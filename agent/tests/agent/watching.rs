@@ -1,0 +1,192 @@
+//! What an observer is told to watch, and what an interface's driver counts.
+
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::driving::Agent;
+
+/// Two ends of a veth in one namespace: what is sent to 10.0.0.9 leaves by vnb0 and arrives at vnb1.
+const VETHS: &str = "ip link add vnb0 type veth peer name vnb1 && ip addr add 10.0.0.1/24 dev vnb0 && \
+    ip link set vnb0 up && ip link set vnb1 up && \
+    ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev vnb0 &&";
+const PROBES: u64 = 5;
+
+/// A process that takes all the CPU time that it can get.
+struct Busy(Child);
+
+impl Busy {
+    fn start() -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "while :; do :; done"]);
+        Self(command.stdin(Stdio::null()).spawn().expect("a shell"))
+    }
+
+    fn end(&mut self) {
+        self.0.kill().expect("it is ours");
+        self.0.wait().expect("it is our child");
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn observe(watch: Value) -> Value {
+    json!({"trial": "t", "workload": "observe", "interval_s": 0.05, "watch": watch})
+}
+
+fn start(agent: &mut Agent, duration_s: f64) {
+    agent.must(
+        "trial.start",
+        json!({"trial": "t", "duration_s": duration_s}),
+    );
+}
+
+/// What a trial that is prepared comes to while probes are sent from vnb0.
+fn probed(agent: &mut Agent) -> Value {
+    start(agent, 60.0);
+    let probe = json!({
+        "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 100, "attempts": PROBES, "timeout_s": 0.01,
+    });
+    agent.must("path.probe", probe);
+    agent.must("trial.stop", json!({"trial": "t"}));
+    agent.event("trial.end", "t")
+}
+
+#[test]
+fn the_cpu_time_of_a_thread_is_in_every_sample_and_adds_up_to_the_trials() {
+    let mut agent = Agent::start();
+    let busy = Busy::start();
+    let threads = json!([{"name": "a1 vcpu0", "tid": busy.0.id()}]);
+    agent.must("trial.prepare", observe(json!({ "threads": threads })));
+    start(&mut agent, 0.5);
+    let (samples, end) = agent.events("t");
+    let spent = |event: &Value| {
+        assert_eq!(event["threads"][0]["name"], "a1 vcpu0");
+        assert_eq!(event["threads"][0].get("gone"), None);
+        event["threads"][0]["cpu_s"].as_f64().expect("a number")
+    };
+    let of_samples: f64 = samples.iter().map(spent).sum();
+    assert!(samples.len() > 1 && of_samples > 0.0, "{samples:?}");
+    assert!(spent(&end) >= of_samples - 1e-9, "{of_samples} {end}");
+    assert_eq!(
+        (&end["interfaces"], &end["kvm_exits"]),
+        (&json!([]), &Value::Null)
+    );
+}
+
+#[test]
+fn a_thread_that_ends_in_mid_trial_keeps_its_time_and_is_said_to_be_gone() {
+    let mut agent = Agent::start();
+    let mut busy = Busy::start();
+    let threads = json!([{"name": "b1 vhost", "tid": busy.0.id()}]);
+    agent.must("trial.prepare", observe(json!({ "threads": threads })));
+    start(&mut agent, 0.6);
+    let spent = |event: &Value| event["threads"][0]["cpu_s"].as_f64().expect("a number");
+    let mut before = 0.0;
+    while before == 0.0 {
+        before += spent(&agent.event("trial.sample", "t"));
+    }
+    busy.end();
+    let (_, end) = agent.events("t");
+    assert_eq!(
+        (&end["reason"], &end["fault"]),
+        (&json!("done"), &json!(""))
+    );
+    assert_eq!(end["threads"][0]["gone"], true);
+    assert!(spent(&end) >= before, "{before} {end}");
+}
+
+#[test]
+fn packets_and_drops_of_named_interfaces_are_those_of_the_observers_own_namespace() {
+    let mut agent = Agent::start_apart(VETHS);
+    let watch = json!({"interfaces": ["vnb0", "vnb1"]});
+    agent.must("trial.prepare", observe(watch));
+    let end = probed(&mut agent);
+    let of = |place: usize, count: &str| end["interfaces"][place][count].as_u64();
+    assert_eq!(end["interfaces"][1]["name"], "vnb1");
+    assert!(of(0, "tx_packets") >= Some(PROBES), "{end}");
+    assert_eq!(of(0, "tx_packets"), of(1, "rx_packets"));
+    assert_eq!(
+        (of(0, "tx_dropped"), of(1, "rx_dropped")),
+        (Some(0), Some(0))
+    );
+}
+
+#[test]
+fn an_interface_that_vanishes_keeps_its_counts_and_is_said_to_be_gone() {
+    let mut agent = Agent::start_apart(VETHS);
+    agent.must("trial.prepare", observe(json!({"interfaces": ["vnb1"]})));
+    start(&mut agent, 60.0);
+    agent.run_beside("ip link del vnb0");
+    while agent.event("trial.sample", "t")["interfaces"][0]["gone"] != true {}
+    agent.must("trial.stop", json!({"trial": "t"}));
+    let end = agent.event("trial.end", "t");
+    assert_eq!(end["interfaces"][0]["gone"], true);
+    assert_eq!(end["reason"], "stopped");
+}
+
+#[test]
+fn what_is_not_there_cannot_be_watched() {
+    let mut agent = Agent::start();
+    let mut code = |watch: Value| agent.code("trial.prepare", observe(watch));
+    let nobody = json!([{"name": "a1 vcpu0", "tid": u32::MAX}]);
+    assert_eq!(code(json!({ "threads": nobody })), -32001);
+    assert_eq!(code(json!({"interfaces": ["vnb-absent"]})), -32001);
+    assert_eq!(code(json!({"threads": [{"tid": 1}]})), -32602);
+    assert_eq!(code(json!({"interfaces": "lo"})), -32602);
+    assert_eq!(code(json!({"fans": []})), -32602);
+    assert_eq!(code(json!({"kvm_pids": vec![1; 1025]})), -32602);
+}
+
+#[test]
+fn only_an_observer_watches_and_one_that_is_told_nothing_says_nothing_of_it() {
+    let mut agent = Agent::start();
+    let sink = json!({
+        "trial": "t", "workload": "tcp_stream", "secret": crate::driving::SECRET, "watch": {},
+        "listen": {"address": "127.0.0.1"}, "streams": [{"id": 0, "role": "sink"}],
+    });
+    assert_eq!(agent.code("trial.prepare", sink), -32602);
+    agent.must("trial.prepare", observe(json!({})));
+    start(&mut agent, 0.1);
+    let (_, end) = agent.events("t");
+    for key in ["threads", "interfaces", "kvm_exits"] {
+        assert_eq!(end.get(key), None, "{key}");
+    }
+}
+
+#[test]
+fn the_exits_of_a_process_without_virtual_machines_are_null() {
+    let mut agent = Agent::start();
+    let watch = json!({"kvm_pids": [std::process::id()]});
+    agent.must("trial.prepare", observe(watch));
+    start(&mut agent, 0.1);
+    let (_, end) = agent.events("t");
+    assert_eq!(end.get("kvm_exits"), Some(&Value::Null));
+}
+
+#[test]
+fn what_the_driver_of_a_trials_interface_counted_is_in_its_end() {
+    let mut agent = Agent::start_apart(VETHS);
+    // So a veth takes packets in by a loop that counts them.
+    for (interface, knob, value) in [("vnb0", "tso", false), ("vnb1", "gro", true)] {
+        let set = json!({"interface": interface, "knob": knob, "value": value});
+        agent.must("knob.set", set);
+    }
+    let mut of = |interface: &str| {
+        let mut asked = observe(json!({}));
+        asked["interface"] = interface.into();
+        agent.must("trial.prepare", asked);
+        probed(&mut agent)["adapter"].take()
+    };
+    let counted = of("vnb1");
+    let packets = counted["rx_queue_0_xdp_packets"].as_u64();
+    assert!(packets >= Some(PROBES), "{counted}");
+    // The other end's number is no count, and does not move.
+    assert_eq!(counted.get("peer_ifindex"), None);
+    assert_eq!(of("lo"), Value::Null);
+}

@@ -1,0 +1,72 @@
+"""What measures a study: chosen by its testbed, with all that it needs made ready beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from rich.console import Console
+
+from vnetbench.agents.client import AgentError
+from vnetbench.agents.starting import check_agent
+from vnetbench.campaign.hosts_instrument import HostsInstrument
+from vnetbench.campaign.instrument import Instrument, LabInstrument
+from vnetbench.errors import BenchError
+from vnetbench.lab import privilege
+from vnetbench.lab.guest.lab import QemuLab, shape_of
+from vnetbench.lab.guest.ready import Ready, fetch, get_ready
+from vnetbench.lab.hosts_bed import HostsLab
+from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.study.factors import complete
+from vnetbench.study.labs import HOSTS, IPERF3, QEMU
+from vnetbench.study.model import Plan, Study
+
+Say = Callable[[str], None]
+MakeInstrument = Callable[[Say], Instrument]
+"""Takes what tells the user a sentence."""
+
+
+def prepared(study: Study, plan: Plan, console: Console) -> MakeInstrument:
+    """What makes the instrument of a study; raises BenchError where nothing could be measured with it."""
+    testbed, title = study.testbed, study.title
+    # Hosts are reached from where the user is, with the user's own rights.
+    if testbed.kind == IPERF3:
+        check_agent()
+        with closing(HostsInstrument(testbed)) as instrument:
+            instrument.greet()
+        return lambda say: HostsInstrument(testbed)
+    if testbed.lab == HOSTS:
+        check_agent()
+        hosts = HostsLab(testbed, title)
+        _try(hosts)
+        return lambda say: LabInstrument(hosts, testbed)
+    if testbed.lab == QEMU:
+        ready = _guests(study, plan, console)
+        return lambda say: LabInstrument(QemuLab(testbed, title, ready, say), testbed)
+    privilege.enter_for_run()
+    check_agent()
+    return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
+
+
+def _try(hosts: HostsLab) -> None:
+    """Raise BenchError for hosts that cannot be measured between."""
+    try:
+        hosts.raise_bed("check", hosts.shape({})).close()
+    except AgentError as error:
+        raise BenchError(
+            f"the agent does not run there: {error.message}",
+            where=error.endpoint,
+            fix="vnetbench doctor --ssh shows how far it gets",
+        ) from error
+
+
+def _guests(study: Study, plan: Plan, console: Console) -> Ready:
+    levels = [complete(t.factors, study.workload, study.testbed.kind) for t in plan.treatments]
+    shapes = list(dict.fromkeys(shape_of(each, study.testbed) for each in levels))
+    # A namespace of our own has no way to where kernels are fetched from.
+    fetch(shape.adapter for shape in shapes)
+    privilege.enter_for_run()
+    check_agent()
+    ready = get_ready(shapes)
+    console.print(ready.in_words(), soft_wrap=True, markup=False)
+    return ready

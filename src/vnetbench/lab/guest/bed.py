@@ -1,0 +1,172 @@
+"""A testbed of guests that exists now: set as a treatment asks, its paths proved, watched, and closed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.errors import BenchError
+from vnetbench.lab import knobs, netns, netns_knobs, path, registry
+from vnetbench.lab.description import Device
+from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.guest import placement
+from vnetbench.lab.guest.description import Guest, GuestTestbed
+from vnetbench.lab.guest.starting import Running, close_all
+from vnetbench.lab.guest.watching import Watch
+from vnetbench.lab.knobs import Setting
+from vnetbench.study.model import Level, TestbedAsked
+
+HOST_KNOBS = ("mtu",)
+"""The factors that hold for the host's own ends too; all others are of the guests' adapters."""
+
+
+class GuestBed:
+    """A running testbed of the lab `qemu`. Made by `QemuLab`."""
+
+    own_kernels = True
+
+    def __init__(
+        self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
+    ) -> None:
+        """`facts` are what is known of its guests beside their description; `comes_to_use` is told of it."""
+        self.testbed = testbed
+        self.agents: dict[str, AgentClient] = {}
+        self.online = frozenset(os.sched_getaffinity(0))
+        self.running: list[Running] = []
+        self.is_closed = False
+        self._facts = facts
+        self._comes_to_use = comes_to_use
+        self._watch: Watch | None = None
+        self._is_paused = False
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """See Bed."""
+        return self.testbed.endpoints
+
+    def take(self, running: Sequence[Running]) -> None:
+        """Take over the guests of the testbed."""
+        self.running = list(running)
+        self.agents |= {each.guest.name: each.agent for each in running}
+        self._watch = Watch()
+        for each in running:
+            self._watch.add(each.machine, each.transport)
+
+    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
+        """See Bed."""
+        self._comes_to_use(self)
+        threads = self._threads()
+        placed = placement.place(
+            str(factors.get("vcpu_pin", placement.ANY)), str(factors.get("emulator_pin", placement.ANY)),
+            threads, self.online,
+        )  # fmt: skip
+        ends = self._knob_endpoints()
+        agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
+        wanted = self._settings(factors, ends)
+        effective = netns_knobs.apply(wanted, ends, factors, asked, self.testbed, agents)
+        ip_version = str(factors.get("ip_version", "4"))
+        if ip_version == "6":
+            netns.restore_ipv6(self.testbed.vms)
+        proved = self.prove(knobs.least_mtu(effective), ip_version)
+        found = {knob: knobs.where_alike(where) for knob, where in placed.items() if knob in factors}
+        return {**effective, **found, **proved, "accelerator": self._facts["accelerator"]}
+
+    def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
+        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
+        sides = {side: [e for e in self.endpoints if e.side == side] for side in "ab"}
+        joined = list(zip(sides["a"], sides["b"], strict=True))
+        return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, self._hops))
+
+    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+        """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
+        own = frozenset(range(self.testbed.shape.vcpus))
+        return {e.name: own if self.testbed.guest(e.name) else self.online for e in self.endpoints}
+
+    def pause(self, is_paused: bool) -> None:
+        """Stop the guests while nobody needs them, so that they take no CPU time; or let them go on."""
+        if is_paused == self._is_paused or self._watch is None:
+            return
+        if is_paused:
+            self._watch.pause(True)
+        for each in self.running:
+            each.machine.monitor.do("stop" if is_paused else "cont")
+        if not is_paused:
+            self._watch.pause(False)
+        self._is_paused = is_paused
+
+    def as_facts(self) -> Mapping[str, object]:
+        """See Bed."""
+        starts = {each.guest.name: {each.started_by: round(each.started_s, 3)} for each in self.running}
+        return {**self.testbed.as_facts(), **self._facts, "starts_s": starts}
+
+    def leave(self) -> None:
+        """Leave the guests, and let the testbed stand until `lab down`."""
+        self._end_watch()
+        for agent in self.agents.values():
+            agent.close()
+        registry.keep(self.testbed.name)
+
+    def close(self) -> None:
+        """See Bed."""
+        self._end_watch()
+        for agent in self.agents.values():
+            agent.close()
+        close_all(self.running)
+        self.is_closed = True
+        registry.remove(self.testbed.name)
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def _threads(self) -> list[placement.Threads]:
+        return [
+            placement.threads_of(
+                each.guest.name, each.guest.side, each.machine.pid, each.machine.vcpu_threads()
+            )
+            for each in self.running
+        ]
+
+    def _knob_endpoints(self) -> list[Endpoint]:
+        """What has knobs: each adapter of each guest, and the host's own ends."""
+        return [*self.testbed.vms, *(end for guest in self.testbed.guests for end in guest.knob_endpoints())]
+
+    def _settings(self, factors: Mapping[str, Level], ends: Sequence[Endpoint]) -> list[Setting]:
+        own = self.cpus("any")
+        vcpus = frozenset(range(self.testbed.shape.vcpus))
+        vms = set(self.testbed.vms)
+        of_host = {name: level for name, level in factors.items() if name in HOST_KNOBS}
+        cpus = {end.name: own.get(end.name, vcpus) for end in ends}
+        return [
+            *knobs.settings(of_host, [end for end in ends if end in vms], cpus, self.online),
+            *knobs.settings(factors, [end for end in ends if end not in vms], cpus, vcpus),
+        ]
+
+    def _hops(self, pair: int) -> list[path.Hop]:
+        found: list[path.Hop] = []
+        for place in self.testbed.way(pair):
+            if isinstance(place, Device):
+                found.append(path.hop_here(place))
+            else:
+                found += self._hops_in(place)
+        return found
+
+    def _hops_in(self, guest: Guest) -> list[path.Hop]:
+        adapter = self.testbed.shape.adapter
+        return [
+            path.Hop(
+                f"{guest.name} {nic.interface} ({adapter})", partial(self._mtu_in, guest.name, nic.interface)
+            )
+            for nic in guest.nics
+        ]
+
+    def _mtu_in(self, guest: str, interface: str) -> int:
+        try:
+            answer = self.agents[guest].call("knob.get", interface=interface, knobs=["mtu"])
+        except AgentError as error:
+            raise BenchError(error.message, where=f"{guest} {interface}") from error
+        return int(answer["values"]["mtu"])

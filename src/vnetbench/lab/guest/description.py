@@ -1,0 +1,242 @@
+"""A testbed of guests as data: its guests, the host's own ends, and the switches that join them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from vnetbench.errors import BenchError
+from vnetbench.lab.description import (
+    ADDRESS6_FORM,
+    ADDRESS_FORM,
+    MOST_PAIRS,
+    PREFIX6_LENGTH,
+    PREFIX_LENGTH,
+    VM_INTERFACE,
+    Device,
+    Vm,
+    check_name,
+    namespace,
+    uplink_of,
+)
+from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.guest.hardware import VIRTIO_RING, Adapter, Hardware, mac
+
+GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host", "router", "bridge"
+"""The levels of the factor `role`."""
+ROUTER_PAIR = 254
+"""A router's place among the addresses of a side: no pair has it."""
+ROUTED_LENGTH, ROUTED6_LENGTH = 24, 112
+"""Prefixes of the networks on either side of a router, where else both are one network."""
+MACVTAP_PARENT = "low0"
+
+
+@dataclass(frozen=True)
+class GuestShape:
+    """What of a treatment decides which guests it needs; everything else is a knob of theirs."""
+
+    adapter: str = "virtio-net"
+    vcpus: int = 1
+    queues: int = 1
+    guests: int = 1
+    """Pairs."""
+    role: str = GUEST_TO_GUEST
+    rx_ring: int = VIRTIO_RING
+    tx_ring: int = VIRTIO_RING
+    uplink: bool = False
+    vf_of: str = ""
+    """The interface of the host whose virtual functions the guests get; empty for none."""
+
+    def __str__(self) -> str:
+        default = GuestShape()
+        others = [
+            f"{name}={value}"
+            for name, value in asdict(self).items()
+            if name not in ("adapter", "uplink") and value != getattr(default, name)
+        ]
+        return " ".join((self.adapter, *others, *(("uplink",) if self.uplink else ())))
+
+    def hardware(self, accelerator: str) -> Hardware:
+        """Of each of its guests."""
+        adapter = Adapter(self.adapter, self.queues, self.rx_ring, self.tx_ring)
+        count = 2 if self.role in (ROUTER, BRIDGE) else 1
+        return Hardware(accelerator, self.vcpus, (adapter,) * count)
+
+
+@dataclass(frozen=True)
+class Nic:
+    """One adapter of a guest, as the testbed wants it."""
+
+    interface: str
+    mac: str
+    addresses: tuple[str, ...]
+    port: Device
+    """The interface of the host that it is plugged into."""
+    vswitch: str
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A guest and its adapters."""
+
+    name: str
+    side: str
+    """That of the endpoint that it is; empty where it stands between two."""
+    pair: int
+    nics: tuple[Nic, ...]
+
+    def knob_endpoints(self) -> tuple[Endpoint, ...]:
+        """Its adapters, as the knobs name them."""
+        return tuple(
+            Endpoint(
+                self.name if len(self.nics) == 1 else f"{self.name} {nic.interface}",
+                self.side, self.pair, nic.interface, "", "",
+            )
+            for nic in self.nics
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GuestTestbed:
+    """Guests, the ends that the host has itself, and what joins them. A `Network` too."""
+
+    name: str
+    shape: GuestShape
+    guests: tuple[Guest, ...]
+    endpoints: tuple[Endpoint, ...]
+    """All of them, pair by pair, side a first; those of the host are `Vm`s."""
+    switch_namespace: str
+    vswitches: tuple[str, ...]
+    """Nothing where macvtap switches: it has no interface of its own."""
+    uplinks: tuple[Device, ...]
+    ports: tuple[tuple[Device, ...], ...]
+
+    @property
+    def vms(self) -> tuple[Vm, ...]:
+        """The ends that the host has itself."""
+        return tuple(e for e in self.endpoints if isinstance(e, Vm))
+
+    @property
+    def shaped(self) -> tuple[Device, ...]:
+        """What a `link_rate` limits: the uplink's both ends, else the ports that lead to a path's ends."""
+        return self.uplinks or tuple(port for ports in self.ports if ports for port in (ports[0], ports[-1]))
+
+    def guest(self, name: str) -> Guest | None:
+        """The guest of this name; None for an end of the host's own."""
+        return next((guest for guest in self.guests if guest.name == name), None)
+
+    def as_facts(self) -> dict[str, object]:
+        """The description for the results file."""
+        return {
+            "name": self.name,
+            "shape": asdict(self.shape),
+            "endpoints": [asdict(e) for e in self.endpoints],
+            "guests": [guest.name for guest in self.guests],
+            "vswitches": list(self.vswitches),
+            "hops": [
+                [place.name if isinstance(place, Guest) else place.label for place in self.way(pair)]
+                for pair in range(1, self.shape.guests + 1)
+            ],
+        }
+
+    def way(self, pair: int) -> tuple[Device | Guest, ...]:
+        """What a packet of this pair (from 1) crosses, from a to b: interfaces of the host, and guests."""
+        a, b = (next(e for e in self.endpoints if e.pair == pair and e.side == side) for side in "ab")
+        between = next((g for g in self.guests if g.pair == pair and not g.side), None)
+        ports = self.ports[pair - 1]
+        middle: tuple[Device | Guest, ...] = ports
+        if between:
+            middle = (*ports[:2], between, *ports[2:])
+        return (self._end(a), *middle, self._end(b))
+
+    def _end(self, endpoint: Endpoint) -> Device | Guest:
+        if isinstance(endpoint, Vm):
+            return endpoint.device
+        guest = self.guest(endpoint.name)
+        assert guest is not None
+        return guest
+
+
+def describe(name: str, shape: GuestShape) -> GuestTestbed:
+    """The testbed of this name and shape; raises BenchError for one that cannot be."""
+    check_name(name)
+    if not 1 <= shape.guests <= MOST_PAIRS:
+        raise BenchError(
+            f"a testbed has 1 to {MOST_PAIRS} pairs of guests, not {shape.guests}", fix="ask for fewer"
+        )
+    switch = namespace(name, "sw")
+    pairs = range(1, shape.guests + 1)
+    if shape.role in (ROUTER, BRIDGE):
+        return _with_guests_between(name, shape, switch, pairs)
+    uplinks = uplink_of(switch) if shape.uplink else ()
+    second = "sw1" if uplinks else "sw0"
+    guests: list[Guest] = []
+    endpoints: list[Endpoint] = []
+    for pair in pairs:
+        for number, side in enumerate("ab", start=1):
+            address, address6 = _address(number, pair), _address6(number, pair)
+            own = f"{side}{pair}"
+            if side == "b" and shape.role == GUEST_TO_HOST:
+                endpoints.append(Vm(own, side, pair, VM_INTERFACE, address, address6, namespace(name, own)))
+                continue
+            endpoints.append(Endpoint(own, side, pair, VM_INTERFACE, address, address6))
+            vswitch = "sw0" if side == "a" else second
+            addresses = (f"{address}/{PREFIX_LENGTH}", f"{address6}/{PREFIX6_LENGTH}")
+            # A physical function has a say in the MAC addresses of its virtual ones: theirs stay.
+            own_mac = "" if shape.adapter == "vf" else mac(number, pair, 0)
+            nic = Nic(VM_INTERFACE, own_mac, addresses, _port(shape, switch, own, vswitch), vswitch)
+            guests.append(Guest(own, side, pair, (nic,)))
+    is_macvtap = shape.adapter == "macvtap"
+    vswitches = () if is_macvtap or shape.adapter == "vf" else ("sw0", "sw1") if uplinks else ("sw0",)
+    ports = tuple(
+        (_port(shape, switch, f"a{pair}", "sw0"), *uplinks, _port(shape, switch, f"b{pair}", second))
+        for pair in pairs
+    )
+    if is_macvtap:
+        parent = Device("parent of the macvtaps", switch, MACVTAP_PARENT)
+        ports = tuple((first, parent, last) for first, last in ports)
+    if shape.adapter == "vf":
+        ports = tuple(() for _ in pairs)
+    return GuestTestbed(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, uplinks, ports)
+
+
+def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range) -> GuestTestbed:
+    """Both ends on the host, a guest between. Each pair has switches of its own: bridges make no loop."""
+    guests: list[Guest] = []
+    endpoints: list[Endpoint] = []
+    ports: list[tuple[Device, ...]] = []
+    is_router = shape.role == ROUTER
+    length, length6 = (ROUTED_LENGTH, ROUTED6_LENGTH) if is_router else (PREFIX_LENGTH, PREFIX6_LENGTH)
+    for pair in pairs:
+        between = f"g{pair}"
+        nics: list[Nic] = []
+        for number, side in enumerate("ab", start=1):
+            vswitch, own = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
+            gateways = (_address(number, ROUTER_PAIR), _address6(number, ROUTER_PAIR)) if is_router else ()
+            endpoints.append(
+                Vm(own, side, pair, VM_INTERFACE, _address(number, pair), _address6(number, pair),
+                   namespace(name, own), length, length6, gateways)
+            )  # fmt: skip
+            addresses = tuple(f"{a}/{n}" for a, n in zip(gateways, (length, length6), strict=False))
+            port = Device(f"port {between}{side} of vSwitch {vswitch}", switch, f"{between}{side}")
+            nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
+        guests.append(Guest(between, "", pair, tuple(nics)))
+        first, last = (
+            Device(f"port {side}{pair} of vSwitch {nic.vswitch}", switch, f"{side}{pair}")
+            for side, nic in zip("ab", nics, strict=True)
+        )
+        ports.append((first, nics[0].port, nics[1].port, last))
+    vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics))
+    return GuestTestbed(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
+
+
+def _port(shape: GuestShape, switch: str, own: str, vswitch: str) -> Device:
+    label = f"macvtap {own}" if shape.adapter == "macvtap" else f"port {own} of vSwitch {vswitch}"
+    return Device(label, switch, own)
+
+
+def _address(side: int, pair: int) -> str:
+    return ADDRESS_FORM.format(side=side, pair=pair)
+
+
+def _address6(side: int, pair: int) -> str:
+    return ADDRESS6_FORM.format(side=side, pair=pair)

@@ -1,0 +1,117 @@
+"""The lab `qemu`: testbeds of guests with real adapters and their real drivers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+
+from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.client import AgentClient
+from vnetbench.agents.starting import greet, started
+from vnetbench.lab import registry
+from vnetbench.lab.guest import network
+from vnetbench.lab.guest.bed import GuestBed
+from vnetbench.lab.guest.description import GuestShape, describe
+from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
+from vnetbench.lab.guest.qemu import VIRTIO
+from vnetbench.lab.guest.qmp import MonitorError
+from vnetbench.lab.guest.ready import Ready
+from vnetbench.lab.guest.starting import Parts, Starter
+from vnetbench.study.model import Level, TestbedAsked
+
+MOST_KEPT = 4
+
+
+def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
+    """What of a treatment decides which guests it needs."""
+    adapter = str(factors["adapter"])
+    # Of virtio queues and long rings are part of the hardware; the rest have them by their drivers.
+    is_virtio = adapter in VIRTIO
+    rings = (
+        int(factors.get(ring, VIRTIO_RING)) if is_virtio else VIRTIO_RING for ring in ("rx_ring", "tx_ring")
+    )
+    rx_ring, tx_ring = (max(VIRTIO_RING, ring) for ring in rings)
+    return GuestShape(
+        adapter=adapter,
+        vcpus=int(factors["vcpus"]),
+        queues=int(factors.get("queues", 1)) if is_virtio else 1,
+        guests=int(factors["guests"]),
+        role=str(factors["role"]),
+        rx_ring=rx_ring,
+        tx_ring=tx_ring,
+        uplink=asked.uplink,
+        vf_of=asked.vf_of or "",
+    )
+
+
+class QemuLab:
+    """Testbeds of guests, for one study. Those that are kept are stopped while another is used."""
+
+    def __init__(
+        self, asked: TestbedAsked, purpose: str, ready: Ready, say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        """`purpose` says in `vnetbench lab ls` what the testbeds are for; `say` takes a sentence."""
+        self._asked = asked
+        self._purpose = purpose
+        self._ready = ready
+        self._starter = Starter(Parts(ready.qemu, ready.software), say)
+        self._beds: list[GuestBed] = []
+
+    @property
+    def most_kept(self) -> int:
+        """So many testbeds may stand side by side: as many as find memory, one at least."""
+        kept = self._kept()
+        if not kept:
+            return MOST_KEPT
+        testbed = kept[-1].testbed
+        hardware = testbed.shape.hardware(self._ready.accelerator.name)
+        return max(1, min(MOST_KEPT, len(kept) + room_for(hardware) // len(testbed.guests)))
+
+    def shape(self, factors: Mapping[str, Level]) -> GuestShape:
+        """See Lab."""
+        return shape_of(factors, self._asked)
+
+    def raise_bed(self, name: str, shape: Hashable) -> GuestBed:
+        """See Lab; also raises TrialFailed for guests that do not come up."""
+        assert isinstance(shape, GuestShape)
+        hardware = shape.hardware(self._ready.accelerator.name)
+        testbed = describe(name, shape)
+        check_memory(len(testbed.guests), hardware)
+        registry.register(name, self._purpose, testbed.as_facts())
+        bed = GuestBed(
+            testbed, {**self._ready.as_facts(), "memory_mib": hardware.memory_mib}, self._let_go_on
+        )
+        try:
+            self._stop_others(bed)
+            network.build(testbed)
+            for vm in testbed.vms:
+                command = ["ip", "netns", "exec", vm.namespace, str(agent_binary()), "stdio"]
+                bed.agents[vm.name] = AgentClient(vm.name, started(command, name))
+            bed.take(self._starter.start(testbed, hardware))
+            for vm in testbed.vms:
+                greet(bed.agents[vm.name])
+        except BaseException:
+            bed.close()
+            raise
+        self._beds.append(bed)
+        return bed
+
+    def remove_left(self, prefix: str) -> None:
+        """See Lab."""
+        for left in registry.entries():
+            if left.name.startswith(prefix):
+                registry.remove(left.name)
+
+    def _let_go_on(self, bed: GuestBed) -> None:
+        self._stop_others(bed)
+        bed.pause(False)
+
+    def _stop_others(self, bed: GuestBed) -> None:
+        for other in self._kept():
+            if other is not bed:
+                with suppress(MonitorError):  # a guest that is gone is found out when it is used next
+                    other.pause(True)
+
+    def _kept(self) -> list[GuestBed]:
+        self._beds = [bed for bed in self._beds if not bed.is_closed]
+        return self._beds

@@ -1,0 +1,122 @@
+"""The network of a testbed of guests: switches and their ports, and what QEMU plugs adapters into."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from pyroute2 import IPRoute
+
+from vnetbench.errors import BenchError
+from vnetbench.lab import netlink, netns
+from vnetbench.lab.description import Device
+from vnetbench.lab.guest.description import MACVTAP_PARENT, Guest, GuestTestbed
+from vnetbench.lab.guest.functions import functions_of
+from vnetbench.lab.guest.hardware import Plug
+
+TUN = Path("/dev/net/tun")
+VHOST = Path("/dev/vhost-net")
+# <linux/if_tun.h>
+_TUNSETIFF = 0x400454CA
+_TUNSETPERSIST = 0x400454CB
+_IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_MULTI_QUEUE = 0x0002, 0x1000, 0x4000, 0x0100
+
+
+def build(testbed: GuestTestbed) -> None:
+    """Make namespaces, switches, ports and the host's own ends; raises BenchError when the kernel refuses."""
+    netns.add_namespace(testbed.switch_namespace, is_switch=True)
+    for vm in testbed.vms:
+        netns.add_namespace(vm.namespace, is_switch=False)
+    with netlink.in_namespace(testbed.switch_namespace) as switch:
+        if testbed.shape.adapter == "macvtap":
+            _add_macvtaps(testbed, switch)
+            return
+        bridges = netns.add_bridges(switch, testbed.vswitches)
+        if testbed.uplinks:
+            netns.add_uplink(switch, testbed.uplinks, bridges)
+        for vm, vswitch in zip(testbed.vms, _vswitches_of_vms(testbed), strict=True):
+            netns.add_vm_port(switch, vm, bridges[vswitch])
+        for nic in (nic for guest in testbed.guests for nic in guest.nics):
+            if nic.vswitch in bridges:
+                _add_tap(nic.port, testbed.shape.queues)
+                netns.plug_in(switch, nic.port.interface, bridges[nic.vswitch])
+    for vm in testbed.vms:
+        netns.give_addresses(vm)
+
+
+@contextmanager
+def plugs(testbed: GuestTestbed, guest: Guest) -> Iterator[list[Plug]]:
+    """What QEMU plugs a guest's adapters into, while it is being started; raises BenchError."""
+    kind = testbed.shape.adapter
+    if kind == "vf":
+        place = testbed.guests.index(guest)
+        yield [Plug(device=f"host={functions_of(testbed.shape.vf_of)[place]}")]
+        return
+    if kind == "macvtap":
+        opened = [_open_macvtap(nic.port) for nic in guest.nics for _ in range(testbed.shape.queues)]
+        try:
+            yield [Plug(f"tap,fds={':'.join(map(str, opened))}", descriptors=tuple(opened))]
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+        return
+    options = "script=no,downscript=no" + (",vhost=on" if kind == "virtio-net-vhost" else "")
+    if testbed.shape.queues > 1:
+        options += f",queues={testbed.shape.queues}"
+    yield [Plug(f"tap,ifname={nic.port.interface},{options}") for nic in guest.nics]
+
+
+def _vswitches_of_vms(testbed: GuestTestbed) -> list[str]:
+    ports = {port.interface: port for ports in testbed.ports for port in ports}
+    return [ports[vm.name].label.rpartition(" ")[2] for vm in testbed.vms]
+
+
+def _add_tap(device: Device, queues: int) -> None:
+    """A tap that stays when nobody has it open, as QEMU will open it."""
+    netlink.do_inside(device.namespace, partial(_make_tap, device, queues))
+
+
+def _make_tap(device: Device, queues: int) -> None:
+    flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | (_IFF_MULTI_QUEUE if queues > 1 else 0)
+    try:
+        with TUN.open("r+b", buffering=0) as tun:
+            fcntl.ioctl(tun, _TUNSETIFF, struct.pack("16sH22x", device.interface.encode(), flags))
+            fcntl.ioctl(tun, _TUNSETPERSIST, 1)
+    except OSError as error:
+        raise BenchError(
+            f"no tap can be made for a guest: {error.strerror}", where=str(TUN),
+            fix="modprobe tun; in a container it needs the device /dev/net/tun",
+        ) from error  # fmt: skip
+
+
+def _add_macvtaps(testbed: GuestTestbed, switch: IPRoute) -> None:
+    """Macvtaps of a parent that leads nowhere: they switch between themselves."""
+    switch.link("add", ifname=MACVTAP_PARENT, kind="veth", peer={"ifname": "low1"})
+    parent = netlink.index_of(switch, MACVTAP_PARENT)
+    for interface in (MACVTAP_PARENT, "low1"):
+        switch.link("set", index=netlink.index_of(switch, interface), state="up")
+    for nic in (nic for guest in testbed.guests for nic in guest.nics):
+        # /dev/tapN is named by the interface's index, which another namespace may have too: a rare one.
+        switch.link(
+            "add", ifname=nic.port.interface, kind="macvtap", link=parent, macvtap_mode="bridge",
+            index=2**20 + secrets.randbits(29), address=nic.mac,
+        )  # fmt: skip
+        switch.link("set", index=netlink.index_of(switch, nic.port.interface), state="up")
+
+
+def _open_macvtap(device: Device) -> int:
+    with netlink.in_namespace(device.namespace) as ipr:
+        path = Path(f"/dev/tap{netlink.index_of(ipr, device.interface)}")
+    try:
+        return os.open(path, os.O_RDWR)
+    except OSError as error:
+        raise BenchError(
+            f"the macvtap cannot be opened: {error.strerror}", where=str(path),
+            fix="run as root on the machine itself, where /dev is the kernel's own (devtmpfs)",
+        ) from error  # fmt: skip
