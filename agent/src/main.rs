@@ -16,6 +16,7 @@ mod knobs;
 mod lines;
 mod outbox;
 mod path;
+mod ports;
 mod rpc;
 mod signals;
 mod socket_option;

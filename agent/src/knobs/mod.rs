@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::features;
 use crate::interface::{Interface, LINK_PATIENCE};
 use crate::journal;
+use crate::ports;
 
 /// Knobs that one `knob.get` may name.
 const MAX_KNOBS: usize = 64;
@@ -70,6 +71,7 @@ enum Knob {
     IrqCpus,
     RpsCpus,
     Cpus,
+    Ports,
 }
 
 impl Knob {
@@ -94,6 +96,7 @@ impl Knob {
             "irq_cpus" => Self::IrqCpus,
             "rps_cpus" => Self::RpsCpus,
             "cpus" => Self::Cpus,
+            "ports" => Self::Ports,
             _ => return Err(Error::BadParameter(format!("there is no knob \"{name}\""))),
         })
     }
@@ -122,6 +125,7 @@ impl Knob {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
             }
             Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
+            Self::Ports => Ok(json!(ports::read())),
         };
         match value {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Value::Null),
@@ -171,6 +175,11 @@ impl Knob {
             Self::Cpus => {
                 let list = some_cpus(value)?;
                 cpus::set(&list)
+            }
+            Self::Ports => {
+                let ports = value.as_str().and_then(ports::parse);
+                ports::set(ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))?);
+                Ok(())
             }
         })
     }
@@ -287,10 +296,10 @@ fn set_queues(interface: &Interface, wanted: u32) -> io::Result<()> {
 fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::named(name)?;
     match (&knob, interface) {
-        (Knob::Cpus, Some(_)) => Err(Error::BadParameter(
-            "the knob cpus is the agent's, not an interface's".into(),
-        )),
-        (Knob::Cpus, None) | (_, Some(_)) => Ok(knob),
+        (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
+            "the knob {name} is the agent's, not an interface's"
+        ))),
+        (Knob::Cpus | Knob::Ports, None) | (_, Some(_)) => Ok(knob),
         (_, None) => Err(Error::BadParameter(format!(
             "the knob {name} is an interface's, and none is named"
         ))),

@@ -59,12 +59,12 @@ impl Agent {
 
     /// Has the binary run there by hand: its exit code, standard output and standard error.
     pub fn run_binary_beside(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        told(self.command_beside(binary()).args(arguments))
+        outcome(self.command_beside(binary()).args(arguments))
     }
 
     /// Has a shell run a command there.
     pub fn run_beside(&self, command: &str) {
-        let (code, _, stderr) = told(self.command_beside("sh".into()).args(["-c", command]));
+        let (code, _, stderr) = outcome(self.command_beside("sh".into()).args(["-c", command]));
         assert_eq!(code, Some(0), "{command}: {stderr}");
     }
 
@@ -257,10 +257,17 @@ impl Drop for Agent {
 
 /// `arguments` given to the binary by hand: its exit code, standard output and standard error.
 pub fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    told(Command::new(binary()).args(arguments))
+    outcome(Command::new(binary()).args(arguments))
 }
 
-fn told(command: &mut Command) -> (Option<i32>, String, String) {
+/// The same, where the binary is the first process of its namespace.
+pub fn run_first(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let apart = ["--map-root-user", "--pid", "--mount", "--net", "--fork"];
+    let mut command = Command::new("unshare");
+    outcome(command.args(apart).arg(binary()).args(arguments))
+}
+
+fn outcome(command: &mut Command) -> (Option<i32>, String, String) {
     let output = command
         .stdin(Stdio::null())
         .output()

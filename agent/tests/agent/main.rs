@@ -9,6 +9,7 @@ mod journal;
 mod mixing;
 mod mutated_lines;
 mod placing;
+mod ports;
 mod random;
 mod relay;
 mod requests;
