@@ -190,7 +190,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     listeners = [
         bed.agents[b.name].send(
             "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
-            listen=b.listening(ip_version), thread_cpus=placed[b.name],
+            listen={"address": b.address_of(ip_version), "port": 0}, thread_cpus=placed[b.name],
         )
         for (_, b), key in zip(joined, keys, strict=True)
     ]  # fmt: skip
