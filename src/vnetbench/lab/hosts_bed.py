@@ -61,8 +61,6 @@ class _Entered:
 class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
-    own_kernels = True
-
     def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
         self.endpoints = endpoints
@@ -98,6 +96,10 @@ class HostsBed:
 
     def watch(self) -> None:
         """See Bed: nothing."""
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: none."""
+        return {}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

@@ -18,8 +18,6 @@ from vnetbench.study.model import Level, TestbedAsked
 class NetnsBed:
     """A running testbed of the lab `netns`. Made by `raise_bed`."""
 
-    own_kernels = False
-
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self.agents: dict[str, AgentClient] = {}
@@ -51,6 +49,10 @@ class NetnsBed:
 
     def watch(self) -> None:
         """See Bed: nothing."""
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: none."""
+        return {}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""
