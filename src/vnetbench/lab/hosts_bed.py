@@ -94,8 +94,9 @@ class HostsBed:
         )  # fmt: skip
         return {**knobs.alike(found), **proved}
 
-    def watch(self) -> None:
+    def watch(self) -> Mapping[str, object] | None:
         """See Bed: nothing."""
+        return None
 
     def between(self) -> dict[str, tuple[str, ...]]:
         """See Bed: none."""

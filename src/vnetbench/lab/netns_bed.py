@@ -47,8 +47,9 @@ class NetnsBed:
 
         return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, hops))
 
-    def watch(self) -> None:
+    def watch(self) -> Mapping[str, object] | None:
         """See Bed: nothing."""
+        return None
 
     def between(self) -> dict[str, tuple[str, ...]]:
         """See Bed: none."""
