@@ -8,12 +8,12 @@ pub mod rings;
 
 use std::io;
 
-use self::coalescing::Coalesce;
-use self::interrupts::Placing;
-use self::rings::Direction;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use self::coalescing::Coalesce;
+use self::interrupts::Placing;
+use self::rings::Direction;
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::features;
