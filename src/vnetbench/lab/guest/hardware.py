@@ -20,6 +20,8 @@ BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT} -- init"
 MEMORY_MIB, MEMORY_OF_VCPU_MIB = 256, 64
 QEMU_ITSELF_MIB = 96
 """What a QEMU takes beside its guest's memory: its code, and under TCG what it has translated."""
+FORGETFUL = ("vmxnet3",)
+"""Adapters that QEMU gives the address of its command line when their driver resets them (as for an MTU)."""
 VIRTIO_RING = 256
 """Descriptors of a virtio ring without further ado; larger ones are part of the hardware."""
 
@@ -78,6 +80,8 @@ class Plug:
 
     backend: str = ""
     """QEMU's -netdev, without its id; empty for hardware of the host's own."""
+    mac: str = ""
+    """The address that the adapter is to have."""
     device: str = ""
     """Further properties of QEMU's -device."""
     descriptors: tuple[int, ...] = ()
@@ -171,7 +175,11 @@ def _adapter(number: int, adapter: Adapter, plug: Plug) -> list[str]:
     device = [DEVICES[adapter.kind]]
     if plug.backend:
         # Without an option ROM: guests do not boot from the network.
-        device += [f"netdev=net{number}", f"mac={mac(0, 0, number)}", "romfile="]
+        device += [f"netdev=net{number}", "romfile="]
+        # A snapshot holds a guest that has no address of its own yet.
+        device.append(f"mac={plug.mac if adapter.kind in FORGETFUL else mac(0, 0, number)}")
+    if adapter.kind in FORGETFUL:
+        device.append("x-disable-pcie=on")  # as PCIe it would have its address in its configuration space too
     if adapter.kind in VIRTIO:
         device.append(f"rx_queue_size={adapter.rx_ring}")
         device.append(f"tx_queue_size={adapter.tx_ring}")
@@ -185,5 +193,5 @@ def _adapter(number: int, adapter: Adapter, plug: Plug) -> list[str]:
 
 
 def mac(side: int, pair: int, number: int) -> str:
-    """A MAC address of those that QEMU's guests have. Side and pair 0: of one that nobody has named yet."""
+    """A MAC address of those that QEMU's guests have."""
     return f"52:54:00:{side:02x}:{pair:02x}:{number:02x}"

@@ -61,7 +61,9 @@ def plugs(testbed: GuestTestbed, guest: Guest) -> Iterator[list[Plug]]:
     if kind == "macvtap":
         opened = [_open_macvtap(nic.port) for nic in guest.nics for _ in range(testbed.shape.queues)]
         try:
-            yield [Plug(f"tap,fds={':'.join(map(str, opened))}", descriptors=tuple(opened))]
+            yield [
+                Plug(f"tap,fds={':'.join(map(str, opened))}", guest.nics[0].mac, descriptors=tuple(opened))
+            ]
         finally:
             for descriptor in opened:
                 os.close(descriptor)
@@ -69,7 +71,7 @@ def plugs(testbed: GuestTestbed, guest: Guest) -> Iterator[list[Plug]]:
     options = "script=no,downscript=no" + (",vhost=on" if kind == "virtio-net-vhost" else "")
     if testbed.shape.queues > 1:
         options += f",queues={testbed.shape.queues}"
-    yield [Plug(f"tap,ifname={nic.port.interface},{options}") for nic in guest.nics]
+    yield [Plug(f"tap,ifname={nic.port.interface},{options}", nic.mac) for nic in guest.nics]
 
 
 def _vswitches_of_vms(testbed: GuestTestbed) -> list[str]:
