@@ -18,7 +18,7 @@ from vnetbench.campaign.workloads import parameters, side_role, stream_roles, th
 from vnetbench.lab.bed import Bed, pairs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TrialFailed
-from vnetbench.results.file import histogram_of, stream_sample
+from vnetbench.results.file import histogram_of, on_host, stream_sample
 from vnetbench.results.records import HISTOGRAMS, Sample, SideRecord
 from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level
@@ -280,4 +280,5 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
         cpu=tuple(params["cpu"]) if keep_cpu else (),
         streams=tuple(stream_sample(s) for s in params["streams"]),
         histograms={kind: histogram_of(params[kind]["buckets"]) for kind in HISTOGRAMS if kind in params},
+        on_host=on_host(params),
     )
