@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 
 from vnetbench.lab.bed import Bed
@@ -62,8 +61,6 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
         asked |= _of_datagrams(factors)
     elif workload != STREAM:
         asked |= _of_requests(factors)
-    if factors.get("waiting") == "spin" and threads == "auto":
-        asked["threads"] = _spinning_threads(int(factors["pairs"]))
     return asked
 
 
@@ -120,6 +117,8 @@ def thread_placement(
     return thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
 
 
-def _spinning_threads(pairs: int) -> int:
-    """So many of each VM that each has a CPU: one that spins without takes another's for whole slices."""
-    return max(1, len(os.sched_getaffinity(0)) // (2 * pairs))
+def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
+    """So many of each endpoint that each has a CPU: one that spins without takes another's for whole slices."""
+    if bed.own_kernels:
+        return min(len(own) for own in bed.cpus(str(factors.get("cpus", "any"))).values())
+    return max(1, len(bed.online) // len(bed.endpoints))
