@@ -14,7 +14,13 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.counts import wrong_counts
 from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
 from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
-from vnetbench.campaign.workloads import parameters, side_role, stream_roles, thread_placement
+from vnetbench.campaign.workloads import (
+    parameters,
+    side_role,
+    spinning_threads,
+    stream_roles,
+    thread_placement,
+)
 from vnetbench.lab.bed import Bed, pairs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TrialFailed
@@ -185,6 +191,8 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     watch = {} if (watched := bed.watch()) is None else {"watch": watched}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **watch, **common)
     workload = {**common, **parameters(load.workload, load.factors), "system": bed.own_kernels}
+    if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
+        workload["threads"] = spinning_threads(load.factors, bed)
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
     placed = thread_placement(load.workload, load.factors, bed, workload)

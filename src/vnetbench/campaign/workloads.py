@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 
 from vnetbench.lab.bed import Bed
@@ -66,8 +65,6 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
         asked |= _of_datagrams(factors)
     elif workload != STREAM:
         asked |= _of_requests(factors)
-    if factors.get("waiting") == "spin" and threads == "auto":
-        asked["threads"] = _spinning_threads(factors)
     return asked
 
 
@@ -124,13 +121,8 @@ def thread_placement(
     return thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
 
 
-def _spinning_threads(factors: Mapping[str, Level]) -> int:
-    """So many of each VM that each has a CPU: one that spins without takes another's for whole slices.
-
-    0, one a stream, where nobody knows here how many CPUs there are.
-    """
-    if "vcpus" in factors:
-        return int(factors["vcpus"])
-    if "pairs" not in factors:
-        return 0
-    return max(1, len(os.sched_getaffinity(0)) // (2 * int(factors["pairs"])))
+def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
+    """So many of each endpoint that each has a CPU: one that spins without takes another's for whole slices."""
+    if bed.own_kernels:
+        return min(len(own) for own in bed.cpus(str(factors.get("cpus", "any"))).values())
+    return max(1, len(bed.online) // len(bed.endpoints))
