@@ -16,7 +16,7 @@ use crate::outbox::Outbox;
 use crate::path::Paths;
 use crate::rpc::{self, Request};
 use crate::trial::Trials;
-use crate::{clock, facts, guest, iperf3, knobs, path};
+use crate::{clock, facts, guest, iperf3, journal, knobs, path};
 
 const PROTOCOL: u32 = 1;
 const WORKLOADS: [&str; 6] = [
@@ -81,7 +81,7 @@ pub fn serve(setting: Setting) -> ExitCode {
         agent.outbox.drain(LAST_WORDS);
     }
     // Ends every thread, and with the sockets (which linger for nothing) every stream.
-    std::process::exit(0)
+    journal::leave()
 }
 
 /// A stream is a descriptor, and the usual soft limit of 1024 is soon reached.

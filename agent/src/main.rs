@@ -11,25 +11,31 @@ mod features;
 mod guest;
 mod interface;
 mod iperf3;
+mod journal;
 mod knobs;
 mod lines;
 mod outbox;
 mod path;
+mod ports;
 mod rpc;
+mod signals;
 mod socket_option;
 mod traffic;
 mod trial;
 mod waiting;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: vnetbench-agent stdio | init | iperf3-serve | iperf3-client HOST
+Usage: vnetbench-agent stdio [--journal FOLDER] | restore FOLDER | init | iperf3-serve | iperf3-client HOST
 
 The instrument of vnetbench: drives and counts traffic on this endpoint. It is started and spoken to by vnetbench, in
 JSON-RPC 2.0, one message a line (docs/protocol.md).
 
-  stdio        take requests from standard input, answer on standard output, end when the input closes
+  stdio        take requests from standard input, answer on standard output, end when the input closes;
+               --journal: put back then what was changed on this host, and remove the folder
+  restore      put back what an agent that was killed has changed, and remove its folder
   init         be the first process of a guest, and do so through its virtio port vnetbench.agent
   iperf3-serve, iperf3-client HOST
                speak iperf3 with others (docs/iperf3.md); each has its own --help
@@ -45,6 +51,14 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         ["stdio"] => agent::serve(agent::Setting::Host),
+        ["stdio", "--journal", folder] => match journal::keep_in(Path::new(folder)) {
+            Ok(()) => agent::serve(agent::Setting::Host),
+            Err(error) => {
+                eprintln!("vnetbench-agent: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        ["restore", folder] => journal::restore(Path::new(folder)),
         ["init"] => guest::init(),
         ["--version" | "-V"] => {
             println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
@@ -59,9 +73,9 @@ fn main() -> ExitCode {
         // A kernel starts the first process of an initramfs without any.
         [] if guest::is_first_process() => guest::init(),
         [] => usage_error("what should it do?"),
-        [word @ ("stdio" | "init"), ..] => {
-            usage_error(&format!("{word} takes no further argument"))
-        }
+        ["stdio", ..] => usage_error("stdio takes --journal FOLDER, or no further argument"),
+        ["restore", ..] => usage_error("restore takes one folder"),
+        ["init", ..] => usage_error("init takes no further argument"),
         [first, ..] => usage_error(&format!("there is no \"{first}\"")),
     }
 }

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::journal;
+
 /// Beyond this much unread output samples are dropped (and counted by who sent them).
 const MAX_EVENT_BYTES: usize = 32 << 20;
 /// Beyond this much unread output no further request is answered until some of it has been read.
@@ -52,7 +54,7 @@ impl Outbox {
                 .0;
             // The thread that waits here may be the one that would have noticed the end of the input.
             if input_hung_up() {
-                std::process::exit(0);
+                journal::leave();
             }
         }
         self.push(queue, line);
@@ -117,7 +119,7 @@ impl Outbox {
             queue.writing = true;
             drop(queue);
             if output.write_all(line.as_bytes()).is_err() {
-                std::process::exit(0);
+                journal::leave();
             }
             let mut queue = self.lock();
             queue.bytes -= line.len();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -92,10 +93,12 @@ def test_every_workload_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
 def test_threads_run_where_they_are_told_and_streams_go_both_ways_as_asked(
     instrument: LabInstrument,
 ) -> None:
-    levels: dict[str, Level] = {"direction": "3/1", "threads": 2, "cpus": "0-1/1", "thread_cpus": "spread"}
+    first, second = (str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2])
+    cpus = f"{first},{second}/{second}"
+    levels: dict[str, Level] = {"direction": "3/1", "threads": 2, "cpus": cpus, "thread_cpus": "spread"}
     found = instrument.measure(load(**levels), lambda: False).measured
     assert found.effective["threads"] == 2
-    assert found.effective["thread_cpus"] == {"a1": ["0", "1"], "b1": "1"}
+    assert found.effective["thread_cpus"] == {"a1": [first, second], "b1": second}
     roles = {side.endpoint: [s.role for s in side.samples[-1].streams] for side in found.sides[:2]}
     assert roles == {"a1": ["source"] * 3 + ["sink"], "b1": ["sink"] * 3 + ["source"]}
 

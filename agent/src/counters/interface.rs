@@ -23,8 +23,6 @@ const COLUMNS: [&str; 12] = [
     "tx_dropped",
 ];
 
-pub const DEV: &str = "/proc/net/dev";
-
 pub struct Interface {
     device: interface::Interface,
     /// Whether it carried when it was opened.
@@ -36,7 +34,7 @@ pub struct Interface {
 impl Interface {
     pub fn open(name: &str) -> Result<Self> {
         let operation = || format!("read the counters of interface {name}");
-        let mut file = ProcFile::open(DEV)
+        let mut file = ProcFile::open("/proc/net/dev")
             .ok_or_else(|| Error::system(operation(), io::Error::last_os_error()))?;
         let last = row_of(file.text(), name).ok_or_else(|| {
             Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))

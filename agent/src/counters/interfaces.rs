@@ -1,10 +1,13 @@
-//! Packets and drops of several interfaces of the agent's network namespace (a switch and its ports), by one reading.
+//! Packets and drops of several interfaces of one network namespace (a switch and its ports), by one reading.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
 
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::Serialize;
 
-use super::interface::{DEV, row_of};
+use super::interface::row_of;
 use super::proc_file::ProcFile;
 use crate::error::{Error, Result};
 
@@ -27,16 +30,18 @@ pub struct Passed {
 }
 
 impl Interfaces {
-    /// Each of them must be there.
-    pub fn open(names: Vec<String>) -> Result<Self> {
-        let refused =
-            |name: &str, error| Error::system(format!("read the counters of {name}"), error);
-        let mut file =
-            ProcFile::open(DEV).ok_or_else(|| refused("interfaces", io::Error::last_os_error()))?;
+    /// Each of them must be there. `namespace` is a file that stands for another network namespace than the agent's.
+    pub fn open(names: Vec<String>, namespace: Option<String>) -> Result<Self> {
+        let file = counts_of(namespace.as_deref()).map_err(|error| {
+            let place = namespace.as_deref().unwrap_or("this network namespace");
+            Error::system(format!("read the counters of {place}"), error)
+        })?;
+        let mut file = ProcFile::of(file);
         let text = file.text();
         let first = |name: String| {
-            passed(text, &name)
-                .ok_or_else(|| refused(&name, io::Error::from_raw_os_error(libc::ENODEV)))
+            let absent = io::Error::from_raw_os_error(libc::ENODEV);
+            let operation = || format!("read the counters of {name}");
+            passed(text, &name).ok_or_else(|| Error::system(operation(), absent))
         };
         let last = names.into_iter().map(first).collect::<Result<_>>()?;
         Ok(Self { file, last })
@@ -52,6 +57,22 @@ impl Interfaces {
         }
         self.last.clone()
     }
+}
+
+/// The file stays that of the namespace in which it was opened, so a thread of its own goes there to open it.
+fn counts_of(namespace: Option<&str>) -> io::Result<File> {
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| {
+            if let Some(path) = namespace {
+                let network = Some(LinkNameSpaceType::Network);
+                move_into_link_name_space(File::open(path)?.as_fd(), network)?;
+            }
+            File::open("/proc/thread-self/net/dev")
+        });
+        opened
+            .join()
+            .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })
 }
 
 fn passed(text: &str, name: &str) -> Option<Passed> {
@@ -100,7 +121,7 @@ mod tests {
 
     #[test]
     fn one_that_is_not_there_is_refused() {
-        let refused = Interfaces::open(vec!["lo".into(), "vnb-absent".into()]).map(drop);
+        let refused = Interfaces::open(vec!["lo".into(), "vnb-absent".into()], None).map(drop);
         assert_eq!(refused.map_err(|error| error.code()), Err(-32001));
     }
 }

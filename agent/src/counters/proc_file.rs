@@ -14,10 +14,14 @@ pub struct ProcFile {
 
 impl ProcFile {
     pub fn open(path: &str) -> Option<Self> {
-        Some(Self {
-            file: File::open(path).ok()?,
+        Some(Self::of(File::open(path).ok()?))
+    }
+
+    pub fn of(file: File) -> Self {
+        Self {
+            file,
             buffer: vec![0; 16 << 10],
-        })
+        }
     }
 
     /// The whole text as it stands now; empty where it cannot be read.

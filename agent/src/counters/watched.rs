@@ -15,6 +15,7 @@ const MOST_OF_EACH: usize = 1024;
 pub struct Asked {
     threads: Option<Vec<thread_cpu::Asked>>,
     interfaces: Option<Vec<String>>,
+    namespace: Option<String>,
     kvm_pids: Option<Vec<u32>>,
 }
 
@@ -71,7 +72,7 @@ impl Asked {
             threads: threads.collect::<Result<_>>()?,
             interfaces: match interfaces.is_empty() {
                 true => None,
-                false => Some(Interfaces::open(interfaces)?),
+                false => Some(Interfaces::open(interfaces, self.namespace)?),
             },
             kvm: KvmExits::open(&processes),
         }))

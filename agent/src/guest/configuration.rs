@@ -17,8 +17,7 @@ pub struct Asked {
     clock: Option<String>,
     #[serde(default)]
     interfaces: Vec<InterfaceAsked>,
-    #[serde(default)]
-    forwarding: Forwarding,
+    forwarding: Option<Forwarding>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +76,7 @@ pub fn configure(asked: Asked) -> Result<Value> {
             .map_err(|error| Error::system(format!("configure {name}"), error))?;
         interfaces.push(interface);
     }
-    forwarding::set(asked.forwarding, &interfaces)?;
+    forwarding::set(asked.forwarding.unwrap_or_default(), &interfaces)?;
     for (asked, interface) in asked.interfaces.iter().zip(&interfaces) {
         if asked.up != Some(false) && !interface.wait_for_link() {
             return Err(Error::TimedOut {

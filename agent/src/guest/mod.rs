@@ -21,18 +21,23 @@ use crate::agent;
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 
+/// What the root of an initramfs is: RAMFS_MAGIC or TMPFS_MAGIC (include/uapi/linux/magic.h).
+const MEMORY: [u64; 2] = [0x8584_58f6, 0x0102_1994];
 /// What the kernel lets a process have at most (fs.nr_open); its own limit for PID 1 is 4096.
 const DESCRIPTORS: u64 = 1 << 20;
 
+/// Whether a kernel has just started this out of an initramfs. In a container the first process has another root, and a
+/// kernel that is not its own.
 pub fn is_first_process() -> bool {
-    rustix::process::getpid().is_init()
+    let root = || Some(rustix::fs::statfs("/").ok()?.f_type as u64);
+    rustix::process::getpid().is_init() && root().is_some_and(|kind| MEMORY.contains(&kind))
 }
 
 /// Never returns in a guest.
 pub fn init() -> ExitCode {
     if !is_first_process() {
         eprintln!(
-            "vnetbench-agent: init is the first process of a guest (PID 1), and nothing else"
+            "vnetbench-agent: init is the first process (PID 1) of a guest's initramfs, and nothing else"
         );
         return ExitCode::from(2);
     }

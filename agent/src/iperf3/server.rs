@@ -17,6 +17,7 @@ use super::printer::print_whole;
 use super::session::{Session, deny};
 use super::states::Failure;
 use super::wire::Cookie;
+use crate::signals::on_signals;
 use crate::waiting::Bell;
 
 const LINE: &str = "-----------------------------------------------------------";
@@ -55,7 +56,7 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
         Arc::clone(&by_hand),
         Arc::clone(&door.closing),
     );
-    interrupt::on_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], move || {
+    on_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], move || {
         if closed_by_hand.swap(true, Ordering::AcqRel) {
             interrupt::leave();
         }

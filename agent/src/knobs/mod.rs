@@ -18,6 +18,8 @@ use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::features;
 use crate::interface::{Interface, LINK_PATIENCE};
+use crate::journal;
+use crate::ports;
 
 /// Knobs that one `knob.get` may name.
 const MAX_KNOBS: usize = 64;
@@ -69,6 +71,7 @@ enum Knob {
     IrqCpus,
     RpsCpus,
     Cpus,
+    Ports,
 }
 
 impl Knob {
@@ -93,6 +96,7 @@ impl Knob {
             "irq_cpus" => Self::IrqCpus,
             "rps_cpus" => Self::RpsCpus,
             "cpus" => Self::Cpus,
+            "ports" => Self::Ports,
             _ => return Err(Error::BadParameter(format!("there is no knob \"{name}\""))),
         })
     }
@@ -121,6 +125,7 @@ impl Knob {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
             }
             Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
+            Self::Ports => Ok(json!(ports::read())),
         };
         match value {
             Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Value::Null),
@@ -171,6 +176,11 @@ impl Knob {
                 let list = some_cpus(value)?;
                 cpus::set(&list)
             }
+            Self::Ports => {
+                let ports = value.as_str().and_then(ports::parse);
+                ports::set(ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))?);
+                Ok(())
+            }
         })
     }
 }
@@ -196,35 +206,51 @@ pub fn get(asked: Get) -> Result<Value> {
     }
     let mut values = Map::new();
     for name in asked.knobs {
-        let knob = find(&name, asked.interface.as_deref())?;
-        let value = knob
-            .read(asked.interface.as_deref())
-            .map_err(|error| refusal(&name, &asked.interface, "read", &error))?;
+        let value = read(&name, asked.interface.as_deref())?;
         values.insert(name, value);
     }
     Ok(json!({ "values": values }))
 }
 
+/// Where a journal is kept, it has how the knob was found before this changes it.
 pub fn set(asked: Set) -> Result<Value> {
-    let interface = asked.interface.as_deref();
-    let knob = find(&asked.knob, interface)?;
+    let Set {
+        interface,
+        knob,
+        value,
+    } = asked;
+    let interface = interface.as_deref();
+    let kept = journal::before_change(interface, &knob)?;
+    let found = change(&knob, interface, &value)?;
+    drop(kept);
+    Ok(json!({"knob": knob, "asked": value, "found": found}))
+}
+
+/// The value as it stands; null where the interface has no such knob, or no one value for it.
+pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
+    find(name, interface)?
+        .read(interface)
+        .map_err(|error| refusal(name, interface, "read", &error))
+}
+
+/// Sets it, and returns the value as it then stands.
+pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
+    let knob = find(name, interface)?;
     let had_link = linked(interface);
-    knob.write(interface, &asked.value)?
-        .map_err(|error| refusal(&asked.knob, &asked.interface, "set", &error))?;
+    knob.write(interface, value)?
+        .map_err(|error| refusal(name, interface, "set", &error))?;
     // Some drivers start the adapter anew; what comes next must not find it without its link.
-    if let Some(interface) = had_link
-        && !interface.wait_for_link()
+    if let Some(adapter) = had_link
+        && !adapter.wait_for_link()
     {
         return Err(Error::Knob {
-            knob: asked.knob,
-            interface: asked.interface,
+            knob: name.into(),
+            interface: interface.map(str::to_owned),
             reason: format!("was set, and the link has not come back within {LINK_PATIENCE:?}"),
         });
     }
-    let found = knob
-        .read(interface)
-        .map_err(|error| refusal(&asked.knob, &asked.interface, "read back", &error))?;
-    Ok(json!({"knob": asked.knob, "asked": asked.value, "found": found}))
+    knob.read(interface)
+        .map_err(|error| refusal(name, interface, "read back", &error))
 }
 
 /// The interface, where it has its link.
@@ -270,17 +296,17 @@ fn set_queues(interface: &Interface, wanted: u32) -> io::Result<()> {
 fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::named(name)?;
     match (&knob, interface) {
-        (Knob::Cpus, Some(_)) => Err(Error::BadParameter(
-            "the knob cpus is the agent's, not an interface's".into(),
-        )),
-        (Knob::Cpus, None) | (_, Some(_)) => Ok(knob),
+        (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
+            "the knob {name} is the agent's, not an interface's"
+        ))),
+        (Knob::Cpus | Knob::Ports, None) | (_, Some(_)) => Ok(knob),
         (_, None) => Err(Error::BadParameter(format!(
             "the knob {name} is an interface's, and none is named"
         ))),
     }
 }
 
-fn refusal(knob: &str, interface: &Option<String>, verb: &str, error: &io::Error) -> Error {
+fn refusal(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> Error {
     let reason = match error.raw_os_error() {
         Some(libc::ENODEV) => "there is no such interface".into(),
         Some(libc::EOPNOTSUPP) => "the driver does not let it be changed".into(),
@@ -289,7 +315,7 @@ fn refusal(knob: &str, interface: &Option<String>, verb: &str, error: &io::Error
     };
     Error::Knob {
         knob: knob.into(),
-        interface: interface.clone(),
+        interface: interface.map(str::to_owned),
         reason: format!("cannot be {verb}: {reason}"),
     }
 }

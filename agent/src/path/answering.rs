@@ -15,6 +15,7 @@ use socket2::Socket;
 use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
 use super::{MAX_PACKET_BYTES, unfragmented};
 use crate::error::{Error, Result};
+use crate::ports;
 use crate::waiting::{Bell, Waited, wait};
 
 /// Paths that may be answered for at one time.
@@ -50,7 +51,7 @@ impl Paths {
                 "{MAX_PATHS} paths are open already; close some"
             )));
         }
-        let socket = unfragmented(asked.address)?;
+        let socket = ports::choose(|port| unfragmented(asked.address, port))?;
         let start = || {
             let address = socket
                 .local_addr()?

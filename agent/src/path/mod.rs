@@ -24,9 +24,9 @@ fn header_bytes(address: IpAddr) -> usize {
     if address.is_ipv4() { 28 } else { 48 }
 }
 
-/// A UDP socket whose datagrams go out whole or not at all.
-fn unfragmented(address: IpAddr) -> Result<Socket> {
-    let bound = SocketAddr::new(address, 0);
+/// A UDP socket whose datagrams go out whole or not at all; port 0: any.
+fn unfragmented(address: IpAddr, port: u16) -> Result<Socket> {
+    let bound = SocketAddr::new(address, port);
     let open = || {
         let socket = Socket::new(Domain::for_address(bound), Type::DGRAM, None)?;
         // PROBE and not DO: the kernel's memory of a smaller path MTU would refuse what may pass by now.

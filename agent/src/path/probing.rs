@@ -43,7 +43,7 @@ struct Found {
 /// Sends all attempts, and keeps the shortest round trip: the first one also has to find the neighbour.
 pub fn probe(asked: Probe) -> Result<Value> {
     let payload_bytes = check(&asked)?;
-    let socket = unfragmented(asked.from)?;
+    let socket = unfragmented(asked.from, 0)?;
     let bell = Bell::new().map_err(|error| Error::system("wait for answers", error))?;
     let mut found = Found::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(asked.to, asked.port))) {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -13,6 +14,7 @@ use super::Load;
 use super::opening::{self, Heard, Hearing, Secret};
 use super::route::{self, Transport, spelled};
 use crate::error::{Error, Result};
+use crate::ports;
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
 
@@ -103,6 +105,15 @@ pub(super) fn abort_on_close(socket: &Socket) -> io::Result<()> {
 
 /// A socket that takes the connections of so many streams, with the options that they inherit; and its port.
 pub fn listen(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
+    match address.as_socket() {
+        Some(ip) if ip.port() == 0 => ports::choose(|port| {
+            listen_at(&SocketAddr::new(ip.ip(), port).into(), streams, options)
+        }),
+        _ => listen_at(address, streams, options),
+    }
+}
+
+fn listen_at(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
     let socket = open(address.domain(), options)?;
     let listening = || {
         socket.set_nonblocking(true)?;

@@ -20,6 +20,8 @@ use super::route::address;
 use super::send::message;
 use super::threads::{self, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream, Tally};
+use crate::error::Error;
+use crate::ports;
 
 /// How often a call that waits looks whether the trial is over.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -160,9 +162,11 @@ impl Side {
     fn answer_on(mut self, orders: &Orders) -> io::Result<Over> {
         let source = address(self.stream.socket.peer_addr())?;
         let mut here = address(self.stream.socket.local_addr())?;
-        here.set_port(0);
-        let listener = open(here, &self.options)?;
-        listener.listen(BACKLOG)?;
+        let listener = ports::choose(|port| {
+            here.set_port(port);
+            listen(here, &self.options).map_err(|error| Error::system("listen", error))
+        });
+        let listener = listener.map_err(|error| io::Error::other(error.to_string()))?;
         let port = address(listener.local_addr())?.port().to_be_bytes();
         rustix::net::send(&self.stream.socket, &port, SendFlags::NOSIGNAL)?;
         loop {
@@ -217,17 +221,31 @@ impl Side {
     }
 }
 
-/// A socket with the load's options whose calls come back after LOOK_EVERY, bound to this address; without a port it
-/// gets one when it connects or listens, so that only full addresses have to differ. Connections that a listener takes
-/// inherit all that.
-fn open(at: SocketAddr, options: &Options) -> io::Result<Socket> {
+/// A socket with the load's options whose calls come back after LOOK_EVERY; connections that a listener takes inherit
+/// all that.
+fn socket(at: SocketAddr, options: &Options) -> io::Result<Socket> {
     let socket = connection::open(Domain::for_address(at), options)
         .map_err(|error| io::Error::other(error.to_string()))?;
     socket.set_read_timeout(Some(LOOK_EVERY))?;
     socket.set_write_timeout(Some(LOOK_EVERY))?;
+    Ok(socket)
+}
+
+/// One that connects from this address, and gets its port when it does, so that only full addresses have to differ.
+fn open(at: SocketAddr, options: &Options) -> io::Result<Socket> {
+    let socket = socket(at, options)?;
     connection::choose_port_late(&socket)?;
     socket.bind(&SockAddr::from(at))?;
     Ok(socket)
+}
+
+/// Connections of an earlier trial may still be in TIME_WAIT on a port that is used again.
+fn listen(at: SocketAddr, options: &Options) -> io::Result<Socket> {
+    let listener = socket(at, options)?;
+    listener.set_reuse_address(true)?;
+    listener.bind(&SockAddr::from(at))?;
+    listener.listen(BACKLOG)?;
+    Ok(listener)
 }
 
 /// False where the order to end came first.

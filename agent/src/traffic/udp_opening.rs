@@ -23,6 +23,7 @@ use super::udp_stream::Flow;
 use super::{Load, Role};
 use crate::clock::{self, Identity};
 use crate::error::{Error, Result};
+use crate::ports;
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
 
@@ -116,9 +117,16 @@ impl<'a> Opening<'a> {
         flow: &Flow,
         here: &Option<Identity>,
     ) -> Result<Self> {
-        let at = address(connection.local_addr())
+        let mut at = address(connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
-        let socket = open(at, role, flow)?;
+        let mut at_port = |port| {
+            at.set_port(port);
+            open(at, role, flow)
+        };
+        let socket = match role {
+            Role::Source => at_port(0)?,
+            Role::Sink => ports::choose(at_port)?,
+        };
         let words = match role {
             Role::Source => here.unwrap_or_default().to_vec(),
             Role::Sink => address(socket.local_addr())
@@ -310,9 +318,8 @@ impl<'a> Opening<'a> {
     }
 }
 
-/// A UDP socket at this address, with a port of its own, and with all that the flow asks of a side of this role.
-fn open(mut at: SocketAddr, role: Role, flow: &Flow) -> Result<Socket> {
-    at.set_port(0);
+/// A UDP socket at this address, and with all that the flow asks of a side of this role.
+fn open(at: SocketAddr, role: Role, flow: &Flow) -> Result<Socket> {
     let domain = socket2::Domain::for_address(at);
     let socket = Socket::new(domain, Type::DGRAM, None)
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))

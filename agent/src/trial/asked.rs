@@ -266,6 +266,7 @@ pub mod tests {
             json!({"workload": "udp_stream", "datagram_bytes": 17}),
             json!({"workload": "udp_stream", "datagram_bytes": 65508}),
             json!({"workload": "udp_stream", "rate_per_s": 0}),
+            json!({"workload": "udp_stream", "transport": "mptcp"}),
             json!({"workload": "udp_stream", "rate_per_s": 1e-300}),
             json!({"workload": "tcp_rr", "rate_per_s": 1e-300}),
             json!({"workload": "udp_stream", "rate_per_s": 1000, "gso": true}),

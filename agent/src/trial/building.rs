@@ -45,6 +45,9 @@ impl Prepare {
             self.check_vsock()?;
             options.transport = Transport::Vsock;
         }
+        if self.workload == Workload::UdpStream && options.transport == Transport::Mptcp {
+            return bad("udp_stream runs over UDP, not over mptcp".into());
+        }
         let load = match self.workload {
             Workload::Mixed => self.of_two_parts(secret, options)?,
             _ => self.of_one_part(secret, options)?,

@@ -46,16 +46,35 @@ impl Agent {
         Self::of(&mut command)
     }
 
-    /// Has a shell run a command in the network of an agent that was started apart.
-    pub fn run_beside(&self, command: &str) -> String {
-        let output = Command::new("nsenter")
+    /// A second agent in the network of one that was started apart.
+    pub fn start_beside(&self, arguments: &[&str]) -> Self {
+        Self::of(self.command_beside(binary()).args(arguments))
+    }
+
+    /// A second agent, with the rights of one that was started apart, in a network of its own without anything.
+    pub fn start_aside(&self) -> Self {
+        let mut command = self.command_beside("unshare".into());
+        Self::of(command.arg("--net").arg(binary()).arg("stdio"))
+    }
+
+    /// Has the binary run there by hand: its exit code, standard output and standard error.
+    pub fn run_binary_beside(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        outcome(self.command_beside(binary()).args(arguments))
+    }
+
+    /// Has a shell run a command there.
+    pub fn run_beside(&self, command: &str) {
+        let (code, _, stderr) = outcome(self.command_beside("sh".into()).args(["-c", command]));
+        assert_eq!(code, Some(0), "{command}: {stderr}");
+    }
+
+    fn command_beside(&self, program: OsString) -> Command {
+        let mut command = Command::new("nsenter");
+        command
             .args(["--target", &self.pid().to_string()])
             .args(["--user", "--net", "--preserve-credentials"])
-            .args(["sh", "-c", command])
-            .output()
-            .expect("nsenter runs");
-        assert!(output.status.success(), "{command}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
+            .arg(program);
+        command
     }
 
     fn of(command: &mut Command) -> Self {
@@ -172,9 +191,32 @@ impl Agent {
         self.input = None;
     }
 
+    /// Closes its output as soon as it says something, and asks until it has ended of that; returns as `ended` does.
+    pub fn ended_without_output(mut self) -> (Option<i32>, String) {
+        self.lines = channel().1;
+        let hello = json!({"jsonrpc": "2.0", "method": "agent.hello", "id": 0});
+        while self.child.try_wait().expect("it is our child").is_none() {
+            let input = self.input.as_mut().expect("the input is open");
+            // Fails when it has ended since.
+            let _ = input.write_all(format!("{hello}\n").as_bytes());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.ended()
+    }
+
+    pub fn signal(&self, number: i32) {
+        // SAFETY: the process is a child that nobody has waited for, so the number is still its own.
+        assert_eq!(unsafe { libc::kill(self.pid() as i32, number) }, 0);
+    }
+
     /// Closes the input, and returns the exit code and what came on standard error.
     pub fn finish(mut self) -> (Option<i32>, String) {
         self.close_input();
+        self.ended()
+    }
+
+    /// Waits until it has ended by itself; returns the exit code and what came on standard error.
+    pub fn ended(mut self) -> (Option<i32>, String) {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("it is our child") {
@@ -215,11 +257,21 @@ impl Drop for Agent {
 
 /// `arguments` given to the binary by hand: its exit code, standard output and standard error.
 pub fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = Command::new(binary())
-        .args(arguments)
+    outcome(Command::new(binary()).args(arguments))
+}
+
+/// The same, where the binary is the first process of its namespace.
+pub fn run_first(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let apart = ["--map-root-user", "--pid", "--mount", "--net", "--fork"];
+    let mut command = Command::new("unshare");
+    outcome(command.args(apart).arg(binary()).args(arguments))
+}
+
+fn outcome(command: &mut Command) -> (Option<i32>, String, String) {
+    let output = command
         .stdin(Stdio::null())
         .output()
-        .expect("the agent starts");
+        .expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (
         output.status.code(),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, run};
+use crate::driving::{Agent, run, run_first};
 
 #[test]
 fn the_agent_says_what_it_is() {
@@ -80,9 +80,20 @@ fn what_only_a_guest_may_be_asked_is_refused_on_a_host() {
     for method in ["guest.configure", "guest.power_off"] {
         assert_eq!(agent.code(method, json!({})), -32601, "{method}");
     }
-    let (code, _, err) = run(&["init"]);
+}
+
+#[test]
+fn the_first_process_of_anything_but_a_guest_does_not_take_its_kernel_for_its_own() {
+    for (code, out, err) in [run(&["init"]), run_first(&["init"])] {
+        assert_eq!((code, out), (Some(2), String::new()));
+        assert!(
+            err.contains("the first process (PID 1) of a guest's initramfs"),
+            "{err}"
+        );
+    }
+    let (code, _, err) = run_first(&[]);
     assert_eq!(code, Some(2));
-    assert!(err.contains("PID 1"), "{err}");
+    assert!(err.contains("what should it do?"), "{err}");
 }
 
 #[test]

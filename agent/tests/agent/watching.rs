@@ -46,13 +46,17 @@ fn start(agent: &mut Agent, duration_s: f64) {
     );
 }
 
-/// What a trial that is prepared comes to while probes are sent from vnb0.
-fn probed(agent: &mut Agent) -> Value {
-    start(agent, 60.0);
+fn send_probes(agent: &mut Agent) {
     let probe = json!({
         "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 100, "attempts": PROBES, "timeout_s": 0.01,
     });
     agent.must("path.probe", probe);
+}
+
+/// What a trial that is prepared comes to while probes are sent from vnb0.
+fn probed(agent: &mut Agent) -> Value {
+    start(agent, 60.0);
+    send_probes(agent);
     agent.must("trial.stop", json!({"trial": "t"}));
     agent.event("trial.end", "t")
 }
@@ -118,6 +122,27 @@ fn packets_and_drops_of_named_interfaces_are_those_of_the_observers_own_namespac
 }
 
 #[test]
+fn interfaces_of_another_namespace_are_watched_from_outside_of_it() {
+    let mut inside = Agent::start_apart(VETHS);
+    inside.must("agent.hello", json!({}));
+    let mut agent = inside.start_aside();
+    let namespace = format!("/proc/{}/ns/net", inside.pid());
+    let watch = json!({"interfaces": ["vnb1"], "namespace": namespace});
+    agent.must("trial.prepare", observe(watch));
+    // The agent itself has stayed where it was.
+    let mine = agent.ask("knob.get", json!({"interface": "vnb1", "knobs": ["mtu"]}));
+    assert_eq!(mine.expect_err("it is not here")["code"], -32003);
+    start(&mut agent, 60.0);
+    send_probes(&mut inside);
+    agent.must("trial.stop", json!({"trial": "t"}));
+    let end = agent.event("trial.end", "t");
+    assert!(
+        end["interfaces"][0]["rx_packets"].as_u64() >= Some(PROBES),
+        "{end}"
+    );
+}
+
+#[test]
 fn an_interface_that_vanishes_keeps_its_counts_and_is_said_to_be_gone() {
     let mut agent = Agent::start_apart(VETHS);
     agent.must("trial.prepare", observe(json!({"interfaces": ["vnb1"]})));
@@ -139,6 +164,8 @@ fn what_is_not_there_cannot_be_watched() {
     assert_eq!(code(json!({"interfaces": ["vnb-absent"]})), -32001);
     assert_eq!(code(json!({"threads": [{"tid": 1}]})), -32602);
     assert_eq!(code(json!({"interfaces": "lo"})), -32602);
+    let nowhere = json!({"interfaces": ["lo"], "namespace": "/proc/self/ns/none"});
+    assert_eq!(code(nowhere), -32001);
     assert_eq!(code(json!({"fans": []})), -32602);
     assert_eq!(code(json!({"kvm_pids": vec![1; 1025]})), -32602);
 }

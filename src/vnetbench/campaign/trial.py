@@ -179,7 +179,8 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     ip_version = str(load.factors.get("ip_version", "4"))
     joined = pairs(bed)
     common = {"trial": trial, "interval_s": load.interval_s}
-    observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
+    watch = {} if (watched := bed.watch()) is None else {"watch": watched}
+    observing = observer.send("trial.prepare", workload="observe", streams=[], **watch, **common)
     workload = {**common, **parameters(load.workload, load.factors), "system": bed.own_kernels}
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
@@ -189,7 +190,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     listeners = [
         bed.agents[b.name].send(
             "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
-            listen=b.listening(ip_version), thread_cpus=placed[b.name],
+            listen={"address": b.address_of(ip_version), "port": 0}, thread_cpus=placed[b.name],
         )
         for (_, b), key in zip(joined, keys, strict=True)
     ]  # fmt: skip

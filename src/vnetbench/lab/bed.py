@@ -22,11 +22,18 @@ class Bed(Protocol):
     """Whether each endpoint runs a kernel of its own, and not the bench's."""
 
     @property
+    def observer(self) -> AgentClient | None:
+        """An agent that watches the bench's machine from where this testbed's switches are; None: any may."""
+
+    @property
     def endpoints(self) -> Sequence[Endpoint]:
         """All of them, pair by pair, side a first."""
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         """Set a treatment's knobs and prove the path; returns what was found. Raises TreatmentRefused."""
+
+    def watch(self) -> Mapping[str, object] | None:
+        """What the observer looks at beside the machine (`watch` of the agent's `trial.prepare`)."""
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """The CPUs that each endpoint's processes may use, by a level of the factor `cpus`.

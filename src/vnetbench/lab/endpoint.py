@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,3 @@ class Endpoint:
     def address_of(self, ip_version: str) -> str:
         """Its address in a level of the factor `ip_version`."""
         return self.address6 if ip_version == "6" else self.address
-
-    def listening(self, ip_version: str) -> dict[str, Any]:
-        """Where it takes what comes to it, in the parameters of the agent."""
-        return {"address": self.address_of(ip_version)}

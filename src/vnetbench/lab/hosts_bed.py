@@ -43,13 +43,8 @@ class HostEndpoint(Endpoint):
     is_root: bool
     has_ipv6: bool
     """Whether its interface has an address of it, be it one of the link alone."""
-    ports: tuple[int, int] | None
-    """That it takes load on; None: any."""
-
-    def listening(self, ip_version: str) -> dict[str, Any]:
-        """See Endpoint."""
-        place = super().listening(ip_version)
-        return place if self.ports is None else {**place, "ports": list(self.ports)}
+    ports: str
+    """That it takes load on, `first-last`; empty for any."""
 
 
 @dataclass
@@ -67,6 +62,7 @@ class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
     own_kernels = True
+    observer = None
 
     def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
@@ -76,6 +72,8 @@ class HostsBed:
         own = [
             (e.name, self.agents[e.name].send("knob.get", interface=None, knobs=["cpus"])) for e in endpoints
         ]
+        for endpoint in endpoints:
+            self.agents[endpoint.name].call("knob.set", interface=None, knob="ports", value=endpoint.ports)
         self._cpus = {
             name: cpus_in(self.agents[name].wait(future, "knob.get")["values"]["cpus"])
             for name, future in own
@@ -98,6 +96,9 @@ class HostsBed:
             int(factors["mtu"]) if "mtu" in factors else None, ip_version, is_settling=before != found,
         )  # fmt: skip
         return {**knobs.alike(found), **proved}
+
+    def watch(self) -> None:
+        """See Bed: nothing."""
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""
@@ -162,8 +163,7 @@ class HostsLab:
     def __init__(self, asked: TestbedAsked, purpose: str) -> None:
         """`purpose` says in `vnetbench lab ls` what is put on the hosts for."""
         self._hosts = asked.hosts
-        first, _, last = (asked.ports or "").partition("-")
-        self._ports = (int(first), int(last)) if asked.ports else None
+        self._ports = asked.ports or ""
         self._purpose = purpose
         self._was_reached = False
 

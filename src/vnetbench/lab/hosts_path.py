@@ -61,13 +61,12 @@ def _await_any(
         if time.monotonic() >= until:
             break
     (a, b), answer = closed[0]
-    port = f"UDP port {b.listening(ip_version)['ports']}" if "ports" in b.listening(ip_version) else "UDP"
     raise TreatmentRefused(
         f"not even packets of {size} bytes pass from {a.name} ({a.address_of(ip_version)}) to {b.name} "
         f"({b.address_of(ip_version)}) and back: {answer['reason'] or 'lost'}",
         where=f"{a.name} {a.interface} > {b.name} {b.interface}",
-        fix=f"see that the interfaces are up and the addresses meet, and let {port} through, and the same of "
-        "TCP (testbed.ports names a range for firewalls)",
+        fix=f"see that the interfaces are up and the addresses meet, and let TCP and UDP of the ports that "
+        "testbed.ports names through every firewall on the way",
     )
 
 

@@ -19,6 +19,7 @@ class NetnsBed:
     """A running testbed of the lab `netns`. Made by `raise_bed`."""
 
     own_kernels = False
+    observer = None
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
@@ -48,6 +49,9 @@ class NetnsBed:
             return [path.hop_here(device) for device in self.testbed.hops(pair)]
 
         return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, hops))
+
+    def watch(self) -> None:
+        """See Bed: nothing."""
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

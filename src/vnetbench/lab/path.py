@@ -57,7 +57,7 @@ def probe(
     ip_version: str,
 ) -> list[dict[str, Any]]:
     """Send packets of that size both ways between each pair; what came of it (path.probe), pair by pair."""
-    listening = [(b, agents[b.name].send("path.listen", **b.listening(ip_version))) for _, b in pairs]
+    listening = [(b, agents[b.name].send("path.listen", address=b.address_of(ip_version))) for _, b in pairs]
     paths = [agents[b.name].wait(future, "path.listen") for b, future in listening]
     try:
         probes = [

@@ -14,6 +14,7 @@ from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
 from vnetbench.lab.guest.description import Guest, GuestTestbed
+from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.starting import Running, close_all
 from vnetbench.lab.guest.watching import Watch
 from vnetbench.lab.knobs import Setting
@@ -27,6 +28,7 @@ class GuestBed:
     """A running testbed of the lab `qemu`. Made by `QemuLab`."""
 
     own_kernels = True
+    observer: AgentClient | None = None
 
     def __init__(
         self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
@@ -80,6 +82,23 @@ class GuestBed:
         joined = list(zip(sides["a"], sides["b"], strict=True))
         return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, self._hops))
 
+    def watch(self) -> dict[str, object]:
+        """See Bed: all of QEMU's threads that last, the ports of the switches, and the guests' KVM."""
+        threads = [
+            {"name": name, "tid": thread}
+            for guest in self._threads()
+            for name, thread in guest.by_name().items()
+        ]
+        ports = [d.interface for ports in self.testbed.ports for d in ports]
+        interfaces = dict.fromkeys((*ports, *self.testbed.vswitches))
+        return {
+            "threads": threads,
+            "interfaces": list(interfaces),
+            "kvm_pids": [each.machine.pid for each in self.running]
+            if self._facts["accelerator"] == KVM
+            else [],
+        }
+
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
         own = frozenset(range(self.testbed.shape.vcpus))
@@ -112,7 +131,7 @@ class GuestBed:
     def close(self) -> None:
         """See Bed."""
         self._end_watch()
-        for agent in self.agents.values():
+        for agent in (*self.agents.values(), *([self.observer] if self.observer else [])):
             agent.close()
         close_all(self.running)
         self.is_closed = True

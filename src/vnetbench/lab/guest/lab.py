@@ -8,6 +8,7 @@ from contextlib import suppress
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
+from vnetbench.agents.transport import PipeTransport
 from vnetbench.lab import registry
 from vnetbench.lab.guest import network
 from vnetbench.lab.guest.bed import GuestBed
@@ -85,11 +86,11 @@ class QemuLab:
             self._stop_others(bed)
             network.build(testbed)
             for vm in testbed.vms:
-                command = ["ip", "netns", "exec", vm.namespace, str(agent_binary()), "stdio"]
-                bed.agents[vm.name] = AgentClient(vm.name, started(command, name))
+                bed.agents[vm.name] = AgentClient(vm.name, _started_in(vm.namespace, name))
+            bed.observer = AgentClient("host", _started_in(testbed.switch_namespace, name))
+            for agent in (*bed.agents.values(), bed.observer):
+                greet(agent)
             bed.take(self._starter.start(testbed, hardware))
-            for vm in testbed.vms:
-                greet(bed.agents[vm.name])
         except BaseException:
             bed.close()
             raise
@@ -115,3 +116,7 @@ class QemuLab:
     def _kept(self) -> list[GuestBed]:
         self._beds = [bed for bed in self._beds if not bed.is_closed]
         return self._beds
+
+
+def _started_in(namespace: str, label: str) -> PipeTransport:
+    return started(["ip", "netns", "exec", namespace, str(agent_binary()), "stdio"], label)

@@ -24,14 +24,28 @@ class Threads:
     guest: str
     side: str
     vcpus: tuple[int, ...]
-    others: tuple[int, ...]
-    """QEMU's main loop and helpers, and vhost's."""
+    main: int
+    """QEMU's main loop."""
+    vhost: tuple[int, ...]
+    """The kernel's threads that move its packets, where it does."""
+    helpers: tuple[int, ...]
+    """QEMU's other threads, which come and go."""
+
+    def by_name(self) -> dict[str, int]:
+        """Those that last, as a person names them."""
+        return {
+            **{f"{self.guest} vcpu{number}": thread for number, thread in enumerate(self.vcpus)},
+            f"{self.guest} qemu": self.main,
+            **{f"{self.guest} vhost{number}": thread for number, thread in enumerate(self.vhost)},
+        }
 
 
 def threads_of(guest: str, side: str, pid: int, vcpus: Sequence[int]) -> Threads:
     """All threads of a guest's QEMU, `pid`, whose vCPUs are the threads `vcpus`."""
-    tasks = {int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()}
-    return Threads(guest, side, tuple(vcpus), tuple(sorted(tasks - set(vcpus) | set(_vhost_of(pid)))))
+    names = _named_tasks(pid)
+    vhost = [*_vhost_of(pid), *(task for task, name in names.items() if name == f"vhost-{pid}")]
+    helpers = names.keys() - {*vcpus, *vhost, pid}
+    return Threads(guest, side, tuple(vcpus), pid, tuple(vhost), tuple(sorted(helpers)))
 
 
 def vcpu_places(
@@ -108,8 +122,8 @@ def place(
         found["vcpu_pin"][guest.guest] = [
             _move(thread, cpus, f"{guest.guest} vcpu{number}") for number, (thread, cpus) in enumerate(pairs)
         ]
-        cpus = emulators[guest.guest]
-        moved = {_move(thread, cpus, f"{guest.guest}'s QEMU") for thread in guest.others} - {""}
+        cpus, others = emulators[guest.guest], (guest.main, *guest.vhost, *guest.helpers)
+        moved = {_move(thread, cpus, f"{guest.guest}'s QEMU") for thread in others} - {""}
         found["emulator_pin"][guest.guest] = "; ".join(sorted(moved))
     return found
 
@@ -134,8 +148,17 @@ def _move(thread: int, cpus: frozenset[int], what: str) -> str:
     return spell_cpu_list(found)
 
 
+def _named_tasks(pid: int) -> dict[int, str]:
+    """The names of a process's threads."""
+    found = {}
+    for path in Path(f"/proc/{pid}/task").glob("*/comm"):
+        with suppress(OSError):  # it has ended meanwhile
+            found[int(path.parent.name)] = path.read_text().strip()
+    return found
+
+
 def _vhost_of(pid: int) -> list[int]:
-    """The kernel's own threads that move a QEMU's packets (before Linux 6.4; since then they are QEMU's)."""
+    """The kernel's own threads that move a QEMU's packets, before Linux 6.4: since then they are QEMU's."""
     found = []
     for path in Path("/proc").glob("[0-9]*/comm"):
         with suppress(OSError):

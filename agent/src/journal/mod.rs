@@ -1,0 +1,183 @@
+//! The knobs that were changed on a host of the user's, as they were found: on disk before each is changed, and put back
+//! when the agent ends, however it ends.
+
+mod entries;
+mod folder;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use self::entries::{Entries, Found, Taken};
+use self::folder::Folder;
+use crate::error::{Error, Result};
+use crate::knobs;
+use crate::signals::on_signals;
+
+/// What ends a program that is told to end, or whose connection is lost.
+const ENDING: [i32; 3] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT];
+/// What one knob is set to may change another: so often all are put back that do not stand as they were found.
+const ROUNDS: usize = 2;
+
+/// Of this process, where it keeps one.
+static KEPT: OnceLock<Mutex<Journal>> = OnceLock::new();
+
+struct Journal {
+    folder: Folder,
+    entries: Entries,
+}
+
+/// From here on every knob of an interface is kept in this folder before it is changed, and put back at the end of this
+/// process. To be called before any other thread is started. What goes wrong is a sentence.
+pub fn keep_in(path: &Path) -> std::result::Result<(), String> {
+    let folder = Folder::open(path)?;
+    let entries = Entries::create(&folder)?;
+    on_signals(&ENDING, || leave()).map_err(|error| format!("cannot wait for signals: {error}"))?;
+    if KEPT.set(Mutex::new(Journal { folder, entries })).is_err() {
+        unreachable!("a process keeps one journal");
+    }
+    Ok(())
+}
+
+/// Keeps how a knob is found, where a journal is kept and does not have it yet. Nothing is put back while what this returns
+/// lives: the knob may be set meanwhile.
+pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl Drop + use<>>> {
+    let (Some(journal), Some(interface)) = (KEPT.get(), interface) else {
+        return Ok(None);
+    };
+    let mut journal = lock(journal);
+    if !journal.entries.has(interface, knob) {
+        let value = knobs::read(knob, Some(interface))?;
+        let refused = |reason| Error::Knob {
+            knob: knob.into(),
+            interface: Some(interface.into()),
+            reason,
+        };
+        if value.is_null() {
+            let reason = "cannot be set: it has no value, or no single one, that could be put back";
+            return Err(refused(reason.into()));
+        }
+        let found = Found {
+            interface: interface.into(),
+            knob: knob.into(),
+            value,
+        };
+        let kept = journal.entries.add(found);
+        kept.map_err(|error| {
+            refused(format!(
+                "cannot be set: how it was found cannot be kept: {error}"
+            ))
+        })?;
+    }
+    Ok(Some(journal))
+}
+
+/// Ends the process, once all knobs stand as they were found.
+pub fn leave() -> ! {
+    let Some(journal) = KEPT.get() else {
+        std::process::exit(0);
+    };
+    // Never let go: nothing is set any more.
+    let journal = lock(journal);
+    let (_, failures) = put_back(journal.entries.found());
+    for failure in &failures {
+        eprintln!("vnetbench-agent: {failure}");
+    }
+    if !failures.is_empty() {
+        std::process::exit(1);
+    }
+    if let Err(error) = journal.folder.remove() {
+        eprintln!("vnetbench-agent: {error}");
+        std::process::exit(1);
+    }
+    std::process::exit(0)
+}
+
+/// Puts back what an agent that was killed has left, and removes its folder. One that still serves there is told to end,
+/// and does so itself.
+pub fn restore(path: &Path) -> ExitCode {
+    match try_restore(path) {
+        Ok(lines) => {
+            println!("{}", lines.join("\n"));
+            ExitCode::SUCCESS
+        }
+        Err(lines) => {
+            println!("{}", lines.join("\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
+    let alone = |error| vec![error];
+    let folder = Folder::open(path).map_err(alone)?;
+    let mut lines = match Entries::take(&folder).map_err(alone)? {
+        Taken::PutBackByItsAgent => {
+            return Ok(vec![
+                "its agent was still at work, and has put all back".into(),
+            ]);
+        }
+        Taken::OfAnEarlierBoot => {
+            vec!["the machine was started anew since: nothing is left of what was set".into()]
+        }
+        Taken::Nothing => vec!["nothing was changed".into()],
+        Taken::Entries(entries) => {
+            let (lines, failures) = put_back(entries.found());
+            if !failures.is_empty() {
+                return Err([lines, failures].concat());
+            }
+            lines
+        }
+    };
+    folder.remove().map_err(|error| {
+        lines.push(error);
+        std::mem::take(&mut lines)
+    })?;
+    Ok(lines)
+}
+
+/// Newest first. What stands as it was found, and what does not, a line each.
+fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
+    let mut refusals: Vec<Option<String>> = vec![None; found.len()];
+    for _ in 0..ROUNDS {
+        for (each, refusal) in found.iter().zip(&mut refusals).rev() {
+            *refusal = put_back_one(each).err().map(|error| error.to_string());
+        }
+    }
+    let (mut lines, mut failures) = (Vec::new(), Vec::new());
+    for (each, refusal) in found.iter().zip(refusals).rev() {
+        let Found {
+            interface,
+            knob,
+            value,
+        } = each;
+        match (refusal, knobs::read(knob, Some(interface))) {
+            (_, Ok(now)) if now == *value => {
+                lines.push(format!("{knob} of {interface} is {value} again"))
+            }
+            (Some(refusal), _) => failures.push(format!("not put back to {value}: {refusal}")),
+            (None, Ok(now)) => failures.push(format!(
+                "not put back to {value}: {knob} of {interface} is {now}"
+            )),
+            (None, Err(error)) => failures.push(format!("not put back to {value}: {error}")),
+        }
+    }
+    (lines, failures)
+}
+
+fn put_back_one(found: &Found) -> Result<()> {
+    let Found {
+        interface,
+        knob,
+        value,
+    } = found;
+    // Some drivers start an interface anew whatever it is set to.
+    if knobs::read(knob, Some(interface))? != *value {
+        knobs::change(knob, Some(interface), value)?;
+    }
+    Ok(())
+}
+
+fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {
+    journal.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,91 @@
+//! The knob `ports`: what comes to an agent comes to the ports that its bench names.
+
+use std::net::{TcpListener, UdpSocket};
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, Pair, assert_fault, listening};
+
+/// Below those that the kernel gives by itself, and apart for each test.
+fn free(first: u16, count: u16) -> u16 {
+    let is_free = |port: u16| {
+        TcpListener::bind(("127.0.0.1", port)).is_ok()
+            && UdpSocket::bind(("127.0.0.1", port)).is_ok()
+    };
+    (0..1000)
+        .map(|turn| first + turn * count)
+        .find(|first| (*first..first + count).all(is_free))
+        .expect("free ports")
+}
+
+fn set(agent: &mut Agent, first: u16, last: u16) {
+    let ports = format!("{first}-{last}");
+    let knob = json!({"interface": null, "knob": "ports", "value": ports});
+    assert_eq!(agent.must("knob.set", knob)["found"], ports);
+}
+
+#[test]
+fn a_port_that_is_in_use_is_passed_over_and_none_that_is_free_is_said() {
+    let first = free(10_000, 3);
+    let mut agent = Agent::start();
+    set(&mut agent, first, first + 2);
+    let taken = TcpListener::bind(("127.0.0.1", first)).expect("it is free");
+    let mut ask = |trial| agent.ask("trial.prepare", listening(trial, &["sink"], &json!({})));
+    assert_eq!(ask("1").expect("a port")["port"], first + 1);
+    assert_eq!(ask("2").expect("a port")["port"], first + 2);
+    let error = ask("3").expect_err("none is free");
+    assert_eq!(error["data"]["errno"], libc::EADDRINUSE, "{error}");
+    drop(taken);
+    assert_eq!(ask("4").expect("a port")["port"], first);
+    let any = json!({"interface": null, "knob": "ports", "value": ""});
+    assert_eq!(agent.must("knob.set", any)["found"], "");
+}
+
+#[test]
+fn a_path_and_datagrams_come_to_these_ports_too() {
+    let first = free(14_000, 2);
+    let mut pair = Pair::start();
+    set(&mut pair.b, first, first + 1);
+    let path = pair.b.must("path.listen", json!({"address": "127.0.0.1"}));
+    assert_eq!(path["port"], first);
+    let flow = json!({"workload": "udp_stream", "datagram_bytes": 64});
+    pair.prepare("t", &["source"], flow.clone());
+    let other = UdpSocket::bind(("127.0.0.1", first + 1));
+    other.expect_err("the flow has it");
+}
+
+#[test]
+fn connections_of_their_own_come_to_these_ports_too_trial_after_trial() {
+    let first = free(18_000, 2);
+    let mut pair = Pair::start();
+    let asked = json!({"workload": "tcp_crr", "request_bytes": 1, "response_bytes": 1});
+    let mut run = |last: u16, trial: &str| -> Value {
+        set(&mut pair.b, first, last);
+        pair.prepare(trial, &["source"; 2], asked.clone());
+        let [_, (_, end)] = pair.run(trial, 0.1);
+        end
+    };
+    for trial in ["1", "2"] {
+        let end = run(first + 1, trial);
+        assert_eq!(end["reason"], "done", "{end}");
+    }
+    // Each sink has a port of its own.
+    assert_fault(&run(first, "3"), "broke: ");
+}
+
+#[test]
+fn what_is_no_range_of_ports_is_refused() {
+    let mut agent = Agent::start();
+    for wrong in [
+        json!("80-90"),
+        json!("5300"),
+        json!(5300),
+        json!("2-1"),
+        json!(null),
+    ] {
+        let knob = json!({"interface": null, "knob": "ports", "value": wrong});
+        assert_eq!(agent.code("knob.set", knob), -32602);
+    }
+    let of_interface = json!({"interface": "lo", "knob": "ports", "value": ""});
+    assert_eq!(agent.code("knob.set", of_interface), -32602);
+}
