@@ -23,6 +23,7 @@ from vnetbench.report.chart_forms import (
     time_chart,
 )
 from vnetbench.report.chart_rows import Row, course_rows, latency_rows, metric_rows, time_rows
+from vnetbench.report.emulation import emulation
 from vnetbench.report.figures import heading, measured_metrics, metric_of, scale_of
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.theme import chart_config
@@ -100,7 +101,10 @@ def write_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
             **chart.spec,
             "title": {
                 "text": summary.title,
-                "subtitle": [chart.title, *textwrap.wrap(chart.caption, _CAPTION_WIDTH)],
+                "subtitle": [
+                    chart.title,
+                    *textwrap.wrap(" ".join((*emulation(summary), chart.caption)), _CAPTION_WIDTH),
+                ],
             },
             "datasets": {ROWS: chart.rows},
             "config": {**chart_config(dark=False), "padding": 24},

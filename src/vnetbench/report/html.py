@@ -25,6 +25,7 @@ from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
 from vnetbench.report.charts import Chart, main_charts, other_metric_charts, still_picture, trial_charts
 from vnetbench.report.columns import Column, factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
 from vnetbench.report.figures import metric_of, mode_texts, scale_of
 from vnetbench.report.labels import counted
@@ -52,6 +53,7 @@ class _Section:
     id: str
     summary: CampaignSummary
     size: str
+    emulation: tuple[str, ...]
     answer: Answer
     main: list[Chart]
     others: list[Chart]
@@ -118,6 +120,7 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         size=", ".join(
             (counted(len(rows), "treatment"), counted(trials, "trial"), format_duration(summary.elapsed_s))
         ),
+        emulation=emulation(summary),
         answer=answer(summary),
         main=main,
         others=other_metric_charts(summary),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from vnetbench.study import adapters
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.direction import MOST_STREAMS, streams_each_way
 from vnetbench.study.factors import complete, format_level
@@ -42,7 +43,7 @@ def contradictions(
             spelled = {name: format_level(name, level) for name, level in levels.items()}
             forward, reverse = map(str, streams_each_way(levels))
             spelled |= {"shaper": study.testbed.shaper, "missing": _cpus_of_others(levels),
-                        "forward": forward, "reverse": reverse}  # fmt: skip
+                        "forward": forward, "reverse": reverse, **_of_adapter(levels)}  # fmt: skip
             wrong = WrongValue(rule.what.format_map(spelled), fix=rule.fix.format_map(spelled))
             yield place("factors", rule.factor).problem(wrong)
 
@@ -84,7 +85,120 @@ def _cpus_of_others(levels: _Treatment) -> str:
     return spell_cpu_list(missing)
 
 
+def _exceeds(factor: str) -> Callable[[_Treatment, TestbedAsked], bool]:
+    """Whether the adapter cannot have so much of it."""
+
+    def exceeds(levels: _Treatment, _: TestbedAsked) -> bool:
+        limits = adapters.limits(levels)
+        return limits is not None and factor in levels and int(levels[factor]) > getattr(limits, factor)
+
+    return exceeds
+
+
+def _has_not(factor: str, without: Level) -> Callable[[_Treatment, TestbedAsked], bool]:
+    """Whether the adapter has no such thing, and is asked for another level than `without`."""
+
+    def has_not(levels: _Treatment, _: TestbedAsked) -> bool:
+        limits = adapters.limits(levels)
+        return limits is not None and _has(levels, factor, without) and not getattr(limits, factor)
+
+    return has_not
+
+
+def _of_adapter(levels: _Treatment) -> dict[str, str]:
+    """What its rules say of the adapter's limits."""
+    limits = adapters.limits(levels)
+    if limits is None:
+        return {}
+    rings = {f"{name}s": "{} to {}".format(*getattr(limits, name)) for name in ("rx_ring", "tx_ring")}
+    most = {"most_mtu": str(limits.mtu), "most_queues": str(limits.queues)}
+    return {**rings, **most, "own_queues": str(adapters.queues_of_vmxnet3(levels))}
+
+
+def _has_not_the_cpus(levels: _Treatment, _: TestbedAsked) -> bool:
+    """Whether `irq_pin` names CPUs that a guest lacks."""
+    named = str(levels.get("irq_pin", "spread"))
+    return "vcpus" in levels and named != "spread" and max(cpu_list(named)) >= int(levels["vcpus"])
+
+
+_SWITCHED_BY_OTHERS = ("macvtap", "vf")
+"""Adapters that are not ports of a bridge."""
+
 _RULES = (
+    _Rule(
+        "mtu",
+        _exceeds("mtu"),
+        "mtu = {mtu} with adapter = {adapter}: its driver takes {most_mtu} at most",
+    ),
+    _Rule(
+        "queues",
+        _exceeds("queues"),
+        "queues = {queues} with adapter = {adapter}: its driver has {most_queues} at most",
+        f'{_EXCLUDE}, or take "virtio-net"',
+    ),
+    _Rule(
+        "queues",
+        lambda levels, _: (
+            levels.get("adapter") == "vmxnet3"
+            and int(levels.get("queues", 0)) not in (0, adapters.queues_of_vmxnet3(levels))
+        ),
+        "queues = {queues} with adapter = vmxnet3 and vcpus = {vcpus}: its driver has one for each vCPU, "
+        "{own_queues} here",
+        f"{_EXCLUDE}, or give the guests as many vCPUs",
+    ),
+    *(
+        _Rule(
+            ring,
+            lambda levels, _, ring=ring: adapters.has_too_long_a_ring(levels, ring),  # type: ignore[misc]
+            f"{ring} = {{{ring}}} with adapter = {{adapter}}: it takes {{{ring}s}}",
+        )
+        for ring in ("rx_ring", "tx_ring")
+    ),
+    _Rule(
+        "lro",
+        _has_not("lro", "off"),
+        "lro = on with adapter = {adapter}: it has no LRO",
+    ),
+    _Rule(
+        "coalesce",
+        _has_not("coalesce", "none"),
+        "coalesce with adapter = {adapter}: when it interrupts cannot be set",
+    ),
+    _Rule(
+        "irq_pin",
+        _has_not_the_cpus,
+        "irq_pin = {irq_pin} with vcpus = {vcpus}: a guest's CPUs are counted from 0",
+        f"{_EXCLUDE}, or name CPUs that the guests have",
+    ),
+    _Rule(
+        "emulator_pin",
+        lambda levels, _: (
+            levels.get("emulator_pin") in ("own", "apart") and not _has(levels, "vcpu_pin", "any")
+        ),
+        "emulator_pin = {emulator_pin} without a vcpu_pin: vCPUs run everywhere then",
+        f'name a vcpu_pin ("spread"), or {_EXCLUDE}',
+    ),
+    _Rule(
+        "role",
+        lambda levels, testbed: testbed.uplink and levels.get("role") in ("router", "bridge"),
+        "role = {role} with testbed.uplink: the guest stands where the uplink would",
+        "take testbed.uplink away",
+    ),
+    _Rule(
+        "adapter",
+        lambda levels, testbed: (
+            levels.get("adapter") in _SWITCHED_BY_OTHERS
+            and (testbed.uplink or levels.get("role") != "guest-to-guest")
+        ),
+        "adapter = {adapter} is no port of a vSwitch: its only role is guest-to-guest, and it has no uplink",
+        f"{_EXCLUDE}, or take testbed.uplink away",
+    ),
+    _Rule(
+        "adapter",
+        lambda levels, testbed: levels.get("adapter") == "vf" and testbed.vf_of is None,
+        "adapter = vf, and no adapter of this machine is named that has virtual functions",
+        'write vf_of = "ens1f0" under [testbed]',
+    ),
     _Rule(
         "vswitch",
         lambda levels, testbed: testbed.uplink and levels.get("vswitch") == "direct",
