@@ -243,6 +243,7 @@ def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
         ("threads = [1, 2]\n", 5, "threads = 2 with fewer streams"),
         ('thread_cpus = "0-1"\ncpus = "0-1/1"\n', 5, "CPU 0 is not the VM's"),
         ('pacing_rate = "1 Gbit/s"\ntransport = "mptcp"\n', 5, "no SO_MAX_PACING_RATE of MPTCP"),
+        ('transport = ["tcp", "vsock"]\n', 5, "from a guest to its host, and nowhere else"),
         ("send_batch = 16\n", 5, "send_mode = copy: one call sends one message"),
         ('irq_cpus = "apart"\n', 5, "a VM that may use every CPU"),
         ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),
