@@ -208,7 +208,7 @@ def test_an_exclusion_must_speak_of_levels_that_the_study_has() -> None:
     found = problems(SMALL + '[[exclude]]\nmtu = 900\ntso = "on"\n[[exclude]]\nstreams = [1, 5]\n')
     assert [(p.line, p.what) for p in found] == [
         (6, 'mtu has no level "900" here'),
-        (7, "tso is excluded, but is no factor of this study"),
+        (7, "tso stands below [[exclude]], but is no factor of this study"),
         (9, 'streams has no level "5" here'),
     ]
     assert found[0].fix.startswith('did you mean "9000"?')
