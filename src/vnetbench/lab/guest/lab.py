@@ -17,6 +17,7 @@ from vnetbench.lab.guest.qemu import VIRTIO
 from vnetbench.lab.guest.qmp import MonitorError
 from vnetbench.lab.guest.ready import Ready
 from vnetbench.lab.guest.starting import Parts, Starter
+from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level, TestbedAsked
 
 MOST_KEPT = 4
@@ -41,6 +42,7 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
         tx_ring=tx_ring,
         uplink=asked.uplink,
         vf_of=asked.vf_of or "",
+        vsock=factors.get("transport") == VSOCK,
     )
 
 
