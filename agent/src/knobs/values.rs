@@ -92,7 +92,6 @@ pub fn placing(value: &Value) -> Result<Placing> {
     }
 }
 
-/// `None`: any.
 pub fn ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
     let ports = value.as_str().and_then(ports::parse);
     ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))

@@ -55,6 +55,12 @@ def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -
         if account and account["copied"] > account["in_place"]:
             notes.append(f"{name}: the kernel copied most of what was to be sent without a copy")
         notes += _datagram_remarks(name, totals.get("streams", ()))
+        watched = (*totals.get("threads", ()), *totals.get("interfaces", ()))
+        notes += [
+            f"{name}: {each['name']} was gone before the end, and is counted until then"
+            for each in watched
+            if each.get("gone")
+        ]
         if foreign := int(totals.get("foreign_connections", 0)):
             notes.append(f"{name}: {foreign} foreign connections were turned away")
     return notes

@@ -14,15 +14,25 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.counts import wrong_counts
 from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
 from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
-from vnetbench.campaign.workloads import parameters, side_role, stream_roles, thread_placement
+from vnetbench.campaign.workloads import (
+    parameters,
+    side_role,
+    spinning_threads,
+    stream_roles,
+    thread_placement,
+)
 from vnetbench.lab.bed import Bed, pairs
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TrialFailed
-from vnetbench.results.file import histogram_of, stream_sample
+from vnetbench.results.file import histogram_of, on_host, stream_sample
 from vnetbench.results.records import HISTOGRAMS, Sample, SideRecord
+from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import MIXED, STREAM
 
 GRACE_S = 5.0
+VMADDR_CID_HOST = 2
+"""The host's address of VSOCK, as its guests know it (vsock(7))."""
 POLL_S = 0.2
 
 
@@ -176,12 +186,13 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     """Connect all streams of all pairs; returns what their sockets and threads really have, once judged."""
     here = stream_roles(load.workload, load.factors)
     there = [{**s, "role": "sink" if s["role"] == "source" else "source"} for s in here]
-    ip_version = str(load.factors.get("ip_version", "4"))
     joined = pairs(bed)
     common = {"trial": trial, "interval_s": load.interval_s}
     watch = {} if (watched := bed.watch()) is None else {"watch": watched}
     observing = observer.send("trial.prepare", workload="observe", streams=[], **watch, **common)
     workload = {**common, **parameters(load.workload, load.factors), "system": bed.own_kernels}
+    if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
+        workload["threads"] = spinning_threads(load.factors, bed)
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
     placed = thread_placement(load.workload, load.factors, bed, workload)
@@ -190,7 +201,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     listeners = [
         bed.agents[b.name].send(
             "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
-            listen={"address": b.address_of(ip_version), "port": 0}, thread_cpus=placed[b.name],
+            listen=_place_of(b, load.factors), thread_cpus=placed[b.name],
         )
         for (_, b), key in zip(joined, keys, strict=True)
     ]  # fmt: skip
@@ -201,8 +212,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     connectors = [
         bed.agents[a.name].send(
             "trial.prepare", **workload, streams=here, secret=key, interface=a.interface,
-            connect={"address": b.address_of(ip_version), "port": port, "from": a.address_of(ip_version)},
-            thread_cpus=placed[a.name],
+            connect=_way_to(b, port, a, load.factors), thread_cpus=placed[a.name],
         )
         for (a, b), key, port in zip(joined, keys, ports, strict=True)
     ]  # fmt: skip
@@ -217,6 +227,21 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
         **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
         **judge_threads(placed, {name: answer["thread_cpus"] for name, answer in ready.items()}),
     }
+
+
+def _place_of(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
+    """Where side b listens."""
+    if factors.get("transport") == VSOCK:
+        return {"vsock": {"port": None}}
+    return {"address": b.address_of(str(factors.get("ip_version", "4"))), "port": 0}
+
+
+def _way_to(b: Endpoint, port: int, a: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
+    """How side a connects to it."""
+    if factors.get("transport") == VSOCK:
+        return {"vsock": {"cid": VMADDR_CID_HOST, "port": port}}
+    ip_version = str(factors.get("ip_version", "4"))
+    return {"address": b.address_of(ip_version), "port": port, "from": a.address_of(ip_version)}
 
 
 def _run(sides: Mapping[str, Side], load: Load, trial: str, is_given_up: Callable[[], bool]) -> None:
@@ -263,4 +288,5 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
         cpu=tuple(params["cpu"]) if keep_cpu else (),
         streams=tuple(stream_sample(s) for s in params["streams"]),
         histograms={kind: histogram_of(params[kind]["buckets"]) for kind in HISTOGRAMS if kind in params},
+        on_host=on_host(params),
     )

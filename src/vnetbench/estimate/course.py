@@ -9,9 +9,11 @@ from vnetbench.estimate.datagrams import arrived_in
 from vnetbench.estimate.latency import count_of, merged, percentile_us
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
-from vnetbench.results.records import HISTOGRAMS, Histogram, Sample, TrialRecord
+from vnetbench.results.records import HISTOGRAMS, Histogram, Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
 
+Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]
+"""Sides, each with its samples after the warm-up."""
 _ROUNDING_S = 1e-6
 """A sample's end less its length is where the one before ended, but for the rounding of both."""
 

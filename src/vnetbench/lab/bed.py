@@ -22,10 +22,6 @@ class Bed(Protocol):
     """Whether each endpoint runs a kernel of its own, and not the bench's."""
 
     @property
-    def observer(self) -> AgentClient | None:
-        """An agent that watches the bench's machine from where this testbed's switches are; None: any may."""
-
-    @property
     def endpoints(self) -> Sequence[Endpoint]:
         """All of them, pair by pair, side a first."""
 

@@ -62,7 +62,6 @@ class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
     own_kernels = True
-    observer = None
 
     def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered

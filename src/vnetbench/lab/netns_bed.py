@@ -19,7 +19,6 @@ class NetnsBed:
     """A running testbed of the lab `netns`. Made by `raise_bed`."""
 
     own_kernels = False
-    observer = None
 
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed

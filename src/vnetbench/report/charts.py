@@ -12,6 +12,7 @@ import vl_convert
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import spell_share
+from vnetbench.report.changes import by_change
 from vnetbench.report.chart_forms import (
     ROWS,
     Spec,
@@ -22,6 +23,7 @@ from vnetbench.report.chart_forms import (
     time_chart,
 )
 from vnetbench.report.chart_rows import Row, course_rows, latency_rows, metric_rows, time_rows
+from vnetbench.report.emulation import emulation
 from vnetbench.report.figures import heading, measured_metrics, metric_of, scale_of
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.theme import chart_config
@@ -91,6 +93,7 @@ def trial_charts(summary: CampaignSummary) -> list[Chart]:
 def write_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
     """Write each chart as a PNG (two pixels a point, light) into `directory`, made if need be."""
     directory.mkdir(parents=True, exist_ok=True)
+    summary = by_change(summary)
     written = []
     for chart in (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)):
         path = directory / f"{chart.name}.png"
@@ -98,7 +101,10 @@ def write_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
             **chart.spec,
             "title": {
                 "text": summary.title,
-                "subtitle": [chart.title, *textwrap.wrap(chart.caption, _CAPTION_WIDTH)],
+                "subtitle": [
+                    chart.title,
+                    *textwrap.wrap(" ".join((*emulation(summary), chart.caption)), _CAPTION_WIDTH),
+                ],
             },
             "datasets": {ROWS: chart.rows},
             "config": {**chart_config(dark=False), "padding": 24},

@@ -14,6 +14,7 @@ from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, spell_share
 from vnetbench.report.columns import UNMEASURED, Column, factor_columns, varying_factors
+from vnetbench.report.emulation import SENTENCE, emulation
 from vnetbench.report.environment import Difference, differences
 from vnetbench.report.figures import metric_of, scale_of, short_figure
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
@@ -57,6 +58,8 @@ class Comparison:
     after: str
     """The results files' paths."""
     factors: tuple[FactorLevels, ...]
+    emulated: tuple[str, ...]
+    """`before` and `after`, where guests ran under TCG."""
     environment: tuple[Difference, ...]
     changes: tuple[Change, ...]
     only_before: tuple[Mapping[str, Level], ...]
@@ -88,6 +91,9 @@ def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[s
         before=before.path,
         after=after.path,
         factors=_factors(before, after),
+        emulated=tuple(
+            side for side, summary in (("before", before), ("after", after)) if emulation(summary)
+        ),
         environment=differences(before, after),
         changes=tuple(
             Change(each.factors, each.metric, each.before, each.after, own)
@@ -123,6 +129,8 @@ class ComparisonTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         found = self.comparison
         yield safe(f"before: {found.before}\nafter:  {found.after}\n")
+        for side in found.emulated:
+            yield safe(f"{side}: {SENTENCE}\n")
         yield _environment_table(found.environment)
         for metric in dict.fromkeys(change.metric for change in found.changes):
             changes = [change for change in found.changes if change.metric == metric]

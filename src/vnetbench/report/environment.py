@@ -11,7 +11,7 @@ _OF_THE_MOMENT = {"pid", "load_average", "mac", "mhz", "available_congestion_con
 """Facts that differ between two campaigns on one and the same machine, and say nothing."""
 _SET_BY_TRIALS = {"interfaces": {"mtu", "name", "offloads", "channels", "rings", "coalescing"}}
 """Of the elements of a list: what a treatment sets anyway, or what the path says already."""
-_NAMES_OF_THE_BED = {"name", "endpoints"}
+_NAMES_OF_THE_BED = {"name", "endpoints", "starts_s"}
 
 
 @dataclass(frozen=True)

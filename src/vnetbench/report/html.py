@@ -20,10 +20,12 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.answer import Answer, answer
+from vnetbench.report.changes import by_change, gain_column
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
 from vnetbench.report.charts import Chart, main_charts, other_metric_charts, still_picture, trial_charts
 from vnetbench.report.columns import Column, factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
 from vnetbench.report.figures import metric_of, mode_texts, scale_of
 from vnetbench.report.labels import counted
@@ -51,6 +53,7 @@ class _Section:
     id: str
     summary: CampaignSummary
     size: str
+    emulation: tuple[str, ...]
     answer: Answer
     main: list[Chart]
     others: list[Chart]
@@ -82,7 +85,7 @@ def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
 
 def render(summaries: Sequence[CampaignSummary]) -> str:
     """The page as text, below LARGEST_PAGE bytes as long as leaving out charts can make it so."""
-    sections = [_section(f"c{place + 1}", summary) for place, summary in enumerate(summaries)]
+    sections = [_section(f"c{place + 1}", by_change(summary)) for place, summary in enumerate(summaries)]
     most = max((len(section.others) for section in sections), default=0)
     page = _page(sections)
     while len(page.encode()) > LARGEST_PAGE and most > 0:
@@ -100,9 +103,11 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
     rows = summary.treatments
     columns_of_metrics = metric_columns(rows, summary.main_metric)
     first, *others = (_with_long_title(summary, column) for column in columns_of_metrics)
+    gains = gain_column(summary)
     columns = [
         *factor_columns(rows, summary.factors),
         first,
+        *([gains] if gains else []),
         trials_column(rows),
         stopped_column(rows),
         *others,
@@ -115,6 +120,7 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         size=", ".join(
             (counted(len(rows), "treatment"), counted(trials, "trial"), format_duration(summary.elapsed_s))
         ),
+        emulation=emulation(summary),
         answer=answer(summary),
         main=main,
         others=other_metric_charts(summary),

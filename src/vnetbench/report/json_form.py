@@ -10,7 +10,9 @@ import re
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.report.changes import by_change, gain_column
 from vnetbench.report.columns import factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.emulation import accelerator
 from vnetbench.report.figures import measured_metrics
 from vnetbench.report.notes import legend, notes
 from vnetbench.study.factors import FACTORS
@@ -30,6 +32,7 @@ def as_json(summary: CampaignSummary) -> str:
         "workload": summary.workload,
         "main_metric": summary.main_metric,
         "status": summary.status,
+        "accelerator": accelerator(summary),
         "started": summary.started,
         "elapsed_s": summary.elapsed_s,
         "seed": summary.seed,
@@ -63,28 +66,33 @@ def as_json(summary: CampaignSummary) -> str:
 def as_csv(summary: CampaignSummary) -> str:
     """One row a treatment; for each metric its value, low, high and modes (`value*share` joined by blanks).
 
-    Numbers are in base units, an empty cell says that there is none. Lines end as RFC 4180 has it.
+    Numbers are in base units, an empty cell says that there is none. Of guests the last column says what ran
+    them (`kvm`, `tcg`). Lines end as RFC 4180 has it.
     """
     names = [factor.name for factor in summary.factors]
     metrics = measured_metrics(summary.treatments)
     out = io.StringIO()
     writer = csv.writer(out)
+    ran_by = accelerator(summary)
     groups = [f"{metric}{part}" for metric in metrics for part in ("", "_low", "_high", "_modes")]
-    writer.writerow(["treatment", *names, "trials", "stopped_by", *groups, "failures"])
+    guests = () if ran_by is None else ("accelerator",)
+    writer.writerow(["treatment", *names, "trials", "stopped_by", *groups, "failures", *guests])
     for treatment in summary.treatments:
         cells: list[object] = [treatment.index, *(treatment.factors.get(name, "") for name in names)]
         cells += [treatment.trials, treatment.stopped_by]
         for metric in metrics:
             cells += _csv_group(treatment.metrics.get(metric))
-        writer.writerow([*cells, "; ".join(treatment.failures)])
+        writer.writerow([*cells, "; ".join(treatment.failures), *((ran_by,) if guests else ())])
     return out.getvalue()
 
 
 def as_markdown(summary: CampaignSummary) -> str:
     """Title, question, the table of the terminal with its most important metrics, and the notes."""
-    rows = summary.treatments
+    summary = by_change(summary)
+    rows, gains = summary.treatments, gain_column(summary)
     columns = [
         *factor_columns(rows, summary.factors),
+        *([gains] if gains else []),
         *metric_columns(rows, summary.main_metric)[:_MARKDOWN_METRICS],
         trials_column(rows),
         stopped_column(rows),

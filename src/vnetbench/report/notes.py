@@ -9,6 +9,7 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import spell_share
 from vnetbench.report.columns import UNMEASURED, varying_factors
+from vnetbench.report.emulation import emulation
 from vnetbench.report.figures import noun_of
 from vnetbench.report.labels import counted, factor_label, level_text, names_of, treatment_phrase
 
@@ -32,7 +33,7 @@ def legend(summary: CampaignSummary) -> str:
         parts.append(
             "Two figures with shares: the trials fall into two modes, no single value stands for both."
         )
-    return " ".join(parts)
+    return " ".join((*emulation(summary), *parts))
 
 
 def _is_unseen(share: Estimate) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from vnetbench import __version__
 from vnetbench.errors import BenchError
@@ -23,6 +25,7 @@ from vnetbench.results.connection import (
 from vnetbench.results.records import (
     CampaignRecord,
     Histogram,
+    OnHost,
     Sample,
     SideRecord,
     StreamSample,
@@ -33,6 +36,8 @@ from vnetbench.study.model import Plan, Study
 
 PAGE_BYTES = 16384
 """A sample's row is up to 2 KB, and rows of an index tree that exceed a quarter page waste one each."""
+ON_HOST = "on_host"
+"""Among a sample's counters: what a testbed took of the bench's own machine."""
 SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
 
 
@@ -150,7 +155,7 @@ class ResultsFile:
         self._db.executemany(
             "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (*key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received, _json(s.counters),
+                (*key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received, _json(_counters(s)),
                  _json(s.cpu) if s.cpu else None)
                 for s in side.samples
             ],
@@ -257,11 +262,13 @@ class ResultsFile:
             " WHERE trial_id = ? ORDER BY endpoint, seq",
             (trial_id,),
         ):
+            counted = json.loads(counters)
+            on_host = counted.pop(ON_HOST, None)
             samples.setdefault(endpoint, []).append(
                 Sample(
-                    seq, t_s, interval_s, sent, received, json.loads(counters),
+                    seq, t_s, interval_s, sent, received, counted,
                     tuple(json.loads(cpu)) if cpu else (), tuple(streams.get((endpoint, seq), ())),
-                    histograms.get((endpoint, seq), {}),
+                    histograms.get((endpoint, seq), {}), OnHost(**on_host) if on_host else None,
                 )
             )  # fmt: skip
         for endpoint, role, totals in self._db.execute(
@@ -321,6 +328,18 @@ def histogram_of(raw: list[list[int]]) -> Histogram:
     return tuple((int(value_ns), int(count)) for value_ns, count in raw)
 
 
+def on_host(raw: Mapping[str, Any]) -> OnHost | None:
+    """What an observer that was told to watch has in its trial.sample event; None of any other."""
+    if "threads" not in raw:
+        return None
+    threads = {thread["name"]: float(thread["cpu_s"]) for thread in raw["threads"]}
+    interfaces = {
+        each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "gone")}
+        for each in raw["interfaces"]
+    }
+    return OnHost(threads, interfaces, raw["kvm_exits"])
+
+
 def stream_sample(raw: Mapping[str, object]) -> StreamSample:
     """One element of `streams` of the agent's trial.sample event."""
     rest = {key: value for key, value in raw.items() if key not in SAMPLE_COLUMNS}
@@ -335,6 +354,11 @@ def stream_sample(raw: Mapping[str, object]) -> StreamSample:
         info=rest,
         part=str(raw.get("part", "")),
     )
+
+
+def _counters(sample: Sample) -> dict[str, object]:
+    of_host = {ON_HOST: asdict(sample.on_host)} if sample.on_host else {}
+    return {**sample.counters, **of_host}
 
 
 def _storable(path: str | None) -> str | None:

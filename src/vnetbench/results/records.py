@@ -35,6 +35,18 @@ class StreamSample:
 
 
 @dataclass(frozen=True)
+class OnHost:
+    """What a testbed took of the bench's own machine in one interval."""
+
+    threads: Mapping[str, float]
+    """CPU seconds by name: `a1 vcpu0`, `a1 emulator`, `a1 vhost0`."""
+    interfaces: Mapping[str, Mapping[str, int]]
+    """By name: `rx_packets`, `tx_packets`, `rx_dropped`, `tx_dropped`."""
+    kvm_exits: Mapping[str, int] | None
+    """Of all guests, by the kernel's names; None where it shows none."""
+
+
+@dataclass(frozen=True)
 class Sample:
     """One interval of one side of a trial. `counters` are differences over the interval."""
 
@@ -48,6 +60,8 @@ class Sample:
     streams: tuple[StreamSample, ...] = ()
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     """By kind: see HISTOGRAMS."""
+    on_host: OnHost | None = None
+    """Of the host only, where the testbed has something to watch there."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
-from vnetbench.lab import knobs, netns, netns_knobs, path, registry
+from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
@@ -28,7 +28,6 @@ class GuestBed:
     """A running testbed of the lab `qemu`. Made by `QemuLab`."""
 
     own_kernels = True
-    observer: AgentClient | None = None
 
     def __init__(
         self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
@@ -94,6 +93,7 @@ class GuestBed:
         return {
             "threads": threads,
             "interfaces": list(interfaces),
+            "namespace": str(netlink.NETNS_DIR / self.testbed.switch_namespace),
             "kvm_pids": [each.machine.pid for each in self.running]
             if self._facts["accelerator"] == KVM
             else [],
@@ -131,7 +131,7 @@ class GuestBed:
     def close(self) -> None:
         """See Bed."""
         self._end_watch()
-        for agent in (*self.agents.values(), *([self.observer] if self.observer else [])):
+        for agent in self.agents.values():
             agent.close()
         close_all(self.running)
         self.is_closed = True
