@@ -61,8 +61,6 @@ class _Entered:
 class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
-    own_kernels = True
-
     def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
         self.endpoints = endpoints
@@ -96,8 +94,13 @@ class HostsBed:
         )  # fmt: skip
         return {**knobs.alike(found), **proved}
 
-    def watch(self) -> None:
+    def watch(self) -> Mapping[str, object] | None:
         """See Bed: nothing."""
+        return None
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: none."""
+        return {}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

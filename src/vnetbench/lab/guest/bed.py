@@ -27,8 +27,6 @@ HOST_KNOBS = ("mtu",)
 class GuestBed:
     """A running testbed of the lab `qemu`. Made by `QemuLab`."""
 
-    own_kernels = True
-
     def __init__(
         self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
     ) -> None:
@@ -98,6 +96,11 @@ class GuestBed:
             if self._facts["accelerator"] == KVM
             else [],
         }
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: guests that route or bridge."""
+        guests = (guest for guest in self.testbed.guests if not guest.side)
+        return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
