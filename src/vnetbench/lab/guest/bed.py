@@ -124,13 +124,6 @@ class GuestBed:
         starts = {each.guest.name: {each.started_by: round(each.started_s, 3)} for each in self.running}
         return {**self.testbed.as_facts(), **self._facts, "starts_s": starts}
 
-    def leave(self) -> None:
-        """Leave the guests, and let the testbed stand until `lab down`."""
-        self._end_watch()
-        for agent in self.agents.values():
-            agent.close()
-        registry.keep(self.testbed.name)
-
     def close(self) -> None:
         """See Bed."""
         self._end_watch()
