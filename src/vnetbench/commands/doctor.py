@@ -84,11 +84,11 @@ def examine(console: Console) -> int:
         agent_binary()
         privilege.enter_for_run()
     except BenchError as error:
-        _print(console, Check("a campaign", MISSING, error.what, error.fix or ""))
+        show(console, Check("a campaign", MISSING, error.what, error.fix or ""))
         return 1
     able = True
     for check in _checks():
-        _print(console, check)
+        show(console, check)
         able = able and not (check.name in NEEDED and check.state == MISSING)
     return 0 if able else 1
 
@@ -175,7 +175,7 @@ def examine_server(console: Console, server: str) -> int:
     able = False
     with closing(HostsInstrument(TestbedAsked(lab=HOSTS, hosts=(host,)))) as instrument:
         for check in _of_server(instrument):
-            _print(console, check)
+            show(console, check)
             able = able or (check.state == GOOD and check.name == NEEDED_OF_SERVER)
     return 0 if able else 1
 
@@ -220,7 +220,8 @@ def _carried(name: str, instrument: Instrument, load: Load) -> Check:
     return Check(name, GOOD, f"carried {format_rate(goodput_bps)} for a moment")
 
 
-def _print(console: Console, check: Check) -> None:
+def show(console: Console, check: Check) -> None:
+    """Print a line, and the fix below it."""
     line = Text(f"{check.name:<22} ")
     line.append(f"{check.state:<8}", style=STYLES[check.state])
     line.append(check.found)
