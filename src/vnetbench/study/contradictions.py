@@ -85,20 +85,20 @@ def _cpus_of_others(levels: _Treatment) -> str:
     return spell_cpu_list(missing)
 
 
-def _exceeds(factor: str) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _exceeds(factor: str) -> Callable[[_Treatment, Study], bool]:
     """Whether the adapter cannot have so much of it."""
 
-    def exceeds(levels: _Treatment, _: TestbedAsked) -> bool:
+    def exceeds(levels: _Treatment, _: Study) -> bool:
         limits = adapters.limits(levels)
         return limits is not None and factor in levels and int(levels[factor]) > getattr(limits, factor)
 
     return exceeds
 
 
-def _has_not(factor: str, without: Level) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _has_not(factor: str, without: Level) -> Callable[[_Treatment, Study], bool]:
     """Whether the adapter has no such thing, and is asked for another level than `without`."""
 
-    def has_not(levels: _Treatment, _: TestbedAsked) -> bool:
+    def has_not(levels: _Treatment, _: Study) -> bool:
         limits = adapters.limits(levels)
         return limits is not None and _has(levels, factor, without) and not getattr(limits, factor)
 
@@ -115,7 +115,7 @@ def _of_adapter(levels: _Treatment) -> dict[str, str]:
     return {**rings, **most, "own_queues": str(adapters.queues_of_vmxnet3(levels))}
 
 
-def _has_not_the_cpus(levels: _Treatment, _: TestbedAsked) -> bool:
+def _has_not_the_cpus(levels: _Treatment, _: Study) -> bool:
     """Whether `irq_pin` names CPUs that a guest lacks."""
     named = str(levels.get("irq_pin", "spread"))
     return "vcpus" in levels and named != "spread" and max(cpu_list(named)) >= int(levels["vcpus"])
@@ -180,28 +180,28 @@ _RULES = (
     ),
     _Rule(
         "role",
-        lambda levels, testbed: testbed.uplink and levels.get("role") in ("router", "bridge"),
+        lambda levels, study: study.testbed.uplink and levels.get("role") in ("router", "bridge"),
         "role = {role} with testbed.uplink: the guest stands where the uplink would",
         "take testbed.uplink away",
     ),
     _Rule(
         "adapter",
-        lambda levels, testbed: (
+        lambda levels, study: (
             levels.get("adapter") in _SWITCHED_BY_OTHERS
-            and (testbed.uplink or levels.get("role") != "guest-to-guest")
+            and (study.testbed.uplink or levels.get("role") != "guest-to-guest")
         ),
         "adapter = {adapter} is no port of a vSwitch: its only role is guest-to-guest, and it has no uplink",
         f"{_EXCLUDE}, or take testbed.uplink away",
     ),
     _Rule(
         "adapter",
-        lambda levels, testbed: levels.get("adapter") == "vf" and testbed.vf_of is None,
+        lambda levels, study: levels.get("adapter") == "vf" and study.testbed.vf_of is None,
         "adapter = vf, and no adapter of this machine is named that has virtual functions",
         'write vf_of = "ens1f0" under [testbed]',
     ),
     _Rule(
         "vswitch",
-        lambda levels, study: study.testbed.uplink and levels.get("vswitch") == "direct",
+        lambda levels, study: study.study.testbed.uplink and levels.get("vswitch") == "direct",
         "VMs joined by a direct link have no vSwitch, so no uplink",
         'take the level "direct" away, or testbed.uplink',
     ),
