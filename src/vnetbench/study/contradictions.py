@@ -201,7 +201,7 @@ _RULES = (
     ),
     _Rule(
         "vswitch",
-        lambda levels, study: study.study.testbed.uplink and levels.get("vswitch") == "direct",
+        lambda levels, study: study.testbed.uplink and levels.get("vswitch") == "direct",
         "VMs joined by a direct link have no vSwitch, so no uplink",
         'take the level "direct" away, or testbed.uplink',
     ),
