@@ -159,8 +159,7 @@ impl Knob {
                 cpus::set(&list)
             }
             Self::Ports => {
-                let ports = value.as_str().and_then(ports::parse);
-                ports::set(ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))?);
+                ports::set(values::ports(value)?);
                 Ok(())
             }
         })

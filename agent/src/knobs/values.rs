@@ -1,11 +1,14 @@
 //! The values of knobs as they travel: JSON, and what each kind of it may be.
 
+use std::ops::RangeInclusive;
+
 use serde_json::{Value, json};
 
 use super::coalescing::{Both, Coalesce};
 use super::interrupts::Placing;
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
+use crate::ports;
 
 /// The words that stand for no one number, and for no one list.
 const ADAPTIVE: &str = "adaptive";
@@ -87,6 +90,11 @@ pub fn placing(value: &Value) -> Result<Placing> {
         }
         _ => some_cpus(value).map(Placing::On),
     }
+}
+
+pub fn ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
+    let ports = value.as_str().and_then(ports::parse);
+    ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))
 }
 
 pub fn some_cpus(value: &Value) -> Result<CpuList> {

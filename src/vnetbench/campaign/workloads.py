@@ -122,7 +122,7 @@ def thread_placement(
 
 
 def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
-    """So many of each endpoint that each has a CPU: one that spins without takes another's for whole slices."""
+    """So many of each endpoint that each has a CPU: one that spins without takes another's time slices."""
     if bed.own_kernels:
         return min(len(own) for own in bed.cpus(str(factors.get("cpus", "any"))).values())
     return max(1, len(bed.online) // len(bed.endpoints))
