@@ -4,6 +4,7 @@
 mod entries;
 mod folder;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -79,33 +80,26 @@ pub fn leave() -> ! {
     };
     // Never let go: nothing is set any more.
     let journal = lock(journal);
-    let (_, failures) = put_back(journal.entries.found());
+    let (_, mut failures) = put_back(journal.entries.found());
+    if failures.is_empty() {
+        failures.extend(journal.folder.remove().err());
+    }
     for failure in &failures {
-        eprintln!("vnetbench-agent: {failure}");
+        // Fails where the connection is lost: nobody is there to read it.
+        let _ = writeln!(std::io::stderr(), "vnetbench-agent: {failure}");
     }
-    if !failures.is_empty() {
-        std::process::exit(1);
-    }
-    if let Err(error) = journal.folder.remove() {
-        eprintln!("vnetbench-agent: {error}");
-        std::process::exit(1);
-    }
-    std::process::exit(0)
+    std::process::exit(i32::from(!failures.is_empty()))
 }
 
 /// Puts back what an agent that was killed has left, and removes its folder. One that still serves there is told to end,
 /// and does so itself.
 pub fn restore(path: &Path) -> ExitCode {
-    match try_restore(path) {
-        Ok(lines) => {
-            println!("{}", lines.join("\n"));
-            ExitCode::SUCCESS
-        }
-        Err(lines) => {
-            println!("{}", lines.join("\n"));
-            ExitCode::FAILURE
-        }
-    }
+    let (code, lines) = match try_restore(path) {
+        Ok(lines) => (ExitCode::SUCCESS, lines),
+        Err(lines) => (ExitCode::FAILURE, lines),
+    };
+    println!("{}", lines.join("\n"));
+    code
 }
 
 fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
@@ -121,19 +115,18 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
             vec!["the machine was started anew since: nothing is left of what was set".into()]
         }
         Taken::Nothing => vec!["nothing was changed".into()],
-        Taken::Entries(entries) => {
-            let (lines, failures) = put_back(entries.found());
-            if !failures.is_empty() {
-                return Err([lines, failures].concat());
-            }
-            lines
-        }
+        Taken::Entries(entries) => match put_back(entries.found()) {
+            (lines, failures) if failures.is_empty() => lines,
+            (lines, failures) => return Err([lines, failures].concat()),
+        },
     };
-    folder.remove().map_err(|error| {
-        lines.push(error);
-        std::mem::take(&mut lines)
-    })?;
-    Ok(lines)
+    match folder.remove() {
+        Ok(()) => Ok(lines),
+        Err(error) => {
+            lines.push(error);
+            Err(lines)
+        }
+    }
 }
 
 /// Newest first. What stands as it was found, and what does not, a line each.
