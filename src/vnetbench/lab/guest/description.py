@@ -25,6 +25,8 @@ GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host
 """The levels of the factor `role`."""
 ROUTER_PAIR = 254
 """A router's place among the addresses of a side: no pair has it."""
+ROUTER_LINK_LOCAL = "fe80::fe/64"
+"""With it a router asks for its neighbours (RFC 4861, section 7.2.2): guests have none by themselves."""
 ROUTED_LENGTH, ROUTED6_LENGTH = 24, 112
 """Prefixes of the networks on either side of a router, where else both are one network."""
 MACVTAP_PARENT = "low0"
@@ -216,7 +218,9 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
                 Vm(own, side, pair, VM_INTERFACE, _address(number, pair), _address6(number, pair),
                    namespace(name, own), length, length6, gateways)
             )  # fmt: skip
-            addresses = tuple(f"{a}/{n}" for a, n in zip(gateways, (length, length6), strict=False))
+            addresses: tuple[str, ...] = ()
+            if is_router:
+                addresses = (f"{gateways[0]}/{length}", f"{gateways[1]}/{length6}", ROUTER_LINK_LOCAL)
             port = Device(f"port {between}{side} of vSwitch {vswitch}", switch, f"{between}{side}")
             nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
         guests.append(Guest(between, "", pair, tuple(nics)))
