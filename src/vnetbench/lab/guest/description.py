@@ -213,14 +213,12 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
         nics: list[Nic] = []
         for number, side in enumerate("ab", start=1):
             vswitch, own = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
-            gateways = (_address(number, ROUTER_PAIR), _address6(number, ROUTER_PAIR)) if is_router else ()
+            router, router6 = _address(number, ROUTER_PAIR), _address6(number, ROUTER_PAIR)
             endpoints.append(
                 Vm(own, side, pair, VM_INTERFACE, _address(number, pair), _address6(number, pair),
-                   namespace(name, own), length, length6, gateways)
+                   namespace(name, own), length, length6, (router, router6) if is_router else ())
             )  # fmt: skip
-            addresses: tuple[str, ...] = ()
-            if is_router:
-                addresses = (f"{gateways[0]}/{length}", f"{gateways[1]}/{length6}", ROUTER_LINK_LOCAL)
+            addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
             port = Device(f"port {between}{side} of vSwitch {vswitch}", switch, f"{between}{side}")
             nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
         guests.append(Guest(between, "", pair, tuple(nics)))

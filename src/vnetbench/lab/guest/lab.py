@@ -14,8 +14,8 @@ from vnetbench.lab.guest import network
 from vnetbench.lab.guest.bed import GuestBed
 from vnetbench.lab.guest.description import GuestShape, describe
 from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
+from vnetbench.lab.guest.machine import MachineEnded
 from vnetbench.lab.guest.qemu import VIRTIO
-from vnetbench.lab.guest.qmp import MonitorError
 from vnetbench.lab.guest.ready import Ready
 from vnetbench.lab.guest.starting import Parts, Starter
 from vnetbench.study.model import Level, TestbedAsked
@@ -109,7 +109,7 @@ class QemuLab:
     def _stop_others(self, bed: GuestBed) -> None:
         for other in self._kept():
             if other is not bed:
-                with suppress(MonitorError):  # a guest that is gone is found out when it is used next
+                with suppress(MachineEnded):  # a guest that is gone is found out when it is used next
                     other.pause(True)
 
     def _kept(self) -> list[GuestBed]:

@@ -6,11 +6,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import registry
@@ -53,8 +52,8 @@ class Running:
 
     def close(self) -> None:
         """End it."""
-        self.agent.close()
         self.machine.close()
+        self.agent.close()
 
 
 class Starter:
@@ -108,8 +107,8 @@ class Starter:
         """
         running = self._one(testbed, testbed.guests[0], hardware, None, [])
         try:
-            # It leaves first: in the snapshot nobody is there.
-            running.agent.close()
+            # The bench leaves first: in the snapshot nobody is there.
+            running.transport.close()
             began = time.monotonic()
             snapshot.save(running.machine, path)
             self._say(
@@ -186,10 +185,12 @@ def reach_agent(machine: Machine, timeout_s: float) -> SocketTransport:
 
 
 def close_all(running: Iterable[Running]) -> None:
-    """End guests."""
-    for each in running:
-        with suppress(AgentError):
-            each.close()
+    """End guests, all at once."""
+    ending = list(running)
+    for each in ending:
+        each.machine.kill("it was ended")
+    for each in ending:
+        each.close()
 
 
 def _who(testbed: GuestTestbed, guest: Guest) -> dict[str, object]:
