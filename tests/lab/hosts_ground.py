@@ -1,7 +1,7 @@
-"""Hosts to measure between: namespaces on a switch, each with an sshd, users, a home and host keys of its own.
+"""Hosts to measure between: namespaces on a switch, each with an sshd, users, homes and host keys of its own.
 
-What they have of files stands on a file system that only the tests see, as their /run does. The bench reaches them
-from a namespace beside them, by an `ssh` that knows a configuration, a key and known hosts of the tests alone.
+Their files stand on a file system that only the tests see, as their /run does. The bench reaches them from a
+namespace beside them, by an `ssh` that knows a configuration, a key and known hosts of the tests alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +53,10 @@ class Host:
 class Ground:
     """The hosts web-01, web-02 … and the bench's own namespace. Made by `raised`."""
 
-    def __init__(self, testbed: Testbed) -> None:
+    def __init__(self, testbed: Testbed, hosts: dict[str, Host]) -> None:
         self.testbed = testbed
+        self.hosts = hosts
         self.bench, *self._free = testbed.endpoints
-        self.hosts: dict[str, Host] = {}
         for folder in ("client", "bin", "state"):
             (ROOT / folder).mkdir()
         for key in ("key", "other_key"):
@@ -87,20 +87,20 @@ class Ground:
         )
         (folder / "config").write_text(
             f"HostKey {folder}/host_key\nAuthorizedKeysFile {ROOT}/client/key.pub\nPidFile none\n"
-            "StrictModes no\nUsePAM no\nUseDNS no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-            "PermitRootLogin prohibit-password\n"
+            "StrictModes no\nUsePAM no\nUseDNS no\nPasswordAuthentication no\n"
+            "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
         )
         begin = (
-            f"mount --bind {folder}/passwd /etc/passwd && mount --bind {folder}/shadow /etc/shadow && {mounts} "
-            f"&& mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e -f {folder}/config"
+            f"mount --bind {folder}/passwd /etc/passwd && mount --bind {folder}/shadow /etc/shadow "
+            f"&& {mounts} && mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e -f {folder}/config"
         )
         sshd = subprocess.Popen(
             ["ip", "netns", "exec", vm.namespace, "sh", "-c", begin],
-            stderr=(folder / "log").open("wb"), env={**os.environ, registry.PROCESS_LABEL: NAME},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=(folder / "log").open("wb"),
         )  # fmt: skip
         host = self.hosts[name] = Host(name, vm, sshd)
         self._introduce(host)
-        _await(lambda: b"Server listening" in (folder / "log").read_bytes())
+        await_(lambda: b"Server listening" in (folder / "log").read_bytes())
         return host
 
     def _introduce(self, host: Host) -> None:
@@ -115,9 +115,13 @@ class Ground:
             )
 
     def alias(self, name: str, *options: str) -> str:
-        """Another name for a host, with options of its own; its address is that of web-01 unless they say so."""
-        lines = (*options, f"HostName {self.hosts['web-01'].vm.address}", f"IdentityFile {ROOT}/client/key",
-                 f"UserKnownHostsFile {ROOT}/client/known_hosts", "HostKeyAlias web-01", "IdentitiesOnly yes")  # fmt: skip
+        """Another name for web-01, reached as the options say; what they leave out is as it is of web-01."""
+        others = (
+            f"HostName {self.hosts['web-01'].vm.address}", "HostKeyAlias web-01", "IdentitiesOnly yes",
+            f"IdentityFile {ROOT}/client/key", f"UserKnownHostsFile {ROOT}/client/known_hosts",
+        )  # fmt: skip
+        said = {option.split()[0] for option in options}
+        lines = (*options, *(other for other in others if other.split()[0] not in said))
         with (ROOT / "client/config").open("a") as config:
             config.write(f"Host {name}\n" + "".join(f" {line}\n" for line in lines))
         return f"root@{name}"
@@ -134,16 +138,18 @@ def raised(*names: str) -> Iterator[Ground]:
     testbed = describe(NAME, Shape(pairs=3))
     registry.register(NAME, "tests", testbed.as_facts())
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ground", ROOT], check=True)
+    hosts: dict[str, Host] = {}
     try:
         netns.build(testbed)
-        ground = Ground(testbed)
+        ground = Ground(testbed, hosts)
         for name in names:
             ground.add(name)
         yield ground
-        for host in ground.hosts.values():
-            host.sshd.send_signal(signal.SIGTERM)
-            host.sshd.wait()
     finally:
+        for host in hosts.values():
+            # By its id: it writes its title where the label of its testbed would be.
+            host.sshd.terminate()
+            host.sshd.wait()
         registry.remove(NAME)
         subprocess.run(["umount", "--lazy", ROOT], check=True)
 
@@ -171,9 +177,14 @@ def _make_key(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
 
 
-def _await(done: object) -> None:
-    assert callable(done)
+def await_(done: Callable[[], object]) -> None:
+    """Until it holds."""
     until = time.monotonic() + PATIENCE_S
     while not done():
         assert time.monotonic() < until, "it does not come"
         time.sleep(0.02)
+
+
+def kill(pid: int) -> None:
+    """End a process without a warning."""
+    os.kill(pid, signal.SIGKILL)

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use super::proc_file::first_number;
 
-/// `ip netns exec` gives a program a /sys of its own, without what is mounted in it; the first process has it all.
-const ROOTS: [&str; 2] = ["/sys/kernel/debug/kvm", "/proc/1/root/sys/kernel/debug/kvm"];
+const ROOT: &str = "/sys/kernel/debug/kvm";
 
 pub type Exits = BTreeMap<String, u64>;
 
@@ -23,8 +22,7 @@ struct Counter {
 impl KvmExits {
     /// The counters of all machines of these processes; `None` where the kernel shows none.
     pub fn open(processes: &[u32]) -> Option<Self> {
-        let found = ROOTS.map(|root| Self::below(Path::new(root), processes));
-        found.into_iter().flatten().next()
+        Self::below(Path::new(ROOT), processes)
     }
 
     fn below(root: &Path, processes: &[u32]) -> Option<Self> {

@@ -102,7 +102,7 @@ class LabInstrument:
             try:
                 bed = self._bed(shape)
                 effective = bed.apply(load.factors, self._asked)
-                return measure(bed, bed.observer or self._watcher(), load, is_given_up), effective
+                return measure(bed, self._watcher(), load, is_given_up), effective
             except BenchError as error:
                 self._discard(shape)
                 if is_new:

@@ -65,7 +65,7 @@ def _await_any(
         f"not even packets of {size} bytes pass from {a.name} ({a.address_of(ip_version)}) to {b.name} "
         f"({b.address_of(ip_version)}) and back: {answer['reason'] or 'lost'}",
         where=f"{a.name} {a.interface} > {b.name} {b.interface}",
-        fix=f"see that the interfaces are up and the addresses meet, and let TCP and UDP of the ports that "
+        fix="see that the interfaces are up and the addresses meet, and let TCP and UDP of the ports that "
         "testbed.ports names through every firewall on the way",
     )
 

@@ -67,7 +67,8 @@ REMOVE = (
     + r"""
     [ -d "$folder" ] || continue
     if [ -e "$folder/journal" ]; then
-        said=$("$folder/vnetbench-agent" restore "$folder" 2>&1) || { echo "$said" | sed 's/^/@not /'; exit 1; }
+        said=$("$folder/vnetbench-agent" restore "$folder" 2>&1) ||
+            { echo "$said" | sed 's/^/@not /'; exit 1; }
     fi
     rm -rf "$folder"
     echo "@removed $folder"

@@ -27,7 +27,7 @@ _MEANINGS = (
     ("Connection refused", "nothing listens on its SSH port",
      "start sshd there; another port is written ssh://{ssh}:PORT, or stands in ~/.ssh/config"),
     ("timed out", "it does not answer", "see that it runs, and that firewalls on the way let SSH through"),
-    ("No route to host", "there is no way to it", "see that it runs, and the routes and firewalls on the way"),
+    ("No route to host", "there is no way to it", "see that it runs, and routes and firewalls on the way"),
     ("unreachable", "there is no way to it", "see the routes of this machine (ip route get)"),
     ("UNPROTECTED PRIVATE KEY", "others may read your key, so it is not used", "chmod 600 the key file"),
     ("Bad owner or permissions", "your configuration of ssh is not used as it is", "chmod 600 ~/.ssh/config"),

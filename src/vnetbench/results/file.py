@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from vnetbench import __version__
 from vnetbench.errors import BenchError
@@ -28,11 +30,14 @@ from vnetbench.results.records import (
     StreamSample,
     TreatmentRecord,
     TrialRecord,
+    Watched,
 )
 from vnetbench.study.model import Plan, Study
 
 PAGE_BYTES = 16384
 """A sample's row is up to 2 KB, and rows of an index tree that exceed a quarter page waste one each."""
+WATCHED = "watched"
+"""Among a sample's counters: what its observer was told to watch."""
 SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
 
 
@@ -150,7 +155,7 @@ class ResultsFile:
         self._db.executemany(
             "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             [
-                (*key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received, _json(s.counters),
+                (*key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received, _json(_counters(s)),
                  _json(s.cpu) if s.cpu else None)
                 for s in side.samples
             ],
@@ -257,11 +262,13 @@ class ResultsFile:
             " WHERE trial_id = ? ORDER BY endpoint, seq",
             (trial_id,),
         ):
+            counted = json.loads(counters)
+            watched = counted.pop(WATCHED, None)
             samples.setdefault(endpoint, []).append(
                 Sample(
-                    seq, t_s, interval_s, sent, received, json.loads(counters),
+                    seq, t_s, interval_s, sent, received, counted,
                     tuple(json.loads(cpu)) if cpu else (), tuple(streams.get((endpoint, seq), ())),
-                    histograms.get((endpoint, seq), {}),
+                    histograms.get((endpoint, seq), {}), Watched(**watched) if watched else None,
                 )
             )  # fmt: skip
         for endpoint, role, totals in self._db.execute(
@@ -321,6 +328,18 @@ def histogram_of(raw: list[list[int]]) -> Histogram:
     return tuple((int(value_ns), int(count)) for value_ns, count in raw)
 
 
+def watched_of(raw: Mapping[str, Any]) -> Watched | None:
+    """What an observer that was told to watch has in its trial.sample event; None of any other."""
+    if "threads" not in raw:
+        return None
+    threads = {thread["name"]: float(thread["cpu_s"]) for thread in raw["threads"]}
+    interfaces = {
+        each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "gone")}
+        for each in raw["interfaces"]
+    }
+    return Watched(threads, interfaces, raw["kvm_exits"])
+
+
 def stream_sample(raw: Mapping[str, object]) -> StreamSample:
     """One element of `streams` of the agent's trial.sample event."""
     rest = {key: value for key, value in raw.items() if key not in SAMPLE_COLUMNS}
@@ -335,6 +354,11 @@ def stream_sample(raw: Mapping[str, object]) -> StreamSample:
         info=rest,
         part=str(raw.get("part", "")),
     )
+
+
+def _counters(sample: Sample) -> dict[str, object]:
+    watched = {WATCHED: asdict(sample.watched)} if sample.watched else {}
+    return {**sample.counters, **watched}
 
 
 def _storable(path: str | None) -> str | None:

@@ -34,6 +34,22 @@ class StreamSample:
         return int(str(self.info.get("bytes_acked", 0)))
 
 
+OBSERVE, HOST = "observe", "host"
+"""The role of a side that has no end of the load, and the name of the one that is the bench's own machine."""
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What an observer saw in one interval beside its machine as a whole."""
+
+    threads: Mapping[str, float]
+    """CPU seconds by name: `a1 vcpu0`, `a1 emulator`, `a1 vhost0`."""
+    interfaces: Mapping[str, Mapping[str, int]]
+    """By name: `rx_packets`, `tx_packets`, `rx_dropped`, `tx_dropped`."""
+    kvm_exits: Mapping[str, int] | None
+    """Of all guests, by the kernel's names; None where it shows none."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """One interval of one side of a trial. `counters` are differences over the interval."""
@@ -48,11 +64,16 @@ class Sample:
     streams: tuple[StreamSample, ...] = ()
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     """By kind: see HISTOGRAMS."""
+    watched: Watched | None = None
+    """Of an observer that was told to watch something."""
 
 
 @dataclass(frozen=True)
 class SideRecord:
-    """One endpoint's share of a trial; `role` is source, sink, both or observe (the bench's host)."""
+    """One endpoint's share of a trial; `role` is source, sink, both or observe.
+
+    Observers are the bench's own machine, as `host`, and guests that forward from one endpoint to another.
+    """
 
     endpoint: str
     role: str

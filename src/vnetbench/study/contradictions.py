@@ -9,11 +9,11 @@ from vnetbench.study import adapters
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.direction import MOST_STREAMS, streams_each_way
 from vnetbench.study.factors import complete, format_level
-from vnetbench.study.load_factors import BATCHED, LENDING
-from vnetbench.study.model import Level, Study, TestbedAsked
+from vnetbench.study.load_factors import BATCHED, LENDING, VSOCK
+from vnetbench.study.model import Level, Study
 from vnetbench.study.problems import Place, Problem, WrongValue
 from vnetbench.study.testbed_factors import LEAST_MTU6
-from vnetbench.study.workloads import RATES
+from vnetbench.study.workloads import CONNECTIONS, RATES
 
 _Treatment = Mapping[str, Level]
 """Levels with defaults. What is of another workload or lab, a problem of its own, may stand alone."""
@@ -26,7 +26,7 @@ class _Rule:
 
     factor: str
     """The one that the problem is told at."""
-    is_broken: Callable[[_Treatment, TestbedAsked], bool]
+    is_broken: Callable[[_Treatment, Study], bool]
     what: str
     fix: str = _EXCLUDE
 
@@ -38,7 +38,7 @@ def contradictions(
     open_rules = list(_RULES)
     for treatment in treatments:
         levels = complete(treatment, study.workload, study.testbed.kind)
-        for rule in [rule for rule in open_rules if rule.is_broken(levels, study.testbed)]:
+        for rule in [rule for rule in open_rules if rule.is_broken(levels, study)]:
             open_rules.remove(rule)
             spelled = {name: format_level(name, level) for name, level in levels.items()}
             forward, reverse = map(str, streams_each_way(levels))
@@ -48,7 +48,7 @@ def contradictions(
             yield place("factors", rule.factor).problem(wrong)
 
 
-def _are(**wanted: Level) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _are(**wanted: Level) -> Callable[[_Treatment, Study], bool]:
     """Whether all these factors have these levels."""
     return lambda levels, _: all(levels.get(name) == level for name, level in wanted.items())
 
@@ -58,15 +58,15 @@ def _has(levels: _Treatment, name: str, without: Level = "none") -> bool:
     return levels.get(name, without) != without
 
 
-def _is_gso_with(rate: str) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _is_gso_with(rate: str) -> Callable[[_Treatment, Study], bool]:
     return lambda levels, _: levels.get("udp_gso") == "on" and _has(levels, rate)
 
 
-def _too_many_threads(levels: _Treatment, _: TestbedAsked) -> bool:
+def _too_many_threads(levels: _Treatment, _: Study) -> bool:
     return _has(levels, "threads", "auto") and int(levels["threads"]) > sum(streams_each_way(levels))
 
 
-def _too_many_beside(levels: _Treatment, _: TestbedAsked) -> bool:
+def _too_many_beside(levels: _Treatment, _: Study) -> bool:
     """Of `mixed`, whose connections are streams too; where the transfers alone are too many is told apart."""
     if "streams" not in levels or "connections" not in levels:
         return False
@@ -85,20 +85,20 @@ def _cpus_of_others(levels: _Treatment) -> str:
     return spell_cpu_list(missing)
 
 
-def _exceeds(factor: str) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _exceeds(factor: str) -> Callable[[_Treatment, Study], bool]:
     """Whether the adapter cannot have so much of it."""
 
-    def exceeds(levels: _Treatment, _: TestbedAsked) -> bool:
+    def exceeds(levels: _Treatment, _: Study) -> bool:
         limits = adapters.limits(levels)
         return limits is not None and factor in levels and int(levels[factor]) > getattr(limits, factor)
 
     return exceeds
 
 
-def _has_not(factor: str, without: Level) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _has_not(factor: str, without: Level) -> Callable[[_Treatment, Study], bool]:
     """Whether the adapter has no such thing, and is asked for another level than `without`."""
 
-    def has_not(levels: _Treatment, _: TestbedAsked) -> bool:
+    def has_not(levels: _Treatment, _: Study) -> bool:
         limits = adapters.limits(levels)
         return limits is not None and _has(levels, factor, without) and not getattr(limits, factor)
 
@@ -115,7 +115,7 @@ def _of_adapter(levels: _Treatment) -> dict[str, str]:
     return {**rings, **most, "own_queues": str(adapters.queues_of_vmxnet3(levels))}
 
 
-def _has_not_the_cpus(levels: _Treatment, _: TestbedAsked) -> bool:
+def _has_not_the_cpus(levels: _Treatment, _: Study) -> bool:
     """Whether `irq_pin` names CPUs that a guest lacks."""
     named = str(levels.get("irq_pin", "spread"))
     return "vcpus" in levels and named != "spread" and max(cpu_list(named)) >= int(levels["vcpus"])
@@ -180,34 +180,34 @@ _RULES = (
     ),
     _Rule(
         "role",
-        lambda levels, testbed: testbed.uplink and levels.get("role") in ("router", "bridge"),
+        lambda levels, study: study.testbed.uplink and levels.get("role") in ("router", "bridge"),
         "role = {role} with testbed.uplink: the guest stands where the uplink would",
         "take testbed.uplink away",
     ),
     _Rule(
         "adapter",
-        lambda levels, testbed: (
+        lambda levels, study: (
             levels.get("adapter") in _SWITCHED_BY_OTHERS
-            and (testbed.uplink or levels.get("role") != "guest-to-guest")
+            and (study.testbed.uplink or levels.get("role") != "guest-to-guest")
         ),
         "adapter = {adapter} is no port of a vSwitch: its only role is guest-to-guest, and it has no uplink",
         f"{_EXCLUDE}, or take testbed.uplink away",
     ),
     _Rule(
         "adapter",
-        lambda levels, testbed: levels.get("adapter") == "vf" and testbed.vf_of is None,
+        lambda levels, study: levels.get("adapter") == "vf" and study.testbed.vf_of is None,
         "adapter = vf, and no adapter of this machine is named that has virtual functions",
         'write vf_of = "ens1f0" under [testbed]',
     ),
     _Rule(
         "vswitch",
-        lambda levels, testbed: testbed.uplink and levels.get("vswitch") == "direct",
+        lambda levels, study: study.testbed.uplink and levels.get("vswitch") == "direct",
         "VMs joined by a direct link have no vSwitch, so no uplink",
         'take the level "direct" away, or testbed.uplink',
     ),
     _Rule(
         "vswitch",
-        lambda levels, testbed: testbed.vswitch_mtu is not None and levels.get("vswitch") == "direct",
+        lambda levels, study: study.testbed.vswitch_mtu is not None and levels.get("vswitch") == "direct",
         "VMs joined by a direct link have no vSwitch, so no MTU of it",
         'take the level "direct" away, or testbed.vswitch_mtu',
     ),
@@ -219,10 +219,10 @@ _RULES = (
     ),
     _Rule(
         "link_queue",
-        lambda levels, testbed: (
+        lambda levels, study: (
             not isinstance(levels.get("link_queue", "auto"), str)
             and _has(levels, "link_rate")
-            and testbed.shaper != "tbf"
+            and study.testbed.shaper != "tbf"
         ),
         "a link_queue of a duration with the shaper {shaper}: its own counts packets",
         'take the shaper "tbf"',
@@ -250,6 +250,35 @@ _RULES = (
         lambda levels, _: levels.get("transport") == "mptcp" and levels.get("send_mode") in LENDING,
         "send_mode = {send_mode} with transport = mptcp: Linux lends no memory to MPTCP sockets",
         f'{_EXCLUDE}, or take "copy"',
+    ),
+    _Rule(
+        "transport",
+        lambda levels, _: levels.get("transport") == VSOCK and levels.get("role") != "guest-to-host",
+        "transport = vsock leads from a guest to its host, and nowhere else",
+        f'take the lab "qemu" with role = "guest-to-host", or {_EXCLUDE}',
+    ),
+    _Rule(
+        "transport",
+        lambda levels, study: levels.get("transport") == VSOCK and study.workload == CONNECTIONS,
+        "transport = vsock with tcp_crr: connections are counted over TCP only",
+        "take tcp_stream or tcp_rr",
+    ),
+    _Rule(
+        "transport",
+        lambda levels, _: levels.get("transport") == VSOCK and levels.get("waiting") == "busy_poll",
+        "waiting = busy_poll with transport = vsock: there is no adapter to poll",
+        f'{_EXCLUDE}, or take "spin"',
+    ),
+    *(
+        _Rule(
+            factor,
+            lambda levels, _, factor=factor, without=without: (  # type: ignore[misc]
+                levels.get("transport") == VSOCK and _has(levels, factor, without)
+            ),
+            f"{factor} with transport = vsock: VSOCK has no such thing",
+            f'{_EXCLUDE}, or take "{without}"',
+        )
+        for factor, without in (("socket_buffer", "auto"), ("pacing_rate", "none"))
     ),
     _Rule(
         "send_batch",

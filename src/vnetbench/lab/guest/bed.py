@@ -9,7 +9,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
-from vnetbench.lab import knobs, netns, netns_knobs, path, registry
+from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
@@ -20,15 +20,15 @@ from vnetbench.lab.guest.watching import Watch
 from vnetbench.lab.knobs import Setting
 from vnetbench.study.model import Level, TestbedAsked
 
+PROOF_ROUNDS = 8
+"""Of a second each: an e1000 loses its link when its MTU or rings are set, and its driver looks for it again
+every two seconds."""
 HOST_KNOBS = ("mtu",)
 """The factors that hold for the host's own ends too; all others are of the guests' adapters."""
 
 
 class GuestBed:
     """A running testbed of the lab `qemu`. Made by `QemuLab`."""
-
-    own_kernels = True
-    observer: AgentClient | None = None
 
     def __init__(
         self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
@@ -80,7 +80,8 @@ class GuestBed:
         """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
         sides = {side: [e for e in self.endpoints if e.side == side] for side in "ab"}
         joined = list(zip(sides["a"], sides["b"], strict=True))
-        return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, self._hops))
+        proved = path.prove(joined, self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
+        return path.as_found(mtu, proved)
 
     def watch(self) -> dict[str, object]:
         """See Bed: all of QEMU's threads that last, the ports of the switches, and the guests' KVM."""
@@ -94,10 +95,16 @@ class GuestBed:
         return {
             "threads": threads,
             "interfaces": list(interfaces),
+            "namespace": str(netlink.NETNS_DIR / self.testbed.switch_namespace),
             "kvm_pids": [each.machine.pid for each in self.running]
             if self._facts["accelerator"] == KVM
             else [],
         }
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: guests that route or bridge."""
+        guests = (guest for guest in self.testbed.guests if not guest.side)
+        return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
@@ -125,7 +132,7 @@ class GuestBed:
         """See Bed."""
         self._end_watch()
         close_all(self.running)
-        for agent in (*self.agents.values(), *([self.observer] if self.observer else [])):
+        for agent in self.agents.values():
             agent.close()
         self.is_closed = True
         registry.remove(self.testbed.name)

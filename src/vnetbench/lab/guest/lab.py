@@ -8,7 +8,6 @@ from contextlib import suppress
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
-from vnetbench.agents.transport import PipeTransport
 from vnetbench.lab import registry
 from vnetbench.lab.guest import network
 from vnetbench.lab.guest.bed import GuestBed
@@ -18,6 +17,7 @@ from vnetbench.lab.guest.machine import MachineEnded
 from vnetbench.lab.guest.qemu import VIRTIO
 from vnetbench.lab.guest.ready import Ready
 from vnetbench.lab.guest.starting import Parts, Starter
+from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level, TestbedAsked
 
 MOST_KEPT = 4
@@ -41,6 +41,7 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
         tx_ring=tx_ring,
         uplink=asked.uplink,
         vf_of=asked.vf_of or "",
+        vsock=factors.get("transport") == VSOCK,
     )
 
 
@@ -85,9 +86,9 @@ class QemuLab:
             self._stop_others(bed)
             network.build(testbed)
             for vm in testbed.vms:
-                bed.agents[vm.name] = AgentClient(vm.name, _started_in(vm.namespace, name))
-            bed.observer = AgentClient("host", _started_in(testbed.switch_namespace, name))
-            for agent in (*bed.agents.values(), bed.observer):
+                command = ["ip", "netns", "exec", vm.namespace, str(agent_binary()), "stdio"]
+                bed.agents[vm.name] = AgentClient(vm.name, started(command, name))
+            for agent in bed.agents.values():
                 greet(agent)
             bed.take(self._starter.start(testbed, hardware))
         except BaseException:
@@ -115,7 +116,3 @@ class QemuLab:
     def _kept(self) -> list[GuestBed]:
         self._beds = [bed for bed in self._beds if not bed.is_closed]
         return self._beds
-
-
-def _started_in(namespace: str, label: str) -> PipeTransport:
-    return started(["ip", "netns", "exec", namespace, str(agent_binary()), "stdio"], label)

@@ -35,7 +35,7 @@ class Threads:
         """Those that last, as a person names them."""
         return {
             **{f"{self.guest} vcpu{number}": thread for number, thread in enumerate(self.vcpus)},
-            f"{self.guest} qemu": self.main,
+            f"{self.guest} emulator": self.main,
             **{f"{self.guest} vhost{number}": thread for number, thread in enumerate(self.vhost)},
         }
 
