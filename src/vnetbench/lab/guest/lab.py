@@ -49,13 +49,22 @@ class QemuLab:
     """Testbeds of guests, for one study. Those that are kept are stopped while another is used."""
 
     def __init__(
-        self, asked: TestbedAsked, purpose: str, ready: Ready, say: Callable[[str], None] = lambda _: None
+        self,
+        asked: TestbedAsked,
+        purpose: str,
+        ready: Ready,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        keeps_guests: bool = True,
     ) -> None:
-        """`purpose` says in `vnetbench lab ls` what the testbeds are for; `say` takes a sentence."""
+        """`purpose` says in `vnetbench lab ls` what the testbeds are for; `say` takes a sentence.
+
+        Without `keeps_guests` no snapshot is made or used.
+        """
         self._asked = asked
         self._purpose = purpose
         self._ready = ready
-        self._starter = Starter(Parts(ready.qemu, ready.software), say)
+        self._starter = Starter(Parts(ready.qemu, ready.software), say, keeps_guests)
         self._beds: list[GuestBed] = []
 
     @property

@@ -59,10 +59,11 @@ class Running:
 class Starter:
     """Starts the guests of testbeds, and remembers what cannot be kept as a file."""
 
-    def __init__(self, parts: Parts, say: Say) -> None:
-        """`say` takes a sentence for the user."""
+    def __init__(self, parts: Parts, say: Say, keeps: bool = True) -> None:
+        """`say` takes a sentence for the user; without `keeps` every guest boots."""
         self._parts = parts
         self._say = say
+        self._keeps = keeps
         self._not_kept: set[Hardware] = set()
 
     def start(self, testbed: GuestTestbed, hardware: Hardware) -> list[Running]:
@@ -82,7 +83,7 @@ class Starter:
         return running
 
     def _all(self, testbed: GuestTestbed, hardware: Hardware) -> list[Running]:
-        if not hardware.can_be_kept or hardware in self._not_kept:
+        if not (self._keeps and hardware.can_be_kept) or hardware in self._not_kept:
             return self._side_by_side(testbed, hardware, None)
         path = snapshot.place(self._parts.qemu.version, hardware, self._parts.software)
         is_new = not path.exists()
