@@ -31,8 +31,6 @@ PATIENCE_S = 30.0
 PAUSE_S = 1.0
 CLOSING_TIMEOUT_S = 20.0
 """Of an agent: it puts its knobs back first, and an adapter may take seconds for each."""
-ENDINGS = {ssh.LOST: "the SSH connection was lost", 137: "killed by SIGKILL", 143: "killed by SIGTERM"}
-"""What exit codes mean over SSH: its client's own, and the shell's for signals."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +253,7 @@ def _start(machine: ssh.Machine, folder: str) -> AgentClient:
     process: subprocess.Popen[bytes] = machine.start(
         f"{folder}/{on_host.AGENT}", "stdio", "--journal", folder
     )
-    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, ENDINGS))
+    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, machine.ending))
     try:
         greet(agent)
     except BaseException:
