@@ -9,47 +9,6 @@ use std::time::{Duration, Instant};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-/// `struct ethtool_channels`: how many queues of each kind there are and could be.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Channels {
-    command: u32,
-    pub max_rx: u32,
-    pub max_tx: u32,
-    max_other: u32,
-    pub max_combined: u32,
-    pub rx: u32,
-    pub tx: u32,
-    other: u32,
-    pub combined: u32,
-}
-
-impl Channels {
-    /// `None` where there are not as many for receiving as for transmitting.
-    pub fn queues(&self) -> Option<u32> {
-        let (rx, tx) = (self.rx + self.combined, self.tx + self.combined);
-        (rx == tx).then_some(rx)
-    }
-
-    pub fn most_queues(&self) -> u32 {
-        if self.max_combined > 0 {
-            self.max_combined
-        } else {
-            self.max_rx.min(self.max_tx)
-        }
-    }
-
-    /// So many of both. Drivers have either combined queues (virtio, most hardware) or separate ones (veth).
-    pub fn of(mut self, queues: u32) -> Self {
-        if self.max_combined > 0 {
-            (self.combined, self.rx, self.tx) = (queues, 0, 0);
-        } else {
-            (self.rx, self.tx) = (queues, queues);
-        }
-        self
-    }
-}
-
 /// `struct ethtool_value`: one number, read or set.
 #[repr(C)]
 struct EthtoolValue {
@@ -87,8 +46,6 @@ const SIOCBRADDBR: libc::Ioctl = 0x89a0;
 const SIOCBRDELBR: libc::Ioctl = 0x89a1;
 const SIOCBRADDIF: libc::Ioctl = 0x89a2;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
-const ETHTOOL_GCHANNELS: u32 = 0x3c;
-const ETHTOOL_SCHANNELS: u32 = 0x3d;
 
 pub struct Interface {
     pub name: String,
@@ -265,20 +222,6 @@ impl Interface {
         self.ethtool(&mut EthtoolValue { command, data })
     }
 
-    pub fn channels(&self) -> io::Result<Channels> {
-        let mut channels = Channels {
-            command: ETHTOOL_GCHANNELS,
-            ..Default::default()
-        };
-        self.ethtool(&mut channels)?;
-        Ok(channels)
-    }
-
-    pub fn set_channels(&self, mut channels: Channels) -> io::Result<()> {
-        channels.command = ETHTOOL_SCHANNELS;
-        self.ethtool(&mut channels)
-    }
-
     /// Makes a bridge of this name.
     pub fn add_bridge(&self) -> io::Result<()> {
         self.ioctl(SIOCBRADDBR, self.request()).map(drop)
@@ -370,31 +313,8 @@ mod tests {
 
     #[test]
     fn the_structures_are_as_large_as_the_kernels() {
-        assert_eq!(size_of::<Channels>(), 36);
         assert_eq!(size_of::<EthtoolValue>(), 8);
         assert_eq!(size_of::<RawDriverInfo>(), 196);
-    }
-
-    #[test]
-    fn queues_are_counted_whichever_way_the_driver_has_them() {
-        let combined = Channels {
-            max_combined: 8,
-            combined: 4,
-            ..Default::default()
-        };
-        let separate = Channels {
-            rx: 2,
-            tx: 2,
-            ..Default::default()
-        };
-        assert_eq!(combined.queues(), Some(4));
-        assert_eq!((combined.of(2).queues(), combined.of(2).rx), (Some(2), 0));
-        assert_eq!(separate.queues(), Some(2));
-        assert_eq!(
-            (separate.of(3).queues(), separate.of(3).combined),
-            (Some(3), 0)
-        );
-        assert_eq!(Channels { rx: 1, ..separate }.queues(), None);
     }
 
     #[test]

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from vnetbench import __version__
+from vnetbench.commands.guest import guest
 from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
 from vnetbench.errors import BenchError
@@ -192,6 +193,7 @@ def doctor(server: str | None, host: str | None) -> int:
 
 
 cli.add_command(lab)
+cli.add_command(guest)
 cli.add_command(iperf3)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from vnetbench.campaign.workloads import idle_s, parameters, side_role, stream_roles
 from vnetbench.study.factors import complete
+from vnetbench.study.labs import QEMU
 from vnetbench.study.model import Level, Timing
 
 
@@ -26,6 +27,13 @@ def test_the_first_vm_asks_whichever_way_the_transfers_go(
     assert parts == {"requests": ["source"] * 3, "transfers": transfers}
     assert [s["id"] for s in streams] == list(range(3 + len(transfers)))
     assert side_role(streams) == role
+
+
+def test_vsock_is_asked_for_without_what_is_of_tcp() -> None:
+    levels = complete({"transport": "vsock", "role": "guest-to-host"}, "tcp_stream", QEMU)
+    asked = parameters("tcp_stream", levels)
+    assert (asked["receive"], asked["congestion_control"], asked["pacing_rate_bps"]) == ("copy", None, None)
+    assert "transport" not in asked
 
 
 def test_a_side_of_one_part_is_what_its_streams_are() -> None:

@@ -10,6 +10,7 @@ from vnetbench.errors import BenchError
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.expression import MAX_LEVELS, read_levels
 from vnetbench.study.factors import FACTORS, complete, format_level, parse_level
+from vnetbench.study.guest_factors import ADAPTERS, ROLES
 from vnetbench.study.model import Level
 
 
@@ -159,6 +160,16 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "send_batch": st.integers(1, 256),
         "receive_mode": st.sampled_from(["discard", "copy"]),
         "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
+        "adapter": st.sampled_from(ADAPTERS),
+        "role": st.sampled_from(ROLES),
+        "guests": st.integers(1, 64),
+        "vcpus": st.integers(1, 64),
+        "vcpu_pin": st.one_of(st.sampled_from(["any", "spread"]), cpus()),
+        "emulator_pin": st.one_of(st.sampled_from(["any", "own", "apart"]), cpus()),
+        "irq_pin": st.one_of(st.just("spread"), cpus()),
+        "rx_ring": st.integers(1, 65536),
+        "tx_ring": st.integers(1, 65536),
+        "coalesce": st.one_of(st.just("adaptive"), st.integers(0, 10**5).map(lambda us: us / 1e6)),
     }
     return strategies.get(name, st.sampled_from(["on", "off"]))
 

@@ -208,7 +208,7 @@ def test_an_exclusion_must_speak_of_levels_that_the_study_has() -> None:
     found = problems(SMALL + '[[exclude]]\nmtu = 900\ntso = "on"\n[[exclude]]\nstreams = [1, 5]\n')
     assert [(p.line, p.what) for p in found] == [
         (6, 'mtu has no level "900" here'),
-        (7, "tso is excluded, but is no factor of this study"),
+        (7, "tso stands below [[exclude]], but is no factor of this study"),
         (9, 'streams has no level "5" here'),
     ]
     assert found[0].fix.startswith('did you mean "9000"?')
@@ -243,6 +243,7 @@ def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
         ("threads = [1, 2]\n", 5, "threads = 2 with fewer streams"),
         ('thread_cpus = "0-1"\ncpus = "0-1/1"\n', 5, "CPU 0 is not the VM's"),
         ('pacing_rate = "1 Gbit/s"\ntransport = "mptcp"\n', 5, "no SO_MAX_PACING_RATE of MPTCP"),
+        ('transport = ["tcp", "vsock"]\n', 5, "from a guest to its host, and nowhere else"),
         ("send_batch = 16\n", 5, "send_mode = copy: one call sends one message"),
         ('irq_cpus = "apart"\n', 5, "a VM that may use every CPU"),
         ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),

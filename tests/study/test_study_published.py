@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from vnetbench.study.factors import FACTORS
+from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.plan import make_plan
 from vnetbench.study.reference import PAGE, SCHEMA, reference_page, schema_text
@@ -77,13 +78,17 @@ def test_the_demo_has_room_for_six_trials_of_every_treatment() -> None:
 def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
     for example in FACTORS[name].examples:
         workload = FACTORS[name].workloads[0]
-        text = f'title = "x"\nworkload = "{workload}"\n[factors]\n{name} = {example}\n'
+        is_of_guests = QEMU in FACTORS[name].labs and (NETNS not in FACTORS[name].labs or "vsock" in example)
+        lab = f'[testbed]\nlab = "{QEMU if is_of_guests else NETNS}"\n'
+        text = f'title = "x"\nworkload = "{workload}"\n{lab}[factors]\n{name} = {example}\n'
         text += {
             "irq_cpus": 'cpus = "1 each"\n',
             "link_queue": 'link_rate = "1 Gbit/s"\n',
             "pacing": 'rate = "1 k/s"\n',
             "threads": "streams = 16\n",
             "send_batch": 'send_mode = "io_uring"\n',
+            "transport": 'role = "guest-to-host"\n' if is_of_guests else "",
+            "emulator_pin": 'vcpu_pin = "spread"\n',
         }.get(name, "")
         parse_study(text, None)
         VALIDATOR.validate(tomllib.loads(text))

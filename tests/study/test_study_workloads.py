@@ -165,3 +165,23 @@ def test_each_factor_is_taken_or_told_by_every_workload_and_lab(workload: str, l
                 parse_study(study(workload, f"{factor.name} = {example}", testbed), None)
             except StudyError as error:
                 assert all(problem.fix for problem in error.problems)
+
+
+@pytest.mark.parametrize(
+    ("workload", "factors", "what"),
+    [
+        ("tcp_stream", 'socket_buffer = "1 MiB"', "socket_buffer with transport = vsock"),
+        ("tcp_stream", 'pacing_rate = "1 Gbit/s"', "pacing_rate with transport = vsock"),
+        ("tcp_rr", 'waiting = "busy_poll"', "there is no adapter to poll"),
+        ("tcp_crr", 'request_size = "1 B"', "connections are counted over TCP only"),
+    ],
+)
+def test_vsock_is_not_asked_for_what_only_tcp_has(workload: str, factors: str, what: str) -> None:
+    head = f'title = "x"\nworkload = "{workload}"\n[testbed]\nlab = "qemu"\n[factors]\n'
+    guest = 'transport = "vsock"\nrole = "guest-to-host"\n'
+    with pytest.raises(StudyError) as caught:
+        parse_study(f"{head}{guest}{factors}\n", None)
+    (problem,) = caught.value.problems
+    assert what in problem.what
+    if workload != "tcp_crr":
+        assert parse_study(head + guest, None)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::adapter;
 use crate::interface::{DriverInfo, Interface};
-use crate::knobs::{self, coalescing, rings};
+use crate::knobs::{self, coalescing, queues, rings};
 
 /// All null but the name where there is none of it.
 pub fn describe(name: &str) -> Value {
@@ -27,7 +27,7 @@ pub fn describe(name: &str) -> Value {
         "rx_queues": interface.and_then(|i| i.count_of_queues("rx-").ok()),
         "tx_queues": interface.and_then(|i| i.count_of_queues("tx-").ok()),
         "offloads": interface.and_then(offloads),
-        "channels": interface.and_then(channels),
+        "channels": interface.and_then(channels_of),
         "rings": interface.and_then(rings_of),
         "coalescing": interface.and_then(coalescing_of),
     })
@@ -43,8 +43,8 @@ fn offloads(interface: &Interface) -> Option<Vec<&'static str>> {
     Some(on.map(|(name, _)| name).collect())
 }
 
-fn channels(interface: &Interface) -> Option<Value> {
-    let channels = interface.channels().ok()?;
+fn channels_of(interface: &Interface) -> Option<Value> {
+    let channels = queues::channels(interface).ok()?;
     Some(json!({
         "rx": channels.rx, "tx": channels.tx, "combined": channels.combined,
         "max_rx": channels.max_rx, "max_tx": channels.max_tx, "max_combined": channels.max_combined,

@@ -53,13 +53,7 @@ pub fn configure(asked: Asked) -> Result<Value> {
     let wanted: Vec<Vec<Address>> = asked
         .interfaces
         .iter()
-        .map(|interface| {
-            interface
-                .addresses
-                .iter()
-                .map(|text| text.parse())
-                .collect()
-        })
+        .map(|interface| interface.addresses.iter().map(|a| a.parse()).collect())
         .collect::<std::result::Result<_, _>>()
         .map_err(Error::BadParameter)?;
     let found = assign(&asked.interfaces, &adapters()?)?;
@@ -99,9 +93,10 @@ fn adapters() -> Result<Vec<Adapter>> {
     for name in names() {
         let read = || {
             let interface = Interface::named(&name)?;
-            if !interface.sysfs()?.join("device").exists() {
-                return Ok(None);
-            }
+            match interface.hardware() {
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
+                found => found?,
+            };
             Ok(Some(Adapter {
                 index: interface.index()?,
                 mac: interface.mac()?,
@@ -197,7 +192,7 @@ fn make(
     if let Some(mac) = &asked.mac
         && !adapter.mac.eq_ignore_ascii_case(mac)
     {
-        // Most drivers take it as they are; a link that goes down may take seconds to come back.
+        // Most drivers take it while it is up; a link that goes down may take seconds to come back.
         if let Err(error) = interface.set_mac(mac) {
             if error.raw_os_error() != Some(libc::EBUSY) {
                 return Err(error);

@@ -6,14 +6,42 @@ use crate::interface::Interface;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
-/// Drivers that take some small numbers of microseconds for ways to adapt, and read them back so.
-const ADAPT_BY_NUMBER: [&str; 3] = ["e1000", "e1000e", "igb"];
-/// The way that these drivers begin with, and the other one (drivers/net/ethernet/intel/e1000e/param.c,
-/// InterruptThrottleRate).
-const CONSERVATIVE: u32 = 3;
-const DYNAMIC: u32 = 1;
-/// Below it there are only such ways, and what is refused.
-const LEAST_US: u32 = 10;
+/// Drivers that have no switch to adapt, but take small numbers of microseconds for ways to do so, and read them back.
+const BY_NUMBER: [ByNumber; 5] = [
+    ByNumber::intel("e1000"),
+    ByNumber::intel("e1000e"),
+    ByNumber::intel("igb"),
+    ByNumber::newer_intel("ixgbe"),
+    ByNumber::newer_intel("ixgbevf"),
+];
+
+struct ByNumber {
+    driver: &'static str,
+    /// The ways; a driver begins with the first.
+    ways: &'static [u32],
+    /// Below it there are only the ways, 0, and what is refused.
+    least_us: u32,
+}
+
+impl ByNumber {
+    /// drivers/net/ethernet/intel/e1000e/param.c, InterruptThrottleRate.
+    const fn intel(driver: &'static str) -> Self {
+        Self {
+            driver,
+            ways: &[3, 1],
+            least_us: 10,
+        }
+    }
+
+    /// drivers/net/ethernet/intel/ixgbe/ixgbe_ethtool.c, ixgbe_set_coalesce.
+    const fn newer_intel(driver: &'static str) -> Self {
+        Self {
+            driver,
+            ways: &[1],
+            least_us: 2,
+        }
+    }
+}
 
 /// What is not named here is handed back to the driver as it came.
 #[repr(C)]
@@ -39,6 +67,22 @@ pub enum Coalesce {
     Adaptive,
 }
 
+/// For what is received, and for what is transmitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Both {
+    pub rx: Coalesce,
+    pub tx: Coalesce,
+}
+
+impl Both {
+    pub fn alike(coalesce: Coalesce) -> Self {
+        Self {
+            rx: coalesce,
+            tx: coalesce,
+        }
+    }
+}
+
 pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
     let mut found = Coalescing {
         command: ETHTOOL_GCOALESCE,
@@ -48,60 +92,50 @@ pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
     Ok(found)
 }
 
-/// Of what is received.
-pub fn read(interface: &Interface) -> io::Result<Coalesce> {
+/// A driver that has receiving only, or both in one, shows nothing of the other: then both are alike.
+pub fn read(interface: &Interface) -> io::Result<Both> {
     let found = read_all(interface)?;
-    let adapts = found.adaptive_rx != 0
-        || matches!(found.rx_us, DYNAMIC | CONSERVATIVE) && adapts_by_number(interface);
-    Ok(if adapts {
-        Coalesce::Adaptive
+    let ways = by_number(interface).map_or(&[][..], |known| known.ways);
+    let of = |us: u32, adaptive: u32| {
+        if adaptive != 0 || ways.contains(&us) {
+            Coalesce::Adaptive
+        } else {
+            Coalesce::For(us)
+        }
+    };
+    let rx = of(found.rx_us, found.adaptive_rx);
+    Ok(if (found.tx_us, found.adaptive_tx) == (0, 0) {
+        Both::alike(rx)
     } else {
-        Coalesce::For(found.rx_us)
+        let tx = of(found.tx_us, found.adaptive_tx);
+        Both { rx, tx }
     })
 }
 
-/// For both directions, or for receiving only, where the driver has no more.
-pub fn set(interface: &Interface, wanted: Coalesce) -> io::Result<()> {
-    let found = read_all(interface)?;
-    let by_number = adapts_by_number(interface);
-    let receiving = match wanted {
-        Coalesce::For(us @ 1..LEAST_US) if by_number => {
-            return Err(io::Error::other(format!(
-                "the driver takes 0, and {LEAST_US} us or more, not {us} us"
-            )));
+/// For receiving only, where the driver has no more.
+pub fn set(interface: &Interface, wanted: Both) -> io::Result<()> {
+    let known = by_number(interface);
+    let known = known.as_ref();
+    let numbers = |coalesce| match (coalesce, known) {
+        (Coalesce::For(us), Some(known)) if (1..known.least_us).contains(&us) => {
+            let least = known.least_us;
+            Err(io::Error::other(format!(
+                "the driver takes 0, and {least} us or more, not {us} us"
+            )))
         }
-        Coalesce::For(us) => Coalescing {
-            rx_us: us,
-            adaptive_rx: 0,
-            ..found
-        },
-        Coalesce::Adaptive if by_number => Coalescing {
-            rx_us: CONSERVATIVE,
-            ..found
-        },
-        Coalesce::Adaptive => Coalescing {
-            adaptive_rx: 1,
-            ..found
-        },
+        (Coalesce::For(us), _) => Ok((us, 0)),
+        (Coalesce::Adaptive, Some(known)) => Ok((known.ways[0], 0)),
+        (Coalesce::Adaptive, None) => Ok((0, 1)),
     };
-    let both = match wanted {
-        Coalesce::For(us) => Coalescing {
-            tx_us: us,
-            adaptive_tx: 0,
-            ..receiving
-        },
-        Coalesce::Adaptive if by_number => receiving,
-        Coalesce::Adaptive => Coalescing {
-            adaptive_tx: 1,
-            ..receiving
-        },
-    };
-    // The kernel refuses all of it where the driver lacks a part (ethtool_ops.supported_coalesce_params).
-    let written = match write(interface, both) {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => write(interface, receiving),
-        written => written,
-    };
-    written.map_err(|error| match (error.raw_os_error(), wanted) {
+    let found = read_all(interface)?;
+    let mut receiving = found;
+    (receiving.rx_us, receiving.adaptive_rx) = numbers(wanted.rx)?;
+    let mut both = receiving;
+    (both.tx_us, both.adaptive_tx) = numbers(wanted.tx)?;
+    // What a driver lacks makes the kernel refuse all of it (ethtool_ops.supported_coalesce_params); Intel's refuse what
+    // is for transmitting where each interrupt is for both.
+    let written = write(interface, both).or_else(|_| write(interface, receiving));
+    written.map_err(|error| match (error.raw_os_error(), wanted.rx) {
         (Some(libc::EINVAL), Coalesce::For(us)) => {
             io::Error::other(format!("the driver does not take {us} us"))
         }
@@ -114,9 +148,9 @@ fn write(interface: &Interface, mut coalescing: Coalescing) -> io::Result<()> {
     interface.ethtool(&mut coalescing)
 }
 
-fn adapts_by_number(interface: &Interface) -> bool {
-    let driver = interface.driver();
-    driver.is_ok_and(|driver| ADAPT_BY_NUMBER.contains(&driver.as_str()))
+fn by_number(interface: &Interface) -> Option<ByNumber> {
+    let driver = interface.driver().ok()?;
+    BY_NUMBER.into_iter().find(|known| known.driver == driver)
 }
 
 #[cfg(test)]

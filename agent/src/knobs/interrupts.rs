@@ -14,14 +14,16 @@ pub enum Placing {
     On(CpuList),
     /// A CPU for each, in turn.
     Spread,
+    /// Each on its own.
+    Each(Vec<CpuList>),
 }
 
 /// Interfaces whose interrupts were last asked to be spread. A single interrupt on a single CPU is spread, too: how it
 /// stands does not say how it was asked for.
 static SPREAD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// `None` where they differ, and are not spread; EOPNOTSUPP where there are no interrupts of its own.
-pub fn read(interface: &Interface) -> io::Result<Option<Placing>> {
+/// EOPNOTSUPP where there are no interrupts of its own.
+pub fn read(interface: &Interface) -> io::Result<Placing> {
     let interrupts = of(interface)?;
     let mut lists = Vec::with_capacity(interrupts.len());
     for interrupt in &interrupts {
@@ -32,9 +34,15 @@ pub fn read(interface: &Interface) -> io::Result<Option<Placing>> {
     let alike = lists.windows(2).all(|pair| pair[0] == pair[1]);
     let was_asked = lock(&SPREAD).contains(&interface.name);
     if (was_asked || !alike) && lists == spread(&interrupts)? {
-        return Ok(Some(Placing::Spread));
+        return Ok(Placing::Spread);
     }
-    Ok(if alike { lists.pop() } else { None }.map(Placing::On))
+    Ok(match lists.pop() {
+        Some(list) if alike => Placing::On(list),
+        last => {
+            lists.extend(last);
+            Placing::Each(lists)
+        }
+    })
 }
 
 pub fn set(interface: &Interface, placing: &Placing) -> io::Result<()> {
@@ -42,6 +50,11 @@ pub fn set(interface: &Interface, placing: &Placing) -> io::Result<()> {
     let lists = match placing {
         Placing::On(cpus) => vec![cpus.clone(); interrupts.len()],
         Placing::Spread => spread(&interrupts)?,
+        Placing::Each(lists) if lists.len() == interrupts.len() => lists.clone(),
+        Placing::Each(_) => {
+            let count = interrupts.len();
+            return Err(io::Error::other(format!("there are {count} interrupts")));
+        }
     };
     for (interrupt, cpus) in interrupts.iter().zip(lists) {
         std::fs::write(interrupt.file(), cpus.to_string()).map_err(|error| {
@@ -60,7 +73,7 @@ pub fn set(interface: &Interface, placing: &Placing) -> io::Result<()> {
     let mut asked = lock(&SPREAD);
     match placing {
         Placing::Spread => asked.insert(interface.name.clone()),
-        Placing::On(_) => asked.remove(&interface.name),
+        Placing::On(_) | Placing::Each(_) => asked.remove(&interface.name),
     };
     Ok(())
 }

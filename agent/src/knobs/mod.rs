@@ -3,18 +3,17 @@
 pub mod coalescing;
 mod cpus;
 mod interrupts;
+pub mod queues;
 mod receive_steering;
 pub mod rings;
+mod values;
 
 use std::io;
 
-use self::coalescing::Coalesce;
-use self::interrupts::Placing;
-use self::rings::Direction;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::cpu_list::CpuList;
+use self::rings::Direction;
 use crate::error::{Error, Result};
 use crate::features;
 use crate::interface::{Interface, LINK_PATIENCE};
@@ -23,12 +22,6 @@ use crate::ports;
 
 /// Knobs that one `knob.get` may name.
 const MAX_KNOBS: usize = 64;
-
-/// The words that stand for no one number, and for no one list.
-const ADAPTIVE: &str = "adaptive";
-const SPREAD: &str = "spread";
-/// No adapter gathers longer.
-const MAX_COALESCE_S: f64 = 1.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -108,19 +101,12 @@ impl Knob {
             Self::Mtu => of()?.mtu().map(Value::from),
             Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
             Self::Feature(name) => features::read(&of()?, name).map(Value::from),
-            Self::Queues => queues(&of()?).map(|queues| json!(queues)),
+            Self::Queues => queues::read(&of()?).map(|queues| json!(queues)),
             Self::Ring(direction) => {
                 rings::descriptors(&of()?, *direction).map(|descriptors| json!(descriptors))
             }
-            Self::Coalesce => coalescing::read(&of()?).map(|coalesce| match coalesce {
-                Coalesce::Adaptive => Value::from(ADAPTIVE),
-                Coalesce::For(us) => json!(f64::from(us) / 1e6),
-            }),
-            Self::IrqCpus => interrupts::read(&of()?).map(|placing| match placing {
-                Some(Placing::Spread) => Value::from(SPREAD),
-                Some(Placing::On(list)) => Value::from(list.to_string()),
-                None => Value::Null,
-            }),
+            Self::Coalesce => coalescing::read(&of()?).map(values::of_coalescing),
+            Self::IrqCpus => interrupts::read(&of()?).map(values::of_placing),
             Self::RpsCpus => {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
             }
@@ -137,48 +123,43 @@ impl Knob {
         let of = || Interface::named(interface.unwrap_or_default());
         Ok(match self {
             Self::Mtu => {
-                let mtu = count(value)?;
+                let mtu = values::count(value)?;
                 of().and_then(|interface| interface.set_mtu(mtu))
             }
             Self::Switch { set, .. } => {
-                let on = switch(value)?;
+                let on = values::switch(value)?;
                 of().and_then(|interface| interface.set_switch(*set, on))
             }
             Self::Feature(name) => {
-                let on = switch(value)?;
+                let on = values::switch(value)?;
                 of().and_then(|interface| features::set(&interface, name, on))
             }
             Self::Queues => {
-                let queues = count(value)?;
-                of().and_then(|interface| set_queues(&interface, queues))
+                let queues = values::count(value)?;
+                of().and_then(|interface| queues::set(&interface, queues))
             }
             Self::Ring(direction) => {
-                let descriptors = count(value)?;
+                let descriptors = values::count(value)?;
                 of().and_then(|interface| rings::set(&interface, *direction, descriptors))
             }
             Self::Coalesce => {
-                let coalesce = coalesce(value)?;
-                of().and_then(|interface| coalescing::set(&interface, coalesce))
+                let both = values::coalescing(value)?;
+                of().and_then(|interface| coalescing::set(&interface, both))
             }
             Self::IrqCpus => {
-                let placing = if value == SPREAD {
-                    Placing::Spread
-                } else {
-                    Placing::On(some_cpus(value)?)
-                };
+                let placing = values::placing(value)?;
                 of().and_then(|interface| interrupts::set(&interface, &placing))
             }
             Self::RpsCpus => {
-                let list = cpu_list(value)?;
+                let list = values::cpu_list(value)?;
                 of().and_then(|interface| receive_steering::set(&interface, &list))
             }
             Self::Cpus => {
-                let list = some_cpus(value)?;
+                let list = values::some_cpus(value)?;
                 cpus::set(&list)
             }
             Self::Ports => {
-                let ports = value.as_str().and_then(ports::parse);
-                ports::set(ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))?);
+                ports::set(values::ports(value)?);
                 Ok(())
             }
         })
@@ -192,10 +173,6 @@ pub fn is_on(interface: &str, name: &str) -> Option<bool> {
         .read(Some(interface))
         .ok()?
         .as_bool()
-}
-
-fn switch(value: &Value) -> Result<bool> {
-    value.as_bool().ok_or_else(|| wrong(value, "true or false"))
 }
 
 pub fn get(asked: Get) -> Result<Value> {
@@ -259,40 +236,6 @@ fn linked(name: Option<&str>) -> Option<Interface> {
     interface.is_running().ok()?.then_some(interface)
 }
 
-/// A driver without channels has a fixed number of queues, which the kernel shows.
-fn queues(interface: &Interface) -> io::Result<Option<u32>> {
-    match interface.channels() {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            interface.hardware()?;
-            let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.count_of_queues(kind));
-            let (rx, tx) = (rx?, tx?);
-            Ok((rx == tx).then_some(rx))
-        }
-        channels => Ok(channels?.queues()),
-    }
-}
-
-fn set_queues(interface: &Interface, wanted: u32) -> io::Result<()> {
-    let set = || {
-        let channels = interface.channels()?;
-        let most = channels.most_queues();
-        if wanted > most {
-            return Err(io::Error::other(format!("the driver takes {most} at most")));
-        }
-        interface.set_channels(channels.of(wanted))
-    };
-    match set() {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => match queues(interface)? {
-            Some(fixed) if fixed == wanted => Ok(()),
-            Some(fixed) => Err(io::Error::other(format!(
-                "the driver has {fixed} here, and does not let it be changed"
-            ))),
-            None => Err(error),
-        },
-        done => done,
-    }
-}
-
 fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::named(name)?;
     match (&knob, interface) {
@@ -318,47 +261,6 @@ fn refusal(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -
         interface: interface.map(str::to_owned),
         reason: format!("cannot be {verb}: {reason}"),
     }
-}
-
-fn wrong(value: &Value, wanted: &str) -> Error {
-    Error::BadParameter(format!("the value is {value}, and should be {wanted}"))
-}
-
-fn count(value: &Value) -> Result<u32> {
-    value
-        .as_u64()
-        .and_then(|n| u32::try_from(n).ok())
-        .filter(|n| *n > 0)
-        .ok_or_else(|| wrong(value, "a whole number above 0"))
-}
-
-fn coalesce(value: &Value) -> Result<Coalesce> {
-    if value == ADAPTIVE {
-        return Ok(Coalesce::Adaptive);
-    }
-    let seconds = value
-        .as_f64()
-        .filter(|s| (0.0..=MAX_COALESCE_S).contains(s));
-    match seconds {
-        Some(seconds) => Ok(Coalesce::For((seconds * 1e6).round() as u32)),
-        None => Err(wrong(value, "seconds, from 0 to 1, or \"adaptive\"")),
-    }
-}
-
-fn some_cpus(value: &Value) -> Result<CpuList> {
-    let list = cpu_list(value)?;
-    if list.is_empty() {
-        return Err(wrong(value, "a list of at least one CPU"));
-    }
-    Ok(list)
-}
-
-fn cpu_list(value: &Value) -> Result<CpuList> {
-    CpuList::parse(
-        value
-            .as_str()
-            .ok_or_else(|| wrong(value, "a CPU list as text"))?,
-    )
 }
 
 #[cfg(test)]

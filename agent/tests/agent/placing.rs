@@ -229,7 +229,9 @@ fn values_of_another_kind_are_refused_before_the_driver_is_asked() {
         ("coalesce", json!("sometimes")),
         ("coalesce", json!(-1e-6)),
         ("coalesce", json!(1.5)),
+        ("coalesce", json!({"rx": 0})),
         ("irq_cpus", json!("")),
+        ("irq_cpus", json!("0;x")),
         ("irq_cpus", json!(0)),
         ("lro", json!("on")),
     ] {

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.cpus import thread_cpus
 from vnetbench.study.direction import streams_each_way
+from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level, Timing
 from vnetbench.study.workloads import DATAGRAMS, MIXED, STREAM
 
@@ -46,7 +47,10 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
         "socket_buffer_bytes": None if buffer == "auto" else int(buffer),
         "congestion_control": factors.get("congestion_control"),
     }
-    if "transport" in factors:
+    is_vsock = factors.get("transport") == VSOCK
+    if is_vsock:
+        asked["congestion_control"] = None
+    elif "transport" in factors:
         asked["transport"] = factors["transport"]
     if workload in (STREAM, MIXED):
         pacing = factors.get("pacing_rate", "none")
@@ -55,7 +59,7 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
             "message_bytes": int(factors["message_size"]),
             "send": factors.get("send_mode", "copy"),
             "send_batch": int(factors.get("send_batch", 1)),
-            "receive": factors.get("receive_mode", "discard"),
+            "receive": "copy" if is_vsock else factors.get("receive_mode", "discard"),
         }
     if workload == DATAGRAMS:
         asked |= _of_datagrams(factors)
@@ -118,7 +122,7 @@ def thread_placement(
 
 
 def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
-    """So many of each endpoint that each has a CPU: one that spins without takes another's for slices."""
-    if bed.own_kernels:
+    """So many of each endpoint that each has a CPU: one that spins without takes another's time slices."""
+    if any(endpoint.has_own_kernel for endpoint in bed.endpoints):
         return min(len(own) for own in bed.cpus(str(factors.get("cpus", "any"))).values())
     return max(1, len(bed.online) // len(bed.endpoints))

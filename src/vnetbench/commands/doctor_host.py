@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from vnetbench.agents.client import AgentError
-from vnetbench.commands.doctor import GOOD, LIMITED, MISSING, Check, show
+from vnetbench.commands.check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
 from vnetbench.lab import hosts_bed, knobs
 from vnetbench.lab.host_addresses import own_addresses
@@ -25,7 +25,7 @@ def examine_host(console: Console, destination: str) -> int:
     try:
         entered = hosts_bed.enter(asked, "doctor", "doctor")
     except BenchError as error:
-        show(console, Check("agent on it", MISSING, f"{error.where}: {error.what}", error.fix or ""))
+        print_check(console, Check("agent on it", MISSING, f"{error.where}: {error.what}", error.fix or ""))
         return 1
     except AgentError as error:
         show(
@@ -36,14 +36,16 @@ def examine_host(console: Console, destination: str) -> int:
     able = True
     try:
         for check in _checks(entered):
-            show(console, check)
+            print_check(console, check)
     except AgentError as error:
-        show(console, Check("agent on it", MISSING, error.message, "try again"))
+        print_check(console, Check("agent on it", MISSING, error.message, "try again"))
         able = False
     if hosts_bed.leave(entered):
-        show(console, Check("clean-up", GOOD, "the agent and its folder are gone, nothing was changed"))
+        print_check(
+            console, Check("clean-up", GOOD, "the agent and its folder are gone, nothing was changed")
+        )
         return 0 if able else 1
-    show(console, Check("clean-up", MISSING, f"left there: {entered.left}", "vnetbench lab clean"))
+    print_check(console, Check("clean-up", MISSING, f"left there: {entered.left}", "vnetbench lab clean"))
     return 1
 
 

@@ -9,9 +9,11 @@ from vnetbench.estimate.datagrams import arrived_in
 from vnetbench.estimate.latency import count_of, merged, percentile_us
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
-from vnetbench.results.records import HISTOGRAMS, Histogram, Sample, TrialRecord
+from vnetbench.results.records import HISTOGRAMS, OBSERVE, Histogram, Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
 
+Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]
+"""Sides, each with its samples after the warm-up."""
 _ROUNDING_S = 1e-6
 """A sample's end less its length is where the one before ended, but for the rounding of both."""
 
@@ -173,7 +175,7 @@ def _divided(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]
     load = {
         s.endpoint: [x for x in s.samples if x.t_s <= load_end_s(trial, x)]
         for s in trial.sides
-        if s.role != "observe" and s.is_sampled
+        if s.role != OBSERVE and s.is_sampled
     }
     ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
     spans = [

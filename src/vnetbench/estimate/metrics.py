@@ -20,6 +20,15 @@ class Metric:
 _SHARES = {"p50": "50", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99.99", "p99_999": "99.999"}
 
 
+_ENDS = (
+    ("sender", "Sender", "the sending endpoints"),
+    ("receiver", "Receiver", "the receiving endpoints"),
+    ("first_vm", "First VM", "the first VMs"),
+    ("second_vm", "Second VM", "the second VMs"),
+    ("forwarder", "Forwarder", "the guests that route or bridge"),
+)
+
+
 def _percentiles(of: str, label: str, what: str) -> Iterator[Metric]:
     yield Metric(f"{of}_mean_us", "µs", f"{label}, mean", "lower", f"mean of {what}")
     for name, share in _SHARES.items():
@@ -195,6 +204,61 @@ METRICS: dict[str, Metric] = {
             "Host soft-interrupt CPU",
             "lower",
             "time in soft interrupts, all CPUs added up, 100 % = one CPU full",
+        ),
+        *(
+            Metric(
+                f"{who}_busy_percent",
+                "% of its CPUs",
+                f"{label} busy, as it says",
+                "lower",
+                f"busy share of the CPUs of {what}, as their own kernels count it; of guests and hosts",
+            )
+            for who, label, what in _ENDS
+        ),
+        *(
+            Metric(
+                f"{who}_vcpu_percent",
+                "% of its CPUs",
+                f"{label} busy, as the host says",
+                "lower",
+                f"share of the time for which the host ran the vCPU threads of {what}",
+            )
+            for who, label, what in _ENDS
+        ),
+        Metric(
+            "vcpus_cpu_percent",
+            "% of one CPU",
+            "vCPU threads",
+            "lower",
+            "CPU time that the host gave to all vCPU threads of all guests, 100 % = one CPU full",
+        ),
+        Metric(
+            "busiest_vcpu_percent",
+            "% of one CPU",
+            "Busiest vCPU thread",
+            "lower",
+            "CPU time that the host gave to the vCPU thread that took the most of it",
+        ),
+        Metric(
+            "emulators_cpu_percent",
+            "% of one CPU",
+            "QEMU and vhost",
+            "lower",
+            "CPU time of the guests' emulators beside the vCPUs: QEMU's main loops, and vhost's threads",
+        ),
+        Metric(
+            "switch_drops_per_s",
+            "1/s",
+            "Dropped at the switch",
+            "lower",
+            "packets that the virtual switches and their ports (taps) dropped",
+        ),
+        Metric(
+            "kvm_exits_per_s",
+            "1/s",
+            "KVM exits",
+            "lower",
+            "how often vCPUs left their guests, all guests together",
         ),
         Metric(
             "cycles_per_byte",

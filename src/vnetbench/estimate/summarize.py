@@ -89,6 +89,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             *_lacking(testbed),
             *_warnings(points.values(), file.facts_of_sessions(), main_metric(study)),
         ),
+        combine=study.combine,
         main_metric=main_metric(study),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vnetbench.estimate.model import Estimate
 from vnetbench.results.records import Histogram
 from vnetbench.study.labs import NETNS
-from vnetbench.study.model import FactorLevels, Level, Precision, Timing
+from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 
 
 @dataclass(frozen=True)
@@ -84,5 +84,7 @@ class CampaignSummary:
     facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Where (`host`, an endpoint's name, `bench`) to fact name to value."""
     warnings: tuple[str, ...] = ()
+    combine: str = ALL
+    """How levels make treatments (`Study.combine`)."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""

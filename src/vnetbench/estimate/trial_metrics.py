@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.estimate.course import (
+    Steady,
     bytes_arrived,
     course,
     delivered,
@@ -14,10 +15,17 @@ from vnetbench.estimate.course import (
     merged_of,
 )
 from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
+from vnetbench.estimate.guest_metrics import busy_percent, guest_metrics, times_of
 from vnetbench.estimate.latency import count_of, latency_metrics
-from vnetbench.results.records import Histogram, Sample, SideRecord, StreamSample, TrialRecord
-
-Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]
+from vnetbench.results.records import (
+    HOST,
+    OBSERVE,
+    Histogram,
+    Sample,
+    SideRecord,
+    StreamSample,
+    TrialRecord,
+)
 
 _RATIOS = ("p50_us", "p99_us")
 """The latencies of which the increase is told as a ratio too."""
@@ -36,14 +44,15 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         for s in trial.sides
         if s.endpoint in load
     ]
-    host = next((s for s in trial.sides if s.role == "observe"), None)
     from_s, steady_s = trial.idle_s + sum(lengths[:cut]), sum(lengths[cut:])
-    # Its samples begin a moment apart from the endpoints': each counts where its middle lies.
-    watched = (
-        [x for x in host.samples if from_s < x.t_s - x.interval_s / 2 and x.t_s <= load_end_s(trial, x)]
-        if host
-        else []
-    )
+    # Their samples begin a moment apart from the endpoints': each counts where its middle lies.
+    observers = [
+        (s, [x for x in s.samples if from_s < x.t_s - x.interval_s / 2 and x.t_s <= load_end_s(trial, x)])
+        for s in trial.sides
+        if s.role == OBSERVE
+    ]
+    host = next((samples for s, samples in observers if s.endpoint == HOST), [])
+    between = {"forwarder": [(s, samples) for s, samples in observers if s.endpoint != HOST]}
     arrived = bytes_arrived(trial, [x for _, samples in sides for x in samples])
     return {
         **dict(_of_endpoints(sides, arrived, steady_s)),
@@ -51,35 +60,37 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         **dict(_of_requests(trial, sides, steady_s)),
         **dict(_of_load(trial, sides)),
         **dict(datagram_metrics(trial, load, cut, steady_s)),
-        **dict(_of_host(watched, sides, arrived, steady_s)),
+        **dict(_of_host(host, sides, arrived, steady_s)),
+        **dict(guest_metrics({**_groups(sides), **between}, host)),
         **dict(_of_servers(trial)),
     }
 
 
+def _groups(sides: Steady) -> dict[str, Steady]:
+    """The endpoints whose CPUs are told together, by how the names of those metrics begin."""
+    if any(s.role == "both" for s, _ in sides):
+        # Each endpoint sends and receives, and the kernel does not tell what it spent on which.
+        # One whose other side keeps no samples stands alone.
+        first = [(s, x) for s, x in sides if s.endpoint.startswith("a") or len(sides) == 1]
+        return {"first_vm": first, "second_vm": [(s, x) for s, x in sides if (s, x) not in first]}
+    return {
+        "sender": [(s, x) for s, x in sides if s.role == "source"],
+        "receiver": [(s, x) for s, x in sides if s.role == "sink"],
+    }
+
+
 def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
-    # One whose other side keeps no samples stands alone.
-    is_alone = len(sides) == 1
-    first = [(s, x) for s, x in sides if s.endpoint.startswith("a") or is_alone]
-    second = [(s, x) for s, x in sides if (s, x) not in first]
-    is_both = any(s.role == "both" for s, _ in sides)
+    groups = _groups(sides)
     if not _only_requests(sides):
         yield "goodput_bps", 8 * arrived / steady_s
-        if is_both:
-            reverse = _received(first)
+        if "first_vm" in groups:
+            reverse = _received(groups["first_vm"])
             yield "goodput_forward_bps", 8 * (arrived - reverse) / steady_s
             yield "goodput_reverse_bps", 8 * reverse / steady_s
-    if is_both:
-        # Each endpoint sends and receives, and the kernel does not tell what it spent on which.
-        groups = {"first_vm_cpu_percent": first, "second_vm_cpu_percent": second}
-    else:
-        groups = {
-            "sender_cpu_percent": [(s, x) for s, x in sides if s.role == "source"],
-            "receiver_cpu_percent": [(s, x) for s, x in sides if s.role == "sink"],
-        }
     for name, group in groups.items():
         if group:
             spent = _total(group, "process_cpu_user_s") + _total(group, "process_cpu_system_s")
-            yield name, 100 * spent / steady_s
+            yield f"{name}_cpu_percent", 100 * spent / steady_s
     taken = [(s, x) for s, x in sides if s.role in ("sink", "both")]
     given = [(s, x) for s, x in sides if s.role in ("source", "both")]
     if taken:
@@ -174,17 +185,11 @@ def _of_host(
     if not watched:
         return
     watched_s = sum(x.interval_s for x in watched)
-    times: dict[str, float] = {}
-    for x in watched:
-        for cpu in x.cpu:
-            for kind, spent in cpu.items():
-                times[kind] = times.get(kind, 0.0) + spent
-    times.pop("cpu", None)
-    if (total := sum(times.values())) > 0:
-        idle = times.get("idle_s", 0.0) + times.get("iowait_s", 0.0)
-        yield "host_cpu_percent", 100 * (total - idle) / total
+    times = times_of(watched)
+    if (busy := busy_percent(times)) is not None:
+        yield "host_cpu_percent", busy
         yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / watched_s
-    host: Steady = [(SideRecord("host", "observe", {}, ()), watched)]
+    host: Steady = [(SideRecord(HOST, OBSERVE, {}, ()), watched)]
     transactions = _transactions(sides) if _only_requests(sides) else 0
     cycles = _total(host, "cycles")
     # Both per second, as the two windows may differ by a sample.

@@ -59,8 +59,6 @@ class Entered:
 class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
-    own_kernels = True
-
     def __init__(self, entered: Sequence[Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
         self.endpoints = endpoints
@@ -94,8 +92,13 @@ class HostsBed:
         )  # fmt: skip
         return {**knobs.alike(found), **proved}
 
-    def watch(self) -> None:
+    def watch(self) -> Mapping[str, object] | None:
         """See Bed: nothing."""
+        return None
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: none."""
+        return {}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

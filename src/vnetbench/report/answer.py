@@ -12,8 +12,8 @@ from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, spell_share
 from vnetbench.report.columns import UNMEASURED
-from vnetbench.report.figures import figure, metric_of, noun_of, scale_of
-from vnetbench.report.labels import counted, factor_label, level_phrase, level_text
+from vnetbench.report.figures import figure, metric_of, noun_of, ratio_text, scale_of
+from vnetbench.report.labels import CHANGED, counted, factor_label, level_phrase, level_text
 from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
 from vnetbench.study.model import FactorLevels
@@ -58,12 +58,6 @@ def answer(summary: CampaignSummary) -> Answer:
 
 def _sentences(found: Iterable[str]) -> tuple[str, ...]:
     return tuple(sentence[:1].upper() + sentence[1:] for sentence in found)
-
-
-def _ratio_text(ratio: Ratio) -> str:
-    """`1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
-    text = format_interval(ratio.value, ratio.low, ratio.high, "1")
-    return f"{text.value} {text.interval or '(no interval: too few trials)'}"
 
 
 def _verdict(ratio: Ratio) -> str:
@@ -132,7 +126,10 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
 def _effects(summary: CampaignSummary) -> Iterator[str]:
     found = effects(summary, summary.main_metric)
     for factor in summary.factors:
-        if of_factor := [effect for effect in found if effect.factor == factor.name]:
+        of_factor = [effect for effect in found if effect.factor == factor.name]
+        if factor.name == CHANGED:
+            yield from (_change_sentence(effect, noun_of(summary.main_metric)) for effect in of_factor)
+        elif of_factor:
             yield _effect_sentence(of_factor, noun_of(summary.main_metric))
 
 
@@ -146,7 +143,7 @@ def _effect_sentence(found: Sequence[Effect], noun: str) -> str:
     base = level_phrase(name, found[0].base)
     if len(found) == 1:
         (effect,) = found
-        times = _ratio_text(effect.ratio)
+        times = ratio_text(effect.ratio)
         instead = f"{level_phrase(name, effect.level)} instead of {base}"
         each = f" (one by one: {_range(effect.least, effect.most)})" if pairs > 1 else ""
         if _verdict(effect.ratio) == _NO_DIFFERENCE:
@@ -155,11 +152,18 @@ def _effect_sentence(found: Sequence[Effect], noun: str) -> str:
             return f"{instead}: {noun} times {times}{alike}{each}."
         return f"{instead} multiplies {noun} by {times}{alike}{each}."
     levels = "; ".join(
-        f"{_ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
+        f"{ratio_text(effect.ratio)} with {level_text(name, effect.level)}"
         + (f" ({_NO_DIFFERENCE})" if _verdict(effect.ratio) == _NO_DIFFERENCE else "")
         for effect in found
     )
     return f"{factor_label(name)}: compared with {base}, {noun} is multiplied by {levels}{alike}."
+
+
+def _change_sentence(effect: Effect, noun: str) -> str:
+    change = level_phrase(effect.factor, effect.level)
+    if _verdict(effect.ratio) == _NO_DIFFERENCE:
+        return f"{change}: no difference is shown, {noun} times {ratio_text(effect.ratio)}."
+    return f"{change}: {noun} times {ratio_text(effect.ratio)}."
 
 
 def _where(summary: CampaignSummary) -> Iterator[str]:
@@ -191,7 +195,7 @@ def _where_sentence(factor: FactorLevels, other: FactorLevels, sliced: Sequence[
     base, level = (level_phrase(factor.name, level) for level in factor.levels)
     verdicts: dict[str, list[str]] = {}
     for phrase, ratio in sliced:
-        verdicts.setdefault(_verdict(ratio), []).append(f"{phrase} {_ratio_text(ratio)}")
+        verdicts.setdefault(_verdict(ratio), []).append(f"{phrase} {ratio_text(ratio)}")
     said = "; ".join(f"{verdict} with {', '.join(listed)}" for verdict, listed in verdicts.items())
     return f"{level} instead of {base}, by {factor_label(other.name).lower()}: {said}."
 

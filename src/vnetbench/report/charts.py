@@ -12,6 +12,7 @@ import vl_convert
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import spell_share
+from vnetbench.report.changes import by_change
 from vnetbench.report.chart_forms import (
     ROWS,
     Spec,
@@ -92,6 +93,7 @@ def trial_charts(summary: CampaignSummary) -> list[Chart]:
 def write_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
     """Write each chart as a PNG (two pixels a point, light) into `directory`, made if need be."""
     directory.mkdir(parents=True, exist_ok=True)
+    summary = by_change(summary)
     written = []
     for chart in (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)):
         path = directory / f"{chart.name}.png"

@@ -21,6 +21,8 @@ _BY_IMPORTANCE = (
     "latency_increase_p99_us", "latency_idle_p50_us", "latency_idle_p99_us", "transactions_per_s",
     "connections_per_s", "connect_p50_us", "connect_p99_us",
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
+    "switch_drops_per_s", "forwarder_busy_percent", "forwarder_vcpu_percent", "receiver_busy_percent",
+    "receiver_vcpu_percent", "busiest_vcpu_percent",
     "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram",
     "sender_cpu_percent", "second_vm_cpu_percent", "first_vm_cpu_percent", "packets_per_s",
     "mean_segment_bytes", "retransmits_per_s", "rtt_us", "server_cpu_percent", "interrupts_per_s",
@@ -46,6 +48,20 @@ _SHORT_LABELS = {
     "sender_cpu_percent": "Send. CPU",
     "first_vm_cpu_percent": "1st VM's CPU",
     "second_vm_cpu_percent": "2nd VM's CPU",
+    "forwarder_busy_percent": "Forw. busy",
+    "forwarder_vcpu_percent": "Forw. vCPU",
+    "sender_busy_percent": "Send. busy",
+    "receiver_busy_percent": "Recv. busy",
+    "first_vm_busy_percent": "1st VM busy",
+    "second_vm_busy_percent": "2nd VM busy",
+    "sender_vcpu_percent": "Send. vCPU",
+    "receiver_vcpu_percent": "Recv. vCPU",
+    "first_vm_vcpu_percent": "1st VM's vCPU",
+    "second_vm_vcpu_percent": "2nd VM's vCPU",
+    "vcpus_cpu_percent": "vCPUs",
+    "busiest_vcpu_percent": "Busiest vCPU",
+    "emulators_cpu_percent": "Emulators",
+    "switch_drops_per_s": "Switch drops",
     "cycles_per_byte": "Cycles",
     "host_softirq_percent": "Soft-int. CPU",
     "net_rx_softirqs_per_s": "NET_RX",
@@ -54,7 +70,12 @@ _SHORT_LABELS = {
     "server_cpu_percent": "Server CPU",
     "server_retransmits": "Server retr.",
 }
-_SHORT_UNITS = {"% of one CPU": "% of 1", "% of all CPUs": "% of all", "cycles/B": "/byte"}
+_SHORT_UNITS = {
+    "% of one CPU": "% of 1",
+    "% of its CPUs": "% of its",
+    "% of all CPUs": "% of all",
+    "cycles/B": "/byte",
+}
 
 
 class Row(Measured, Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from vnetbench.estimate.metrics import METRICS, Metric
-from vnetbench.estimate.model import Estimate
+from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.quantity import IntervalText, Scale, format_interval, scale_for
 from vnetbench.report.labels import counted
 
@@ -68,6 +68,12 @@ def mode_texts(estimate: Estimate, name: str, scale: Scale) -> list[str]:
     unit = metric_of(name).unit
     values = [format_interval(mode.value, None, None, unit, scale=scale).value for mode in estimate.modes]
     return [f"{value} ({mode.share * 100:.0f} %)" for value, mode in zip(values, estimate.modes, strict=True)]
+
+
+def ratio_text(ratio: Ratio) -> str:
+    """`1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
+    text = format_interval(ratio.value, ratio.low, ratio.high, "1")
+    return f"{text.value} {text.interval or '(no interval: too few trials)'}"
 
 
 def _texts(estimate: Estimate, name: str, scale: Scale) -> IntervalText:

@@ -20,6 +20,7 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.answer import Answer, answer
+from vnetbench.report.changes import by_change, gain_column
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
 from vnetbench.report.charts import Chart, main_charts, other_metric_charts, still_picture, trial_charts
@@ -84,7 +85,7 @@ def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
 
 def render(summaries: Sequence[CampaignSummary]) -> str:
     """The page as text, below LARGEST_PAGE bytes as long as leaving out charts can make it so."""
-    sections = [_section(f"c{place + 1}", summary) for place, summary in enumerate(summaries)]
+    sections = [_section(f"c{place + 1}", by_change(summary)) for place, summary in enumerate(summaries)]
     most = max((len(section.others) for section in sections), default=0)
     page = _page(sections)
     while len(page.encode()) > LARGEST_PAGE and most > 0:
@@ -102,9 +103,11 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
     rows = summary.treatments
     columns_of_metrics = metric_columns(rows, summary.main_metric)
     first, *others = (_with_long_title(summary, column) for column in columns_of_metrics)
+    gains = gain_column(summary)
     columns = [
         *factor_columns(rows, summary.factors),
         first,
+        *([gains] if gains else []),
         trials_column(rows),
         stopped_column(rows),
         *others,

@@ -10,6 +10,7 @@ import re
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.report.changes import by_change, gain_column
 from vnetbench.report.columns import factor_columns, metric_columns, stopped_column, trials_column
 from vnetbench.report.emulation import accelerator
 from vnetbench.report.figures import measured_metrics
@@ -87,9 +88,11 @@ def as_csv(summary: CampaignSummary) -> str:
 
 def as_markdown(summary: CampaignSummary) -> str:
     """Title, question, the table of the terminal with its most important metrics, and the notes."""
-    rows = summary.treatments
+    summary = by_change(summary)
+    rows, gains = summary.treatments, gain_column(summary)
     columns = [
         *factor_columns(rows, summary.factors),
+        *([gains] if gains else []),
         *metric_columns(rows, summary.main_metric)[:_MARKDOWN_METRICS],
         trials_column(rows),
         stopped_column(rows),

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.model import FactorLevels, Level
 
+CHANGED = "changed"
+"""Stands for all factors of a study of one change at a time (`changes.py`)."""
+
 _LABELS = {
     "ip_version": "IP version",
     "mtu": "MTU",
@@ -30,6 +33,7 @@ _COUNTED = {
     "threads": "thread",
 }
 _PHRASES = {
+    CHANGED: "{}",
     "direction": "{}",
     "ip_version": "IPv{}",
     "mtu": "MTU {}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Protocol
 
@@ -15,10 +16,12 @@ from rich.text import Text
 
 from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
+from vnetbench.report.changes import told_by_change
 from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.figures import metric_of
 from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.report.table import LiveRow, live_table
+from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import main_metric
 
 REFRESHES_PER_S = 1
@@ -84,10 +87,9 @@ class TerminalDisplay:
         progress = self._progress
         if progress is None:
             return Text("")
-        rows = [_row(t, progress) for t in progress.treatments]
-        return Group(
-            live_table(rows, progress.study.factors, main_metric(progress.study)), Text(""), _bar(progress)
-        )
+        factors, levels = _told(progress)
+        rows = [_row(t, each, progress) for t, each in zip(progress.treatments, levels, strict=True)]
+        return Group(live_table(rows, factors, main_metric(progress.study)), Text(""), _bar(progress))
 
 
 class LogDisplay:
@@ -157,9 +159,14 @@ def _bar(progress: Progress) -> RenderableType:
     return line
 
 
-def _row(treatment: TreatmentProgress, progress: Progress) -> LiveRow:
+def _told(progress: Progress) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
+    study = progress.study
+    return told_by_change(study.combine, study.factors, [t.factors for t in progress.plan.treatments])
+
+
+def _row(treatment: TreatmentProgress, factors: Mapping[str, Level], progress: Progress) -> LiveRow:
     return LiveRow(
-        factors=treatment.treatment.factors,
+        factors=factors,
         trials=treatment.trials,
         stopped_by="running" if treatment.state == OPEN else treatment.state,
         metrics={main_metric(progress.study): treatment.estimate} if treatment.estimate else {},
@@ -184,5 +191,5 @@ def _ended(treatment: TreatmentProgress, progress: Progress) -> str:
 def _about(progress: Progress | None, treatment: int | None) -> str:
     if progress is None or treatment is None:
         return ""
-    factors = progress.plan.treatments[treatment].factors
-    return f"{treatment_phrase(factors, names_of(progress.study.factors))}: "
+    factors, levels = _told(progress)
+    return f"{treatment_phrase(levels[treatment], names_of(factors))}: "

@@ -14,6 +14,7 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.printable import printable
 from vnetbench.report.bars import bar, largest_shown
+from vnetbench.report.changes import by_change, gain_column
 from vnetbench.report.columns import (
     UNMEASURED,
     Column,
@@ -62,9 +63,11 @@ class EstimatesTable:
     """The metric that comes first and has the bars."""
     legend: str
     notes: tuple[str, ...]
+    gains: Column | None = None
+    """Stands beside the main metric."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns = _fitting(self.rows, self.factors, self.main, options.max_width)
+        columns = _fitting(self.rows, self.factors, self.main, options.max_width, self.gains)
         yield drawn(columns, [_style(row) for row in self.rows], range(len(self.rows)))
         yield Text("")
         if all(column.key != _BAR for column in columns):
@@ -96,8 +99,10 @@ class LiveTable:
 
 def estimates_table(summary: CampaignSummary) -> EstimatesTable:
     """The final table: treatments by what varies, their estimates, why they stopped; bars and notes below."""
-    main = summary.main_metric
-    return EstimatesTable(summary.treatments, summary.factors, main, legend(summary), notes(summary))
+    told = by_change(summary)
+    return EstimatesTable(
+        told.treatments, told.factors, told.main_metric, legend(told), notes(told), gain_column(told)
+    )
 
 
 def live_table(rows: Sequence[LiveRow], factors: Sequence[FactorLevels], main: str) -> LiveTable:
@@ -111,13 +116,20 @@ def live_table(rows: Sequence[LiveRow], factors: Sequence[FactorLevels], main: s
     return LiveTable(told, factors, main)
 
 
-def _fitting(rows: Sequence[Row], factors: Sequence[FactorLevels], main: str, width: int) -> list[Column]:
+def _fitting(
+    rows: Sequence[Row],
+    factors: Sequence[FactorLevels],
+    main: str,
+    width: int,
+    gains: Column | None = None,
+) -> list[Column]:
     """The columns that fit, in the order shown.
 
-    Factors, the main metric and trials always stay: where they don't fit, the factors fold into one column.
+    Factors, the main metric, gains and trials always stay: where they don't fit, the factors fold into one
+    column.
     """
     first, *metrics = metric_columns(rows, main)
-    chosen = [first, trials_column(rows)]
+    chosen = [first, *([gains] if gains else []), trials_column(rows)]
     head = factor_columns(rows, factors)
     if not head or total_width([*head, *chosen]) > width:
         head = [folded(rows, factors, width - total_width(chosen) - GAP)]

@@ -9,7 +9,7 @@ from vnetbench.quantity import spell_duration
 from vnetbench.study.contradictions import contradictions
 from vnetbench.study.factors import check_workload, format_level
 from vnetbench.study.lab_checks import check_lab
-from vnetbench.study.model import Level, Precision, Study
+from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
 from vnetbench.study.workloads import DECIDING, MIXED
@@ -33,6 +33,8 @@ def check(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     yield from _timing(study, place)
     yield from _precision(study, place)
     count = math.prod(len(factor.levels) for factor in study.factors)
+    if study.combine == ONE_AT_A_TIME:
+        count = 1 + sum(len(factor.levels) - 1 for factor in study.factors) + len(study.together)
     if count > MAX_TREATMENTS:
         wrong = WrongValue(
             f"{count} combinations of levels are too many",
@@ -40,6 +42,12 @@ def check(study: Study, place: _PlaceOf) -> Iterator[Problem]:
         )
         yield place("factors").problem(wrong)
         return
+    if study.together and study.combine != ONE_AT_A_TIME:
+        wrong = WrongValue(
+            "[[together]] adds nothing: all levels are combined anyway",
+            fix=f'take it away, or write combine = "{ONE_AT_A_TIME}" at the head of the file',
+        )
+        yield place("together").problem(wrong)
     treatments = list(combinations(study))
     if not treatments:
         wrong = WrongValue("the exclusions leave no treatment", fix="take one of them away")
@@ -47,23 +55,30 @@ def check(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     yield from contradictions(study, treatments, place)
 
 
-def check_exclusion(
-    exclusion: _Levels, number: int, factors: Iterable[_Levels], place: _PlaceOf
+def check_levels_of_table(
+    table: _Levels, at: tuple[str, int], factors: Iterable[_Levels], place: _PlaceOf
 ) -> Iterator[Problem]:
-    """The levels of an exclusion that no treatment can have.
+    """The levels of an `[[exclude]]` or a `[[together]]` that the study does not know.
 
-    `factors` are the file's own levels and those of the `--set` arguments: an exclusion may speak of either,
-    since the same file serves other levels.
+    `at` is its heading and its place among them. `factors` are the file's own levels and those of the
+    `--set` arguments: it may speak of either, since the same file serves other levels.
     """
-    for name, levels in exclusion.items():
+    heading, _ = at
+    for name, levels in table.items():
         known = dict.fromkeys(level for each in factors for level in each.get(name, ()))
         if not known:
             wrong = WrongValue(
-                f"{name} is excluded, but is no factor of this study",
-                fix="name it under [factors], or take it out of this [[exclude]]",
+                f"{name} stands below [[{heading}]], but is no factor of this study",
+                fix=f"name it under [factors], or take it out of this [[{heading}]]",
             )
-            yield place("exclude", number, name).problem(wrong)
+            yield place(*at, name).problem(wrong)
             continue
+        if heading == "together" and len(levels) > 1:
+            wrong = WrongValue(
+                f"{name} has {len(levels)} levels, and a [[together]] is one treatment",
+                fix="name one of them; write [[together]] again for another",
+            )
+            yield place(*at, name).problem(wrong)
         spelled = [format_level(name, level) for level in known]
         for level in levels:
             if level not in known:
@@ -72,7 +87,7 @@ def check_exclusion(
                     f'{name} has no level "{word}" here',
                     fix=suggest(word, spelled, otherwise=f"its levels are {', '.join(spelled)}"),
                 )
-                yield place("exclude", number, name).problem(wrong)
+                yield place(*at, name).problem(wrong)
 
 
 def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from vnetbench.study import adapters
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.direction import MOST_STREAMS, streams_each_way
 from vnetbench.study.factors import complete, format_level
-from vnetbench.study.load_factors import BATCHED, LENDING
-from vnetbench.study.model import Level, Study, TestbedAsked
+from vnetbench.study.load_factors import BATCHED, LENDING, VSOCK
+from vnetbench.study.model import Level, Study
 from vnetbench.study.problems import Place, Problem, WrongValue
 from vnetbench.study.testbed_factors import LEAST_MTU6
-from vnetbench.study.workloads import RATES
+from vnetbench.study.workloads import CONNECTIONS, RATES
 
 _Treatment = Mapping[str, Level]
 """Levels with defaults. What is of another workload or lab, a problem of its own, may stand alone."""
@@ -25,7 +26,7 @@ class _Rule:
 
     factor: str
     """The one that the problem is told at."""
-    is_broken: Callable[[_Treatment, TestbedAsked], bool]
+    is_broken: Callable[[_Treatment, Study], bool]
     what: str
     fix: str = _EXCLUDE
 
@@ -37,17 +38,17 @@ def contradictions(
     open_rules = list(_RULES)
     for treatment in treatments:
         levels = complete(treatment, study.workload, study.testbed.kind)
-        for rule in [rule for rule in open_rules if rule.is_broken(levels, study.testbed)]:
+        for rule in [rule for rule in open_rules if rule.is_broken(levels, study)]:
             open_rules.remove(rule)
             spelled = {name: format_level(name, level) for name, level in levels.items()}
             forward, reverse = map(str, streams_each_way(levels))
             spelled |= {"shaper": study.testbed.shaper, "missing": _cpus_of_others(levels),
-                        "forward": forward, "reverse": reverse}  # fmt: skip
+                        "forward": forward, "reverse": reverse, **_of_adapter(levels)}  # fmt: skip
             wrong = WrongValue(rule.what.format_map(spelled), fix=rule.fix.format_map(spelled))
             yield place("factors", rule.factor).problem(wrong)
 
 
-def _are(**wanted: Level) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _are(**wanted: Level) -> Callable[[_Treatment, Study], bool]:
     """Whether all these factors have these levels."""
     return lambda levels, _: all(levels.get(name) == level for name, level in wanted.items())
 
@@ -57,15 +58,15 @@ def _has(levels: _Treatment, name: str, without: Level = "none") -> bool:
     return levels.get(name, without) != without
 
 
-def _is_gso_with(rate: str) -> Callable[[_Treatment, TestbedAsked], bool]:
+def _is_gso_with(rate: str) -> Callable[[_Treatment, Study], bool]:
     return lambda levels, _: levels.get("udp_gso") == "on" and _has(levels, rate)
 
 
-def _too_many_threads(levels: _Treatment, _: TestbedAsked) -> bool:
+def _too_many_threads(levels: _Treatment, _: Study) -> bool:
     return _has(levels, "threads", "auto") and int(levels["threads"]) > sum(streams_each_way(levels))
 
 
-def _too_many_beside(levels: _Treatment, _: TestbedAsked) -> bool:
+def _too_many_beside(levels: _Treatment, _: Study) -> bool:
     """Of `mixed`, whose connections are streams too; where the transfers alone are too many is told apart."""
     if "streams" not in levels or "connections" not in levels:
         return False
@@ -84,16 +85,129 @@ def _cpus_of_others(levels: _Treatment) -> str:
     return spell_cpu_list(missing)
 
 
+def _exceeds(factor: str) -> Callable[[_Treatment, Study], bool]:
+    """Whether the adapter cannot have so much of it."""
+
+    def exceeds(levels: _Treatment, _: Study) -> bool:
+        limits = adapters.limits(levels)
+        return limits is not None and factor in levels and int(levels[factor]) > getattr(limits, factor)
+
+    return exceeds
+
+
+def _has_not(factor: str, without: Level) -> Callable[[_Treatment, Study], bool]:
+    """Whether the adapter has no such thing, and is asked for another level than `without`."""
+
+    def has_not(levels: _Treatment, _: Study) -> bool:
+        limits = adapters.limits(levels)
+        return limits is not None and _has(levels, factor, without) and not getattr(limits, factor)
+
+    return has_not
+
+
+def _of_adapter(levels: _Treatment) -> dict[str, str]:
+    """What its rules say of the adapter's limits."""
+    limits = adapters.limits(levels)
+    if limits is None:
+        return {}
+    rings = {f"{name}s": "{} to {}".format(*getattr(limits, name)) for name in ("rx_ring", "tx_ring")}
+    most = {"most_mtu": str(limits.mtu), "most_queues": str(limits.queues)}
+    return {**rings, **most, "own_queues": str(adapters.queues_of_vmxnet3(levels))}
+
+
+def _has_not_the_cpus(levels: _Treatment, _: Study) -> bool:
+    """Whether `irq_pin` names CPUs that a guest lacks."""
+    named = str(levels.get("irq_pin", "spread"))
+    return "vcpus" in levels and named != "spread" and max(cpu_list(named)) >= int(levels["vcpus"])
+
+
+_SWITCHED_BY_OTHERS = ("macvtap", "vf")
+"""Adapters that are not ports of a bridge."""
+
 _RULES = (
     _Rule(
+        "mtu",
+        _exceeds("mtu"),
+        "mtu = {mtu} with adapter = {adapter}: its driver takes {most_mtu} at most",
+    ),
+    _Rule(
+        "queues",
+        _exceeds("queues"),
+        "queues = {queues} with adapter = {adapter}: its driver has {most_queues} at most",
+        f'{_EXCLUDE}, or take "virtio-net"',
+    ),
+    _Rule(
+        "queues",
+        lambda levels, _: (
+            levels.get("adapter") == "vmxnet3"
+            and int(levels.get("queues", 0)) not in (0, adapters.queues_of_vmxnet3(levels))
+        ),
+        "queues = {queues} with adapter = vmxnet3 and vcpus = {vcpus}: its driver has one for each vCPU, "
+        "{own_queues} here",
+        f"{_EXCLUDE}, or give the guests as many vCPUs",
+    ),
+    *(
+        _Rule(
+            ring,
+            lambda levels, _, ring=ring: adapters.has_too_long_a_ring(levels, ring),  # type: ignore[misc]
+            f"{ring} = {{{ring}}} with adapter = {{adapter}}: it takes {{{ring}s}}",
+        )
+        for ring in ("rx_ring", "tx_ring")
+    ),
+    _Rule(
+        "lro",
+        _has_not("lro", "off"),
+        "lro = on with adapter = {adapter}: it has no LRO",
+    ),
+    _Rule(
+        "coalesce",
+        _has_not("coalesce", "none"),
+        "coalesce with adapter = {adapter}: when it interrupts cannot be set",
+    ),
+    _Rule(
+        "irq_pin",
+        _has_not_the_cpus,
+        "irq_pin = {irq_pin} with vcpus = {vcpus}: a guest's CPUs are counted from 0",
+        f"{_EXCLUDE}, or name CPUs that the guests have",
+    ),
+    _Rule(
+        "emulator_pin",
+        lambda levels, _: (
+            levels.get("emulator_pin") in ("own", "apart") and not _has(levels, "vcpu_pin", "any")
+        ),
+        "emulator_pin = {emulator_pin} without a vcpu_pin: vCPUs run everywhere then",
+        f'name a vcpu_pin ("spread"), or {_EXCLUDE}',
+    ),
+    _Rule(
+        "role",
+        lambda levels, study: study.testbed.uplink and levels.get("role") in ("router", "bridge"),
+        "role = {role} with testbed.uplink: the guest stands where the uplink would",
+        "take testbed.uplink away",
+    ),
+    _Rule(
+        "adapter",
+        lambda levels, study: (
+            levels.get("adapter") in _SWITCHED_BY_OTHERS
+            and (study.testbed.uplink or levels.get("role") != "guest-to-guest")
+        ),
+        "adapter = {adapter} is no port of a vSwitch: its only role is guest-to-guest, and it has no uplink",
+        f"{_EXCLUDE}, or take testbed.uplink away",
+    ),
+    _Rule(
+        "adapter",
+        lambda levels, study: levels.get("adapter") == "vf" and study.testbed.vf_of is None,
+        "adapter = vf, and no adapter of this machine is named that has virtual functions",
+        'write vf_of = "ens1f0" under [testbed]',
+    ),
+    _Rule(
         "vswitch",
-        lambda levels, testbed: testbed.uplink and levels.get("vswitch") == "direct",
+        lambda levels, study: study.testbed.uplink and levels.get("vswitch") == "direct",
         "VMs joined by a direct link have no vSwitch, so no uplink",
         'take the level "direct" away, or testbed.uplink',
     ),
     _Rule(
         "vswitch",
-        lambda levels, testbed: testbed.vswitch_mtu is not None and levels.get("vswitch") == "direct",
+        lambda levels, study: study.testbed.vswitch_mtu is not None and levels.get("vswitch") == "direct",
         "VMs joined by a direct link have no vSwitch, so no MTU of it",
         'take the level "direct" away, or testbed.vswitch_mtu',
     ),
@@ -105,10 +219,10 @@ _RULES = (
     ),
     _Rule(
         "link_queue",
-        lambda levels, testbed: (
+        lambda levels, study: (
             not isinstance(levels.get("link_queue", "auto"), str)
             and _has(levels, "link_rate")
-            and testbed.shaper != "tbf"
+            and study.testbed.shaper != "tbf"
         ),
         "a link_queue of a duration with the shaper {shaper}: its own counts packets",
         'take the shaper "tbf"',
@@ -136,6 +250,35 @@ _RULES = (
         lambda levels, _: levels.get("transport") == "mptcp" and levels.get("send_mode") in LENDING,
         "send_mode = {send_mode} with transport = mptcp: Linux lends no memory to MPTCP sockets",
         f'{_EXCLUDE}, or take "copy"',
+    ),
+    _Rule(
+        "transport",
+        lambda levels, _: levels.get("transport") == VSOCK and levels.get("role") != "guest-to-host",
+        "transport = vsock leads from a guest to its host, and nowhere else",
+        f'take the lab "qemu" with role = "guest-to-host", or {_EXCLUDE}',
+    ),
+    _Rule(
+        "transport",
+        lambda levels, study: levels.get("transport") == VSOCK and study.workload == CONNECTIONS,
+        "transport = vsock with tcp_crr: connections are counted over TCP only",
+        "take tcp_stream or tcp_rr",
+    ),
+    _Rule(
+        "transport",
+        lambda levels, _: levels.get("transport") == VSOCK and levels.get("waiting") == "busy_poll",
+        "waiting = busy_poll with transport = vsock: there is no adapter to poll",
+        f'{_EXCLUDE}, or take "spin"',
+    ),
+    *(
+        _Rule(
+            factor,
+            lambda levels, _, factor=factor, without=without: (  # type: ignore[misc]
+                levels.get("transport") == VSOCK and _has(levels, factor, without)
+            ),
+            f"{factor} with transport = vsock: VSOCK has no such thing",
+            f'{_EXCLUDE}, or take "{without}"',
+        )
+        for factor, without in (("socket_buffer", "auto"), ("pacing_rate", "none"))
     ),
     _Rule(
         "send_batch",

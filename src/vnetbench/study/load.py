@@ -9,7 +9,7 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.printable import printable
-from vnetbench.study.checks import check, check_exclusion
+from vnetbench.study.checks import check, check_levels_of_table
 from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
 from vnetbench.study.expression import read_levels
 from vnetbench.study.factors import FACTORS, factor_named
@@ -23,9 +23,10 @@ from vnetbench.study.problems import (
     shown,
     suggest,
 )
-from vnetbench.study.sections import HOST, SECTIONS, TOP, Key, Section, home_of, place_of_keys
+from vnetbench.study.sections import HOST, SECTIONS, TABLES, TOP, Key, Section, home_of, place_of_keys
 
-MAX_EXCLUSIONS = 200
+MAX_TABLES = 200
+"""Of `[[exclude]]`, and of `[[together]]`."""
 MAX_HOSTS = 64
 
 _HEADINGS = [name for name in SECTIONS if name != TOP]
@@ -70,7 +71,10 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
         **_fields(TOP, values),
         testbed=TestbedAsked(**_fields("testbed", values), hosts=tuple(file.hosts)),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
-        exclude=tuple(file.exclude),
+        exclude=tuple(file.tables["exclude"].values()),
+        together=tuple(
+            {name: levels[0] for name, levels in table.items()} for table in file.tables["together"].values()
+        ),
         timing=Timing(**_fields("timing", values)),
         precision=Precision(**_fields("precision", values)),
         text=text,
@@ -83,8 +87,9 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
 
     problems += [
         problem
-        for number, exclusion in enumerate(file.exclude)
-        for problem in check_exclusion(exclusion, number, (file.factors, changes.factors), place)
+        for heading, tables in file.tables.items()
+        for number, table in tables.items()
+        for problem in check_levels_of_table(table, (heading, number), (file.factors, changes.factors), place)
     ]
     problems += check(study, place)
     if problems:
@@ -98,7 +103,10 @@ class _Read:
 
     values: dict[str, dict[str, object]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
     factors: dict[str, tuple[Level, ...]] = field(default_factory=dict)
-    exclude: list[Mapping[str, tuple[Level, ...]]] = field(default_factory=list)
+    tables: dict[str, dict[int, Mapping[str, tuple[Level, ...]]]] = field(
+        default_factory=lambda: {name: {} for name in TABLES}
+    )
+    """Those below each heading of `TABLES`, by their place in the file."""
     hosts: list[HostAsked] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     places: dict[tuple[str | int, ...], Place] = field(default_factory=dict)
@@ -134,8 +142,8 @@ def _read_file(document: Document) -> _Read:
                 if name == "testbed" and "host" in keys:
                     _read_hosts(read, keys.pop("host"), document.place)
                 _read_keys(read, name, keys, document.place)
-        elif name == "exclude":
-            _read_exclusions(read, raw, document.place)
+        elif name in TABLES:
+            _read_tables(read, name, raw, document.place)
         elif name not in top:
             read.problems.append(place.problem(_unknown(name, SECTIONS[TOP])))
     # A line that is no TOML was left out: what it held is not known to be missing.
@@ -178,7 +186,7 @@ def _unknown(name: str, section: Section) -> WrongValue:
     what = f"{shown(name)} is not a key {place_of_keys(section.name)}"
     if home := home_of(name):
         return WrongValue(what, fix=home)
-    headings = [*_HEADINGS, "factors", "exclude"] if section.name == TOP else []
+    headings = [*_HEADINGS, "factors", *TABLES] if section.name == TOP else []
     choices = [*section.keys, *headings]
     if not nearest(name, choices):
         everywhere = [*FACTORS, *(key for each in SECTIONS.values() for key in each.keys)]
@@ -238,30 +246,27 @@ def _read_hosts(read: _Read, raw: object, place: _PlaceOf) -> None:
         read.hosts.append(HostAsked(**fields))
 
 
-def _read_exclusions(read: _Read, raw: object, place: _PlaceOf) -> None:
+def _read_tables(read: _Read, heading: str, raw: object, place: _PlaceOf) -> None:
+    """The tables of levels below a heading that may stand several times; problems go to `read`."""
     tables = raw if isinstance(raw, list) else [raw]
-    if len(tables) > MAX_EXCLUSIONS:
-        wrong = WrongValue(
-            f"{len(tables)} exclusions are too many",
-            fix=f"write {MAX_EXCLUSIONS} at most; one may name several levels of a factor",
-        )
-        read.problems.append(place("exclude").problem(wrong))
+    if len(tables) > MAX_TABLES:
+        wrong = WrongValue(f"{len(tables)} [[{heading}]] are too many", fix=f"write {MAX_TABLES} at most")
+        read.problems.append(place(heading).problem(wrong))
         return
     for number, table in enumerate(tables):
-        at = place("exclude", number)
+        at = place(heading, number)
         if not isinstance(raw, list) or not isinstance(table, dict):
             wrong = WrongValue(
-                "exclude is a list of tables", fix="write [[exclude]] and below it factor = levels"
+                f"{heading} is a list of tables", fix=f"write [[{heading}]] and below it factor = levels"
             )
             read.problems.append(at.problem(wrong))
         elif not table:
             wrong = WrongValue(
-                "this exclusion names no factor, so it would leave everything out",
-                fix="write factor = levels below it, or take it away",
+                f"this [[{heading}]] names no factor", fix="write factor = levels below it, or take it away"
             )
             read.problems.append(at.problem(wrong))
         else:
-            read.exclude.append(_read_factors(read, table, place, "exclude", number))
+            read.tables[heading][number] = _read_factors(read, table, place, heading, number)
 
 
 def _read_overrides(overrides: Iterable[str]) -> _Read:

@@ -8,6 +8,8 @@ from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, REQUESTS, S
 
 BATCHED = ("io_uring", "io_uring_zerocopy")
 """Send modes by which one call can hand over several messages."""
+VSOCK = "vsock"
+"""A level of `transport` that has nothing of TCP."""
 LENDING = ("zerocopy", "io_uring_zerocopy")
 """Send modes that lend the messages' memory to the kernel."""
 
@@ -202,14 +204,17 @@ LOAD_FACTORS = (
     ),
     Factor(
         "transport",
-        kinds.words("tcp", "mptcp"),
+        kinds.words("tcp", "mptcp", VSOCK),
         "",
         "tcp",
         "What carries the streams. `mptcp`: Multipath TCP (RFC 8684), read back of every stream at the "
         "beginning and at the end; a stream that falls back to TCP ends the treatment. There is one path "
         "between the VMs of a pair, so one subflow a stream, unless path managers are set up by hand. What "
-        "is read of TCP (round trips, retransmits, segments) is of a stream's first subflow.",
-        ('["tcp", "mptcp"]', '"mptcp"'),
+        "is read of TCP (round trips, retransmits, segments) is of a stream's first subflow. `vsock`: VSOCK "
+        '(vsock(7)) between a guest and its host (the lab `qemu`, `role = "guest-to-host"`), which crosses '
+        "no adapter. It has no congestion control, and received data is copied out, whatever those factors "
+        "say.",
+        ('["tcp", "mptcp"]', '"vsock"'),
         (STREAM, REQUESTS, CONNECTIONS),
     ),
     Factor(

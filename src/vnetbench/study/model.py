@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from vnetbench.study.labs import IPERF3
 
+ALL, ONE_AT_A_TIME = "all", "one-at-a-time"
+"""How levels make treatments (`Study.combine`)."""
+
 Level = str | int | float
 """One canonical level of a factor: bytes, bits/s and counts as numbers, everything else as a word."""
 
@@ -105,6 +108,10 @@ class Study:
     precision: Precision
     text: str
     """The study file's own text, kept in the results file."""
+    combine: str = ALL
+    """`all` combinations of levels; or `one-at-a-time`: the first levels, and one change to them each."""
+    together: tuple[Mapping[str, Level], ...] = ()
+    """Of `one-at-a-time`: changes that are made together, a treatment each."""
     path: str | None = None
     overrides: tuple[str, ...] = ()
     """The `--set` arguments that changed the file's levels, as given."""

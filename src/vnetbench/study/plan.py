@@ -7,7 +7,7 @@ import itertools
 import secrets
 from collections.abc import Collection, Iterator, Mapping
 
-from vnetbench.study.model import Level, Plan, Study, Treatment
+from vnetbench.study.model import ONE_AT_A_TIME, Level, Plan, Study, Treatment
 
 SEED_BITS = 32
 
@@ -23,12 +23,30 @@ def make_plan(study: Study, seed: int | None) -> Plan:
 
 
 def combinations(study: Study) -> Iterator[dict[str, Level]]:
-    """All combinations of the study's levels that no exclusion leaves out; the last factor varies fastest."""
-    names = [factor.name for factor in study.factors]
-    for levels in itertools.product(*(factor.levels for factor in study.factors)):
-        combination = dict(zip(names, levels, strict=True))
+    """The study's combinations of levels that no exclusion leaves out; the last factor varies fastest."""
+    for combination in _one_at_a_time(study) if study.combine == ONE_AT_A_TIME else _all(study):
         if not any(_matches(combination, exclusion) for exclusion in study.exclude):
             yield combination
+
+
+def base_of(study: Study) -> dict[str, Level]:
+    """The first level of every factor."""
+    return {factor.name: factor.levels[0] for factor in study.factors}
+
+
+def _all(study: Study) -> Iterator[dict[str, Level]]:
+    names = [factor.name for factor in study.factors]
+    for levels in itertools.product(*(factor.levels for factor in study.factors)):
+        yield dict(zip(names, levels, strict=True))
+
+
+def _one_at_a_time(study: Study) -> Iterator[dict[str, Level]]:
+    """The base, each single change to it, and the changes that are made together; none of them twice."""
+    base = base_of(study)
+    changes: list[Mapping[str, Level]] = [{}]
+    changes += [{factor.name: level} for factor in study.factors for level in factor.levels[1:]]
+    found = [{**base, **change} for change in (*changes, *study.together)]
+    yield from (each for place, each in enumerate(found) if each not in found[:place])
 
 
 def block_order(plan: Plan, block: int, members: Collection[int]) -> tuple[int, ...]:

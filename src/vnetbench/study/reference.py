@@ -12,13 +12,14 @@ from vnetbench.study.expression import MAX_LEVELS
 from vnetbench.study.factor import Factor
 from vnetbench.study.factors import FACTORS, has_factor
 from vnetbench.study.labs import IPERF3, LABS
-from vnetbench.study.load import MAX_EXCLUSIONS
+from vnetbench.study.load import MAX_TABLES
 from vnetbench.study.schema import json_schema
 from vnetbench.study.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     HOST,
     SECTIONS,
+    TOGETHER_DESCRIPTION,
     TOP,
     Key,
     Section,
@@ -68,6 +69,26 @@ A quantity is a number and its unit in quotes. A missing unit is an error: none 
 | share | `%` | `"3 %"` |
 """
 
+_EXCLUDE = f"""\
+## `[[exclude]]`
+
+{EXCLUDE_DESCRIPTION}
+
+    [[exclude]]
+    mtu = 9000
+    link_rate = "1 Gbit/s"
+"""
+
+_TOGETHER = f"""\
+## `[[together]]`
+
+{TOGETHER_DESCRIPTION}
+
+    [[together]]
+    mtu = 9000
+    gro = "off"
+"""
+
 _LEVELS = """\
 ## Levels
 
@@ -102,7 +123,7 @@ def reference_page() -> str:
     """The page, in Markdown."""
     sections = list(SECTIONS.values())
     sections.insert(1 + sections.index(SECTIONS["testbed"]), HOST)
-    parts = [_HEAD, *map(_section, sections), _factors(), _exclude(), _QUANTITIES, _LEVELS, _SET]
+    parts = [_HEAD, *map(_section, sections), _factors(), _EXCLUDE, _TOGETHER, _QUANTITIES, _LEVELS, _SET]
     return "\n".join([*parts, _limits()])
 
 
@@ -153,24 +174,12 @@ def _factor(factor: Factor) -> Iterator[str]:
     yield f"- Example: {examples}.\n"
 
 
-def _exclude() -> str:
-    return f"""\
-## `[[exclude]]`
-
-{EXCLUDE_DESCRIPTION}
-
-    [[exclude]]
-    mtu = 9000
-    link_rate = "1 Gbit/s"
-"""
-
-
 def _limits() -> str:
     return f"""\
 ## Limits
 
 A factor has {MAX_LEVELS:,} levels at most, a study {MAX_TREATMENTS:,} combinations of levels and
-{MAX_EXCLUSIONS} exclusions.
+{MAX_TABLES} exclusions.
 """
 
 

@@ -9,12 +9,13 @@ from vnetbench.study.expression import MAX_LEVELS
 from vnetbench.study.factor import Factor
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Json, Kind
-from vnetbench.study.load import MAX_EXCLUSIONS, MAX_HOSTS
+from vnetbench.study.load import MAX_HOSTS, MAX_TABLES
 from vnetbench.study.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     HOST,
     SECTIONS,
+    TOGETHER_DESCRIPTION,
     TOP,
     Key,
     Section,
@@ -47,17 +48,8 @@ def json_schema() -> dict[str, Any]:
             "additionalProperties": False,
             "minProperties": 1,
         },
-        "exclude": {
-            "type": "array",
-            "description": EXCLUDE_DESCRIPTION,
-            "maxItems": MAX_EXCLUSIONS,
-            "items": {
-                "type": "object",
-                "properties": {name: {"$ref": f"#/properties/factors/properties/{name}"} for name in levels},
-                "additionalProperties": False,
-                "minProperties": 1,
-            },
-        },
+        "exclude": _tables_of_levels(EXCLUDE_DESCRIPTION),
+        "together": _tables_of_levels(TOGETHER_DESCRIPTION),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -67,6 +59,20 @@ def json_schema() -> dict[str, Any]:
         "properties": properties,
         "required": [*top["required"], "factors"],
         "additionalProperties": False,
+    }
+
+
+def _tables_of_levels(description: str) -> dict[str, Any]:
+    return {
+        "type": "array",
+        "description": description,
+        "maxItems": MAX_TABLES,
+        "items": {
+            "type": "object",
+            "properties": {name: {"$ref": f"#/properties/factors/properties/{name}"} for name in FACTORS},
+            "additionalProperties": False,
+            "minProperties": 1,
+        },
     }
 
 

@@ -9,7 +9,7 @@ from vnetbench.study import host_kinds, kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Kind
 from vnetbench.study.labs import LABS
-from vnetbench.study.model import HostAsked, Level, Precision, TestbedAsked, Timing
+from vnetbench.study.model import ALL, ONE_AT_A_TIME, HostAsked, Level, Precision, TestbedAsked, Timing
 from vnetbench.study.workloads import DECIDING, STREAM, WORKLOADS
 
 TOP = ""
@@ -88,6 +88,15 @@ _ALL = (
             "`tcp_crr`: the same, each on a connection of its own. `mixed`: requests by themselves, and then "
             "beside a `tcp_stream`: latency under load.",
             '"tcp_stream"',
+        ),
+        Key(
+            "combine",
+            kinds.words(ALL, ONE_AT_A_TIME),
+            ALL,
+            "Which treatments the levels make. `all`: every combination of them. `one-at-a-time`: the base, "
+            "which has the first level of every factor; the base with one factor at another level, for each "
+            "such level; and what `[[together]]` adds. The results say what each gains over the base.",
+            '"one-at-a-time"',
         ),
     ),
     _section(
@@ -289,15 +298,24 @@ HOST = _section(
 )
 """The keys of a `[[testbed.host]]`, which may stand several times."""
 
+TABLES = ("exclude", "together")
+"""Headings of levels that may stand several times."""
+
 SECTIONS: Mapping[str, Section] = {section.name: section for section in _ALL}
 
 FACTORS_DESCRIPTION = (
-    "What is varied, and its levels. The treatments are all combinations of the levels, without those that "
-    "an `[[exclude]]` leaves out."
+    "What is varied, and its levels. The treatments are all combinations of the levels (unless `combine` "
+    "says otherwise), without those that an `[[exclude]]` leaves out."
 )
 EXCLUDE_DESCRIPTION = (
     "Treatments to leave out: those in which every factor named here has one of the levels named for it. "
     "May stand several times."
+)
+
+
+TOGETHER_DESCRIPTION = (
+    'Of `combine = "one-at-a-time"`: one treatment more, in which every factor named here has the level '
+    "named for it and every other one its first. May stand several times."
 )
 
 
@@ -314,8 +332,8 @@ def home_of(word: str) -> str | None:
         return f"{word} is a factor: it stands under [factors]"
     if word in SECTIONS or word == "factors":
         return f"write it as a heading: [{word}]"
-    if word == "exclude":
-        return "write it as a heading: [[exclude]]"
+    if word in TABLES:
+        return f"write it as a heading: [[{word}]]"
     if word == "host":
         return f"write it as a heading: [[{HOST.name}]]"
     for section in (*SECTIONS.values(), HOST):

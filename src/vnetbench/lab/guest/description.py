@@ -45,6 +45,8 @@ class GuestShape:
     uplink: bool = False
     vf_of: str = ""
     """The interface of the host whose virtual functions the guests get; empty for none."""
+    vsock: bool = False
+    """Whether they have VSOCK to the host."""
 
     def __str__(self) -> str:
         default = GuestShape()
@@ -59,7 +61,7 @@ class GuestShape:
         """Of each of its guests."""
         adapter = Adapter(self.adapter, self.queues, self.rx_ring, self.tx_ring)
         count = 2 if self.role in (ROUTER, BRIDGE) else 1
-        return Hardware(accelerator, self.vcpus, (adapter,) * count)
+        return Hardware(accelerator, self.vcpus, (adapter,) * count, self.vsock)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ CPU_MODELS = {KVM: "host", TCG: "max"}
 BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT} -- init"
 """panic=-1: a kernel that panics reboots at once, and QEMU ends (-no-reboot)."""
 MEMORY_MIB, MEMORY_OF_VCPU_MIB = 256, 64
+FIRST_CID, CIDS = 1 << 16, 1 << 30
+"""Addresses of VSOCK that guests get, far from those given by hand (0 to 2 are taken, vsock(7))."""
 QEMU_ITSELF_MIB = 96
 """What a QEMU takes beside its guest's memory: its code, and under TCG what it has translated."""
 FORGETFUL = ("vmxnet3",)
@@ -45,6 +48,8 @@ class Hardware:
     accelerator: str
     vcpus: int
     adapters: tuple[Adapter, ...]
+    vsock: bool = False
+    """Whether it has VSOCK to the host."""
 
     @property
     def memory_mib(self) -> int:
@@ -58,8 +63,8 @@ class Hardware:
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether QEMU can write its state to a file: not that of a physical function's hardware."""
-        return all(adapter.kind != "vf" for adapter in self.adapters)
+        """Whether QEMU can write its state to a file: not that of hardware, or of VSOCK."""
+        return not self.vsock and all(adapter.kind != "vf" for adapter in self.adapters)
 
 
 @dataclass(frozen=True)
@@ -144,6 +149,10 @@ def command_line(
     ]  # fmt: skip
     for number, (adapter, plug) in enumerate(zip(hardware.adapters, plugs, strict=True)):
         line += _adapter(number, adapter, plug)
+    if hardware.vsock:
+        # Guests of the whole host share these addresses, other benches' too.
+        cid = FIRST_CID + secrets.randbelow(CIDS)
+        line += ["-device", f"vhost-vsock-pci,guest-cid={cid}"]
     return [*line, "-incoming", "defer"] if waiting else line
 
 

@@ -33,7 +33,7 @@ VIRTUAL_FUNCTIONS = ("igbvf", "ixgbevf", "iavf", "mlx5_core", "mlx4_en", "bnxt_e
 """Drivers of virtual functions: which one a `vf` wants is seen in the guest."""
 
 WELCOME = (
-    "bridge", "af_packet", "sch_fq", "sch_fq_codel",
+    "bridge", "af_packet", "vmw_vsock_virtio_transport", "vsock_loopback", "sch_fq", "sch_fq_codel",
     "tcp_bbr", "tcp_dctcp", "tcp_htcp", "tcp_vegas", "tcp_westwood", "tcp_illinois", "tcp_bic", "tcp_cdg",
     "tcp_scalable", "tcp_hybla", "tcp_highspeed", "tcp_lp", "tcp_nv", "tcp_veno", "tcp_yeah",
 )  # fmt: skip

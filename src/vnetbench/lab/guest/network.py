@@ -21,6 +21,7 @@ from vnetbench.lab.guest.functions import functions_of
 from vnetbench.lab.guest.hardware import Plug
 
 TUN = Path("/dev/net/tun")
+VHOST_VSOCK = Path("/dev/vhost-vsock")
 VHOST = Path("/dev/vhost-net")
 # <linux/if_tun.h>
 _TUNSETIFF = 0x400454CA

@@ -14,7 +14,7 @@ from vnetbench.lab.guest.functions import functions_of
 from vnetbench.lab.guest.hardware import KVM, TCG, Software, check_memory
 from vnetbench.lab.guest.kernel import Kernel
 from vnetbench.lab.guest.modules import DRIVERS
-from vnetbench.lab.guest.network import TUN, VHOST
+from vnetbench.lab.guest.network import TUN, VHOST, VHOST_VSOCK
 from vnetbench.lab.guest.qemu import Qemu
 
 
@@ -83,6 +83,12 @@ def _check_host(shape: GuestShape) -> None:
             f"{VHOST} is not here, or may not be opened: this kernel does not move virtio's packets itself",
             where="factors.adapter",
             fix="modprobe vhost_net, and run as root; or take virtio-net",
+        )
+    if shape.vsock and not os.access(VHOST_VSOCK, os.R_OK | os.W_OK):
+        raise BenchError(
+            f"{VHOST_VSOCK} is not here, or may not be opened: guests have no VSOCK to this machine",
+            where="factors.transport",
+            fix="modprobe vhost_vsock, and run as root; or leave transport = vsock out",
         )
     if shape.adapter == "vf":
         functions = functions_of(shape.vf_of)

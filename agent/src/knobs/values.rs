@@ -1,0 +1,135 @@
+//! The values of knobs as they travel: JSON, and what each kind of it may be.
+
+use std::ops::RangeInclusive;
+
+use serde_json::{Value, json};
+
+use super::coalescing::{Both, Coalesce};
+use super::interrupts::Placing;
+use crate::cpu_list::CpuList;
+use crate::error::{Error, Result};
+use crate::ports;
+
+/// The words that stand for no one number, and for no one list.
+const ADAPTIVE: &str = "adaptive";
+const SPREAD: &str = "spread";
+/// Between the lists of interrupts that stand each on CPUs of its own.
+const BETWEEN_INTERRUPTS: &str = ";";
+/// No adapter gathers longer.
+const MAX_COALESCE_S: f64 = 1.0;
+
+pub fn switch(value: &Value) -> Result<bool> {
+    value.as_bool().ok_or_else(|| wrong(value, "true or false"))
+}
+
+fn wrong(value: &Value, wanted: &str) -> Error {
+    Error::BadParameter(format!("the value is {value}, and should be {wanted}"))
+}
+
+pub fn count(value: &Value) -> Result<u32> {
+    value
+        .as_u64()
+        .and_then(|n| u32::try_from(n).ok())
+        .filter(|n| *n > 0)
+        .ok_or_else(|| wrong(value, "a whole number above 0"))
+}
+
+pub fn of_coalescing(both: Both) -> Value {
+    let [rx, tx] = [both.rx, both.tx].map(|coalesce| match coalesce {
+        Coalesce::Adaptive => Value::from(ADAPTIVE),
+        Coalesce::For(us) => json!(f64::from(us) / 1e6),
+    });
+    if rx == tx {
+        rx
+    } else {
+        json!({"rx": rx, "tx": tx})
+    }
+}
+
+pub fn coalescing(value: &Value) -> Result<Both> {
+    let Some(parts) = value.as_object() else {
+        return coalesce(value).map(Both::alike);
+    };
+    match (parts.get("rx"), parts.get("tx")) {
+        (Some(rx), Some(tx)) if parts.len() == 2 => Ok(Both {
+            rx: coalesce(rx)?,
+            tx: coalesce(tx)?,
+        }),
+        _ => Err(wrong(value, "rx and tx")),
+    }
+}
+
+fn coalesce(value: &Value) -> Result<Coalesce> {
+    if value == ADAPTIVE {
+        return Ok(Coalesce::Adaptive);
+    }
+    let seconds = value.as_f64();
+    match seconds.filter(|seconds| (0.0..=MAX_COALESCE_S).contains(seconds)) {
+        Some(seconds) => Ok(Coalesce::For((seconds * 1e6).round() as u32)),
+        None => Err(wrong(value, "seconds, from 0 to 1, or \"adaptive\"")),
+    }
+}
+
+pub fn of_placing(placing: Placing) -> Value {
+    Value::from(match placing {
+        Placing::Spread => SPREAD.into(),
+        Placing::On(list) => list.to_string(),
+        Placing::Each(lists) => {
+            let lists: Vec<String> = lists.iter().map(CpuList::to_string).collect();
+            lists.join(BETWEEN_INTERRUPTS)
+        }
+    })
+}
+
+pub fn placing(value: &Value) -> Result<Placing> {
+    match value.as_str() {
+        Some(SPREAD) => Ok(Placing::Spread),
+        Some(text) if text.contains(BETWEEN_INTERRUPTS) => {
+            let lists = text.split(BETWEEN_INTERRUPTS).map(CpuList::parse);
+            Ok(Placing::Each(lists.collect::<Result<_>>()?))
+        }
+        _ => some_cpus(value).map(Placing::On),
+    }
+}
+
+pub fn ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
+    let ports = value.as_str().and_then(ports::parse);
+    ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))
+}
+
+pub fn some_cpus(value: &Value) -> Result<CpuList> {
+    let list = cpu_list(value)?;
+    if list.is_empty() {
+        return Err(wrong(value, "a list of at least one CPU"));
+    }
+    Ok(list)
+}
+
+pub fn cpu_list(value: &Value) -> Result<CpuList> {
+    CpuList::parse(
+        value
+            .as_str()
+            .ok_or_else(|| wrong(value, "a CPU list as text"))?,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_read_can_be_set_again() {
+        for value in [
+            json!(0.0),
+            json!(2e-5),
+            json!("adaptive"),
+            json!({"rx": "adaptive", "tx": 6.4e-5}),
+        ] {
+            assert_eq!(of_coalescing(coalescing(&value).expect("valid")), value);
+        }
+        for value in ["spread", "0-1", "0-1;0;0"] {
+            let value = json!(value);
+            assert_eq!(of_placing(placing(&value).expect("valid")), value);
+        }
+    }
+}

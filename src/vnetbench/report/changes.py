@@ -1,0 +1,84 @@
+"""Treatments of one change at a time, told by what each changes, and what each gains over nothing changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from vnetbench.estimate.effects import effects
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.columns import Column
+from vnetbench.report.figures import ratio_text
+from vnetbench.report.labels import CHANGED, treatment_phrase
+from vnetbench.study.model import ALL, ONE_AT_A_TIME, FactorLevels, Level
+
+NOTHING = "nothing changed"
+
+
+def by_change(summary: CampaignSummary) -> CampaignSummary:
+    """The campaign as `told_by_change`, with the base in its notes; one of another kind as it is."""
+    if summary.combine != ONE_AT_A_TIME:
+        return summary
+    factors, levels = told_by_change(
+        summary.combine, summary.factors, [each.factors for each in summary.treatments]
+    )
+    base = {factor.name: factor.levels[0] for factor in summary.factors}
+    note = f"With nothing changed: {treatment_phrase(base, _varying(summary.factors))}"
+    return replace(
+        summary,
+        combine=ALL,
+        factors=factors,
+        treatments=tuple(
+            replace(each, factors=of_it) for each, of_it in zip(summary.treatments, levels, strict=True)
+        ),
+        warnings=(note, *summary.warnings),
+    )
+
+
+def told_by_change(
+    combine: str, factors: Sequence[FactorLevels], treatments: Sequence[Mapping[str, Level]]
+) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
+    """Factors, and levels of each treatment, with one factor `changed` in place of all that vary.
+
+    Its effects, tables and charts are then those of each treatment against the base. Where all levels are
+    combined, what was given.
+    """
+    if combine != ONE_AT_A_TIME:
+        return tuple(factors), list(treatments)
+    varying = _varying(factors)
+    told = [_told(factors, varying, each) for each in treatments]
+    changes = dict.fromkeys(each[CHANGED] for each in told)
+    constant = [factor for factor in factors if factor.name not in varying]
+    changed = FactorLevels(CHANGED, (NOTHING, *(change for change in changes if change != NOTHING)))
+    return (*constant, changed), told
+
+
+def gain_column(summary: CampaignSummary) -> Column | None:
+    """Of a campaign `by_change`: the ratio of the main metric to that of nothing changed; else None."""
+    if all(factor.name != CHANGED for factor in summary.factors):
+        return None
+    gains = {effect.level: effect.ratio for effect in effects(summary, summary.main_metric)}
+    cells, ranks = [], []
+    for treatment in summary.treatments:
+        ratio = gains.get(treatment.factors[CHANGED])
+        is_base = treatment.factors[CHANGED] == NOTHING
+        cells.append((ratio_text(ratio) if ratio else "1" if is_base else "–",))
+        ranks.append(ratio.value if ratio else 1.0 if is_base else -math.inf)
+    return Column("gain", "Against nothing changed", "times", tuple(cells), True, tuple(ranks))
+
+
+def _varying(factors: Sequence[FactorLevels]) -> list[str]:
+    return [factor.name for factor in factors if len(factor.levels) > 1]
+
+
+def _told(
+    factors: Sequence[FactorLevels], varying: Sequence[str], levels: Mapping[str, Level]
+) -> Mapping[str, Level]:
+    changed = [
+        factor.name
+        for factor in factors
+        if factor.name in varying and levels[factor.name] != factor.levels[0]
+    ]
+    constant = {name: level for name, level in levels.items() if name not in varying}
+    return {**constant, CHANGED: treatment_phrase(levels, changed) if changed else NOTHING}

@@ -1,0 +1,24 @@
+"""What an agent reads back of a knob, held against what a treatment asks for."""
+
+from __future__ import annotations
+
+import pytest
+
+from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.knobs import Setting
+
+ENDPOINT = Endpoint("a1", "a", 1, "eth0", "10.0.0.1", "")
+
+
+@pytest.mark.parametrize(("asked", "found"), [("0-1", "0-1"), ("0,1", "0-1"), ("spread", "spread")])
+def test_interrupts_stand_as_asked_however_their_cpus_are_written(asked: str, found: str) -> None:
+    assert Setting(ENDPOINT, "irq_cpus", asked, "irq_pin").holds(found)
+
+
+@pytest.mark.parametrize(("asked", "found"), [("0", "1"), ("0", "0;1"), ("spread", "0;0"), ("0", "spread")])
+def test_interrupts_that_stand_otherwise_or_apart_are_not_as_asked(asked: str, found: str) -> None:
+    assert not Setting(ENDPOINT, "irq_cpus", asked, "irq_pin").holds(found)
+
+
+def test_directions_that_gather_unlike_are_not_as_asked() -> None:
+    assert not Setting(ENDPOINT, "coalesce", 2e-5, "coalesce").holds({"rx": 2e-5, "tx": 5e-5})
