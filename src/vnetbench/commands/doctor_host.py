@@ -28,7 +28,7 @@ def examine_host(console: Console, destination: str) -> int:
         print_check(console, Check("agent on it", MISSING, f"{error.where}: {error.what}", error.fix or ""))
         return 1
     except AgentError as error:
-        show(
+        print_check(
             console,
             Check("agent on it", MISSING, error.message, "see that its Linux is not too old"),
         )
