@@ -106,5 +106,5 @@ def test_what_does_not_lead_to_the_other_host_is_said_with_the_fix(a: Side, what
 def test_two_names_of_one_machine_are_seen_through() -> None:
     one = side(HostAsked("web-01", ssh="a"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
     two = side(HostAsked("web-02", ssh="b"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
-    with pytest.raises(BenchError, match="both hosts are one machine"):
+    with pytest.raises(BenchError, match="both hosts of the pair are one machine"):
         place(one, two)

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -195,16 +195,17 @@ class HostsLab:
                     left_on_hosts.clean(left)
 
     def _enter_all(self, testbed: str) -> HostsBed:
-        with ThreadPoolExecutor(len(self._hosts)) as pool:
-            futures = [pool.submit(enter, host, testbed, self._purpose) for host in self._hosts]
-        entered = [future.result() for future in futures if future.exception() is None]
+        entering: list[Future[Entered]] = []
         try:
-            for future in futures:
-                future.result()
+            with ThreadPoolExecutor(len(self._hosts)) as pool:
+                entering += (pool.submit(enter, host, testbed, self._purpose) for host in self._hosts)
+            entered = [each.result() for each in entering]
             return HostsBed(entered, self._endpoints(entered))
         except BaseException:
-            for each in entered:
-                leave(each)
+            for each in entering:
+                # Asking waits for one that is still at it: it would enter behind the back of who left.
+                if each.exception() is None:
+                    leave(each.result())
             raise
 
     def _endpoints(self, entered: Sequence[Entered]) -> tuple[HostEndpoint, ...]:
