@@ -54,14 +54,14 @@ test-bench: install test-peers
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:
-	PYTHON=$(PYTHON) tools/prepare iperf3 openssh-server
+	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openssh-server
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare
 	VNETBENCH_FUZZ_INPUTS=1000000 cargo test --locked --release --quiet iperf3::mutated_messages
 
 bench: install
-	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf
+	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf qemu
 	tools/in-lab $(BIN)/python -m bench
 
 bench-estimates: install

@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from vnetbench import __version__
+from vnetbench.commands.guest import guest
 from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
 from vnetbench.errors import BenchError
@@ -179,14 +180,20 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
 @click.option(
     "--iperf3", "server", metavar="SERVER", help="What can be measured with this iperf3 server instead."
 )
-def doctor(server: str | None) -> int:
+@click.option("--ssh", "host", metavar="HOST", help="What can be measured on this host instead.")
+def doctor(server: str | None, host: str | None) -> int:
     """What can be measured on this machine, what is missing, and how to get it."""
+    if host is not None:
+        from vnetbench.commands.doctor_host import examine_host
+
+        return examine_host(_console(), host)
     from vnetbench.commands.doctor import examine, examine_server
 
     return examine(_console()) if server is None else examine_server(_console(), server)
 
 
 cli.add_command(lab)
+cli.add_command(guest)
 cli.add_command(iperf3)
 
 

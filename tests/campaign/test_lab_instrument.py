@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.starting import check_agent
+from vnetbench.agents.starting import check_agent, start_here
 from vnetbench.campaign.calibration import OTHERS, SAFE
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns
-from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.lab.description import Vm
+from vnetbench.lab.netns_bed import NetnsBed, NetnsLab
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.load_factors import BATCHED
@@ -55,6 +57,51 @@ def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) 
     assert list(learned.testbeds) == ["bridge pairs=2"]
     assert learned.facts["host"]["kernel"]
     assert instrument.learned().facts == {}
+
+
+class WatchedBed(NetnsBed):
+    """A testbed of which something is watched on the host, as there is of guests."""
+
+    def watch(self) -> dict[str, object]:
+        switch = self.testbed.switch_namespace
+        return {
+            "threads": [{"name": "a1 vcpu0", "tid": os.getpid()}],
+            "interfaces": [port.interface for port in self.testbed.ports[0]],
+            "namespace": str(netlink.NETNS_DIR / switch),
+        }
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        return {"g1": ("lo",)}
+
+
+class WatchedLab(NetnsLab):
+    def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
+        raised = super().raise_bed(name, shape)
+        bed = WatchedBed(raised.testbed)
+        bed.agents = {**raised.agents, "g1": start_here("g1", name)}
+        return bed
+
+
+def test_threads_and_ports_that_a_testbed_names_are_in_the_hosts_record() -> None:
+    instrument = LabInstrument(WatchedLab(TestbedAsked(), "a test"), TestbedAsked())
+    with closing(instrument):
+        sides = {side.endpoint: side for side in instrument.measure(load(), lambda: False).measured.sides}
+    seen = [sample.watched for sample in sides["host"].samples if sample.watched]
+    assert len(seen) == len(sides["host"].samples) > 0
+    assert all(each.threads.keys() == {"a1 vcpu0"} and each.kvm_exits is None for each in seen)
+    moved = sum(each.interfaces["b1"]["tx_packets"] for each in seen)
+    assert moved > 0
+    assert sides["a1"].samples[0].watched is None
+
+
+def test_the_cpus_of_whoever_has_a_kernel_of_its_own_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(LabInstrument(WatchedLab(TestbedAsked(), "a test"), TestbedAsked())) as instrument:
+        shared = instrument.measure(load(), lambda: False).measured.sides
+        monkeypatch.setattr(Vm, "has_own_kernel", True)
+        own = instrument.measure(load(), lambda: False).measured.sides
+    assert {s.endpoint for s in shared if s.samples[0].cpu} == {"g1", "host"}
+    assert {s.endpoint for s in own if s.samples[0].cpu} == {"a1", "b1", "g1", "host"}
+    assert {s.endpoint: s.role for s in own if s.role == "observe"} == {"g1": "observe", "host": "observe"}
 
 
 def test_datagrams_cross_the_lab_and_every_one_is_accounted_for(instrument: LabInstrument) -> None:

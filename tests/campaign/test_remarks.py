@@ -37,6 +37,15 @@ def test_two_ends_without_a_common_clock_have_no_delay_and_it_is_said() -> None:
     assert clock_remarks({"shared_clock": True}) == clock_remarks({}) == []
 
 
+def test_what_ended_while_it_was_watched_is_named() -> None:
+    threads = [{"name": "a1 vcpu0", "cpu_s": 0.5}, {"name": "b1 vhost0", "cpu_s": 0.1, "gone": True}]
+    ports = [{"name": "b1", "rx_packets": 3, "gone": True}]
+    assert said({"threads": threads, "interfaces": ports}) == [
+        "b1: b1 vhost0 was gone before the end, and is counted until then",
+        "b1: b1 was gone before the end, and is counted until then",
+    ]
+
+
 def test_memory_that_was_mostly_copied_after_all_is_said() -> None:
     def lent(**account: int) -> dict[str, Any]:
         return {"streams": [{"id": 0, "lent": account}]}

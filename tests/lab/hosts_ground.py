@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -86,12 +87,12 @@ class Ground:
         )
         (folder / "config").write_text(
             f"HostKey {folder}/host_key\nAuthorizedKeysFile {ROOT}/client/key.pub\nPidFile none\n"
-            "StrictModes no\nUsePAM no\nUseDNS no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-            "PermitRootLogin prohibit-password\n"
+            "StrictModes no\nUsePAM no\nUseDNS no\nPasswordAuthentication no\n"
+            "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
         )
         begin = (
-            f"mount --bind {folder}/passwd /etc/passwd && mount --bind {folder}/shadow /etc/shadow && {mounts} "
-            f"&& mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e -f {folder}/config"
+            f"mount --bind {folder}/passwd /etc/passwd && mount --bind {folder}/shadow /etc/shadow "
+            f"&& {mounts} && mkdir -p /run/sshd && exec /usr/sbin/sshd -D -e -f {folder}/config"
         )
         sshd = subprocess.Popen(
             ["ip", "netns", "exec", vm.namespace, "sh", "-c", begin],
@@ -182,3 +183,8 @@ def await_(done: Callable[[], object]) -> None:
     while not done():
         assert time.monotonic() < until, "it does not come"
         time.sleep(0.02)
+
+
+def kill(pid: int) -> None:
+    """End a process without a warning."""
+    os.kill(pid, signal.SIGKILL)

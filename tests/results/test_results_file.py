@@ -17,6 +17,7 @@ from tests import made_up
 from vnetbench.errors import BenchError
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import Watched
 
 
 def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -41,6 +42,20 @@ def test_histograms_come_back_as_they_were_written(tmp_path: Path) -> None:
     file.add_trial(replace(written, sides=(replace(source, samples=(timed, *later)), *others)), 1)
     (found,) = file.trials()
     assert found.sides[0].samples == (timed, *later)
+
+
+def test_what_was_watched_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    file, _ = made_up.file_at(tmp_path / "r.vnb")
+    written = made_up.trial()
+    *ends, host = written.sides
+    ports = {"sw0": {"rx_packets": 7, "tx_packets": 7, "rx_dropped": 0, "tx_dropped": 3}}
+    first, second, *later = host.samples
+    with_exits = replace(first, watched=Watched({"a1 vcpu0": 0.05}, ports, {"exits": 9}))
+    without = replace(second, watched=Watched({"a1 vcpu0": 0.04}, ports, None))
+    observed = replace(host, samples=(with_exits, without, *later))
+    file.add_trial(replace(written, sides=(*ends, observed)), 1)
+    (found,) = file.trials()
+    assert found.sides[2] == observed
 
 
 def test_the_parts_of_a_load_come_back_as_they_were_written(tmp_path: Path) -> None:

@@ -234,7 +234,9 @@ fn a_source_that_keeps_its_rate_tells_how_well() {
 /// Both sides of a trial that cannot be: what the connecting and what the listening one are answered.
 fn refused(agent: &mut Agent, roles: &[&str], fates: Option<Fates>, changes: &Value) -> [Value; 2] {
     let changes = with(changes);
-    let listening = listening("b", &opposite(roles), &changes);
+    let mut listening = listening("b", &opposite(roles), &changes);
+    // The connecting side's time runs out first: the answer is its own, and not that the other has left.
+    listening["timeout_s"] = json!(60);
     let mut port = agent.must("trial.prepare", listening)["port"].take();
     let relay = fates.map(|fates| Relay::start(&port, fates));
     if let Some(relay) = &relay {

@@ -35,7 +35,7 @@ def endpoint_facts(bed: Bed, observer: AgentClient) -> dict[str, dict[str, objec
 
     Of endpoints that share a kernel one of each side is asked: all of a side are made alike.
     """
-    asked = bed.endpoints if bed.own_kernels else bed.endpoints[:2]
-    places = {"host": observer, **{e.name: bed.agents[e.name] for e in asked}}
+    asked = [e.name for number, e in enumerate(bed.endpoints) if e.has_own_kernel or number < 2]
+    places = {"host": observer, **{name: bed.agents[name] for name in (*asked, *bed.between())}}
     pending = [(place, agent, agent.send("agent.facts")) for place, agent in places.items()]
     return {place: agent.wait(future, "agent.facts") for place, agent, future in pending}

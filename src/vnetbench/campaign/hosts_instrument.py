@@ -22,7 +22,7 @@ from vnetbench.lab import hosts
 from vnetbench.lab.cpus import local_cpus
 from vnetbench.lab.knobs import INTERFACE_KNOBS
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
-from vnetbench.results.records import SideRecord
+from vnetbench.results.records import HOST, OBSERVE, SideRecord
 from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.model import TestbedAsked
 
@@ -134,7 +134,7 @@ class HostsInstrument:
 
         def connect(trial: str) -> Mapping[str, object]:
             common = {"trial": trial, "interval_s": load.interval_s}
-            observing = observer.send("trial.prepare", workload="observe", streams=[], **common)
+            observing = observer.send("trial.prepare", workload=OBSERVE, streams=[], **common)
             asked = {
                 **common, **parameters(load.workload, load.factors),
                 "streams": stream_roles(load.workload, load.factors),
@@ -149,7 +149,7 @@ class HostsInstrument:
             found: list[dict[str, Any]] = answer["streams"]
             return judge_streams(load.factors, found)
 
-        sides = {bed.here.name: Side(agent, role), "host": Side(observer, "observe")}
+        sides = {bed.here.name: Side(agent, role), HOST: Side(observer, OBSERVE)}
         try:
             measured = run_trial(sides, connect, load, is_given_up)
         except TreatmentRefused as refusal:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vnetbench.campaign.judging import Totals, lent
+from vnetbench.results.records import HOST
 
 DRAIN_S = 5.0
 """As long as a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
@@ -27,7 +28,7 @@ def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -
     `sides` has the totals of every endpoint and of the host.
     """
     notes = []
-    own_s = float(sides["host"].get("bench_cpu_s", 0.0))
+    own_s = float(sides[HOST].get("bench_cpu_s", 0.0))
     own_s += sum(float(totals.get("instrument", {}).get("sampler_cpu_s", 0.0)) for totals in sides.values())
     if own_s > OWN_SHARE * duration_s:
         notes.append(f"bench and samplers took {100 * own_s / duration_s:.0f} % of a CPU themselves")

@@ -24,8 +24,8 @@ from vnetbench.campaign.workloads import (
 from vnetbench.lab.bed import Bed, pairs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TrialFailed
-from vnetbench.results.file import histogram_of, on_host, stream_sample
-from vnetbench.results.records import HISTOGRAMS, Sample, SideRecord
+from vnetbench.results.file import histogram_of, stream_sample, watched_of
+from vnetbench.results.records import HISTOGRAMS, HOST, OBSERVE, Sample, SideRecord
 from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import MIXED, STREAM
@@ -79,7 +79,7 @@ class Side:
         elif params.get("trial") != trial:
             return
         elif method == "trial.sample":
-            self.samples.append(_sample(params, keep_cpu=self.keeps_cpu or self.role == "observe"))
+            self.samples.append(_sample(params, keep_cpu=self.keeps_cpu or self.role == OBSERVE))
         elif method == "trial.end":
             self.totals = {k: v for k, v in params.items() if k != "trial"}
             if params.get("reason") == "fault":
@@ -129,12 +129,13 @@ def measure(
     """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
     role_a, role_b = side_roles(load)
     sides = {
-        e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b, bed.own_kernels)
+        e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
         for e in bed.endpoints
     }
-    sides["host"] = Side(observer, "observe")
+    sides |= {name: Side(bed.agents[name], OBSERVE) for name in bed.between()}
+    sides[HOST] = Side(observer, OBSERVE)
     measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
-    endpoints = [side for side in measured.sides if side.role != "observe"]
+    endpoints = [side for side in measured.sides if side.role != OBSERVE]
     if wrong := wrong_counts(load.workload, load.whole_s, endpoints):
         raise TrialBroke(wrong, measured.sides)
     notes = judge_load(load.factors, load.whole_s, endpoints)
@@ -164,7 +165,7 @@ def run_trial(
     finally:
         for side in sides.values():
             side.agent.send("trial.stop", trial=trial)
-    sides["host"].totals = {**(sides["host"].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
+    sides[HOST].totals = {**(sides[HOST].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
     records = tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items())
     if faults := [side.fault for side in sides.values() if side.fault]:
         # The cause comes before what followed from it at the other sides.
@@ -188,9 +189,13 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     there = [{**s, "role": "sink" if s["role"] == "source" else "source"} for s in here]
     joined = pairs(bed)
     common = {"trial": trial, "interval_s": load.interval_s}
-    watch = {} if (watched := bed.watch()) is None else {"watch": watched}
-    observing = observer.send("trial.prepare", workload="observe", streams=[], **watch, **common)
-    workload = {**common, **parameters(load.workload, load.factors), "system": bed.own_kernels}
+    watching = [(observer, bed.watch())]
+    watching += [(bed.agents[name], {"interfaces": list(names)}) for name, names in bed.between().items()]
+    observing = [
+        (agent, agent.send("trial.prepare", workload=OBSERVE, streams=[], watch=watch, **common))
+        for agent, watch in watching
+    ]
+    workload = {**common, **parameters(load.workload, load.factors)}
     if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
         workload["threads"] = spinning_threads(load.factors, bed)
     if load.workload == MIXED:
@@ -201,7 +206,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     listeners = [
         bed.agents[b.name].send(
             "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
-            listen=_place_of(b, load.factors), thread_cpus=placed[b.name],
+            system=b.has_own_kernel, listen=_place_of(b, load.factors), thread_cpus=placed[b.name],
         )
         for (_, b), key in zip(joined, keys, strict=True)
     ]  # fmt: skip
@@ -212,7 +217,8 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     connectors = [
         bed.agents[a.name].send(
             "trial.prepare", **workload, streams=here, secret=key, interface=a.interface,
-            connect=_way_to(b, port, a, load.factors), thread_cpus=placed[a.name],
+            system=a.has_own_kernel, connect=_way_to(b, port, a, load.factors),
+            thread_cpus=placed[a.name],
         )
         for (a, b), key, port in zip(joined, keys, ports, strict=True)
     ]  # fmt: skip
@@ -222,7 +228,8 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     }
     waiting = [(b.name, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in joined]
     ready |= {name: bed.agents[name].wait(future, "trial.ready") for name, future in waiting}
-    observer.wait(observing, "trial.prepare")
+    for agent, future in observing:
+        agent.wait(future, "trial.prepare")
     return {
         **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
         **judge_threads(placed, {name: answer["thread_cpus"] for name, answer in ready.items()}),
@@ -246,7 +253,7 @@ def _way_to(b: Endpoint, port: int, a: Endpoint, factors: Mapping[str, Level]) -
 
 def _run(sides: Mapping[str, Side], load: Load, trial: str, is_given_up: Callable[[], bool]) -> None:
     # The observer and the sinks watch before anything is sent.
-    order = sorted(sides.values(), key=lambda s: ["observe", "sink", "both", "source"].index(s.role))
+    order = sorted(sides.values(), key=lambda s: [OBSERVE, "sink", "both", "source"].index(s.role))
     started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.whole_s)) for s in order]
     for side, future in started:
         side.agent.wait(future, "trial.start")
@@ -288,5 +295,5 @@ def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
         cpu=tuple(params["cpu"]) if keep_cpu else (),
         streams=tuple(stream_sample(s) for s in params["streams"]),
         histograms={kind: histogram_of(params[kind]["buckets"]) for kind in HISTOGRAMS if kind in params},
-        on_host=on_host(params),
+        watched=watched_of(params),
     )

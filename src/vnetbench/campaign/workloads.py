@@ -123,6 +123,6 @@ def thread_placement(
 
 def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
     """So many of each endpoint that each has a CPU: one that spins without takes another's time slices."""
-    if bed.own_kernels:
+    if any(endpoint.has_own_kernel for endpoint in bed.endpoints):
         return min(len(own) for own in bed.cpus(str(factors.get("cpus", "any"))).values())
     return max(1, len(bed.online) // len(bed.endpoints))

@@ -41,12 +41,13 @@ def go_on(results: Path, console: Console) -> str:
     try:
         campaign = file.campaign()
         treatments = tuple(Treatment(t.index, t.factors) for t in file.treatments())
+        accelerators = {str(t["accelerator"]) for t in file.testbeds().values() if t.get("accelerator")}
     finally:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     _refuse_edited(study, console)
     plan = Plan(treatments, campaign.seed)
-    make_instrument = prepared(study, plan, console)
+    make_instrument = prepared(study, plan, console, next(iter(accelerators), None))
     return _run(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
 
 

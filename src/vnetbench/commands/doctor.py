@@ -5,11 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
@@ -17,6 +15,8 @@ from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.hosts_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
+from vnetbench.commands import guest
+from vnetbench.commands.check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.lab import privilege
@@ -30,8 +30,6 @@ from vnetbench.study.model import HostAsked, Level, TestbedAsked
 from vnetbench.study.sections import HOST
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
-GOOD, LIMITED, MISSING = "ok", "limited", "missing"
-STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
 TRIAL_S = 0.3
 VSOCK_PATIENCE_S = 0.5
 VSOCK_LOOPBACK_CID = 1
@@ -68,27 +66,17 @@ ROOM_BYTES = 1 << 20
 """Of a socket buffer: smaller ones overflow within a millisecond at a million datagrams a second."""
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was looked at."""
-
-    name: str
-    state: str
-    found: str
-    fix: str = ""
-
-
 def examine(console: Console) -> int:
     """Try everything and print a line for each; returns 0 when a campaign can run here, else 1."""
     try:
         agent_binary()
         privilege.enter_for_run()
     except BenchError as error:
-        _print(console, Check("a campaign", MISSING, error.what, error.fix or ""))
+        print_check(console, Check("a campaign", MISSING, error.what, error.fix or ""))
         return 1
     able = True
     for check in _checks():
-        _print(console, check)
+        print_check(console, check)
         able = able and not (check.name in NEEDED and check.state == MISSING)
     return 0 if able else 1
 
@@ -112,6 +100,7 @@ def _checks() -> Iterator[Check]:
         yield _tried(name, Load(complete(levels), TRIAL_S, TRIAL_S / 2), shaper)
     for name, levels in TRIED_OF_DATAGRAMS:
         yield _tried(name, Load(complete(levels, DATAGRAMS), TRIAL_S, TRIAL_S / 2, DATAGRAMS))
+    yield from guest.checks()
 
 
 def _vsock(agent: AgentClient) -> Check:
@@ -175,7 +164,7 @@ def examine_server(console: Console, server: str) -> int:
     able = False
     with closing(HostsInstrument(TestbedAsked(lab=HOSTS, hosts=(host,)))) as instrument:
         for check in _of_server(instrument):
-            _print(console, check)
+            print_check(console, check)
             able = able or (check.state == GOOD and check.name == NEEDED_OF_SERVER)
     return 0 if able else 1
 
@@ -218,12 +207,3 @@ def _carried(name: str, instrument: Instrument, load: Load) -> Check:
             name, LIMITED, "it carried load, but no sample came of it", "try again when less goes on"
         )
     return Check(name, GOOD, f"carried {format_rate(goodput_bps)} for a moment")
-
-
-def _print(console: Console, check: Check) -> None:
-    line = Text(f"{check.name:<22} ")
-    line.append(f"{check.state:<8}", style=STYLES[check.state])
-    line.append(check.found)
-    console.print(line, soft_wrap=True)
-    if check.fix:
-        console.print(Text(f"{'':<31}{check.fix}"), soft_wrap=True)

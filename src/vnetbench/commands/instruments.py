@@ -26,8 +26,11 @@ MakeInstrument = Callable[[Say], Instrument]
 """Takes what tells the user a sentence."""
 
 
-def prepared(study: Study, plan: Plan, console: Console) -> MakeInstrument:
-    """What makes the instrument of a study; raises BenchError where nothing could be measured with it."""
+def prepared(study: Study, plan: Plan, console: Console, accelerator: str | None = None) -> MakeInstrument:
+    """What makes the instrument of a study; raises BenchError where nothing could be measured with it.
+
+    `accelerator` is what ran the guests of an earlier session of the campaign.
+    """
     testbed, title = study.testbed, study.title
     # Hosts are reached from where the user is, with the user's own rights.
     if testbed.kind == IPERF3:
@@ -42,6 +45,12 @@ def prepared(study: Study, plan: Plan, console: Console) -> MakeInstrument:
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:
         ready = _guests(study, plan, console)
+        if accelerator not in (None, ready.accelerator.name):
+            raise BenchError(
+                f"the campaign began with guests under {accelerator}, and here they run under "
+                f"{ready.accelerator.name}: these figures do not go together",
+                fix="begin a new campaign (vnetbench run, another -o), or resume where it began",
+            )
         return lambda say: LabInstrument(QemuLab(testbed, title, ready, say), testbed)
     privilege.enter_for_run()
     check_agent()

@@ -93,7 +93,13 @@ def list_testbeds() -> None:
 def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
     """Run COMMAND on an ENDPOINT (a1, b1, …; sw: the virtual switch) of the testbed NAME."""
     _enter_for(name)
-    registry.entry(name)
+    guests = registry.entry(name).description.get("guests")
+    if isinstance(guests, list) and endpoint in guests:
+        raise BenchError(
+            f"{endpoint} is a guest, which has no programs but the agent",
+            where=name,
+            fix=f"what its kernel says: {registry.folder(name) / endpoint}.console",
+        )
     prefix = namespace(name, "")
     parts = sorted(n.removeprefix(prefix) for n in netlink.namespaces() if n.startswith(prefix))
     if endpoint not in parts:

@@ -9,7 +9,7 @@ from vnetbench.estimate.datagrams import arrived_in
 from vnetbench.estimate.latency import count_of, merged, percentile_us
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
-from vnetbench.results.records import HISTOGRAMS, Histogram, Sample, SideRecord, TrialRecord
+from vnetbench.results.records import HISTOGRAMS, OBSERVE, Histogram, Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
 
 Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]
@@ -175,7 +175,7 @@ def _divided(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]
     load = {
         s.endpoint: [x for x in s.samples if x.t_s <= load_end_s(trial, x)]
         for s in trial.sides
-        if s.role != "observe" and s.is_sampled
+        if s.role != OBSERVE and s.is_sampled
     }
     ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
     spans = [

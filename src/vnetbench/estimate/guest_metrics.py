@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.estimate.course import Steady
-from vnetbench.results.records import OnHost, Sample
+from vnetbench.results.records import Sample, Watched
 
 _EMULATOR_KINDS = ("emulator", "vhost")
 
@@ -28,18 +28,17 @@ def busy_percent(times: Mapping[str, float]) -> float | None:
     return 100 * (total - idle) / total if total > 0 else None
 
 
-def guest_metrics(groups: Mapping[str, Steady], watched: Sequence[Sample]) -> Iterator[tuple[str, float]]:
-    """What there is of endpoints by their group, and of what was watched on the host."""
+def guest_metrics(groups: Mapping[str, Steady], host: Sequence[Sample]) -> Iterator[tuple[str, float]]:
+    """What endpoints tell of themselves, by their group, and what was watched on the host meanwhile."""
     for name, group in groups.items():
         own = busy_percent(times_of([sample for _, samples in group for sample in samples]))
         if own is not None:
             yield f"{name}_busy_percent", own
-    seen = [(x.on_host, x.interval_s) for x in watched if x.on_host]
-    watched_s = sum(interval_s for _, interval_s in seen)
-    if not watched_s:
-        return
-    yield from _of_threads(groups, _spent([on_host for on_host, _ in seen]), watched_s)
-    yield from _of_switches([on_host for on_host, _ in seen], watched_s)
+    seen = [x.watched for x in host if x.watched]
+    if seen:
+        watched_s = sum(x.interval_s for x in host if x.watched)
+        yield from _of_threads(groups, _spent(seen), watched_s)
+        yield from _of_switches(seen, watched_s)
 
 
 def _of_threads(
@@ -60,22 +59,22 @@ def _of_threads(
         yield "emulators_cpu_percent", 100 * sum(emulators) / watched_s
 
 
-def _of_switches(seen: Sequence[OnHost], watched_s: float) -> Iterator[tuple[str, float]]:
-    ports = [counts for on_host in seen for counts in on_host.interfaces.values()]
+def _of_switches(seen: Sequence[Watched], watched_s: float) -> Iterator[tuple[str, float]]:
+    ports = [counts for watched in seen for counts in watched.interfaces.values()]
     if ports:
         dropped = sum(counts["rx_dropped"] + counts["tx_dropped"] for counts in ports)
         yield "switch_drops_per_s", dropped / watched_s
     # The kernel's count of all kinds together; those of a kind are among them.
-    exits = [on_host.kvm_exits["exits"] for on_host in seen if on_host.kvm_exits]
+    exits = [watched.kvm_exits["exits"] for watched in seen if watched.kvm_exits]
     if exits:
         yield "kvm_exits_per_s", sum(exits) / watched_s
 
 
-def _spent(seen: Sequence[OnHost]) -> dict[tuple[str, str], list[float]]:
+def _spent(seen: Sequence[Watched]) -> dict[tuple[str, str], list[float]]:
     """CPU seconds of each thread over all samples, by guest and kind: `a1 vcpu0` is a `vcpu` of `a1`."""
     by_thread: dict[str, float] = {}
-    for on_host in seen:
-        for name, spent_s in on_host.threads.items():
+    for watched in seen:
+        for name, spent_s in watched.threads.items():
             by_thread[name] = by_thread.get(name, 0.0) + spent_s
     found: dict[tuple[str, str], list[float]] = {}
     for name, spent_s in by_thread.items():

@@ -21,10 +21,11 @@ _SHARES = {"p50": "50", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99
 
 
 _ENDS = (
-    ("sender", "Sender", "sending endpoints'"),
-    ("receiver", "Receiver", "receiving endpoints'"),
-    ("first_vm", "First VM", "first VMs'"),
-    ("second_vm", "Second VM", "second VMs'"),
+    ("sender", "Sender", "the sending endpoints"),
+    ("receiver", "Receiver", "the receiving endpoints"),
+    ("first_vm", "First VM", "the first VMs"),
+    ("second_vm", "Second VM", "the second VMs"),
+    ("forwarder", "Forwarder", "the guests that route or bridge"),
 )
 
 
@@ -210,9 +211,9 @@ METRICS: dict[str, Metric] = {
                 "% of its CPUs",
                 f"{label} busy, as it says",
                 "lower",
-                f"busy share of the CPUs of the {whose} own kernels, as they tell it; of guests and hosts",
+                f"busy share of the CPUs of {what}, as their own kernels count it; of guests and hosts",
             )
-            for who, label, whose in _ENDS
+            for who, label, what in _ENDS
         ),
         *(
             Metric(
@@ -220,9 +221,9 @@ METRICS: dict[str, Metric] = {
                 "% of its CPUs",
                 f"{label} busy, as the host says",
                 "lower",
-                f"share of the time in which the host ran the vCPU threads of the {whose} guests",
+                f"share of the time for which the host ran the vCPU threads of {what}",
             )
-            for who, label, whose in _ENDS
+            for who, label, what in _ENDS
         ),
         Metric(
             "vcpus_cpu_percent",

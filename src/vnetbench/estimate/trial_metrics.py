@@ -17,7 +17,15 @@ from vnetbench.estimate.course import (
 from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
 from vnetbench.estimate.guest_metrics import busy_percent, guest_metrics, times_of
 from vnetbench.estimate.latency import count_of, latency_metrics
-from vnetbench.results.records import Histogram, Sample, SideRecord, StreamSample, TrialRecord
+from vnetbench.results.records import (
+    HOST,
+    OBSERVE,
+    Histogram,
+    Sample,
+    SideRecord,
+    StreamSample,
+    TrialRecord,
+)
 
 _RATIOS = ("p50_us", "p99_us")
 """The latencies of which the increase is told as a ratio too."""
@@ -36,14 +44,15 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         for s in trial.sides
         if s.endpoint in load
     ]
-    host = next((s for s in trial.sides if s.role == "observe"), None)
     from_s, steady_s = trial.idle_s + sum(lengths[:cut]), sum(lengths[cut:])
-    # Its samples begin a moment apart from the endpoints': each counts where its middle lies.
-    watched = (
-        [x for x in host.samples if from_s < x.t_s - x.interval_s / 2 and x.t_s <= load_end_s(trial, x)]
-        if host
-        else []
-    )
+    # Their samples begin a moment apart from the endpoints': each counts where its middle lies.
+    observers = [
+        (s, [x for x in s.samples if from_s < x.t_s - x.interval_s / 2 and x.t_s <= load_end_s(trial, x)])
+        for s in trial.sides
+        if s.role == OBSERVE
+    ]
+    host = next((samples for s, samples in observers if s.endpoint == HOST), [])
+    between = {"forwarder": [(s, samples) for s, samples in observers if s.endpoint != HOST]}
     arrived = bytes_arrived(trial, [x for _, samples in sides for x in samples])
     return {
         **dict(_of_endpoints(sides, arrived, steady_s)),
@@ -51,8 +60,8 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         **dict(_of_requests(trial, sides, steady_s)),
         **dict(_of_load(trial, sides)),
         **dict(datagram_metrics(trial, load, cut, steady_s)),
-        **dict(_of_host(watched, sides, arrived, steady_s)),
-        **dict(guest_metrics(_groups(sides), watched)),
+        **dict(_of_host(host, sides, arrived, steady_s)),
+        **dict(guest_metrics({**_groups(sides), **between}, host)),
         **dict(_of_servers(trial)),
     }
 
@@ -180,7 +189,7 @@ def _of_host(
     if (busy := busy_percent(times)) is not None:
         yield "host_cpu_percent", busy
         yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / watched_s
-    host: Steady = [(SideRecord("host", "observe", {}, ()), watched)]
+    host: Steady = [(SideRecord(HOST, OBSERVE, {}, ()), watched)]
     transactions = _transactions(sides) if _only_requests(sides) else 0
     cycles = _total(host, "cycles")
     # Both per second, as the two windows may differ by a sample.

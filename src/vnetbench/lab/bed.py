@@ -14,12 +14,9 @@ class Bed(Protocol):
     """A testbed that exists now, with an agent on every endpoint. It lives, and must be closed."""
 
     agents: dict[str, AgentClient]
-    """By the endpoint's name."""
+    """By the name of the endpoint, or of what stands between endpoints."""
     online: frozenset[int]
     """The CPUs of the bench's own machine that may be used."""
-
-    own_kernels: bool
-    """Whether each endpoint runs a kernel of its own, and not the bench's."""
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
@@ -30,6 +27,9 @@ class Bed(Protocol):
 
     def watch(self) -> Mapping[str, object] | None:
         """What the observer looks at beside the machine (`watch` of the agent's `trial.prepare`)."""
+
+    def between(self) -> Mapping[str, Sequence[str]]:
+        """The agents between the ends, that forward what goes from one to the other, and their interfaces."""
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """The CPUs that each endpoint's processes may use, by a level of the factor `cpus`.

@@ -43,6 +43,7 @@ class Device:
 class Vm(Endpoint):
     """A VM of the testbed: a namespace with one vNIC. It has its IPv6 address where the kernel has IPv6."""
 
+    has_own_kernel = False
     namespace: str
     prefix_length: int = PREFIX_LENGTH
     prefix6_length: int = PREFIX6_LENGTH

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """Where an agent runs that takes part in trials. Side `a` sends when the direction is forward."""
+
+    has_own_kernel: ClassVar[bool] = True
+    """Whether it runs a kernel of its own, and not the bench's."""
 
     name: str
     side: str

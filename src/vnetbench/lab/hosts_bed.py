@@ -48,7 +48,7 @@ class HostEndpoint(Endpoint):
 
 
 @dataclass
-class _Entered:
+class Entered:
     """A host with an agent at work."""
 
     asked: HostAsked
@@ -61,9 +61,7 @@ class _Entered:
 class HostsBed:
     """A testbed of hosts. Made by `HostsLab.raise_bed`."""
 
-    own_kernels = True
-
-    def __init__(self, entered: Sequence[_Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
+    def __init__(self, entered: Sequence[Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
         self.endpoints = endpoints
         self.agents = {each.asked.name: each.agent for each in entered}
@@ -96,8 +94,13 @@ class HostsBed:
         )  # fmt: skip
         return {**knobs.alike(found), **proved}
 
-    def watch(self) -> None:
+    def watch(self) -> Mapping[str, object] | None:
         """See Bed: nothing."""
+        return None
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: none."""
+        return {}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""
@@ -122,7 +125,7 @@ class HostsBed:
     def close(self) -> None:
         """See Bed. What a lost connection keeps from being removed stays registered."""
         with ThreadPoolExecutor(len(self._entered) or 1) as pool:
-            list(pool.map(_leave, self._entered))
+            list(pool.map(leave, self._entered))
 
     def _refuse_harm(self, setting: knobs.Setting) -> None:
         """Raise TreatmentRefused for a setting that cannot be made, or could not be undone."""
@@ -195,7 +198,7 @@ class HostsLab:
 
     def _enter_all(self, testbed: str) -> HostsBed:
         with ThreadPoolExecutor(len(self._hosts)) as pool:
-            futures = [pool.submit(_enter, host, testbed, self._purpose) for host in self._hosts]
+            futures = [pool.submit(enter, host, testbed, self._purpose) for host in self._hosts]
         entered = [future.result() for future in futures if future.exception() is None]
         try:
             for future in futures:
@@ -203,10 +206,10 @@ class HostsLab:
             return HostsBed(entered, self._endpoints(entered))
         except BaseException:
             for each in entered:
-                _leave(each)
+                leave(each)
             raise
 
-    def _endpoints(self, entered: Sequence[_Entered]) -> tuple[HostEndpoint, ...]:
+    def _endpoints(self, entered: Sequence[Entered]) -> tuple[HostEndpoint, ...]:
         endpoints: list[HostEndpoint] = []
         for number, two in enumerate(zip(entered[::2], entered[1::2], strict=True), start=1):
             a, b = (
@@ -228,7 +231,7 @@ class HostsLab:
         return tuple(endpoints)
 
 
-def _enter(asked: HostAsked, testbed: str, purpose: str) -> _Entered:
+def enter(asked: HostAsked, testbed: str, purpose: str) -> Entered:
     """Connect to a host and start an agent there, or raise BenchError or AgentError and leave nothing."""
     destination = asked.ssh or ""
     machine = (
@@ -245,7 +248,7 @@ def _enter(asked: HostAsked, testbed: str, purpose: str) -> _Entered:
         )
         folder = on_host.put(machine, left.folder)
         agent = _start(machine, folder)
-        return _Entered(asked, machine, found, left, agent)
+        return Entered(asked, machine, found, left, agent)
     except BaseException:
         _withdraw(machine, left, agent)
         raise
@@ -279,12 +282,14 @@ def _remove_earlier(machine: ssh.Machine, destination: str) -> None:
         left_on_hosts.forget(left)
 
 
-def _leave(entered: _Entered) -> None:
-    _withdraw(entered.machine, entered.left, entered.agent)
+def leave(entered: Entered) -> bool:
+    """End the agent, and see to it that nothing is left; whether that is so."""
+    return _withdraw(entered.machine, entered.left, entered.agent)
 
 
-def _withdraw(machine: ssh.Machine, left: Left | None, agent: AgentClient | None) -> None:
+def _withdraw(machine: ssh.Machine, left: Left | None, agent: AgentClient | None) -> bool:
     """End the agent, see that nothing of it is left on the host, and end the connection."""
+    is_clean = left is None
     try:
         if agent is not None:
             agent.close()
@@ -293,5 +298,7 @@ def _withdraw(machine: ssh.Machine, left: Left | None, agent: AgentClient | None
             with suppress(BenchError):
                 on_host.remove(machine, left.folder)
                 left_on_hosts.forget(left)
+                is_clean = True
     finally:
         machine.close()
+    return is_clean

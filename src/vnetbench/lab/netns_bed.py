@@ -18,8 +18,6 @@ from vnetbench.study.model import Level, TestbedAsked
 class NetnsBed:
     """A running testbed of the lab `netns`. Made by `raise_bed`."""
 
-    own_kernels = False
-
     def __init__(self, testbed: Testbed) -> None:
         self.testbed = testbed
         self.agents: dict[str, AgentClient] = {}
@@ -49,8 +47,13 @@ class NetnsBed:
 
         return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, hops))
 
-    def watch(self) -> None:
+    def watch(self) -> Mapping[str, object] | None:
         """See Bed: nothing."""
+        return None
+
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: none."""
+        return {}
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

@@ -25,19 +25,19 @@ from vnetbench.results.connection import (
 from vnetbench.results.records import (
     CampaignRecord,
     Histogram,
-    OnHost,
     Sample,
     SideRecord,
     StreamSample,
     TreatmentRecord,
     TrialRecord,
+    Watched,
 )
 from vnetbench.study.model import Plan, Study
 
 PAGE_BYTES = 16384
 """A sample's row is up to 2 KB, and rows of an index tree that exceed a quarter page waste one each."""
-ON_HOST = "on_host"
-"""Among a sample's counters: what a testbed took of the bench's own machine."""
+WATCHED = "watched"
+"""Among a sample's counters: what its observer was told to watch."""
 SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
 
 
@@ -263,12 +263,12 @@ class ResultsFile:
             (trial_id,),
         ):
             counted = json.loads(counters)
-            on_host = counted.pop(ON_HOST, None)
+            watched = counted.pop(WATCHED, None)
             samples.setdefault(endpoint, []).append(
                 Sample(
                     seq, t_s, interval_s, sent, received, counted,
                     tuple(json.loads(cpu)) if cpu else (), tuple(streams.get((endpoint, seq), ())),
-                    histograms.get((endpoint, seq), {}), OnHost(**on_host) if on_host else None,
+                    histograms.get((endpoint, seq), {}), Watched(**watched) if watched else None,
                 )
             )  # fmt: skip
         for endpoint, role, totals in self._db.execute(
@@ -328,7 +328,7 @@ def histogram_of(raw: list[list[int]]) -> Histogram:
     return tuple((int(value_ns), int(count)) for value_ns, count in raw)
 
 
-def on_host(raw: Mapping[str, Any]) -> OnHost | None:
+def watched_of(raw: Mapping[str, Any]) -> Watched | None:
     """What an observer that was told to watch has in its trial.sample event; None of any other."""
     if "threads" not in raw:
         return None
@@ -337,7 +337,7 @@ def on_host(raw: Mapping[str, Any]) -> OnHost | None:
         each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "gone")}
         for each in raw["interfaces"]
     }
-    return OnHost(threads, interfaces, raw["kvm_exits"])
+    return Watched(threads, interfaces, raw["kvm_exits"])
 
 
 def stream_sample(raw: Mapping[str, object]) -> StreamSample:
@@ -357,8 +357,8 @@ def stream_sample(raw: Mapping[str, object]) -> StreamSample:
 
 
 def _counters(sample: Sample) -> dict[str, object]:
-    of_host = {ON_HOST: asdict(sample.on_host)} if sample.on_host else {}
-    return {**sample.counters, **of_host}
+    watched = {WATCHED: asdict(sample.watched)} if sample.watched else {}
+    return {**sample.counters, **watched}
 
 
 def _storable(path: str | None) -> str | None:

@@ -34,9 +34,13 @@ class StreamSample:
         return int(str(self.info.get("bytes_acked", 0)))
 
 
+OBSERVE, HOST = "observe", "host"
+"""The role of a side that has no end of the load, and the name of the one that is the bench's own machine."""
+
+
 @dataclass(frozen=True)
-class OnHost:
-    """What a testbed took of the bench's own machine in one interval."""
+class Watched:
+    """What an observer saw in one interval beside its machine as a whole."""
 
     threads: Mapping[str, float]
     """CPU seconds by name: `a1 vcpu0`, `a1 emulator`, `a1 vhost0`."""
@@ -60,13 +64,16 @@ class Sample:
     streams: tuple[StreamSample, ...] = ()
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
     """By kind: see HISTOGRAMS."""
-    on_host: OnHost | None = None
-    """Of the host only, where the testbed has something to watch there."""
+    watched: Watched | None = None
+    """Of an observer that was told to watch something."""
 
 
 @dataclass(frozen=True)
 class SideRecord:
-    """One endpoint's share of a trial; `role` is source, sink, both or observe (the bench's host)."""
+    """One endpoint's share of a trial; `role` is source, sink, both or observe.
+
+    Observers are the bench's own machine, as `host`, and guests that forward from one endpoint to another.
+    """
 
     endpoint: str
     role: str

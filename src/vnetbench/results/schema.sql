@@ -75,8 +75,8 @@ CREATE TABLE sample (
     interval_s       REAL    NOT NULL,
     bytes_sent       INTEGER NOT NULL,
     bytes_received   INTEGER NOT NULL,
-    counters         TEXT    NOT NULL,           -- JSON object: counter to difference over the interval
-    cpu              TEXT,                       -- JSON list, a CPU each; of the host only where kernels are shared
+    counters         TEXT    NOT NULL,           -- JSON object: counter to difference over the interval; `watched`
+    cpu              TEXT,                       -- JSON list, a CPU each; of sides with a kernel of their own
     PRIMARY KEY (trial_id, endpoint, seq)
 ) STRICT, WITHOUT ROWID;
 

@@ -30,8 +30,6 @@ HOST_KNOBS = ("mtu",)
 class GuestBed:
     """A running testbed of the lab `qemu`. Made by `QemuLab`."""
 
-    own_kernels = True
-
     def __init__(
         self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
     ) -> None:
@@ -103,6 +101,11 @@ class GuestBed:
             else [],
         }
 
+    def between(self) -> dict[str, tuple[str, ...]]:
+        """See Bed: guests that route or bridge."""
+        guests = (guest for guest in self.testbed.guests if not guest.side)
+        return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
+
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
         own = frozenset(range(self.testbed.shape.vcpus))
@@ -124,13 +127,6 @@ class GuestBed:
         """See Bed."""
         starts = {each.guest.name: {each.started_by: round(each.started_s, 3)} for each in self.running}
         return {**self.testbed.as_facts(), **self._facts, "starts_s": starts}
-
-    def leave(self) -> None:
-        """Leave the guests, and let the testbed stand until `lab down`."""
-        self._end_watch()
-        for agent in self.agents.values():
-            agent.close()
-        registry.keep(self.testbed.name)
 
     def close(self) -> None:
         """See Bed."""

@@ -28,10 +28,9 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
     adapter = str(factors["adapter"])
     # Of virtio queues and long rings are part of the hardware; the rest have them by their drivers.
     is_virtio = adapter in VIRTIO
-    rings = (
-        int(factors.get(ring, VIRTIO_RING)) if is_virtio else VIRTIO_RING for ring in ("rx_ring", "tx_ring")
-    )
-    rx_ring, tx_ring = (max(VIRTIO_RING, ring) for ring in rings)
+    rings = (int(factors.get(ring, 1)) if is_virtio else 1 for ring in ("rx_ring", "tx_ring"))
+    # Hardware has a power of two; within that the driver sets what it can.
+    rx_ring, tx_ring = (max(VIRTIO_RING, 1 << (ring - 1).bit_length()) for ring in rings)
     return GuestShape(
         adapter=adapter,
         vcpus=int(factors["vcpus"]),

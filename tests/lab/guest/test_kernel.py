@@ -1,0 +1,114 @@
+"""The guests' kernel: this machine's own, else the distribution's, fetched and never installed."""
+
+from __future__ import annotations
+
+import platform
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.lab.guest.test_modules import module
+from vnetbench.errors import BenchError
+from vnetbench.lab.guest import kernel
+
+RELEASE = "6.1.0-99-amd64"
+NEEDED = ("virtio_pci", "virtio_console")
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with an empty cache, without a kernel of its own, and without a package manager."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel, "_BOOT", tmp_path / "boot")
+    monkeypatch.setattr(kernel, "_MODULES", tmp_path / "modules")
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
+
+
+def program(folder: Path, name: str, script: str) -> None:
+    path = folder / "bin" / name
+    path.write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{script}\n")
+    path.chmod(0o755)
+
+
+def with_apt(folder: Path, modules: tuple[str, ...], download: str = 'touch "$6.deb"') -> None:
+    """A distribution whose kernel package has these modules."""
+    program(
+        folder, "apt-cache",
+        f'case "$*" in *"show "*) exit 100;; *generic) exit 100;; esac; echo "linux-image-amd64"; '
+        f'echo "  Depends: linux-image-{RELEASE}"',
+    )  # fmt: skip
+    program(folder, "apt-get", download)
+    package = folder / "package"
+    (package / "boot").mkdir(parents=True)
+    (package / "boot" / f"vmlinuz-{RELEASE}").write_text("kernel")
+    (package / "boot" / f"System.map-{RELEASE}").write_text("much")
+    drivers = package / "lib/modules" / RELEASE / "kernel/drivers"
+    drivers.mkdir(parents=True)
+    for name in modules:
+        (drivers / f"{name}.ko").write_bytes(module())
+    program(folder, "dpkg-deb", f'cp -r {package}/. "$3"')
+
+
+def test_the_package_behind_the_meta_package_is_fetched_and_unpacked_once(tmp_path: Path) -> None:
+    with_apt(tmp_path, (*NEEDED, "vmxnet3"))
+    fetched = kernel.prepared(["vmxnet3"])
+    assert (fetched.release, fetched.source) == (RELEASE, f"package linux-image-{RELEASE}")
+    assert fetched.image.read_text() == "kernel"
+    assert not list(fetched.image.parent.glob("System.map*"))
+    (tmp_path / "bin/apt-get").unlink()
+    assert kernel.prepared(["vmxnet3"]) == fetched
+
+
+def test_two_benches_fetch_at_once(tmp_path: Path) -> None:
+    with_apt(tmp_path, NEEDED)
+    with ThreadPoolExecutor(4) as pool:
+        kernels = list(pool.map(lambda _: kernel.prepared(), range(4)))
+    assert len(set(kernels)) == 1
+
+
+def test_this_machines_own_kernel_comes_first_where_it_has_the_modules(tmp_path: Path) -> None:
+    with_apt(tmp_path, (*NEEDED, "vmxnet3"))
+    release = platform.release()
+    (tmp_path / "boot").mkdir()
+    (tmp_path / "boot" / f"vmlinuz-{release}").write_text("own")
+    drivers = tmp_path / "modules" / release / "kernel"
+    drivers.mkdir(parents=True)
+    for name in NEEDED:
+        (drivers / f"{name}.ko").write_bytes(module())
+    assert kernel.prepared().source == "this machine's own"
+    assert kernel.prepared(["vmxnet3"]).release == RELEASE
+    assert kernel.why_not_own(["vmxnet3"]) == f"{release} has no vmxnet3"
+
+
+def test_a_module_that_the_kernel_lacks_is_named(tmp_path: Path) -> None:
+    with_apt(tmp_path, NEEDED)
+    with pytest.raises(BenchError, match=f"{RELEASE} has no module igb") as refused:
+        kernel.prepared(["igb"])
+    assert "leave out" in str(refused.value.fix)
+
+
+def test_a_fetch_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
+    with_apt(tmp_path, NEEDED, download="echo 'E: 404 Not Found' >&2; exit 100")
+    with pytest.raises(BenchError, match="E: 404 Not Found") as refused:
+        kernel.prepared()
+    assert "apt-get update" in str(refused.value.fix)
+    assert list((tmp_path / "cache/vnetbench/guests/kernels").iterdir()) == []
+
+
+def test_no_kernel_package_and_no_package_manager_are_said_with_the_fix(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="neither apt-get nor dnf"):
+        kernel.prepared()
+    with_apt(tmp_path, NEEDED)
+    program(tmp_path, "apt-cache", "exit 100")
+    with pytest.raises(BenchError, match="apt knows no kernel package") as refused:
+        kernel.prepared()
+    assert refused.value.fix == "sudo apt-get update"
+
+
+def test_another_architecture_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    with pytest.raises(BenchError, match="this machine is aarch64") as refused:
+        kernel.prepared()
+    assert 'lab = "netns"' in str(refused.value.fix)
