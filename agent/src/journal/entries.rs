@@ -18,7 +18,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A knob as it was before this agent changed it.
+/// A knob as it was before this agent changed any of its interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
@@ -59,7 +59,7 @@ impl Entries {
         };
         let head = Head { boot: boot() };
         entries
-            .write(&head)
+            .write(&[head])
             .and_then(|()| folder.sync())
             .map_err(|error| format!("cannot write the journal in {folder}: {error}"))?;
         Ok(entries)
@@ -96,16 +96,24 @@ impl Entries {
         self.found.iter().any(is_it)
     }
 
+    pub fn has_any(&self, interface: &str) -> bool {
+        self.found.iter().any(|found| found.interface == interface)
+    }
+
     /// On disk when this returns.
-    pub fn add(&mut self, found: Found) -> std::io::Result<()> {
+    pub fn add(&mut self, found: Vec<Found>) -> std::io::Result<()> {
         self.write(&found)?;
-        self.found.push(found);
+        self.found.extend(found);
         Ok(())
     }
 
-    fn write<T: Serialize>(&mut self, line: &T) -> std::io::Result<()> {
+    fn write<T: Serialize>(&mut self, lines: &[T]) -> std::io::Result<()> {
         let end = self.file.seek(SeekFrom::End(0))?;
-        let text = serde_json::to_string(line)? + "\n";
+        let mut text = String::new();
+        for line in lines {
+            text += &serde_json::to_string(line)?;
+            text.push('\n');
+        }
         let written = self
             .file
             .write_all(text.as_bytes())
