@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::folder::Folder;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// How long an agent that is told to end may take to put all back.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an agent that is told to end may take to put all back: each knob may cost an adapter its link for seconds.
+const PATIENCE: Duration = Duration::from_secs(45);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A knob as it was before this agent changed any of its interface.
@@ -153,7 +153,9 @@ fn lock_once_its_agent_has_ended(file: &File) -> Result<(), String> {
         let holder = fcntl_getlk(file, &whole)
             .ok()
             .flatten()
-            .and_then(|lock| lock.pid);
+            .and_then(|lock| lock.pid)
+            // The kernel has -1 for a holder that is no process of this machine; to kill would take that for all of them.
+            .filter(|holder| holder.as_raw_pid() > 0);
         if told.is_none()
             && let Some(agent) = holder
         {
