@@ -25,12 +25,12 @@ from vnetbench.results.connection import (
 from vnetbench.results.records import (
     CampaignRecord,
     Histogram,
-    Watched,
     Sample,
     SideRecord,
     StreamSample,
     TreatmentRecord,
     TrialRecord,
+    Watched,
 )
 from vnetbench.study.model import Plan, Study
 

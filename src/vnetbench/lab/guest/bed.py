@@ -20,6 +20,9 @@ from vnetbench.lab.guest.watching import Watch
 from vnetbench.lab.knobs import Setting
 from vnetbench.study.model import Level, TestbedAsked
 
+PROOF_ROUNDS = 8
+"""Of a second each: an e1000 loses its link when its MTU or rings are set, and its driver looks for it again
+every two seconds."""
 HOST_KNOBS = ("mtu",)
 """The factors that hold for the host's own ends too; all others are of the guests' adapters."""
 
@@ -77,7 +80,8 @@ class GuestBed:
         """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
         sides = {side: [e for e in self.endpoints if e.side == side] for side in "ab"}
         joined = list(zip(sides["a"], sides["b"], strict=True))
-        return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, self._hops))
+        proved = path.prove(joined, self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
+        return path.as_found(mtu, proved)
 
     def watch(self) -> dict[str, object]:
         """See Bed: all of QEMU's threads that last, the ports of the switches, and the guests' KVM."""
@@ -114,7 +118,7 @@ class GuestBed:
         if is_paused:
             self._watch.pause(True)
         for each in self.running:
-            each.machine.monitor.do("stop" if is_paused else "cont")
+            each.machine.ask("stop" if is_paused else "cont")
         if not is_paused:
             self._watch.pause(False)
         self._is_paused = is_paused
@@ -127,9 +131,9 @@ class GuestBed:
     def close(self) -> None:
         """See Bed."""
         self._end_watch()
+        close_all(self.running)
         for agent in self.agents.values():
             agent.close()
-        close_all(self.running)
         self.is_closed = True
         registry.remove(self.testbed.name)
 
