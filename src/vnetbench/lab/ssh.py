@@ -171,8 +171,9 @@ def connect(name: str, destination: str, label: str) -> Host:
 def remove_left() -> None:
     """Remove the folders of connections whose bench was killed; the connections ended with it."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
-        with suppress(OSError):  # another user's, or gone meanwhile
-            if not is_alive((folder / "owner").read_text()):
+        with suppress(OSError):  # gone meanwhile
+            is_ours = folder.lstat().st_uid == os.geteuid()
+            if is_ours and not is_alive((folder / "owner").read_text()):
                 shutil.rmtree(folder)
 
 
