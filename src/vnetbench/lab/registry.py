@@ -139,14 +139,13 @@ def whole_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
 def _end_processes(name: str) -> None:
     """End the processes that carry the testbed's label; each by its id, ours is never among them."""
     pids = [pid for pid in processes_of(name) if pid != os.getpid()]
-    for pid in pids:
-        _signal(pid, signal.SIGTERM)
-    deadline = time.monotonic() + ENDING_TIMEOUT_S
-    while pids and time.monotonic() < deadline:
-        time.sleep(0.02)
-        pids = [pid for pid in pids if pid in processes_of(name)]
-    for pid in pids:
-        _signal(pid, signal.SIGKILL)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in pids:
+            _signal(pid, number)
+        deadline = time.monotonic() + ENDING_TIMEOUT_S
+        while pids and time.monotonic() < deadline:
+            time.sleep(0.02)
+            pids = [pid for pid in pids if pid in processes_of(name)]
 
 
 def processes_of(name: str) -> list[int]:

@@ -118,7 +118,7 @@ class GuestBed:
         if is_paused:
             self._watch.pause(True)
         for each in self.running:
-            each.machine.monitor.do("stop" if is_paused else "cont")
+            each.machine.ask("stop" if is_paused else "cont")
         if not is_paused:
             self._watch.pause(False)
         self._is_paused = is_paused
@@ -131,9 +131,9 @@ class GuestBed:
     def close(self) -> None:
         """See Bed."""
         self._end_watch()
+        close_all(self.running)
         for agent in self.agents.values():
             agent.close()
-        close_all(self.running)
         self.is_closed = True
         registry.remove(self.testbed.name)
 

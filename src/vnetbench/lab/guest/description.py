@@ -25,6 +25,8 @@ GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host
 """The levels of the factor `role`."""
 ROUTER_PAIR = 254
 """A router's place among the addresses of a side: no pair has it."""
+ROUTER_LINK_LOCAL = "fe80::fe/64"
+"""With it a router asks for its neighbours (RFC 4861, section 7.2.2): guests have none by themselves."""
 ROUTED_LENGTH, ROUTED6_LENGTH = 24, 112
 """Prefixes of the networks on either side of a router, where else both are one network."""
 MACVTAP_PARENT = "low0"
@@ -216,12 +218,12 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
         nics: list[Nic] = []
         for number, side in enumerate("ab", start=1):
             vswitch, own = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
-            gateways = (_address(number, ROUTER_PAIR), _address6(number, ROUTER_PAIR)) if is_router else ()
+            router, router6 = _address(number, ROUTER_PAIR), _address6(number, ROUTER_PAIR)
             endpoints.append(
                 Vm(own, side, pair, VM_INTERFACE, _address(number, pair), _address6(number, pair),
-                   namespace(name, own), length, length6, gateways)
+                   namespace(name, own), length, length6, (router, router6) if is_router else ())
             )  # fmt: skip
-            addresses = tuple(f"{a}/{n}" for a, n in zip(gateways, (length, length6), strict=False))
+            addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
             port = Device(f"port {between}{side} of vSwitch {vswitch}", switch, f"{between}{side}")
             nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
         guests.append(Guest(between, "", pair, tuple(nics)))

@@ -13,8 +13,8 @@ from vnetbench.lab.guest import network
 from vnetbench.lab.guest.bed import GuestBed
 from vnetbench.lab.guest.description import GuestShape, describe
 from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
+from vnetbench.lab.guest.machine import MachineEnded
 from vnetbench.lab.guest.qemu import VIRTIO
-from vnetbench.lab.guest.qmp import MonitorError
 from vnetbench.lab.guest.ready import Ready
 from vnetbench.lab.guest.starting import Parts, Starter
 from vnetbench.study.load_factors import VSOCK
@@ -50,13 +50,22 @@ class QemuLab:
     """Testbeds of guests, for one study. Those that are kept are stopped while another is used."""
 
     def __init__(
-        self, asked: TestbedAsked, purpose: str, ready: Ready, say: Callable[[str], None] = lambda _: None
+        self,
+        asked: TestbedAsked,
+        purpose: str,
+        ready: Ready,
+        say: Callable[[str], None] = lambda _: None,
+        *,
+        keeps_guests: bool = True,
     ) -> None:
-        """`purpose` says in `vnetbench lab ls` what the testbeds are for; `say` takes a sentence."""
+        """`purpose` says in `vnetbench lab ls` what the testbeds are for; `say` takes a sentence.
+
+        Without `keeps_guests` no snapshot is made or used.
+        """
         self._asked = asked
         self._purpose = purpose
         self._ready = ready
-        self._starter = Starter(Parts(ready.qemu, ready.software), say)
+        self._starter = Starter(Parts(ready.qemu, ready.software), say, keeps_guests)
         self._beds: list[GuestBed] = []
 
     @property
@@ -111,7 +120,7 @@ class QemuLab:
     def _stop_others(self, bed: GuestBed) -> None:
         for other in self._kept():
             if other is not bed:
-                with suppress(MonitorError):  # a guest that is gone is found out when it is used next
+                with suppress(MachineEnded):  # a guest that is gone is found out when it is used next
                     other.pause(True)
 
     def _kept(self) -> list[GuestBed]:

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.guest.hardware import Files
@@ -62,9 +63,17 @@ class Machine:
         """QEMU's process id."""
         return self._process.pid
 
+    def ask(self, command: str) -> Any:
+        """What QEMU answers; raises MachineEnded, with the guest's last words, where it does not."""
+        try:
+            return self.monitor.do(command)
+        except MonitorError as error:
+            self.kill(str(error))
+            raise MachineEnded(f"{self.files.name}: {self.how_it_ended()}") from error
+
     def vcpu_threads(self) -> list[int]:
-        """The thread ids of its vCPUs, in their order; raises MonitorError."""
-        found = self.monitor.do("query-cpus-fast")
+        """The thread ids of its vCPUs, in their order; raises MachineEnded."""
+        found = self.ask("query-cpus-fast")
         return [int(each["thread-id"]) for each in sorted(found, key=lambda each: int(each["cpu-index"]))]
 
     def how_it_ended(self) -> str:
@@ -83,19 +92,16 @@ class Machine:
         return self._with_console(why)
 
     def kill(self, why: str) -> None:
-        """End it at once; `why` is what `how_it_ended` says then."""
-        self._killed_because = self._killed_because or why
-        self._process.kill()
+        """End it at once; `why` is what `how_it_ended` says then, unless it has ended by itself."""
+        if self._process.poll() is None:
+            self._killed_because = self._killed_because or why
+            self._process.kill()
 
     def close(self) -> None:
-        """End it, whatever state it is in."""
+        """End it, whatever state it is in: a guest has nothing to lose."""
         self.monitor.close()
-        self._process.terminate()
-        try:
-            self._process.wait(timeout=ENDING_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.kill()
+        self._process.wait()
 
     def _reach_monitor(self) -> Monitor:
         deadline = time.monotonic() + STARTING_TIMEOUT_S

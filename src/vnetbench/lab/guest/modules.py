@@ -29,7 +29,7 @@ DRIVERS: Mapping[str, tuple[str, ...]] = {
 }
 """By a level of the factor `adapter`."""
 
-VIRTUAL_FUNCTIONS = ("igbvf", "ixgbevf", "iavf", "mlx5_core", "mlx4_en", "bnxt_en", "ena")
+VIRTUAL_FUNCTIONS = ("igbvf", "ixgbevf", "iavf", "mlx5_core")
 """Drivers of virtual functions: which one a `vf` wants is seen in the guest."""
 
 WELCOME = (

@@ -6,11 +6,10 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import registry
@@ -53,17 +52,18 @@ class Running:
 
     def close(self) -> None:
         """End it."""
-        self.agent.close()
         self.machine.close()
+        self.agent.close()
 
 
 class Starter:
     """Starts the guests of testbeds, and remembers what cannot be kept as a file."""
 
-    def __init__(self, parts: Parts, say: Say) -> None:
-        """`say` takes a sentence for the user."""
+    def __init__(self, parts: Parts, say: Say, keeps: bool = True) -> None:
+        """`say` takes a sentence for the user; without `keeps` every guest boots."""
         self._parts = parts
         self._say = say
+        self._keeps = keeps
         self._not_kept: set[Hardware] = set()
 
     def start(self, testbed: GuestTestbed, hardware: Hardware) -> list[Running]:
@@ -83,7 +83,7 @@ class Starter:
         return running
 
     def _all(self, testbed: GuestTestbed, hardware: Hardware) -> list[Running]:
-        if not hardware.can_be_kept or hardware in self._not_kept:
+        if not (self._keeps and hardware.can_be_kept) or hardware in self._not_kept:
             return self._side_by_side(testbed, hardware, None)
         path = snapshot.place(self._parts.qemu.version, hardware, self._parts.software)
         is_new = not path.exists()
@@ -108,8 +108,8 @@ class Starter:
         """
         running = self._one(testbed, testbed.guests[0], hardware, None, [])
         try:
-            # It leaves first: in the snapshot nobody is there.
-            running.agent.close()
+            # The bench leaves first: in the snapshot nobody is there.
+            running.transport.close()
             began = time.monotonic()
             snapshot.save(running.machine, path)
             self._say(
@@ -186,10 +186,12 @@ def reach_agent(machine: Machine, timeout_s: float) -> SocketTransport:
 
 
 def close_all(running: Iterable[Running]) -> None:
-    """End guests."""
-    for each in running:
-        with suppress(AgentError):
-            each.close()
+    """End guests, all at once."""
+    ending = list(running)
+    for each in ending:
+        each.machine.kill("it was ended")
+    for each in ending:
+        each.close()
 
 
 def _who(testbed: GuestTestbed, guest: Guest) -> dict[str, object]:

@@ -1,0 +1,257 @@
+"""Real guests, under whatever runs them here: started, measured between, broken, and removed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.faults.bench_process import run, start
+from vnetbench.agents.client import AgentError
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import Load
+from vnetbench.lab import netlink, registry
+from vnetbench.lab.guest import hardware, snapshot, watching
+from vnetbench.lab.guest.bed import GuestBed
+from vnetbench.lab.guest.hardware import Hardware, Software
+from vnetbench.lab.guest.lab import QemuLab, shape_of
+from vnetbench.lab.guest.machine import MachineEnded
+from vnetbench.lab.guest.ready import Ready, get_ready
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.study.factors import complete
+from vnetbench.study.labs import QEMU
+from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.workloads import STREAM
+
+pytestmark = pytest.mark.lab
+
+ASKED = TestbedAsked(lab=QEMU)
+TRIAL_S = 0.6
+STUDY = 'title = "x"\n[testbed]\nlab = "qemu"\n[factors]\n'
+
+Raise = Callable[..., GuestBed]
+
+
+def levels(**factors: Level) -> dict[str, Level]:
+    return complete(factors, STREAM, QEMU)
+
+
+@pytest.fixture(scope="session")
+def ready() -> Ready:
+    return get_ready([shape_of(levels(adapter=adapter), ASKED) for adapter in ("virtio-net", "vmxnet3")])
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def raise_bed(ready: Ready, said: list[str]) -> Iterator[Raise]:
+    lab = QemuLab(ASKED, "a test", ready, said.append)
+    raised: list[GuestBed] = []
+
+    def one(**factors: Level) -> GuestBed:
+        raised.append(lab.raise_bed(f"t-guests-{len(raised)}", shape_of(levels(**factors), ASKED)))
+        return raised[-1]
+
+    yield one
+    for bed in raised:
+        if not bed.is_closed:
+            bed.close()
+
+
+def of_campaigns() -> set[int]:
+    """The QEMUs of the campaigns that are at work here."""
+    entries = [entry.name for entry in registry.entries() if entry.name.startswith("run-")]
+    found = {pid for name in entries for pid in registry.processes_of(name)}
+    return {pid for pid in found if "qemu" in Path(f"/proc/{pid}/comm").read_text()}
+
+
+def label_of(pid: int) -> str:
+    """The testbed that a process belongs to; empty for one that has ended, though nobody has heard of it."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return next((v.decode() for v in variables if v.startswith(registry.PROCESS_LABEL.encode())), "")
+
+
+def test_a_trial_between_guests_is_measured_with_what_the_treatment_asks(ready: Ready) -> None:
+    lab = LabInstrument(QemuLab(ASKED, "a test", ready), ASKED)
+    factors = levels(mtu=4000, vcpu_pin="spread", emulator_pin="own", rx_ring=128, irq_pin="0")
+    try:
+        done = lab.measure(Load(factors, TRIAL_S, 0.1), lambda: False)
+        learned = lab.learned()
+    finally:
+        lab.close()
+    effective = done.measured.effective
+    assert effective["accelerator"] == ready.accelerator.name
+    assert (effective["path_mtu_proved"], effective["rx_ring"], effective["vswitch_mtu"]) == (4000, 128, 4000)
+    online = sorted(os.sched_getaffinity(0))
+    assert effective["vcpu_pin"] == {"a1": [str(online[0])], "b1": [str(online[1 % len(online)])]}
+    received = {side.endpoint: side.bytes_received for side in done.measured.sides}
+    assert received["b1"] > 1e6
+    (facts,) = learned.testbeds.values()
+    assert facts["guest_kernel"] == ready.kernel.release
+    assert learned.facts["a1"]["hostname"] == "a1"
+
+
+def test_a_narrow_switch_and_the_vnics_behind_it_are_named(raise_bed: Raise) -> None:
+    bed = raise_bed()
+    factors = levels(mtu=3000)
+    with pytest.raises(TreatmentRefused) as refused:
+        bed.apply(factors, TestbedAsked(lab=QEMU, vswitch_mtu=1500))
+    assert "port a1 of vSwitch sw0 has MTU 1500" in refused.value.what
+    assert "a1 eth0" not in refused.value.what
+    assert bed.apply(factors, ASKED)["path_mtu_proved"] == 3000
+    bed.agents["b1"].call("knob.set", interface="eth0", knob="mtu", value=1400)
+    with pytest.raises(TreatmentRefused, match=r"b1 eth0 \(virtio-net\) has MTU 1400"):
+        bed.prove(3000)
+
+
+def test_a_vmxnet3_with_jumbo_frames_keeps_its_address(raise_bed: Raise) -> None:
+    """QEMU's vmxnet3 takes up its hardware's address again when the driver resets it for another MTU."""
+    bed = raise_bed(adapter="vmxnet3")
+    for mtu in (9000, 1500, 9000):
+        assert bed.apply(levels(adapter="vmxnet3", mtu=mtu), ASKED)["path_mtu_proved"] == mtu
+
+
+@pytest.mark.parametrize("role", ["router", "bridge"])
+@pytest.mark.parametrize("ip_version", ["4", "6"])
+def test_a_guest_between_two_ends_of_the_host_forwards(raise_bed: Raise, role: str, ip_version: str) -> None:
+    bed = raise_bed(role=role)
+    factors = levels(role=role, mtu=2000, ip_version=ip_version, gro="off")
+    assert bed.apply(factors, ASKED)["path_mtu_proved"] == 2000
+    for interface in ("eth0", "eth1"):
+        answer = bed.agents["g1"].call("knob.get", interface=interface, knobs=["gro", "mtu"])
+        assert answer["values"] == {"gro": False, "mtu": 2000}
+
+
+def test_a_guest_speaks_with_the_host(raise_bed: Raise) -> None:
+    bed = raise_bed(role="guest-to-host")
+    assert bed.apply(levels(role="guest-to-host", mtu=1500), ASKED)["path_mtu_proved"] == 1500
+    assert set(bed.cpus("any")) == {"a1", "b1"}
+
+
+def test_testbeds_that_are_kept_are_stopped_while_another_is_used(raise_bed: Raise) -> None:
+    first = raise_bed()
+    second = raise_bed(role="guest-to-host")
+
+    def states(bed: GuestBed) -> set[str]:
+        return {str(each.machine.monitor.do("query-status")["status"]) for each in bed.running}
+
+    assert (states(first), states(second)) == ({"paused"}, {"running"})
+    first.apply(levels(), ASKED)
+    assert (states(first), states(second)) == ({"running"}, {"paused"})
+
+
+def test_a_guest_that_is_killed_is_told_with_its_end_and_another_comes(ready: Ready) -> None:
+    lab = QemuLab(ASKED, "a test", ready)
+    bed = lab.raise_bed("t-guests-killed", shape_of(levels(), ASKED))
+    try:
+        os.kill(bed.running[1].machine.pid, signal.SIGKILL)
+        with pytest.raises(AgentError, match=r"b1: the agent ended .its QEMU was killed by SIGKILL"):
+            bed.agents["b1"].call("agent.hello")
+    finally:
+        bed.close()
+    lab.raise_bed("t-guests-again", shape_of(levels(), ASKED)).close()
+
+
+def test_a_guest_that_hangs_is_ended_and_told(raise_bed: Raise, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.1)
+    bed = raise_bed()
+    bed.running[0].machine.monitor.do("stop")
+    with pytest.raises(AgentError, match="gave no sign of life") as hung:
+        bed.agents["a1"].call("agent.hello")
+    assert hung.value.is_dead
+    assert bed.agents["b1"].call("agent.hello")["protocol"] == 1
+
+
+def test_a_panic_is_told_from_where_it_begins(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Hardware, "can_be_kept", False)
+    monkeypatch.setattr(hardware, "BOOT_OPTIONS", "console=ttyS0 loglevel=5 panic=-1 rdinit=/no-such-program")
+    lab = QemuLab(ASKED, "a test", ready)
+    with pytest.raises(MachineEnded, match=r"last on the guest's console: Kernel panic - not syncing"):
+        lab.raise_bed("t-guests-panic", shape_of(levels(role="guest-to-host"), ASKED))
+
+
+def test_a_snapshot_that_is_broken_is_thrown_away_and_a_guest_boots(
+    ready: Ready, raise_bed: Raise, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "broken.state"
+    kept.write_bytes(b"no snapshot")
+
+    def place(version: str, asked: Hardware, software: Software) -> Path:
+        return kept
+
+    monkeypatch.setattr(snapshot, "place", place)
+    bed = raise_bed(role="guest-to-host")
+    assert bed.apply(levels(role="guest-to-host"), ASKED)["path_mtu_proved"] == 1500
+    assert "a snapshot did not resume and was thrown away" in said[0]
+    assert {each.started_by for each in bed.running} == {"resume"}, "it booted once more, and was kept"
+    assert kept.stat().st_size > 1e6
+
+
+def test_after_a_killed_bench_clean_leaves_nothing(tmp_path: Path, ready: Ready) -> None:
+    study = tmp_path / "guests.toml"
+    study.write_text(f'{STUDY}mtu = 1500\n[timing]\nduration = "30 s"\n')
+    bench = start("run", study, "-o", tmp_path / "guests.vnb")
+    try:
+        deadline = time.monotonic() + 120
+        guests: set[int] = set()
+        while len(guests) < 2 and time.monotonic() < deadline and bench.poll() is None:
+            time.sleep(0.1)
+            guests = of_campaigns()
+        assert len(guests) == 2
+    finally:
+        bench.kill()
+        bench.wait()
+    code, output = run("lab", "clean")
+    assert code == 0 and "removed: run-" in output
+    assert not [pid for pid in guests if label_of(pid)]
+    assert not [name for name in netlink.namespaces() if name.startswith("vnb.run-")]
+    assert not list(registry.DIRECTORY.glob("run-*"))
+
+
+def test_a_guest_has_no_shell_and_lab_exec_says_where_its_console_is(raise_bed: Raise) -> None:
+    raise_bed(role="guest-to-host")
+    code, output = run("lab", "exec", "t-guests-0", "a1", "--", "ls")
+    assert code == 2 and "a1.console" in output
+    listing = subprocess.run(
+        ["ip", "netns", "exec", "vnb.t-guests-0.sw", "ls", "/sys/class/net"], capture_output=True, text=True
+    )
+    assert "a1" in listing.stdout
+
+
+def test_no_qemu_is_said_with_the_fix(tmp_path: Path) -> None:
+    study = tmp_path / "guests.toml"
+    study.write_text(f"{STUDY}mtu = 1500\n")
+    empty: Mapping[str, str] = {"PATH": str(tmp_path)}
+    code, output = run("run", study, "-o", tmp_path / "guests.vnb", env=empty)
+    assert code == 2 and "qemu-system-x86_64 is not installed" in output
+    assert "apt-get install qemu-system-x86" in output
+    assert not (tmp_path / "guests.vnb").exists()
+
+
+def test_an_adapter_that_this_qemu_or_this_kernel_lacks_is_refused_before_anything_runs(
+    tmp_path: Path, ready: Ready
+) -> None:
+    lacking = {
+        "igb": "igb" not in ready.qemu.devices,
+        "virtio-net-vhost": not Path("/dev/vhost-net").exists(),
+    }
+    study = tmp_path / "guests.toml"
+    for adapter, is_lacking in lacking.items():
+        if is_lacking:
+            study.write_text(f'{STUDY}adapter = "{adapter}"\n')
+            code, output = run("run", study, "-o", tmp_path / "guests.vnb")
+            assert code == 2 and "factors.adapter" in output and "fix:" in output
+    study.write_text(f"{STUDY}guests = 64\nvcpus = 64\n")
+    code, output = run("run", study, "-o", tmp_path / "guests.vnb")
+    assert code == 2 and "128 guests need" in output

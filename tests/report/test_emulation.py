@@ -1,0 +1,62 @@
+"""Figures of guests under TCG are never shown without it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report import json_form
+from vnetbench.report.comparison import compare, comparison_table
+from vnetbench.report.emulation import SENTENCE
+from vnetbench.report.html import render
+from vnetbench.report.table import estimates_table
+
+
+def with_guests(summary: CampaignSummary, accelerator: str) -> CampaignSummary:
+    treatments = [
+        replace(t, effective={**t.effective, "accelerator": accelerator}) for t in summary.treatments
+    ]
+    return replace(summary, treatments=tuple(treatments))
+
+
+@pytest.fixture
+def emulated(jumbo: CampaignSummary) -> CampaignSummary:
+    return with_guests(jumbo, "tcg")
+
+
+def printed(renderable: object) -> str:
+    console = Console(width=120, file=io.StringIO())
+    console.print(renderable)
+    assert isinstance(console.file, io.StringIO)
+    return " ".join(console.file.getvalue().split())
+
+
+def test_tables_say_it(emulated: CampaignSummary) -> None:
+    assert SENTENCE in printed(estimates_table(emulated))
+    assert SENTENCE in json_form.as_markdown(emulated)
+    assert SENTENCE.replace("'", "&#39;") in render([emulated])
+
+
+def test_a_comparison_says_of_which_side(jumbo: CampaignSummary, emulated: CampaignSummary) -> None:
+    text = printed(comparison_table(compare(jumbo, emulated)))
+    assert f"after: {SENTENCE}" in text and f"before: {SENTENCE}" not in text
+
+
+def test_programs_read_it(emulated: CampaignSummary) -> None:
+    assert json.loads(json_form.as_json(emulated))["accelerator"] == "tcg"
+    rows = list(csv.DictReader(io.StringIO(json_form.as_csv(emulated))))
+    assert {row["accelerator"] for row in rows} == {"tcg"}
+
+
+def test_others_have_nothing_to_say(jumbo: CampaignSummary) -> None:
+    for summary in (jumbo, with_guests(jumbo, "kvm")):
+        assert "TCG" not in printed(estimates_table(summary))
+        assert "TCG" not in render([summary])
+    assert json.loads(json_form.as_json(jumbo))["accelerator"] is None
+    assert "accelerator" not in json_form.as_csv(jumbo).splitlines()[0]
