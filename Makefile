@@ -4,13 +4,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 AGENT := src/vnetbench/agents/bin/vnetbench-agent
-DEMO := out/jumbo-frames-$(shell date +%Y%m%d-%H%M%S)
+NOW := $(shell date +%Y%m%d-%H%M%S)
+DEMO := out/jumbo-frames-$(NOW)
+DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo test test-agent test-bench test-peers fuzz lint bench bench-estimates docs clean
+.PHONY: help install demo demo-adapters test test-agent test-bench test-peers fuzz lint bench bench-estimates docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
 	@echo "make demo             measure studies/jumbo-frames.toml on this machine (three minutes)"
+	@echo "make demo-adapters    virtio-net, vmxnet3, e1000e and e1000 in QEMU guests, side by side (five minutes)"
 	@echo "make test             linters, type checks and all tests"
 	@echo "make fuzz             a million mutated messages at the parsers of iperf3's protocol"
 	@echo "make bench            the instrument beside its peers, interleaved (12 to 20 minutes)"
@@ -36,6 +39,13 @@ demo: install
 	@mkdir -p out
 	$(BIN)/vnetbench run studies/jumbo-frames.toml -o $(DEMO).vnb
 	$(BIN)/vnetbench report $(DEMO).vnb -o $(DEMO).html --png $(DEMO)
+
+demo-adapters: install
+	PYTHON=$(PYTHON) tools/prepare qemu
+	@mkdir -p out
+	$(BIN)/vnetbench run studies/adapters.toml --set streams=1 --set timing.duration='700 ms' \
+		--set precision.most_trials=8 --set precision.time_limit='5 min' -o $(DEMO_ADAPTERS).vnb
+	$(BIN)/vnetbench report $(DEMO_ADAPTERS).vnb -o $(DEMO_ADAPTERS).html --png $(DEMO_ADAPTERS)
 
 test: install lint test-agent test-bench
 

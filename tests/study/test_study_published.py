@@ -74,6 +74,21 @@ def test_the_demo_has_room_for_six_trials_of_every_treatment() -> None:
     assert load_s <= 0.6 * study.precision.time_limit_s
 
 
+def test_the_demo_of_adapters_asks_each_of_them_and_has_room_for_six_trials_of_every_treatment() -> None:
+    recipe = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (command,) = re.findall(r"vnetbench run (studies/adapters\.toml .*)", recipe)
+    words = shlex.split(command)
+    overrides = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
+    study = load_study(ROOT / words[0], overrides)
+    treatments = make_plan(study, 1).treatments
+    assert {t.factors["adapter"] for t in treatments} == {"virtio-net", "vmxnet3", "e1000e", "e1000"}
+    assert study.precision.time_limit_s is not None
+    assert study.timing.duration_s is not None
+    trials = len(treatments) * study.precision.fewest_trials
+    # Half of the time is for booting four guests and for links that come back.
+    assert trials * study.timing.duration_s <= 0.5 * study.precision.time_limit_s
+
+
 @pytest.mark.parametrize("name", sorted(FACTORS))
 def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
     for example in FACTORS[name].examples:

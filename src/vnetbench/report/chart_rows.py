@@ -9,6 +9,7 @@ from vnetbench.estimate.latency import curve
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.report.figures import figure, mode_texts, scale_of
 from vnetbench.report.labels import (
+    CHANGED,
     factor_label,
     level_phrase,
     level_text,
@@ -226,7 +227,9 @@ def _x_position(layout: Layout, treatment: TreatmentSummary) -> float | None:
 
 def _combination(factors: tuple[FactorLevels, ...], treatment: TreatmentSummary) -> str:
     return " · ".join(
-        f"{factor_label(factor.name)} {level_text(factor.name, treatment.factors[factor.name])}"
+        level_text(factor.name, treatment.factors[factor.name])
+        if factor.name == CHANGED
+        else f"{factor_label(factor.name)} {level_text(factor.name, treatment.factors[factor.name])}"
         for factor in factors
     )
 
