@@ -4,6 +4,7 @@
 mod entries;
 mod folder;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -88,18 +89,15 @@ pub fn leave() -> ! {
     };
     // Never let go: nothing is set any more.
     let journal = lock(journal);
-    let (_, failures) = put_back(journal.entries.found());
+    let (_, mut failures) = put_back(journal.entries.found());
+    if failures.is_empty() {
+        failures.extend(journal.folder.remove().err());
+    }
     for failure in &failures {
-        eprintln!("vnetbench-agent: {failure}");
+        // Nobody may listen any more, and a panic would let this process live on.
+        let _ = writeln!(std::io::stderr(), "vnetbench-agent: {failure}");
     }
-    if !failures.is_empty() {
-        std::process::exit(1);
-    }
-    if let Err(error) = journal.folder.remove() {
-        eprintln!("vnetbench-agent: {error}");
-        std::process::exit(1);
-    }
-    std::process::exit(0)
+    std::process::exit(i32::from(!failures.is_empty()))
 }
 
 /// Puts back what an agent that was killed has left, and removes its folder. One that still serves there is told to end,
