@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ethtool_strings::{Set, names, roomy};
+use crate::ethtool_strings::{self, Set, names, roomy};
 use crate::interface::Interface;
 
 const ETHTOOL_GSTATS: u32 = 0x1d;
@@ -28,6 +28,9 @@ impl Adapter {
     /// `None` where it has other statistics by now (more queues), or has gone.
     pub fn read(&self) -> Option<Vec<u64>> {
         let count = self.names.len();
+        if ethtool_strings::count(&self.interface, Set::Statistics).ok()? != count {
+            return None;
+        }
         // `struct ethtool_stats`: command and count share the first word, each following word is a statistic.
         let mut words = vec![0u64; 1 + roomy(count)];
         words[0] = word_of([ETHTOOL_GSTATS, count as u32]);
