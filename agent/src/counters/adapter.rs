@@ -66,7 +66,9 @@ fn moved(names: &[String], then: &[u64], now: &[u64]) -> Moved {
             heading = format!("{name}{now} ");
         } else if then != now {
             let by = now.wrapping_sub(*then).cast_signed();
-            *moved.entry(format!("{heading}{name}")).or_default() += by;
+            let sum = moved.entry(format!("{heading}{name}")).or_default();
+            // A driver may have any number there, such as an address or -1.
+            *sum = sum.saturating_add(by);
         }
     }
     moved
@@ -99,6 +101,14 @@ mod tests {
         let names = ["rx", "rx", "fill"].map(str::to_owned);
         let expected = [("fill", -3), ("rx", 7)].map(|(name, by)| (name.to_owned(), by));
         assert_eq!(moved(&names, &[1, 1, 5], &[3, 6, 2]), Moved::from(expected));
+    }
+
+    #[test]
+    fn a_number_that_counts_nothing_is_no_fault() {
+        let names = ["ip", "ip"].map(str::to_owned);
+        let expected = Moved::from([("ip".to_owned(), i64::MAX)]);
+        let most = u64::MAX / 2;
+        assert_eq!(moved(&names, &[0, 0], &[most, most]), expected);
     }
 
     #[test]
