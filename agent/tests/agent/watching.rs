@@ -149,6 +149,7 @@ fn an_interface_that_vanishes_keeps_its_counts_and_is_said_to_be_gone() {
     start(&mut agent, 60.0);
     agent.run_beside("ip link del vnb0");
     while agent.event("trial.sample", "t")["interfaces"][0]["gone"] != true {}
+    agent.run_beside("ip link add vnb0 type veth peer name vnb1");
     agent.must("trial.stop", json!({"trial": "t"}));
     let end = agent.event("trial.end", "t");
     assert_eq!(end["interfaces"][0]["gone"], true);
