@@ -280,7 +280,7 @@ pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Valu
 /// The interface, where it has its link.
 fn linked(name: Option<&str>) -> Option<Interface> {
     let interface = Interface::named(name?).ok()?;
-    interface.is_running().ok()?.then_some(interface)
+    interface.has_link().then_some(interface)
 }
 
 fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
