@@ -330,6 +330,14 @@ mod tests {
     }
 
     #[test]
+    fn every_knob_that_is_kept_of_an_interface_is_one() {
+        for name in OF_INTERFACES {
+            assert!(find(name, Some("lo")).is_ok(), "{name}");
+        }
+        assert!(OFFLOADS.iter().all(|name| OF_INTERFACES.contains(name)));
+    }
+
+    #[test]
     fn what_is_no_knob_no_interface_or_no_value_is_said() {
         let code = |error: Error| error.code();
         let get_code = |json| get(of(json)).map_err(code);
