@@ -72,7 +72,7 @@ pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl 
 
 fn found_on(interface: &str) -> Vec<Found> {
     let found = |knob: &str| {
-        let value = knobs::read(knob, Some(interface)).ok()?;
+        let value = knobs::read_whole(knob, interface).ok()?;
         (!value.is_null()).then(|| Found {
             interface: interface.into(),
             knob: knob.into(),
@@ -94,7 +94,7 @@ pub fn leave() -> ! {
         failures.extend(journal.folder.remove().err());
     }
     for failure in &failures {
-        // Fails where the connection is lost: nobody is there to read it.
+        // Nobody may listen any more, and a panic would let this process live on.
         let _ = writeln!(std::io::stderr(), "vnetbench-agent: {failure}");
     }
     std::process::exit(i32::from(!failures.is_empty()))
@@ -158,7 +158,7 @@ fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
             knob,
             value,
         } = each;
-        match (refusal, knobs::read(knob, Some(interface))) {
+        match (refusal, knobs::read_whole(knob, interface)) {
             (_, Ok(now)) if now == *value => {
                 if moved {
                     lines.push(format!("{knob} of {interface} is {value} again"));
@@ -182,7 +182,7 @@ fn put_back_one(found: &Found) -> Result<bool> {
         value,
     } = found;
     // Some drivers start an interface anew whatever it is set to.
-    if knobs::read(knob, Some(interface))? == *value {
+    if knobs::read_whole(knob, interface)? == *value {
         return Ok(false);
     }
     knobs::change(knob, Some(interface), value)?;

@@ -206,6 +206,18 @@ fn an_agent_that_cannot_put_all_back_says_so_and_leaves_its_journal() {
 }
 
 #[test]
+fn an_agent_that_nobody_hears_ends_even_where_something_cannot_be_put_back() {
+    let host = Host::new("unheard");
+    let mut agent = host.agent();
+    set(&mut agent, "mtu", json!(9000));
+    host.holder.run_beside("ip link del vnb0");
+    agent.close_errors();
+    agent.signal(libc::SIGTERM);
+    assert_eq!(agent.ended().0, Some(1));
+    assert!(host.folder.exists());
+}
+
+#[test]
 fn what_was_set_before_the_machine_was_started_anew_is_let_be() {
     let mut host = Host::new("boot");
     let mut agent = host.agent();
