@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from tests.lab import hosts_ground
-from tests.lab.hosts_ground import ROOT, USER, Ground
+from tests.lab.hosts_ground import ROOT, USER, USER_ID, Ground
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import Done, LabInstrument
 from vnetbench.campaign.trial import Load
@@ -262,6 +265,30 @@ def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
     with pytest.raises(BenchError, match="it is a x86_64, and the agent here is for aarch64") as refused:
         hosts_bed.enter(host, "a-test", "a test")
     assert "VNETBENCH_AGENT" in str(refused.value.fix)
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_what_another_user_of_the_host_puts_where_an_agent_may_be_is_neither_run_nor_removed(
+    tmp_path: Path, *, is_link: bool
+) -> None:
+    name = on_host.folder_name("root")
+    folder, told = Path("/tmp") / name, tmp_path / "it-was-run"
+    at = tmp_path / "elsewhere" if is_link else folder
+    at.mkdir()
+    (at / "journal").touch()
+    (at / on_host.AGENT).write_text(f"#!/bin/sh\ntouch {told}\n")
+    (at / on_host.AGENT).chmod(0o755)
+    if is_link:
+        folder.symlink_to(at)
+    else:
+        os.chown(folder, USER_ID, USER_ID)
+    try:
+        with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
+            assert not on_host.remove(machine, name)
+        assert not told.exists()
+        assert (folder / "journal").exists()
+    finally:
+        folder.unlink() if is_link else shutil.rmtree(folder)
 
 
 def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays(
