@@ -7,6 +7,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -318,6 +319,29 @@ def test_a_host_that_another_campaign_uses_is_left_to_it(
             hosts_bed.enter(ground.hosts["web-01"].asked, "a-test", "the second")
     finally:
         hosts_bed.leave(entered)
+
+
+def test_of_two_campaigns_that_start_at_once_none_works_beside_the_other(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_on_hosts.Left, "is_ours", False)
+    both_look = threading.Barrier(2, timeout=hosts_ground.PATIENCE_S)
+    survey = on_host.survey
+
+    def surveyed(machine: ssh.Machine) -> on_host.Survey:
+        found = survey(machine)
+        both_look.wait()
+        return found
+
+    monkeypatch.setattr(on_host, "survey", surveyed)
+    host = ground.hosts["web-01"].asked
+    with ThreadPoolExecutor(2) as pool:
+        started = [pool.submit(hosts_bed.enter, host, "a-test", "a test") for _ in range(2)]
+    entered = [each.result() for each in started if each.exception() is None]
+    for each in entered:
+        hosts_bed.leave(each)
+    assert len(entered) <= 1
+    assert all("another campaign" in str(each.exception()) for each in started if each.exception())
 
 
 def test_one_host_that_cannot_be_entered_leaves_nothing_on_the_other(ground: Ground) -> None:
