@@ -100,11 +100,15 @@ def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
         assert metric_values(shifted, 6) == pytest.approx(metric_values(trial, 6))
 
 
-def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their_own() -> None:
+@pytest.mark.parametrize(("name_a", "name_b"), [("a1", "b1"), ("web-01", "web-02"), ("zone", "apache")])
+def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their_own(
+    name_a: str, name_b: str
+) -> None:
     forth, back = made_up.trial(rates=STEADY), made_up.trial(rates=[4e9] * 20)
-    a = _both(forth.sides[0], back.sides[1])
-    b = _both(back.sides[0], forth.sides[1])
-    trial = replace(forth, sides=(replace(a, endpoint="a1"), replace(b, endpoint="b1"), forth.sides[2]))
+    a = _both((forth.sides[0], 0), (back.sides[1], 1))
+    b = _both((back.sides[0], 1), (forth.sides[1], 0))
+    ends = sorted((replace(a, endpoint=name_a), replace(b, endpoint=name_b)), key=lambda side: side.endpoint)
+    trial = replace(forth, sides=(*ends, forth.sides[2]))
     found = metric_values(trial, 0)
     assert found["goodput_bps"] == pytest.approx(12e9)
     assert found["goodput_forward_bps"] == pytest.approx(8e9)
@@ -157,9 +161,18 @@ def _later(side: SideRecord) -> SideRecord:
     return replace(side, samples=(*side.samples, replace(last, seq=last.seq + 1, t_s=last.t_s + 0.05)))
 
 
-def _both(source: SideRecord, sink: SideRecord) -> SideRecord:
+def _both(sent: tuple[SideRecord, int], taken: tuple[SideRecord, int]) -> SideRecord:
+    """A side with the streams of a source and of a sink, each with the number that they get."""
+    (source, first), (sink, second) = sent, taken
     samples = tuple(
-        replace(s, bytes_received=r.bytes_received, streams=(*s.streams, *r.streams))
+        replace(
+            s,
+            bytes_received=r.bytes_received,
+            streams=(
+                *(replace(x, stream=first) for x in s.streams),
+                *(replace(x, stream=second) for x in r.streams),
+            ),
+        )
         for s, r in zip(source.samples, sink.samples, strict=True)
     )
     return replace(source, role="both", samples=samples)

@@ -23,11 +23,13 @@ from vnetbench.campaign.trial import Load
 from vnetbench.commands.check import GOOD, LIMITED
 from vnetbench.commands.doctor_host import examine_host
 from vnetbench.errors import BenchError
+from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.lab import hosts_bed, left_on_hosts, netlink, on_host, ssh
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.ssh_refusals import Unreachable
 from vnetbench.process import this_process
+from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
@@ -101,6 +103,8 @@ def test_a_trial_between_two_hosts_counts_on_both_and_keeps_what_each_is(ground:
         learned = made.learned()
     assert [side.endpoint for side in measured.sides] == ["web-01", "web-02", "host"]
     assert all(side.bytes_received > 0 for side in measured.sides[:2])
+    figures = metric_values(TrialRecord(0, 0, "", 0.0, 0.2, 0.0, {}, measured.sides), 0)
+    assert all(figures[f"goodput_{way}_bps"] > 0 for way in ("forward", "reverse"))
     # Each host's kernel is its own, so each has its own account of CPUs.
     assert all(side.samples[0].cpu for side in measured.sides)
     assert learned.facts["web-02"]["kernel"]

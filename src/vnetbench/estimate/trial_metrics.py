@@ -71,12 +71,17 @@ def _groups(sides: Steady) -> dict[str, Steady]:
     if any(s.role == "both" for s, _ in sides):
         # Each endpoint sends and receives, and the kernel does not tell what it spent on which.
         # One whose other side keeps no samples stands alone.
-        first = [(s, x) for s, x in sides if s.endpoint.startswith("a") or len(sides) == 1]
+        first = [(s, x) for s, x in sides if len(sides) == 1 or _sends_forward(x)]
         return {"first_vm": first, "second_vm": [(s, x) for s, x in sides if (s, x) not in first]}
     return {
         "sender": [(s, x) for s, x in sides if s.role == "source"],
         "receiver": [(s, x) for s, x in sides if s.role == "sink"],
     }
+
+
+def _sends_forward(samples: Sequence[Sample]) -> bool:
+    """Whether these are of side a, whatever the endpoint is called: stream 0 goes from there to side b."""
+    return any(stream.stream == 0 and stream.role == "source" for x in samples for stream in x.streams)
 
 
 def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
