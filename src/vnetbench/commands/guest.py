@@ -24,6 +24,8 @@ from vnetbench.study.labs import QEMU
 from vnetbench.study.model import TestbedAsked
 
 _NAME = "guests: "
+_KEPT = tuple(name for name in ADAPTERS if GuestShape(name).hardware(hardware.TCG).can_be_kept)
+"""The adapters that a guest can be kept with; a `vf` also needs a study to name its `vf_of`."""
 
 
 @click.group()
@@ -32,7 +34,7 @@ def guest() -> None:
 
 
 @guest.command()
-@click.argument("adapters", nargs=-1, type=click.Choice(ADAPTERS))
+@click.argument("adapters", nargs=-1, type=click.Choice(_KEPT))
 @click.option("--again", is_flag=True, help="Fetch the kernel anew, and forget the guests that were kept.")
 def prepare(adapters: Sequence[str], again: bool) -> None:
     """Fetch and build what guests need, boot one with each of ADAPTERS and keep it. `run` does so too."""
