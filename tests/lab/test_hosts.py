@@ -20,6 +20,7 @@ from tests.lab.hosts_ground import ROOT, USER, USER_ID, Ground
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import Done, LabInstrument
 from vnetbench.campaign.trial import Load
+from vnetbench.commands import doctor_host
 from vnetbench.commands.check import GOOD, LIMITED
 from vnetbench.commands.doctor_host import examine_host
 from vnetbench.errors import BenchError
@@ -311,6 +312,15 @@ def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays
     }  # fmt: skip
     assert examine_host(Console(width=200), "root@full-01") == 1
     assert "noexec" in capsys.readouterr().out
+
+
+def test_a_doctor_that_is_broken_off_leaves_nothing_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor_host, "own_addresses", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        examine_host(Console(width=200), "root@web-01")
 
 
 def test_a_host_that_another_campaign_uses_is_left_to_it(

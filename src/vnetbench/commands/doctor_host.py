@@ -40,6 +40,9 @@ def examine_host(console: Console, destination: str) -> int:
     except AgentError as error:
         print_check(console, Check("agent on it", MISSING, error.message, "try again"))
         able = False
+    except BaseException:
+        hosts_bed.leave(entered)
+        raise
     if hosts_bed.leave(entered):
         print_check(
             console, Check("clean-up", GOOD, "the agent and its folder are gone, nothing was changed")
