@@ -323,6 +323,18 @@ def test_a_doctor_that_is_broken_off_leaves_nothing_on_the_host(monkeypatch: pyt
         examine_host(Console(width=200), "root@web-01")
 
 
+@pytest.mark.parametrize("folder", ["", "..", "vnetbench-x/..", "home"])
+def test_a_note_of_what_is_on_a_host_that_names_another_folder_is_never_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    left = left_on_hosts.register("vnetbench-root-0123456789ab", "web-01", "root@web-01", "a-test", "a test")
+    assert left_on_hosts.entries() == [left]
+    (note,) = (tmp_path / "vnetbench/hosts").iterdir()
+    note.write_text(note.read_text().replace(left.folder, folder))
+    assert left_on_hosts.entries() == []
+
+
 def test_a_host_that_another_campaign_uses_is_left_to_it(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,7 +71,10 @@ def entries() -> list[Left]:
     found = []
     for path in sorted(_directory().glob("*.json")):
         with suppress(OSError, ValueError, TypeError):  # removed meanwhile, or not ours
-            found.append(Left(**json.loads(path.read_text())))
+            left = Left(**json.loads(path.read_text()))
+            # Folders of this name are removed on hosts: one that is not of our making must not get that far.
+            if left.folder == path.stem and left.folder.startswith(f"{on_host.FOLDER_PREFIX}-"):
+                found.append(left)
     return found
 
 
