@@ -41,11 +41,16 @@ def write_study(folder: Path, text: str = STUDY) -> Path:
 
 
 def start(
-    *arguments: str | Path, python: str = sys.executable, env: Mapping[str, str] | None = None, **options: Any
+    *arguments: str | Path,
+    python: str = sys.executable,
+    env: Mapping[str, str] | None = None,
+    inside: str = "",
+    **options: Any,
 ) -> subprocess.Popen[str]:
-    """A bench at work; its output, plain, can be read from it."""
+    """A bench at work, `inside` a namespace or here; its output, plain, can be read from it."""
+    prefix = ["ip", "netns", "exec", inside] if inside else []
     return subprocess.Popen(
-        [python, "-m", "vnetbench", *map(str, arguments)],
+        [*prefix, python, "-m", "vnetbench", *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

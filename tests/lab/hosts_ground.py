@@ -126,6 +126,16 @@ class Ground:
             config.write(f"Host {name}\n" + "".join(f" {line}\n" for line in lines))
         return f"root@{name}"
 
+    @contextmanager
+    def strangers(self) -> Iterator[None]:
+        """Meanwhile the client knows no host's key."""
+        known, away = ROOT / "client/known_hosts", ROOT / "client/known_hosts.away"
+        known.rename(away)
+        try:
+            yield
+        finally:
+            away.rename(known)
+
     def set_link(self, host: Host, state: str) -> None:
         """Pull its cable at the switch, or put it back: "down", "up"."""
         with netlink.in_namespace(self.testbed.switch_namespace) as ipr:
@@ -185,6 +195,7 @@ def await_(done: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def kill(pid: int) -> None:
-    """End a process without a warning."""
-    os.kill(pid, signal.SIGKILL)
+def kill(*pids: int) -> None:
+    """End processes without a warning."""
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ from vnetbench.campaign.instrument import Done, LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.lab import hosts_bed, left_on_hosts, netlink, on_host, ssh
-from vnetbench.lab.hosts_bed import HostsBed, HostsLab
+from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.ssh_refusals import Unreachable
 from vnetbench.study.factors import complete
@@ -198,7 +198,10 @@ def test_a_strangers_connection_is_never_counted_and_the_trial_goes_on_beside_it
         ((f"IdentityFile {ROOT}/client/other_key",), "it refuses the login: no key of yours opens it"),
         (("Port 2222",), "nothing listens on its SSH port"),
         (("HostName 10.77.9.9",), "there is no way to it"),
-        (("ProxyJump gone.invalid",), "no connection comes about"),
+        (
+            ("ProxyJump gone.invalid",),
+            "its name has no address (ssh: Could not resolve hostname gone.invalid",
+        ),
     ],
 )
 def test_a_host_that_cannot_be_entered_is_a_sentence_with_the_fix(
@@ -216,7 +219,8 @@ def test_the_users_own_configuration_applies_and_none_of_it_disturbs(ground: Gro
     (ROOT / "web-01/root/.bashrc").write_text("echo hello from the login\n")
     busy = ground.alias(
         "busy-01", "ProxyJump web-02", "RequestTTY force", "RemoteCommand top",
-        "LocalForward 22 localhost:22", "ControlMaster auto", "ControlPersist 10m", f"ControlPath {ROOT}/client/theirs-%C",
+        "LocalForward 22 localhost:22", "ControlMaster auto", "ControlPersist 10m",
+        f"ControlPath {ROOT}/client/theirs-%C",
     )  # fmt: skip
     try:
         with closing(ssh.connect("busy-01", busy, "a-test")) as machine:
@@ -277,11 +281,9 @@ def test_one_host_that_cannot_be_entered_leaves_nothing_on_the_other(ground: Gro
 
 def test_an_agent_that_dies_is_told_and_what_it_had_set_is_put_back(ground: Ground) -> None:
     lab = HostsLab(asked(ground, "web-01", "web-02"), "a test")
-    bed: HostsBed = lab.raise_bed("a-test", lab.shape({}))
-    bed.apply(load(mtu=1400).factors, asked(ground))
-    for pid in hosts_ground.agents():
-        hosts_ground.kill(pid)
-    with pytest.raises(AgentError, match="killed by SIGKILL"):
-        bed.agents["web-01"].call("agent.hello")
-    bed.close()
+    with closing(lab.raise_bed("a-test", lab.shape({}))) as bed:
+        bed.apply(load(mtu=1400).factors, asked(ground))
+        hosts_ground.kill(*hosts_ground.agents())
+        with pytest.raises(AgentError, match="killed"):
+            bed.agents["web-01"].call("agent.hello")
     assert (mtu(ground, "web-01"), mtu(ground, "web-02")) == (1500, 1500)

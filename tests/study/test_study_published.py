@@ -89,6 +89,8 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
             "send_batch": 'send_mode = "io_uring"\n',
             "transport": 'role = "guest-to-host"\n' if is_of_guests else "",
             "emulator_pin": 'vcpu_pin = "spread"\n',
+            "irq_pin": "vcpus = 2\n",
+            **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if is_of_guests else ""),
         }.get(name, "")
         parse_study(text, None)
         VALIDATOR.validate(tomllib.loads(text))

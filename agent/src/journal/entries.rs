@@ -14,11 +14,11 @@ use serde_json::Value;
 use super::folder::Folder;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// How long an agent that is told to end may take to put all back.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an agent that is told to end may take to put all back: each knob may cost an adapter its link for seconds.
+const PATIENCE: Duration = Duration::from_secs(45);
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A knob as it was before this agent changed it.
+/// A knob as it was before this agent changed any of its interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
@@ -59,7 +59,7 @@ impl Entries {
         };
         let head = Head { boot: boot() };
         entries
-            .write(&head)
+            .write(&[head])
             .and_then(|()| folder.sync())
             .map_err(|error| format!("cannot write the journal in {folder}: {error}"))?;
         Ok(entries)
@@ -96,16 +96,24 @@ impl Entries {
         self.found.iter().any(is_it)
     }
 
+    pub fn has_any(&self, interface: &str) -> bool {
+        self.found.iter().any(|found| found.interface == interface)
+    }
+
     /// On disk when this returns.
-    pub fn add(&mut self, found: Found) -> std::io::Result<()> {
+    pub fn add(&mut self, found: Vec<Found>) -> std::io::Result<()> {
         self.write(&found)?;
-        self.found.push(found);
+        self.found.extend(found);
         Ok(())
     }
 
-    fn write<T: Serialize>(&mut self, line: &T) -> std::io::Result<()> {
+    fn write<T: Serialize>(&mut self, lines: &[T]) -> std::io::Result<()> {
         let end = self.file.seek(SeekFrom::End(0))?;
-        let text = serde_json::to_string(line)? + "\n";
+        let mut text = String::new();
+        for line in lines {
+            text += &serde_json::to_string(line)?;
+            text.push('\n');
+        }
         let written = self
             .file
             .write_all(text.as_bytes())
@@ -145,7 +153,9 @@ fn lock_once_its_agent_has_ended(file: &File) -> Result<(), String> {
         let holder = fcntl_getlk(file, &whole)
             .ok()
             .flatten()
-            .and_then(|lock| lock.pid);
+            .and_then(|lock| lock.pid)
+            // The kernel has -1 for a holder that is no process of this machine; to kill would take that for all of them.
+            .filter(|holder| holder.as_raw_pid() > 0);
         if told.is_none()
             && let Some(agent) = holder
         {

@@ -1,5 +1,5 @@
-//! The knobs that were changed on a host of the user's, as they were found: on disk before each is changed, and put back
-//! when the agent ends, however it ends.
+//! The knobs of interfaces of a user's host as they were found: on disk before the first is changed, and put back when the
+//! agent ends, however it ends.
 
 mod entries;
 mod folder;
@@ -39,37 +39,46 @@ pub fn keep_in(path: &Path) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Keeps how a knob is found, where a journal is kept and does not have it yet. Nothing is put back while what this returns
+/// Keeps how all knobs of the interface are found, where a journal is kept and does not have them yet: what one is set to
+/// may change another, and how that is found later is no longer how it was. Nothing is put back while what this returns
 /// lives: the knob may be set meanwhile.
 pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl Drop + use<>>> {
     let (Some(journal), Some(interface)) = (KEPT.get(), interface) else {
         return Ok(None);
     };
     let mut journal = lock(journal);
-    if !journal.entries.has(interface, knob) {
-        let value = knobs::read(knob, Some(interface))?;
-        let refused = |reason| Error::Knob {
-            knob: knob.into(),
-            interface: Some(interface.into()),
-            reason,
-        };
-        if value.is_null() {
-            let reason = "cannot be set: it has no value, or no single one, that could be put back";
-            return Err(refused(reason.into()));
-        }
-        let found = Found {
-            interface: interface.into(),
-            knob: knob.into(),
-            value,
-        };
-        let kept = journal.entries.add(found);
+    let refused = |reason| Error::Knob {
+        knob: knob.into(),
+        interface: Some(interface.into()),
+        reason,
+    };
+    if !journal.entries.has_any(interface) {
+        let kept = journal.entries.add(found_on(interface));
         kept.map_err(|error| {
             refused(format!(
                 "cannot be set: how it was found cannot be kept: {error}"
             ))
         })?;
     }
+    if !journal.entries.has(interface, knob) {
+        // What there is not at all is said as ever.
+        knobs::read(knob, Some(interface))?;
+        let reason = "cannot be set: it had no value, or no single one, that could be put back";
+        return Err(refused(reason.into()));
+    }
     Ok(Some(journal))
+}
+
+fn found_on(interface: &str) -> Vec<Found> {
+    let found = |knob: &str| {
+        let value = knobs::read(knob, Some(interface)).ok()?;
+        (!value.is_null()).then(|| Found {
+            interface: interface.into(),
+            knob: knob.into(),
+            value,
+        })
+    };
+    knobs::OF_INTERFACES.into_iter().filter_map(found).collect()
 }
 
 /// Ends the process, once all knobs stand as they were found.
@@ -126,7 +135,11 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
             if !failures.is_empty() {
                 return Err([lines, failures].concat());
             }
-            lines
+            if lines.is_empty() {
+                vec!["all stands as it was found".into()]
+            } else {
+                lines
+            }
         }
     };
     folder.remove().map_err(|error| {
@@ -136,16 +149,20 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
     Ok(lines)
 }
 
-/// Newest first. What stands as it was found, and what does not, a line each.
+/// Newest first. What had to be put back and stands as it was found, and what does not stand so, a line each.
 fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
+    let mut moved = vec![false; found.len()];
     let mut refusals: Vec<Option<String>> = vec![None; found.len()];
     for _ in 0..ROUNDS {
-        for (each, refusal) in found.iter().zip(&mut refusals).rev() {
-            *refusal = put_back_one(each).err().map(|error| error.to_string());
+        let outcomes = moved.iter_mut().zip(&mut refusals);
+        for (each, (moved, refusal)) in found.iter().zip(outcomes).rev() {
+            let done = put_back_one(each);
+            *moved |= !matches!(done, Ok(false));
+            *refusal = done.err().map(|error| error.to_string());
         }
     }
     let (mut lines, mut failures) = (Vec::new(), Vec::new());
-    for (each, refusal) in found.iter().zip(refusals).rev() {
+    for (each, (moved, refusal)) in found.iter().zip(moved.into_iter().zip(refusals)).rev() {
         let Found {
             interface,
             knob,
@@ -153,7 +170,9 @@ fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
         } = each;
         match (refusal, knobs::read(knob, Some(interface))) {
             (_, Ok(now)) if now == *value => {
-                lines.push(format!("{knob} of {interface} is {value} again"))
+                if moved {
+                    lines.push(format!("{knob} of {interface} is {value} again"));
+                }
             }
             (Some(refusal), _) => failures.push(format!("not put back to {value}: {refusal}")),
             (None, Ok(now)) => failures.push(format!(
@@ -165,17 +184,19 @@ fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
     (lines, failures)
 }
 
-fn put_back_one(found: &Found) -> Result<()> {
+/// Whether it had to be.
+fn put_back_one(found: &Found) -> Result<bool> {
     let Found {
         interface,
         knob,
         value,
     } = found;
     // Some drivers start an interface anew whatever it is set to.
-    if knobs::read(knob, Some(interface))? != *value {
-        knobs::change(knob, Some(interface), value)?;
+    if knobs::read(knob, Some(interface))? == *value {
+        return Ok(false);
     }
-    Ok(())
+    knobs::change(knob, Some(interface), value)?;
+    Ok(true)
 }
 
 fn lock(journal: &Mutex<Journal>) -> MutexGuard<'_, Journal> {

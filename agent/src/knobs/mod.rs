@@ -49,6 +49,25 @@ pub const OFFLOADS: [&str; 7] = [
     "lro",
 ];
 
+/// Those of an interface. What one is set to may change what stands before it: a driver starts the adapter anew, and what
+/// needs checksums goes with them.
+pub const OF_INTERFACES: [&str; 14] = [
+    "lro",
+    "gro",
+    "uso",
+    "tso",
+    "gso",
+    "rx_checksum",
+    "tx_checksum",
+    "irq_cpus",
+    "rps_cpus",
+    "coalesce",
+    "tx_ring",
+    "rx_ring",
+    "mtu",
+    "queues",
+];
+
 enum Knob {
     Mtu,
     /// On or off: the commands of ethtool that read and set it (include/uapi/linux/ethtool.h).
@@ -189,7 +208,7 @@ pub fn get(asked: Get) -> Result<Value> {
     Ok(json!({ "values": values }))
 }
 
-/// Where a journal is kept, it has how the knob was found before this changes it.
+/// Where a journal is kept, it has how the interface was found before this changes it.
 pub fn set(asked: Set) -> Result<Value> {
     let Set {
         interface,

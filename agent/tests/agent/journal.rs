@@ -87,6 +87,19 @@ fn all_is_as_it_was_found_when_the_input_ends() {
 }
 
 #[test]
+fn what_another_knob_took_with_it_is_put_back_as_it_was_before_that() {
+    let mut host = Host::new("along");
+    let before = host.values();
+    assert_eq!(before["tso"], true);
+    let mut agent = host.agent();
+    set(&mut agent, "tx_checksum", json!(false));
+    assert_eq!(host.values()["tso"], false);
+    set(&mut agent, "tso", json!(false));
+    assert_eq!(agent.finish(), (Some(0), String::new()));
+    assert_eq!(host.values(), before);
+}
+
+#[test]
 fn a_signal_that_ends_it_has_all_put_back_first() {
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
         let mut host = Host::new(&format!("signal{signal}"));
@@ -124,11 +137,12 @@ fn what_a_killed_agent_has_left_is_restored() {
     assert_eq!((code, errors.as_str()), (Some(0), ""), "{output}");
     assert!(output.contains("mtu of vnb0 is 1500 again\n"), "{output}");
     let places =
-        ["queues of", "tx_checksum of", "tso of", "mtu of"].map(|words| output.find(words));
+        ["queues of", "mtu of", "tx_checksum of", "tso of"].map(|words| output.find(words));
     assert!(
         places.is_sorted() && places[0].is_some(),
-        "newest first: {output}"
+        "what changes others comes first: {output}"
     );
+    assert!(!output.contains("gro of"), "it was never changed: {output}");
     assert_eq!(host.values(), before);
     assert!(!host.folder.exists());
 }

@@ -10,13 +10,12 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 CLOSING_TIMEOUT_S = 3.0
-NO_ENDINGS: Mapping[int, str] = {}
 HELLO_AGAIN_S = 2.0
 _RECEIVED_BYTES = 1 << 16
 
@@ -57,13 +56,13 @@ class PipeTransport:
         self,
         process: subprocess.Popen[bytes],
         closing_timeout_s: float = CLOSING_TIMEOUT_S,
-        endings: Mapping[int, str] = NO_ENDINGS,
+        ending: Callable[[int], str] = "exit code {}".format,
     ) -> None:
-        """`endings` says what exit codes mean that are not the agent's own."""
+        """`ending` puts an exit code into words."""
         self._lock = threading.Lock()
         self._process = process
         self._closing_timeout_s = closing_timeout_s
-        self._endings = endings
+        self._ending = ending
 
     @property
     def pid(self) -> int:
@@ -94,7 +93,7 @@ class PipeTransport:
             return "it closed its output"
         if code < 0:
             return f"killed by {signal.Signals(-code).name}"
-        return self._endings.get(code, f"exit code {code}")
+        return self._ending(code)
 
     def close(self) -> None:
         """See Transport."""

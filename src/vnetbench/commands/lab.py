@@ -143,15 +143,20 @@ def down(names: Sequence[str], everything: bool) -> None:
 
 
 @lab.command()
-def clean() -> None:
-    """Remove every testbed that no campaign at work uses, also what a killed bench left on hosts."""
-    if not privilege.is_inside():
-        # Before the user's namespaces are entered: there ssh would not know who the user is.
-        _clean_hosts()
+def clean() -> int:
+    """Remove every testbed that no campaign at work uses, also what a killed bench left on hosts.
+
+    Exits with 1 where a host cannot be reached, or something cannot be put back there.
+    """
+    # Not inside the namespaces of a user: ssh would not know there who the user is.
+    is_clean = privilege.is_inside() or _clean_hosts()
     _remove_unused()
+    return 0 if is_clean else 1
 
 
-def _clean_hosts() -> None:
+def _clean_hosts() -> bool:
+    """Whether no host is left with anything that is not in use."""
+    is_clean = True
     for left in left_on_hosts.entries():
         if left.in_use:
             click.echo(f"left alone: {left}, in use by process {left.owner.split(':')[0]}")
@@ -160,7 +165,9 @@ def _clean_hosts() -> None:
             left_on_hosts.clean(left)
             click.echo(f"removed: {left}")
         except BenchError as error:
+            is_clean = False
             click.echo(f"not removed: {left}\n  {error}", err=True)
+    return is_clean
 
 
 def _remove_unused() -> None:

@@ -15,6 +15,7 @@ Route = Callable[[str, str | None], tuple[str, str]]
 _ADDRESS = re.compile(
     r"\d+: (?P<interface>[^\s@]+)\S*\s+inet6? (?P<address>[0-9a-f.:]+).* scope (?P<scope>\w+)(?P<flags>.*)"
 )
+LOOPBACK = "lo"
 _UNFIT = ("temporary", "deprecated", "tentative", "dadfailed")
 
 
@@ -98,7 +99,7 @@ def _of_side(side: Side, other: str) -> Placed:
 def _first(side: Side, interface: str) -> str:
     if found := own_addresses(side.addresses, interface):
         return found[0][1]
-    interfaces = sorted({name for name, _ in own_addresses(side.addresses)} - {"lo"})
+    interfaces = sorted({name for name, _ in own_addresses(side.addresses)} - {LOOPBACK})
     raise BenchError(
         f"it has no interface {interface} with an address (it has: {', '.join(interfaces) or 'none'})",
         where=f"testbed.host {side.asked.name}",
@@ -119,10 +120,15 @@ def _interface_of(side: Side, address: str) -> str:
 
 def _check_route(side: Side, own: Placed, other: Placed) -> None:
     leaves_by, _ = side.route(other.address, own.address)
-    if leaves_by != own.interface:
-        alike = " (both hosts are one machine)" if leaves_by == "lo" else ""
+    if LOOPBACK in (leaves_by, own.interface):
         raise BenchError(
-            f"packets to {other.address} leave by {leaves_by}, not by {own.interface}{alike}",
+            f"{other.address} is its own address: both hosts of the pair are one machine",
+            where=f"testbed.host {side.asked.name}",
+            fix="name another host, or another address of the other one",
+        )
+    if leaves_by != own.interface:
+        raise BenchError(
+            f"packets to {other.address} leave by {leaves_by}, not by {own.interface}",
             where=f"testbed.host {side.asked.name}",
             fix=f"name {leaves_by}, or add a route: ip route get {other.address} from {own.address} shows it",
         )

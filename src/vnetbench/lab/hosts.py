@@ -1,4 +1,4 @@
-"""The lab `hosts`: machines that exist. Names are resolved, routes looked up; nothing is changed."""
+"""Of the lab `hosts`: an iperf3 server and this machine. Names resolved, routes looked up, nothing set."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -31,8 +31,6 @@ PATIENCE_S = 30.0
 PAUSE_S = 1.0
 CLOSING_TIMEOUT_S = 20.0
 """Of an agent: it puts its knobs back first, and an adapter may take seconds for each."""
-ENDINGS = {ssh.LOST: "the SSH connection was lost", 137: "killed by SIGKILL", 143: "killed by SIGTERM"}
-"""What exit codes mean over SSH: its client's own, and the shell's for signals."""
 
 
 @dataclass(frozen=True)
@@ -197,16 +195,17 @@ class HostsLab:
                     left_on_hosts.clean(left)
 
     def _enter_all(self, testbed: str) -> HostsBed:
-        with ThreadPoolExecutor(len(self._hosts)) as pool:
-            futures = [pool.submit(enter, host, testbed, self._purpose) for host in self._hosts]
-        entered = [future.result() for future in futures if future.exception() is None]
+        entering: list[Future[Entered]] = []
         try:
-            for future in futures:
-                future.result()
+            with ThreadPoolExecutor(len(self._hosts)) as pool:
+                entering += (pool.submit(enter, host, testbed, self._purpose) for host in self._hosts)
+            entered = [each.result() for each in entering]
             return HostsBed(entered, self._endpoints(entered))
         except BaseException:
-            for each in entered:
-                leave(each)
+            for each in entering:
+                # Asking waits for one that is still at it: it would enter behind the back of who left.
+                if each.exception() is None:
+                    leave(each.result())
             raise
 
     def _endpoints(self, entered: Sequence[Entered]) -> tuple[HostEndpoint, ...]:
@@ -258,7 +257,7 @@ def _start(machine: ssh.Machine, folder: str) -> AgentClient:
     process: subprocess.Popen[bytes] = machine.start(
         f"{folder}/{on_host.AGENT}", "stdio", "--journal", folder
     )
-    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, ENDINGS))
+    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, machine.ending))
     try:
         greet(agent)
     except BaseException:

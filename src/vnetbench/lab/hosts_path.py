@@ -14,6 +14,7 @@ from vnetbench.study.testbed_factors import LEAST_MTU6
 
 LEAST_MTU = 576
 """What every path of IPv4 carries (RFC 791)."""
+COMMON_MTU = 1500
 SETTLING_S = 15.0
 """As long as an adapter may take to have its link again after a knob was set."""
 
@@ -71,9 +72,12 @@ def _await_any(
 
 
 def _widest(pair: Pair, agents: Mapping[str, AgentClient], passes: int, stops: int, ip_version: str) -> int:
-    """The largest packet that passes, by halving: `passes` does, `stops` does not."""
+    """The largest packet that passes: `passes` does, `stops` does not. The likely one is tried first."""
+    guesses = [COMMON_MTU + 1, COMMON_MTU]
     while stops - passes > 1:
-        middle = (passes + stops) // 2
+        middle = guesses.pop() if guesses else (passes + stops) // 2
+        if not passes < middle < stops:
+            continue
         (answer,) = path.probe([pair], agents, middle, ip_version)
         passes, stops = (middle, stops) if path.passed(answer) else (passes, middle)
     return passes

@@ -33,6 +33,8 @@ ENDING_S = 3.0
 LOST = 255
 """The exit code of OpenSSH's client for failures of its own (ssh(1))."""
 POLL_S = 0.02
+_BY_SIGNAL = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
+"""The exit codes of a shell whose program was killed."""
 
 _MASTER_OPTIONS = {
     "BatchMode": "yes",  # nobody is there to be asked
@@ -99,6 +101,10 @@ class Machine:
         started = command.popen(stderr=subprocess.DEVNULL, new_session=True, env=self._environment)
         return cast("subprocess.Popen[bytes]", started)  # plumbum's passes all on to one
 
+    def ending(self, code: int) -> str:
+        """The exit code of what `start` started, in words."""
+        return f"exit code {code}"
+
     def close(self) -> None:
         """End the connection, and what still runs over it."""
 
@@ -117,6 +123,13 @@ class Host(Machine):
         if ran.code == LOST:
             raise ssh_refusals.lost(self.name)
         return ran
+
+    def ending(self, code: int) -> str:
+        """See Machine."""
+        if code == LOST:
+            # It is the code of a program that was killed, too.
+            return "it was killed" if self._master.is_alive() else "the SSH connection was lost"
+        return _BY_SIGNAL.get(code, super().ending(code))
 
     def close(self) -> None:
         """See Machine."""
@@ -171,6 +184,14 @@ class _Master:
                 return False
             time.sleep(POLL_S)
         return True
+
+    def is_alive(self) -> bool:
+        """Whether it still stands; one that is just ending does not."""
+        try:
+            self._process.wait(timeout=ENDING_S / 10)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
 
     def kill(self) -> None:
         """End it at once, and with it what runs over it."""

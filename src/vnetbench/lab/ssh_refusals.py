@@ -37,12 +37,16 @@ _UNKNOWN = ("no connection comes about", "ssh -o BatchMode=yes {ssh} true shows 
 
 
 def unreachable(name: str, destination: str, said: str) -> Unreachable:
-    """The error for what OpenSSH said, of which the last line is kept."""
-    fitting = ((what, fix) for words, what, fix in _MEANINGS if words.lower() in said.lower())
-    what, fix = next(fitting, _UNKNOWN)
-    last = printable(said.splitlines()[-1].strip()) if said else "no answer"
+    """The error for what OpenSSH said, of which the line that tells most is kept."""
+    lines = [line.strip("@ \r") for line in said.splitlines() if line.strip("@ \r")] or ["no answer"]
+    told = (
+        (line, what, fix) for words, what, fix in _MEANINGS for line in lines if words.lower() in line.lower()
+    )
+    line, what, fix = next(told, (lines[-1], *_UNKNOWN))
     return Unreachable(
-        f"{what} ({last})", where=f"{name} (ssh {destination})", fix=fix.format(ssh=destination)
+        f"{what} ({printable(line)})",
+        where=f"{name} (ssh {destination})",
+        fix=fix.format(ssh=destination),
     )
 
 

@@ -16,6 +16,7 @@ from vnetbench.report.figures import figure, metric_of, noun_of, ratio_text, sca
 from vnetbench.report.labels import CHANGED, counted, factor_label, level_phrase, level_text
 from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
+from vnetbench.study.guest_factors import ADAPTERS
 from vnetbench.study.model import FactorLevels
 
 _COSTS = {
@@ -57,7 +58,14 @@ def answer(summary: CampaignSummary) -> Answer:
 
 
 def _sentences(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sentence[:1].upper() + sentence[1:] for sentence in found)
+    return tuple(map(_capitalised, found))
+
+
+def _capitalised(sentence: str) -> str:
+    """With a capital, unless it begins with a name of hardware: `vmxnet3`, `virtio-net`, `vCPUs`."""
+    word = sentence.partition(" ")[0].rstrip(":,")
+    is_word = word.isalpha() and word.islower() and word not in ADAPTERS
+    return sentence[:1].upper() + sentence[1:] if is_word else sentence
 
 
 def _verdict(ratio: Ratio) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from vnetbench.estimate.effects import effects
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.columns import Column
-from vnetbench.report.figures import ratio_text
+from vnetbench.report.figures import short_ratio
 from vnetbench.report.labels import CHANGED, treatment_phrase
 from vnetbench.study.model import ALL, ONE_AT_A_TIME, FactorLevels, Level
 
@@ -63,7 +63,7 @@ def gain_column(summary: CampaignSummary) -> Column | None:
     for treatment in summary.treatments:
         ratio = gains.get(treatment.factors[CHANGED])
         is_base = treatment.factors[CHANGED] == NOTHING
-        cells.append((ratio_text(ratio) if ratio else "1" if is_base else "–",))
+        cells.append((short_ratio(ratio) if ratio else "1" if is_base else "–",))
         ranks.append(ratio.value if ratio else 1.0 if is_base else -math.inf)
     return Column("gain", "Against nothing changed", "times", tuple(cells), True, tuple(ranks))
 

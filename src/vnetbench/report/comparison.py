@@ -12,11 +12,11 @@ from rich.text import Text
 from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import format_interval, spell_share
+from vnetbench.quantity import spell_share
 from vnetbench.report.columns import UNMEASURED, Column, factor_columns, varying_factors
 from vnetbench.report.emulation import SENTENCE, emulation
 from vnetbench.report.environment import Difference, differences
-from vnetbench.report.figures import metric_of, scale_of, short_figure
+from vnetbench.report.figures import metric_of, scale_of, short_figure, short_ratio
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
 from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.study.factors import complete
@@ -221,10 +221,7 @@ def _columns(changes: Sequence[Change], factors: Sequence[FactorLevels], width: 
         )
         for side, rows in (("before", before), ("after", after))
     ]
-    texts = [format_interval(c.ratio.value, c.ratio.low, c.ratio.high, "1") for c in changes]
-    columns.append(
-        Column("ratio", "Ratio", "", tuple((f"{t.value} {t.interval or '[?]'}",) for t in texts), True)
-    )
+    columns.append(Column("ratio", "Ratio", "", tuple((short_ratio(c.ratio),) for c in changes), True))
     columns.append(Column("sign", "", "", tuple((_sign(change),) for change in changes), False))
     head = factor_columns(before, factors)
     if not head or total_width([*head, *columns]) > width:

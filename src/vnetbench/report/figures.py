@@ -76,5 +76,11 @@ def ratio_text(ratio: Ratio) -> str:
     return f"{text.value} {text.interval or '(no interval: too few trials)'}"
 
 
+def short_ratio(ratio: Ratio) -> str:
+    """`1.42 [1.38, 1.46]` or `1.42 [?]`, for a narrow column."""
+    text = format_interval(ratio.value, ratio.low, ratio.high, "1")
+    return f"{text.value} {text.interval or '[?]'}"
+
+
 def _texts(estimate: Estimate, name: str, scale: Scale) -> IntervalText:
     return format_interval(estimate.value, estimate.low, estimate.high, metric_of(name).unit, scale=scale)

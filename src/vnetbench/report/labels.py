@@ -24,11 +24,22 @@ _LABELS = {
     "irq_cpus": "Receive processing on",
     "vswitch": "vSwitch",
     "pairs": "Pairs of VMs",
+    "guests": "Pairs of guests",
+    "vcpus": "vCPUs",
+    "vcpu_pin": "vCPUs on",
+    "emulator_pin": "QEMU's threads on",
+    "irq_pin": "Interrupts on",
+    "rx_ring": "Receive ring",
+    "tx_ring": "Transmit ring",
+    "coalesce": "Coalescing",
+    "lro": "LRO",
 }
 _COUNTED = {
     "streams": "stream",
     "connections": "connection",
     "pairs": "pair",
+    "guests": "pair",
+    "vcpus": "vCPU",
     "queues": "queue",
     "threads": "thread",
 }
@@ -57,6 +68,14 @@ _PHRASES = {
     "irq_cpus": "receive processing {}",
     "thread_cpus": "threads on {}",
     "vswitch": "{}",
+    "adapter": "{}",
+    "role": "{}",
+    "vcpu_pin": "vCPUs: {}",
+    "emulator_pin": "QEMU's threads: {}",
+    "irq_pin": "interrupts: {}",
+    "rx_ring": "receive ring {}",
+    "tx_ring": "transmit ring {}",
+    "coalesce": "coalescing {}",
 }
 _STOPPED = {
     "precision": "precise enough",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.datagrams import SHARES
@@ -13,6 +14,8 @@ from vnetbench.report.emulation import emulation
 from vnetbench.report.figures import noun_of
 from vnetbench.report.labels import counted, factor_label, level_text, names_of, treatment_phrase
 
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+"""Notes that differ in their numbers alone are one."""
 _MOST_NAMED = 2
 """So many treatments that share a fate are named."""
 _MOST_LISTED = 12
@@ -65,10 +68,15 @@ def _of_treatments(summary: CampaignSummary) -> Iterator[str]:
             reasons.setdefault((what, why), []).append(name_of(summary, treatment))
     for (what, why), names in reasons.items():
         yield f"{_listed(names)}: {what}: {why}"
+    alike: dict[str, list[TreatmentSummary]] = {}
     for treatment in summary.treatments:
         if treatment.notes:
-            more = f" (and {len(treatment.notes) - 1} more)" if len(treatment.notes) > 1 else ""
-            yield f"{name_of(summary, treatment)}: {treatment.notes[0]}{more}"
+            alike.setdefault(_NUMBER.sub("0", treatment.notes[0]), []).append(treatment)
+    for treatments in alike.values():
+        names = [name_of(summary, treatment) for treatment in treatments]
+        count = sum(len(treatment.notes) for treatment in treatments)
+        more = f" (and {count - 1} more)" if count > 1 else ""
+        yield f"{_listed(names)}: {treatments[0].notes[0]}{more}"
 
 
 def _listed(names: list[str]) -> str:

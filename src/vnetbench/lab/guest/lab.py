@@ -39,6 +39,7 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
         role=str(factors["role"]),
         rx_ring=rx_ring,
         tx_ring=tx_ring,
+        lro=str(factors.get("lro", "")) if adapter == "vmxnet3" else "",
         uplink=asked.uplink,
         vf_of=asked.vf_of or "",
         vsock=factors.get("transport") == VSOCK,
