@@ -30,8 +30,8 @@ struct SetInfo {
     count: u32,
 }
 
-/// The names of the set in their order; EOPNOTSUPP where this interface has no such set.
-pub fn names(interface: &Interface, set: Set) -> io::Result<Vec<String>> {
+/// How many the set has now; EOPNOTSUPP where this interface has no such set.
+pub fn count(interface: &Interface, set: Set) -> io::Result<usize> {
     let mut info = SetInfo {
         command: ETHTOOL_GSSET_INFO,
         reserved: 0,
@@ -44,8 +44,14 @@ pub fn names(interface: &Interface, set: Set) -> io::Result<Vec<String>> {
     if info.sets == 0 || count > MOST_NAMES {
         return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
     }
+    Ok(count)
+}
+
+/// The names of the set in their order.
+pub fn names(interface: &Interface, set: Set) -> io::Result<Vec<String>> {
+    let count = count(interface, set)?;
     let mut bytes = vec![0; HEAD_BYTES + roomy(count) * NAME_BYTES];
-    let head = [ETHTOOL_GSTRINGS, set as u32, info.count];
+    let head = [ETHTOOL_GSTRINGS, set as u32, count as u32];
     for (to, word) in bytes.chunks_exact_mut(4).zip(head) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
@@ -54,8 +60,8 @@ pub fn names(interface: &Interface, set: Set) -> io::Result<Vec<String>> {
     Ok(names.map(text_of).collect())
 }
 
-/// The kernel writes as many as there are when it is asked, whatever the caller made room for: somebody may have given the
-/// interface more queues since they were counted.
+/// The kernel writes as many as there are when it is asked, whatever the caller made room for: somebody may give the
+/// interface more queues between the count, which is to be taken just before, and that.
 pub fn roomy(count: usize) -> usize {
     2 * count + 256
 }

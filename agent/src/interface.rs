@@ -46,6 +46,7 @@ const SIOCBRADDBR: libc::Ioctl = 0x89a0;
 const SIOCBRDELBR: libc::Ioctl = 0x89a1;
 const SIOCBRADDIF: libc::Ioctl = 0x89a2;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
+const ETHTOOL_GLINK: u32 = 0x0a;
 
 pub struct Interface {
     pub name: String,
@@ -104,10 +105,17 @@ impl Interface {
         Ok(self.flags()? & running == running)
     }
 
+    /// Whether it is running, and its driver does not say otherwise: the kernel may take its flags back only a second after
+    /// the link has gone.
+    pub fn has_link(&self) -> bool {
+        let is_running = matches!(self.is_running(), Ok(true));
+        is_running && !matches!(self.switch(ETHTOOL_GLINK), Ok(false))
+    }
+
     /// Waits until it has its link, after what may have cost it that; says whether it has.
     pub fn wait_for_link(&self) -> bool {
         let until = Instant::now() + LINK_PATIENCE;
-        while !matches!(self.is_running(), Ok(true)) {
+        while !self.has_link() {
             if Instant::now() > until {
                 return false;
             }

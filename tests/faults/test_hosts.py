@@ -147,8 +147,10 @@ def test_a_killed_bench_leaves_nothing_on_hosts_that_it_can_still_reach(
     assert_as_found(ground)
     _, said = bench_process.run("lab", "ls", env=ground.environment)
     assert "web-01 (root@web-01)" in said
+    assert any(owner.startswith(f"{bench.pid}:") for owner in hosts_ground.connections())
     code, said = bench_process.run("lab", "clean", env=ground.environment)
     assert (code, said.count("removed: vnetbench-root-")) == (0, 2)
+    assert not any(owner.startswith(f"{bench.pid}:") for owner in hosts_ground.connections())
 
 
 def test_what_a_killed_bench_and_killed_agents_left_is_put_back_by_lab_clean(

@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -171,16 +172,22 @@ def folders() -> list[Path]:
 
 
 def agents() -> dict[int, str]:
-    """Process ids of the agents on hosts, and the folders that they run in."""
+    """Process ids of the agents on these hosts, and the folders that they run in."""
+    ours = {path.stat().st_ino for path in netlink.NETNS_DIR.glob(f"{registry.PREFIX}{NAME}.*")}
     found = {}
-    for exe in Path("/proc").glob("[0-9]*/exe"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            program = exe.readlink()
+            program, namespace = (process / "exe").readlink(), (process / "ns/net").stat().st_ino
         except OSError:
             continue  # gone meanwhile
-        if program.name == "vnetbench-agent" and program.parent.name.startswith("vnetbench-"):
-            found[int(exe.parent.name)] = str(program.parent)
+        if namespace in ours and program.parent.name.startswith("vnetbench-"):
+            found[int(process.name)] = str(program.parent)
     return found
+
+
+def connections() -> list[str]:
+    """The owners of the connections that have a folder on this machine."""
+    return [path.read_text() for path in Path(tempfile.gettempdir()).glob("vnetbench-ssh-*/owner")]
 
 
 def _make_key(path: Path) -> None:

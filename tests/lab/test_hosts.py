@@ -6,21 +6,24 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.lab import hosts_ground
 from tests.lab.hosts_ground import ROOT, USER, Ground
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import Done, LabInstrument
 from vnetbench.campaign.trial import Load
+from vnetbench.commands.check import GOOD, LIMITED
+from vnetbench.commands.doctor_host import examine_host
 from vnetbench.errors import BenchError
 from vnetbench.lab import hosts_bed, left_on_hosts, netlink, on_host, ssh
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.ssh_refusals import Unreachable
+from vnetbench.process import this_process
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
@@ -51,7 +54,7 @@ def reached(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert hosts_ground.folders() == []
     assert hosts_ground.agents() == {}
     assert left_on_hosts.entries() == []
-    assert list(Path("/tmp").glob("vnetbench-????????/control")) == []
+    assert this_process() not in hosts_ground.connections()
 
 
 def asked(ground: Ground, *names: str, **keys: Any) -> TestbedAsked:
@@ -259,6 +262,23 @@ def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
     with pytest.raises(BenchError, match="it is a x86_64, and the agent here is for aarch64") as refused:
         hosts_bed.enter(host, "a-test", "a test")
     assert "VNETBENCH_AGENT" in str(refused.value.fix)
+
+
+def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert examine_host(Console(width=200), f"{USER}@web-01") == 0
+    said = {
+        line[:22].strip(): line[23:].split()[0]
+        for line in capsys.readouterr().out.splitlines()
+        if line[:1] > " "
+    }
+    assert said == {
+        "connection": GOOD, "machine": GOOD, "agent on it": GOOD, "knobs": LIMITED, "interface": GOOD,
+        "knobs it has": GOOD, "knobs it lacks": LIMITED, "clean-up": GOOD,
+    }  # fmt: skip
+    assert examine_host(Console(width=200), "root@full-01") == 1
+    assert "noexec" in capsys.readouterr().out
 
 
 def test_a_host_that_another_campaign_uses_is_left_to_it(

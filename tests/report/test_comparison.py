@@ -13,6 +13,7 @@ from rich.console import Console
 from tests.report.campaigns import GBIT, campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.comparison import compare, comparison_table, worse_than
+from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import FactorLevels, Precision
 
 
@@ -38,6 +39,13 @@ def test_ten_percent_less_is_found_in_every_treatment() -> None:
     for change in found.changes:
         assert change.ratio.low is not None and change.ratio.high is not None
         assert change.ratio.low <= 0.92 and change.ratio.high >= 0.88
+
+
+def test_a_testbed_has_the_defaults_of_its_own_kind() -> None:
+    before, after = four_treatments(1), four_treatments(2)
+    of_hosts = compare(replace(before, kind=HOSTS), replace(after, kind=HOSTS))
+    assert all({"mtu", "vswitch"}.isdisjoint(change.factors) for change in of_hosts.changes)
+    assert all({"mtu", "vswitch"} < set(change.factors) for change in compare(before, after).changes)
 
 
 def test_ten_percent_less_is_not_worse_than_twenty() -> None:

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ethtool_strings::{Set, names, roomy};
+use crate::ethtool_strings::{self, Set, names, roomy};
 use crate::interface::Interface;
 
 const ETHTOOL_GSTATS: u32 = 0x1d;
@@ -28,6 +28,9 @@ impl Adapter {
     /// `None` where it has other statistics by now (more queues), or has gone.
     pub fn read(&self) -> Option<Vec<u64>> {
         let count = self.names.len();
+        if ethtool_strings::count(&self.interface, Set::Statistics).ok()? != count {
+            return None;
+        }
         // `struct ethtool_stats`: command and count share the first word, each following word is a statistic.
         let mut words = vec![0u64; 1 + roomy(count)];
         words[0] = word_of([ETHTOOL_GSTATS, count as u32]);
@@ -63,7 +66,9 @@ fn moved(names: &[String], then: &[u64], now: &[u64]) -> Moved {
             heading = format!("{name}{now} ");
         } else if then != now {
             let by = now.wrapping_sub(*then).cast_signed();
-            *moved.entry(format!("{heading}{name}")).or_default() += by;
+            let sum = moved.entry(format!("{heading}{name}")).or_default();
+            // A driver may have any number there, such as an address or -1.
+            *sum = sum.saturating_add(by);
         }
     }
     moved
@@ -96,6 +101,14 @@ mod tests {
         let names = ["rx", "rx", "fill"].map(str::to_owned);
         let expected = [("fill", -3), ("rx", 7)].map(|(name, by)| (name.to_owned(), by));
         assert_eq!(moved(&names, &[1, 1, 5], &[3, 6, 2]), Moved::from(expected));
+    }
+
+    #[test]
+    fn a_number_that_counts_nothing_is_no_fault() {
+        let names = ["ip", "ip"].map(str::to_owned);
+        let expected = Moved::from([("ip".to_owned(), i64::MAX)]);
+        let most = u64::MAX / 2;
+        assert_eq!(moved(&names, &[0, 0], &[most, most]), expected);
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl Interfaces {
 
     pub fn read(&mut self) -> Vec<Passed> {
         let text = self.file.text();
-        for last in &mut self.last {
+        // Another that has the name of one that vanished counts from 0.
+        for last in self.last.iter_mut().filter(|last| !last.gone) {
             match passed(text, &last.name) {
                 Some(now) => *last = now,
                 None => last.gone = true,

@@ -63,6 +63,8 @@ fn by_processor() -> Option<String> {
         "Microsoft Hv" => "Hyper-V",
         "XenVMMXenVMM" => "Xen",
         "TCGTCGTCGTCG" => "QEMU (TCG)",
+        // It is there, and does not say which: the firmware may.
+        "" => return None,
         other => other,
     };
     Some(known.into())

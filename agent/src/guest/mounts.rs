@@ -18,12 +18,14 @@ const MOUNTS: [(&str, &str); 5] = [
 
 /// Of IPv6 only the addresses that the bench gives: no link-local ones (IN6_ADDR_GEN_MODE_NONE), none to be tried first,
 /// and no looking for routers. It is load that nobody asked for.
-const SETTINGS: [(&str, &str); 8] = [
+const SETTINGS: [(&str, &str); 9] = [
     // A kernel that has panicked starts again at once, which ends QEMU with -no-reboot.
     ("kernel/panic", "-1"),
     ("kernel/panic_on_oops", "1"),
     // What TCP learned of a path in one trial must not start the next one: trials are independent.
     ("net/ipv4/tcp_no_metrics_save", "1"),
+    // An address that goes would take those with it that came later to the same network.
+    ("net/ipv4/conf/all/promote_secondaries", "1"),
     ("net/ipv6/conf/default/addr_gen_mode", "1"),
     ("net/ipv6/conf/default/accept_dad", "0"),
     ("net/ipv6/conf/all/accept_dad", "0"),

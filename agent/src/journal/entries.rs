@@ -209,6 +209,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_full_disk_did_not_take_is_not_kept() {
+        let full = File::options().read(true).write(true).open("/dev/full");
+        let mut entries = Entries {
+            file: full.expect("every Linux has it"),
+            found: Vec::new(),
+        };
+        let (interface, knob) = ("eth0".to_owned(), "mtu".to_owned());
+        let value = json!(1500);
+        let found = Found {
+            interface,
+            knob,
+            value,
+        };
+        let kept = entries.add(vec![found]);
+        assert_eq!(
+            kept.map_err(|error| error.kind()),
+            Err(std::io::ErrorKind::StorageFull)
+        );
+        assert!(!entries.has("eth0", "mtu"));
+    }
+
+    #[test]
     fn a_number_is_read_as_it_was_written() {
         for seconds in [5e-5, 0.000_064, 1.0 / 3.0, 2.3e-5] {
             let value = json!(seconds);

@@ -4,6 +4,7 @@
 mod entries;
 mod folder;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -71,7 +72,7 @@ pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl 
 
 fn found_on(interface: &str) -> Vec<Found> {
     let found = |knob: &str| {
-        let value = knobs::read(knob, Some(interface)).ok()?;
+        let value = knobs::read_whole(knob, interface).ok()?;
         (!value.is_null()).then(|| Found {
             interface: interface.into(),
             knob: knob.into(),
@@ -88,33 +89,26 @@ pub fn leave() -> ! {
     };
     // Never let go: nothing is set any more.
     let journal = lock(journal);
-    let (_, failures) = put_back(journal.entries.found());
+    let (_, mut failures) = put_back(journal.entries.found());
+    if failures.is_empty() {
+        failures.extend(journal.folder.remove().err());
+    }
     for failure in &failures {
-        eprintln!("vnetbench-agent: {failure}");
+        // Nobody may listen any more, and a panic would let this process live on.
+        let _ = writeln!(std::io::stderr(), "vnetbench-agent: {failure}");
     }
-    if !failures.is_empty() {
-        std::process::exit(1);
-    }
-    if let Err(error) = journal.folder.remove() {
-        eprintln!("vnetbench-agent: {error}");
-        std::process::exit(1);
-    }
-    std::process::exit(0)
+    std::process::exit(i32::from(!failures.is_empty()))
 }
 
 /// Puts back what an agent that was killed has left, and removes its folder. One that still serves there is told to end,
 /// and does so itself.
 pub fn restore(path: &Path) -> ExitCode {
-    match try_restore(path) {
-        Ok(lines) => {
-            println!("{}", lines.join("\n"));
-            ExitCode::SUCCESS
-        }
-        Err(lines) => {
-            println!("{}", lines.join("\n"));
-            ExitCode::FAILURE
-        }
-    }
+    let (code, lines) = match try_restore(path) {
+        Ok(lines) => (ExitCode::SUCCESS, lines),
+        Err(lines) => (ExitCode::FAILURE, lines),
+    };
+    println!("{}", lines.join("\n"));
+    code
 }
 
 fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
@@ -130,23 +124,19 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
             vec!["the machine was started anew since: nothing is left of what was set".into()]
         }
         Taken::Nothing => vec!["nothing was changed".into()],
-        Taken::Entries(entries) => {
-            let (lines, failures) = put_back(entries.found());
-            if !failures.is_empty() {
-                return Err([lines, failures].concat());
-            }
-            if lines.is_empty() {
-                vec!["all stands as it was found".into()]
-            } else {
-                lines
-            }
-        }
+        Taken::Entries(entries) => match put_back(entries.found()) {
+            (lines, failures) if !failures.is_empty() => return Err([lines, failures].concat()),
+            (lines, _) if lines.is_empty() => vec!["all stands as it was found".into()],
+            (lines, _) => lines,
+        },
     };
-    folder.remove().map_err(|error| {
-        lines.push(error);
-        std::mem::take(&mut lines)
-    })?;
-    Ok(lines)
+    match folder.remove() {
+        Ok(()) => Ok(lines),
+        Err(error) => {
+            lines.push(error);
+            Err(lines)
+        }
+    }
 }
 
 /// Newest first. What had to be put back and stands as it was found, and what does not stand so, a line each.
@@ -168,7 +158,7 @@ fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
             knob,
             value,
         } = each;
-        match (refusal, knobs::read(knob, Some(interface))) {
+        match (refusal, knobs::read_whole(knob, interface)) {
             (_, Ok(now)) if now == *value => {
                 if moved {
                     lines.push(format!("{knob} of {interface} is {value} again"));
@@ -192,7 +182,7 @@ fn put_back_one(found: &Found) -> Result<bool> {
         value,
     } = found;
     // Some drivers start an interface anew whatever it is set to.
-    if knobs::read(knob, Some(interface))? == *value {
+    if knobs::read_whole(knob, interface)? == *value {
         return Ok(false);
     }
     knobs::change(knob, Some(interface), value)?;

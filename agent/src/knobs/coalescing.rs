@@ -81,6 +81,15 @@ impl Both {
             tx: coalesce,
         }
     }
+
+    /// A driver that has receiving only, or both in one, shows nothing of the other: then both are alike.
+    pub fn as_asked_for(self) -> Self {
+        if self.tx == Coalesce::For(0) {
+            Self::alike(self.rx)
+        } else {
+            self
+        }
+    }
 }
 
 pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
@@ -92,7 +101,7 @@ pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
     Ok(found)
 }
 
-/// A driver that has receiving only, or both in one, shows nothing of the other: then both are alike.
+/// As the driver shows it.
 pub fn read(interface: &Interface) -> io::Result<Both> {
     let found = read_all(interface)?;
     let ways = by_number(interface).map_or(&[][..], |known| known.ways);
@@ -103,12 +112,9 @@ pub fn read(interface: &Interface) -> io::Result<Both> {
             Coalesce::For(us)
         }
     };
-    let rx = of(found.rx_us, found.adaptive_rx);
-    Ok(if (found.tx_us, found.adaptive_tx) == (0, 0) {
-        Both::alike(rx)
-    } else {
-        let tx = of(found.tx_us, found.adaptive_tx);
-        Both { rx, tx }
+    Ok(Both {
+        rx: of(found.rx_us, found.adaptive_rx),
+        tx: of(found.tx_us, found.adaptive_tx),
     })
 }
 
@@ -160,5 +166,14 @@ mod tests {
     #[test]
     fn the_structure_is_as_large_as_the_kernels() {
         assert_eq!(size_of::<Coalescing>(), 92);
+    }
+
+    #[test]
+    fn what_a_driver_shows_of_receiving_only_stands_for_both() {
+        let (rx, none) = (Coalesce::For(50), Coalesce::For(0));
+        let receiving = Both { rx, tx: none };
+        assert_eq!(receiving.as_asked_for(), Both::alike(rx));
+        let transmitting = Both { rx: none, tx: rx };
+        assert_eq!(transmitting.as_asked_for(), transmitting);
     }
 }

@@ -13,6 +13,7 @@ use std::io;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use self::coalescing::Both;
 use self::rings::Direction;
 use crate::error::{Error, Result};
 use crate::features;
@@ -124,7 +125,9 @@ impl Knob {
             Self::Ring(direction) => {
                 rings::descriptors(&of()?, *direction).map(|descriptors| json!(descriptors))
             }
-            Self::Coalesce => coalescing::read(&of()?).map(values::of_coalescing),
+            Self::Coalesce => coalescing::read(&of()?)
+                .map(Both::as_asked_for)
+                .map(values::of_coalescing),
             Self::IrqCpus => interrupts::read(&of()?).map(values::of_placing),
             Self::RpsCpus => {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
@@ -132,9 +135,19 @@ impl Knob {
             Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::read())),
         };
-        match value {
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Value::Null),
-            read => read,
+        or_null(value)
+    }
+
+    /// The same, with all that is to be put back.
+    fn read_whole(&self, interface: Option<&str>) -> io::Result<Value> {
+        match self {
+            // A driver whose transmitting is off, and can be on, would be put back with both alike.
+            Self::Coalesce => or_null(
+                Interface::named(interface.unwrap_or_default())
+                    .and_then(|interface| coalescing::read(&interface))
+                    .map(values::of_coalescing),
+            ),
+            _ => self.read(interface),
         }
     }
 
@@ -185,6 +198,13 @@ impl Knob {
     }
 }
 
+fn or_null(value: io::Result<Value>) -> io::Result<Value> {
+    match value {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Value::Null),
+        read => read,
+    }
+}
+
 /// `None` where the interface has no such knob, or it is no switch.
 pub fn is_on(interface: &str, name: &str) -> Option<bool> {
     Knob::named(name)
@@ -229,6 +249,14 @@ pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
         .map_err(|error| refusal(name, interface, "read", &error))
 }
 
+/// The value of an interface's knob with all that is to be put back when it is set to that again.
+pub fn read_whole(name: &str, interface: &str) -> Result<Value> {
+    let interface = Some(interface);
+    find(name, interface)?
+        .read_whole(interface)
+        .map_err(|error| refusal(name, interface, "read", &error))
+}
+
 /// Sets it, and returns the value as it then stands.
 pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
     let knob = find(name, interface)?;
@@ -252,7 +280,7 @@ pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Valu
 /// The interface, where it has its link.
 fn linked(name: Option<&str>) -> Option<Interface> {
     let interface = Interface::named(name?).ok()?;
-    interface.is_running().ok()?.then_some(interface)
+    interface.has_link().then_some(interface)
 }
 
 fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
@@ -299,6 +327,14 @@ mod tests {
         assert!(values["mtu"].as_u64() > Some(0));
         assert!(values["tso"].is_boolean());
         assert!(values["queues"].is_null());
+    }
+
+    #[test]
+    fn every_knob_that_is_kept_of_an_interface_is_one() {
+        for name in OF_INTERFACES {
+            assert!(find(name, Some("lo")).is_ok(), "{name}");
+        }
+        assert!(OFFLOADS.iter().all(|name| OF_INTERFACES.contains(name)));
     }
 
     #[test]

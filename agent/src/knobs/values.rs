@@ -124,6 +124,7 @@ mod tests {
             json!(2e-5),
             json!("adaptive"),
             json!({"rx": "adaptive", "tx": 6.4e-5}),
+            json!({"rx": 5e-5, "tx": 0.0}),
         ] {
             assert_eq!(of_coalescing(coalescing(&value).expect("valid")), value);
         }

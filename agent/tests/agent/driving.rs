@@ -204,6 +204,11 @@ impl Agent {
         self.ended()
     }
 
+    /// From here on what it says on standard error cannot be written.
+    pub fn close_errors(&mut self) {
+        self.child.stderr = None;
+    }
+
     pub fn signal(&self, number: i32) {
         // SAFETY: the process is a child that nobody has waited for, so the number is still its own.
         assert_eq!(unsafe { libc::kill(self.pid() as i32, number) }, 0);

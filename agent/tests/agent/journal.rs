@@ -191,6 +191,33 @@ fn what_cannot_be_put_back_is_said_and_the_rest_is_put_back() {
 }
 
 #[test]
+fn an_agent_that_cannot_put_all_back_says_so_and_leaves_its_journal() {
+    let mut host = Host::new("said");
+    let mut agent = host.agent();
+    set(&mut agent, "mtu", json!(9000));
+    host.holder.run_beside("ip link set vnb0 name vnb7");
+    let (code, errors) = agent.finish();
+    assert_eq!(code, Some(1));
+    let said = "vnetbench-agent: not put back to 1500: knob mtu of vnb0: ";
+    assert!(errors.contains(said), "{errors}");
+    host.holder.run_beside("ip link set vnb7 name vnb0");
+    assert_eq!(host.restore().0, Some(0));
+    assert_eq!(host.values()["mtu"], 1500);
+}
+
+#[test]
+fn an_agent_that_nobody_hears_ends_even_where_something_cannot_be_put_back() {
+    let host = Host::new("unheard");
+    let mut agent = host.agent();
+    set(&mut agent, "mtu", json!(9000));
+    host.holder.run_beside("ip link del vnb0");
+    agent.close_errors();
+    agent.signal(libc::SIGTERM);
+    assert_eq!(agent.ended().0, Some(1));
+    assert!(host.folder.exists());
+}
+
+#[test]
 fn what_was_set_before_the_machine_was_started_anew_is_let_be() {
     let mut host = Host::new("boot");
     let mut agent = host.agent();

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use crate::driving::{Agent, Pair, assert_fault, listening};
 
-/// Below those that the kernel gives by itself, and apart for each test.
+/// Below those that the kernel gives by itself, and apart for each test and each run of the tests.
 fn free(first: u16, count: u16) -> u16 {
     let is_free = |port: u16| {
         TcpListener::bind(("127.0.0.1", port)).is_ok()
             && UdpSocket::bind(("127.0.0.1", port)).is_ok()
     };
     (0..1000)
-        .map(|turn| first + turn * count)
+        .map(|turn| first + (std::process::id() as u16 % 1000 + turn) % 1000 * count)
         .find(|first| (*first..first + count).all(is_free))
         .expect("free ports")
 }

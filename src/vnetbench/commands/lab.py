@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from vnetbench.errors import BenchError
-from vnetbench.lab import holder, left_on_hosts, netlink, privilege, registry
+from vnetbench.lab import holder, left_on_hosts, netlink, privilege, registry, ssh
 from vnetbench.lab.description import Shape, namespace
 from vnetbench.lab.netns_bed import raise_bed
 from vnetbench.study.factors import FACTORS, complete, parse_level
@@ -156,6 +156,7 @@ def clean() -> int:
 
 def _clean_hosts() -> bool:
     """Whether no host is left with anything that is not in use."""
+    ssh.remove_left()
     is_clean = True
     for left in left_on_hosts.entries():
         if left.in_use:

@@ -166,6 +166,7 @@ class HostsLab:
         self._ports = asked.ports or ""
         self._purpose = purpose
         self._was_reached = False
+        self._patience_s = 0.0
 
     def shape(self, factors: Mapping[str, Level]) -> str:
         """See Lab."""
@@ -173,19 +174,21 @@ class HostsLab:
         return ", ".join(f"{a} to {b}" for a, b in zip(names[::2], names[1::2], strict=True))
 
     def raise_bed(self, name: str, shape: Hashable) -> HostsBed:
-        """See Lab. Hosts that were reached before are waited for: they may be there again soon."""
-        until = time.monotonic() + (PATIENCE_S if self._was_reached else 0.0)
+        """See Lab. Hosts that were reached before are waited for, once: they may be there again soon."""
+        until = time.monotonic() + self._patience_s
         while True:
             try:
                 bed = self._enter_all(name)
-                self._was_reached = True
-                return bed
             except Unreachable as error:
                 if not self._was_reached:
                     raise
                 if time.monotonic() >= until:
+                    self._patience_s = 0.0
                     raise AgentError(str(error.where), error.what) from error
                 time.sleep(PAUSE_S)
+            else:
+                self._was_reached, self._patience_s = True, PATIENCE_S
+                return bed
 
     def remove_left(self, prefix: str) -> None:
         """See Lab; what cannot be reached now is for `vnetbench lab clean`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -68,15 +68,11 @@ def forget(left: Left) -> None:
 
 def entries() -> list[Left]:
     """All that is on hosts, by this user's benches on this machine."""
-    return list(_entries())
-
-
-def _entries() -> Iterator[Left]:
+    found = []
     for path in sorted(_directory().glob("*.json")):
-        try:
-            yield Left(**json.loads(path.read_text()))
-        except (OSError, ValueError, TypeError):
-            continue  # removed meanwhile, or not ours
+        with suppress(OSError, ValueError, TypeError):  # removed meanwhile, or not ours
+            found.append(Left(**json.loads(path.read_text())))
+    return found
 
 
 def clean(left: Left) -> None:

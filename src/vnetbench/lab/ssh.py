@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -22,6 +23,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import ssh_refusals
 from vnetbench.lab.registry import PROCESS_LABEL
 from vnetbench.lab.ssh_refusals import Unreachable
+from vnetbench.process import is_alive, this_process
 
 CONNECT_S = 10
 SILENCE_S, SILENCES = 2, 4
@@ -33,6 +35,8 @@ ENDING_S = 3.0
 LOST = 255
 """The exit code of OpenSSH's client for failures of its own (ssh(1))."""
 POLL_S = 0.02
+_FOLDER_PREFIX = "vnetbench-ssh-"
+"""Of the folders on this machine that connections have their sockets in."""
 _BY_SIGNAL = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
 """The exit codes of a shell whose program was killed."""
 
@@ -164,11 +168,21 @@ def connect(name: str, destination: str, label: str) -> Host:
         raise
 
 
+def remove_left() -> None:
+    """Remove the folders of connections whose bench was killed; the connections ended with it."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+        with suppress(OSError):  # gone meanwhile
+            is_ours = folder.lstat().st_uid == os.geteuid()
+            if is_ours and not is_alive((folder / "owner").read_text()):
+                shutil.rmtree(folder)
+
+
 class _Master:
     """The one connection to a host, which all commands share (ssh_config(5), ControlMaster)."""
 
     def __init__(self, ssh: BaseCommand, destination: str) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="vnetbench-"))
+        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+        (self._folder / "owner").write_text(this_process())
         self.control = self._folder / "control"
         # `cat` ends with its input, so with the bench, however that ends; then the connection does.
         command = ssh["-T", "-S", self.control, *_options(_MASTER_OPTIONS), destination, "cat"]

@@ -25,7 +25,7 @@ _MEANINGS = (
     ("Could not resolve", "its name has no address",
      "write a name that ssh knows (~/.ssh/config, getent hosts), or its address"),
     ("Connection refused", "nothing listens on its SSH port",
-     "start sshd there; another port is written ssh://{ssh}:PORT, or stands in ~/.ssh/config"),
+     "start sshd there; another port is written ssh://user@host:PORT, or stands in ~/.ssh/config"),
     ("timed out", "it does not answer", "see that it runs, and that firewalls on the way let SSH through"),
     ("No route to host", "there is no way to it", "see that it runs, and routes and firewalls on the way"),
     ("unreachable", "there is no way to it", "see the routes of this machine (ip route get)"),
