@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from tests.lab import hosts_ground
-from tests.lab.hosts_ground import ROOT, USER, Ground
+from tests.lab.hosts_ground import ROOT, USER, USER_ID, Ground
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import Done, LabInstrument
 from vnetbench.campaign.trial import Load
@@ -264,6 +268,30 @@ def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
     assert "VNETBENCH_AGENT" in str(refused.value.fix)
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_what_another_user_of_the_host_puts_where_an_agent_may_be_is_neither_run_nor_removed(
+    tmp_path: Path, *, is_link: bool
+) -> None:
+    name = on_host.folder_name("root")
+    folder, told = Path("/tmp") / name, tmp_path / "it-was-run"
+    at = tmp_path / "elsewhere" if is_link else folder
+    at.mkdir()
+    (at / "journal").touch()
+    (at / on_host.AGENT).write_text(f"#!/bin/sh\ntouch {told}\n")
+    (at / on_host.AGENT).chmod(0o755)
+    if is_link:
+        folder.symlink_to(at)
+    else:
+        os.chown(folder, USER_ID, USER_ID)
+    try:
+        with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
+            assert not on_host.remove(machine, name)
+        assert not told.exists()
+        assert (folder / "journal").exists()
+    finally:
+        folder.unlink() if is_link else shutil.rmtree(folder)
+
+
 def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -291,6 +319,29 @@ def test_a_host_that_another_campaign_uses_is_left_to_it(
             hosts_bed.enter(ground.hosts["web-01"].asked, "a-test", "the second")
     finally:
         hosts_bed.leave(entered)
+
+
+def test_of_two_campaigns_that_start_at_once_none_works_beside_the_other(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_on_hosts.Left, "is_ours", False)
+    both_look = threading.Barrier(2, timeout=hosts_ground.PATIENCE_S)
+    survey = on_host.survey
+
+    def surveyed(machine: ssh.Machine) -> on_host.Survey:
+        found = survey(machine)
+        both_look.wait()
+        return found
+
+    monkeypatch.setattr(on_host, "survey", surveyed)
+    host = ground.hosts["web-01"].asked
+    with ThreadPoolExecutor(2) as pool:
+        started = [pool.submit(hosts_bed.enter, host, "a-test", "a test") for _ in range(2)]
+    entered = [each.result() for each in started if each.exception() is None]
+    for each in entered:
+        hosts_bed.leave(each)
+    assert len(entered) <= 1
+    assert all("another campaign" in str(each.exception()) for each in started if each.exception())
 
 
 def test_one_host_that_cannot_be_entered_leaves_nothing_on_the_other(ground: Ground) -> None:

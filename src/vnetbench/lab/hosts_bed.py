@@ -244,10 +244,11 @@ def enter(asked: HostAsked, testbed: str, purpose: str) -> Entered:
     left = agent = None
     try:
         found = on_host.survey(machine)
-        _remove_earlier(machine, destination)
         left = left_on_hosts.register(
             on_host.folder_name(found.user), asked.name, destination, testbed, purpose
         )
+        # After ours is written down: of two benches that start at once one at least sees the other.
+        _remove_earlier(machine, left)
         folder = on_host.put(machine, left.folder)
         agent = _start(machine, folder)
         return Entered(asked, machine, found, left, agent)
@@ -269,10 +270,13 @@ def _start(machine: ssh.Machine, folder: str) -> AgentClient:
     return agent
 
 
-def _remove_earlier(machine: ssh.Machine, destination: str) -> None:
-    """Remove what an earlier connection left there: knobs must be as found before they are noted anew."""
+def _remove_earlier(machine: ssh.Machine, own: Left) -> None:
+    """Remove what an earlier connection left there: knobs must be as found before they are noted anew.
+
+    Raises BenchError where another bench is at work on the host.
+    """
     for left in left_on_hosts.entries():
-        if left.destination != destination:
+        if left.destination != own.destination or left.folder == own.folder:
             continue
         if left.in_use and not left.is_ours:
             raise BenchError(

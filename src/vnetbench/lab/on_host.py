@@ -61,11 +61,12 @@ exit 1
 )
 
 # Argument: the folder's name. One that still runs there, its connection lost, is told to end by `restore`.
+# In /tmp others may make one of that name, or a link: the program in it is run only where it is our own.
 REMOVE = (
     _HEAD
     + _EACH_PARENT
     + r"""
-    [ -d "$folder" ] || continue
+    [ -d "$folder" ] && [ ! -L "$folder" ] && [ -O "$folder" ] || continue
     if [ -e "$folder/journal" ]; then
         said=$("$folder/vnetbench-agent" restore "$folder" 2>&1) ||
             { echo "$said" | sed 's/^/@not /'; exit 1; }

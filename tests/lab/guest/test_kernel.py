@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.guest.test_modules import module
 from vnetbench.errors import BenchError
-from vnetbench.lab.guest import kernel
+from vnetbench.lab.guest import kernel, qemu
 
 RELEASE = "6.1.0-99-amd64"
 NEEDED = ("virtio_pci", "virtio_console")
@@ -112,3 +112,22 @@ def test_another_architecture_is_refused_at_once(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(BenchError, match="this machine is aarch64") as refused:
         kernel.prepared()
     assert 'lab = "netns"' in str(refused.value.fix)
+
+
+def test_a_program_that_is_no_qemu_is_named_with_the_fix(tmp_path: Path) -> None:
+    path = tmp_path / "bin" / qemu.PROGRAM
+    path.write_bytes(b"\x7fELF of another machine")
+    path.chmod(0o755)
+    with pytest.raises(BenchError, match="this is no QEMU that runs here") as refused:
+        qemu.installed()
+    assert (refused.value.where, refused.value.fix) == (str(path), qemu.INSTALL)
+
+
+def test_a_package_manager_that_does_not_end_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_apt(tmp_path, NEEDED)
+    program(tmp_path, "apt-cache", "exec sleep 600")
+    monkeypatch.setattr(kernel, "ASKING_TIMEOUT_S", 0.05)
+    with pytest.raises(BenchError, match="apt knows no kernel package"):
+        kernel.prepared()

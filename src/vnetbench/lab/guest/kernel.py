@@ -30,6 +30,8 @@ UNWANTED = (
 )
 """Modules that no guest has a device for: two thirds of a kernel's package."""
 FETCH_TIMEOUT_S = 900.0
+ASKING_TIMEOUT_S = 120.0
+"""Of a package manager: dnf may fetch its lists first."""
 _BOOT = Path("/boot")
 _MODULES = Path("/lib/modules")
 _REAL = re.compile(r"linux-image-(unsigned-)?(?P<release>[0-9]\S*)")
@@ -221,8 +223,17 @@ def _fetched(place: Path) -> Kernel:
 
 
 def _says(*command: str) -> str:
-    """What a program prints; empty where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    """What a program prints; empty where it fails, or does not end."""
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "LC_ALL": "C"},
+            timeout=ASKING_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
     return done.stdout if done.returncode == 0 else ""
 
 

@@ -39,6 +39,7 @@ WELCOME = (
 )  # fmt: skip
 """Taken where the kernel has them; a treatment that wants one that is not there is refused by its name."""
 
+UNPACKING_TIMEOUT_S = 60.0
 _PACKINGS = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 _SHF_ALLOC_FREE_HEADER = struct.Struct("<IIQQQQIIQQ")
 """Elf64_Shdr (elf(5)): name, type, flags, address, offset, size, and what is not needed here."""
@@ -102,7 +103,7 @@ def unpacked(path: Path) -> bytes:
         if path.suffix == ".gz":
             return gzip.decompress(content)
         return _unpacked_zstd(content) if path.suffix == ".zst" else content
-    except (OSError, lzma.LZMAError, EOFError, subprocess.CalledProcessError) as error:
+    except (OSError, lzma.LZMAError, EOFError, subprocess.SubprocessError) as error:
         fix = "apt-get install zstd" if path.suffix == ".zst" else "vnetbench guest prepare --again"
         raise BenchError(f"this kernel module cannot be read: {error}", where=str(path), fix=fix) from error
 
@@ -146,7 +147,9 @@ def _unpacked_zstd(content: bytes) -> bytes:
         # Python's own since 3.14.
         decompress = importlib.import_module("compression.zstd").decompress
     except ImportError:
-        done = subprocess.run(["zstd", "-dcq"], input=content, capture_output=True, check=True)
+        done = subprocess.run(
+            ["zstd", "-dcq"], input=content, capture_output=True, check=True, timeout=UNPACKING_TIMEOUT_S
+        )
         return done.stdout
     return bytes(decompress(content))
 

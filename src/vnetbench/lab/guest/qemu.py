@@ -11,6 +11,7 @@ from functools import lru_cache
 from vnetbench.errors import BenchError
 
 PROGRAM = "qemu-system-x86_64"
+ANSWER_TIMEOUT_S = 20.0
 INSTALL = "apt-get install qemu-system-x86 (or make demo-adapters, which does)"
 
 DEVICES = {
@@ -67,5 +68,11 @@ def _asked(path: str) -> Qemu:
 
 
 def _says(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True)
+    """What it prints; nothing where it does not run, or does not end."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_TIMEOUT_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
     return done.stdout + done.stderr
