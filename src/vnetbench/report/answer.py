@@ -13,7 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, spell_share
 from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.figures import figure, metric_of, noun_of, ratio_text, scale_of
-from vnetbench.report.labels import CHANGED, counted, factor_label, level_phrase, level_text
+from vnetbench.report.labels import CHANGED, counted, factor_label, factor_noun, level_phrase, level_text
 from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
 from vnetbench.study.guest_factors import ADAPTERS
@@ -175,14 +175,15 @@ def _change_sentence(effect: Effect, noun: str) -> str:
 
 
 def _where(summary: CampaignSummary) -> Iterator[str]:
-    """Where the factor that makes the lines of the chart matters: its effect at each level of the others."""
+    """Where a factor of two levels matters, that of the chart's lines before others: its effect by theirs."""
     layout = lay_out(summary)
-    factor = layout.colour
-    if factor is None or layout.heat is not None or len(factor.levels) != 2:
+    drawn = [factor for factor in (layout.colour, layout.x, *layout.others) if factor is not None]
+    factor = next((factor for factor in drawn if len(factor.levels) == 2), None)
+    if factor is None or layout.heat is not None:
         return
-    for other in (layout.x, *layout.others):
-        sliced = _sliced(summary, factor, other) if other else []
-        if other and any(ratio.p is not None for _, ratio in sliced):
+    for other in (other for other in drawn if other is not factor):
+        sliced = _sliced(summary, factor, other)
+        if any(ratio.p is not None for _, ratio in sliced):
             yield _where_sentence(factor, other, sliced)
 
 
@@ -205,7 +206,7 @@ def _where_sentence(factor: FactorLevels, other: FactorLevels, sliced: Sequence[
     for phrase, ratio in sliced:
         verdicts.setdefault(_verdict(ratio), []).append(f"{phrase} {ratio_text(ratio)}")
     said = "; ".join(f"{verdict} with {', '.join(listed)}" for verdict, listed in verdicts.items())
-    return f"{level} instead of {base}, by {factor_label(other.name).lower()}: {said}."
+    return f"{level} instead of {base}, by {factor_noun(other.name)}: {said}."
 
 
 def _doubts(summary: CampaignSummary) -> Iterator[str]:

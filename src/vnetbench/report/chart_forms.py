@@ -28,6 +28,8 @@ _CURVE_KEYS = ("colour", "dash")
 """What tells the curves of latency apart."""
 _PALETTE = 7
 """Colours of their own that the theme has."""
+_COLUMNS = {1: 1, 2: 2, 4: 2}
+"""Panels side by side, by their number; else three."""
 _MARKS = {"trial": "circle", "of two modes": "diamond", "outlier": "cross"}
 """What a trial is marked as in the chart of time, and its shape."""
 
@@ -258,7 +260,7 @@ def _dots(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevel
         sort=names,
         title=None,
         scale=alt.Scale(paddingInner=0.25, paddingOuter=0.15),
-        axis=alt.Axis(labelLimit=320, grid=False, labels=any(names)),
+        axis=alt.Axis(labelLimit=440, grid=False, labels=any(names)),
     )
     offset: dict[str, Any] = {}
     if layout.colour:
@@ -337,7 +339,7 @@ def _in_panels(
     names = combination_texts(summary, layout)
     return layers.facet(
         facet=alt.Facet("combination:N", sort=names, title=None),
-        columns=min(3, len(names)),
+        columns=_COLUMNS.get(len(names), 3),
         spacing=_SPACING,
         bounds="flush",
     )
@@ -345,7 +347,7 @@ def _in_panels(
 
 def _panel_width(summary: CampaignSummary, layout: Layout) -> int:
     count = len(combination_texts(summary, layout)) if layout.others else 1
-    return {1: 640, 2: 330}.get(count, 240)
+    return {1: 640, 2: 330}.get(_COLUMNS.get(count, 3), 240)
 
 
 def _texts(factor: FactorLevels) -> list[str]:

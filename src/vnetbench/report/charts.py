@@ -24,7 +24,7 @@ from vnetbench.report.chart_forms import (
 )
 from vnetbench.report.chart_rows import Row, course_rows, latency_rows, metric_rows, time_rows
 from vnetbench.report.emulation import emulation
-from vnetbench.report.figures import heading, measured_metrics, metric_of, scale_of
+from vnetbench.report.figures import heading, is_zero_throughout, measured_metrics, metric_of, scale_of
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.theme import chart_config
 from vnetbench.study.workloads import DATAGRAMS
@@ -77,14 +77,12 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
 
 
 def other_metric_charts(summary: CampaignSummary) -> list[Chart]:
-    """One chart a metric beside the main one, the most useful first."""
+    """One chart a metric beside the main one, the most useful first; last, what is zero everywhere."""
     layout = lay_out(summary)
     measured = measured_metrics(summary.treatments)
-    return [
-        _metric_chart(summary, layout, name)
-        for name in _METRICS
-        if name in measured and name != summary.main_metric
-    ]
+    names = [name for name in _METRICS if name in measured and name != summary.main_metric]
+    names.sort(key=lambda name: is_zero_throughout(summary.treatments, name))
+    return [_metric_chart(summary, layout, name) for name in names]
 
 
 def trial_charts(summary: CampaignSummary) -> list[Chart]:

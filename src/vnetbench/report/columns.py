@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.report.figures import Measured, measured_metrics, metric_of, scale_of, short_figure
+from vnetbench.report.figures import (
+    Measured,
+    is_zero_throughout,
+    measured_metrics,
+    metric_of,
+    scale_of,
+    short_figure,
+)
 from vnetbench.report.labels import factor_label, level_text
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.model import FactorLevels, Level
@@ -127,11 +134,15 @@ def factor_columns(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> list
 
 
 def metric_columns(rows: Sequence[Row], main: str) -> list[Column]:
-    """A column for each metric that any row has: the main one, always, then the most important first."""
+    """A column for each metric that any row has: the main one, always, then the most important first.
+
+    What is zero in every row comes last.
+    """
     seen = measured_metrics(rows)
-    ranked = [main, *(name for name in _BY_IMPORTANCE if name in seen and name != main)]
-    names = (*ranked, *(name for name in seen if name not in ranked))
-    return [_metric_column(rows, name, main) for name in names]
+    ranked = [name for name in _BY_IMPORTANCE if name in seen and name != main]
+    names = [*ranked, *(name for name in seen if name not in (main, *ranked))]
+    names.sort(key=lambda name: is_zero_throughout(rows, name))
+    return [_metric_column(rows, name, main) for name in (main, *names)]
 
 
 def trials_column(rows: Sequence[Row]) -> Column:

@@ -70,6 +70,12 @@ def mode_texts(estimate: Estimate, name: str, scale: Scale) -> list[str]:
     return [f"{value} ({mode.share * 100:.0f} %)" for value, mode in zip(values, estimate.modes, strict=True)]
 
 
+def is_zero_throughout(treatments: Iterable[Measured], name: str) -> bool:
+    """Whether nothing of it was ever counted, and an interval, where there is one, says no more."""
+    found = [treatment.metrics[name] for treatment in treatments if name in treatment.metrics]
+    return all(each.value == 0 and not each.low and not each.high for each in found)
+
+
 def ratio_text(ratio: Ratio) -> str:
     """`1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")

@@ -26,9 +26,9 @@ _LABELS = {
     "pairs": "Pairs of VMs",
     "guests": "Pairs of guests",
     "vcpus": "vCPUs",
-    "vcpu_pin": "vCPUs on",
-    "emulator_pin": "QEMU's threads on",
-    "irq_pin": "Interrupts on",
+    "vcpu_pin": "Placement of vCPUs",
+    "emulator_pin": "Placement of QEMU's threads",
+    "irq_pin": "Placement of interrupts",
     "rx_ring": "Receive ring",
     "tx_ring": "Transmit ring",
     "coalesce": "Coalescing",
@@ -91,6 +91,12 @@ _STOPPED = {
 def factor_label(name: str) -> str:
     """A factor's name as a title: `mtu` is `MTU`, `message_size` is `Message size`."""
     return _LABELS.get(name) or name.replace("_", " ").capitalize()
+
+
+def factor_noun(name: str) -> str:
+    """The same within a sentence: `message size`, `MTU`, `vCPUs`."""
+    label = factor_label(name)
+    return label if any(map(str.isupper, label.split()[0][1:])) else label[:1].lower() + label[1:]
 
 
 def level_text(name: str, level: Level) -> str:

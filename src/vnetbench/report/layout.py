@@ -10,6 +10,8 @@ from vnetbench.study.model import FactorLevels, Level
 
 _FIRST_ON_X = ("streams", "pairs", "message_size", "socket_buffer", "queues", "link_rate")
 """Where two factors have as many levels, the one named first here is on x."""
+_AS_LINES = ("adapter",)
+"""What is compared within one panel however many levels it has."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ def lay_out(summary: CampaignSummary) -> Layout:
     """Decide from the levels that the treatments have.
 
     x is the numeric factor with the most levels, three at least. A heat map is drawn where a second numeric
-    factor has three levels or more. Of the rest, the factor with the fewest levels makes the lines (they are
-    compared within one panel), every other one makes panels (or rows, in a dot plot).
+    factor has three levels or more. Of the rest, the adapter or else the factor with the fewest levels makes
+    the lines (they are compared within one panel), every other one makes panels (or rows, in a dot plot).
     """
     factors = [_seen_levels(summary, factor) for factor in summary.factors]
     varying = tuple(factor for factor in factors if len(factor.levels) > 1)
@@ -46,7 +48,8 @@ def lay_out(summary: CampaignSummary) -> Layout:
     x = numeric[0] if numeric else None
     heat = numeric[1] if len(numeric) > 1 else None
     rest = [factor for factor in varying if factor is not x]
-    colour = heat or min(reversed(rest), key=lambda factor: len(factor.levels), default=None)
+    lines = next((factor for factor in rest if factor.name in _AS_LINES), None)
+    colour = heat or lines or min(reversed(rest), key=lambda factor: len(factor.levels), default=None)
     if x is None and len(rest) == 1:
         colour = None  # the rows of the dot plot say it already
     others = tuple(factor for factor in rest if factor is not colour)

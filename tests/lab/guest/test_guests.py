@@ -32,6 +32,7 @@ pytestmark = pytest.mark.lab
 
 ASKED = TestbedAsked(lab=QEMU)
 TRIAL_S = 0.6
+VMADDR_CID_LOCAL = 1
 STUDY = 'title = "x"\n[testbed]\nlab = "qemu"\n[factors]\n'
 
 Raise = Callable[..., GuestBed]
@@ -255,3 +256,24 @@ def test_an_adapter_that_this_qemu_or_this_kernel_lacks_is_refused_before_anythi
     study.write_text(f"{STUDY}guests = 64\nvcpus = 64\n")
     code, output = run("run", study, "-o", tmp_path / "guests.vnb")
     assert code == 2 and "128 guests need" in output
+
+
+def test_a_guest_s_kernel_carries_streams_over_vsock(raise_bed: Raise) -> None:
+    """Its own loopback: what leads to the host wants vhost_vsock there."""
+    agent = raise_bed().agents["a1"]
+    asked = {"workload": "tcp_stream", "secret": "00" * 16, "receive": "copy", "send": "copy"}
+    sink = {**asked, "trial": "sink", "streams": [{"id": 0, "role": "sink"}], "listen": {"vsock": {}}}
+    port = agent.call("trial.prepare", **sink)["port"]
+    way = {"vsock": {"cid": VMADDR_CID_LOCAL, "port": port}}
+    source = {**asked, "trial": "source", "streams": [{"id": 0, "role": "source"}], "connect": way}
+    (stream,) = agent.call("trial.prepare", **source)["streams"]
+    assert stream["transport"] == "vsock"
+    agent.call("trial.ready", trial="sink")
+    for trial in ("sink", "source"):
+        agent.call("trial.start", trial=trial, duration_s=TRIAL_S)
+    ended: dict[str, int] = {}
+    while len(ended) < 2:
+        method, params = agent.events.get(timeout=20)
+        if method == "trial.end":
+            ended[params["trial"]] = params["bytes_sent"] + params["bytes_received"]
+    assert ended["sink"] == ended["source"] > 0

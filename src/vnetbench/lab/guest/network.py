@@ -15,7 +15,7 @@ from pyroute2 import IPRoute
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns
-from vnetbench.lab.description import Device
+from vnetbench.lab.description import Device, Vm
 from vnetbench.lab.guest.description import MACVTAP_PARENT, Guest, GuestTestbed
 from vnetbench.lab.guest.functions import functions_of
 from vnetbench.lab.guest.hardware import Plug
@@ -41,8 +41,8 @@ def build(testbed: GuestTestbed) -> None:
         bridges = netns.add_bridges(switch, testbed.vswitches)
         if testbed.uplinks:
             netns.add_uplink(switch, testbed.uplinks, bridges)
-        for vm, vswitch in zip(testbed.vms, _vswitches_of_vms(testbed), strict=True):
-            netns.add_vm_port(switch, vm, bridges[vswitch])
+        for vm in testbed.vms:
+            netns.add_vm_port(switch, vm, bridges[_vswitch_of(testbed, vm)])
         for nic in (nic for guest in testbed.guests for nic in guest.nics):
             if nic.vswitch in bridges:
                 _add_tap(nic.port, testbed.shape.queues)
@@ -75,9 +75,12 @@ def plugs(testbed: GuestTestbed, guest: Guest) -> Iterator[list[Plug]]:
     yield [Plug(f"tap,ifname={nic.port.interface},{options}", nic.mac) for nic in guest.nics]
 
 
-def _vswitches_of_vms(testbed: GuestTestbed) -> list[str]:
-    ports = {port.interface: port for ports in testbed.ports for port in ports}
-    return [ports[vm.name].label.rpartition(" ")[2] for vm in testbed.vms]
+def _vswitch_of(testbed: GuestTestbed, vm: Vm) -> str:
+    """The one that an end of the host's own is plugged into."""
+    for guest in testbed.guests:
+        if guest.pair == vm.pair and not guest.side:
+            return guest.nics["ab".index(vm.side)].vswitch
+    return testbed.vswitches[-1]
 
 
 def _add_tap(device: Device, queues: int) -> None:

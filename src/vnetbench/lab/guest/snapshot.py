@@ -16,7 +16,7 @@ from vnetbench.lab.refusal import TrialFailed
 MOST_BYTES = 2 * 2**30
 """Of all that are kept: some twenty."""
 SAVING_TIMEOUT_S = 60.0
-RESUMING_TIMEOUT_S = 20.0
+RESUMING_TIMEOUT_S = 60.0
 _POLL_S = 0.02
 _BYTES_PER_S = 2**40
 """More than any disk: the default would slow it to 128 MiB/s."""

@@ -24,7 +24,8 @@ from vnetbench.lab.guest.snapshot import NotResumed
 BOOT, RESUME = "boot", "resume"
 BOOTING_TIMEOUT_S = 240.0
 """Under TCG a boot takes some 14 s of a CPU, and many guests may share few."""
-GREETING_TIMEOUT_S = 20.0
+GREETING_TIMEOUT_S = 60.0
+"""Of a resumed guest, which takes half a second where it has a CPU."""
 
 Say = Callable[[str], None]
 
