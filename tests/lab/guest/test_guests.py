@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -261,7 +262,7 @@ def test_an_adapter_that_this_qemu_or_this_kernel_lacks_is_refused_before_anythi
 def test_a_guest_s_kernel_carries_streams_over_vsock(raise_bed: Raise) -> None:
     """Its own loopback: what leads to the host wants vhost_vsock there."""
     agent = raise_bed().agents["a1"]
-    asked = {"workload": "tcp_stream", "secret": "00" * 16, "receive": "copy", "send": "copy"}
+    asked: dict[str, Any] = {"workload": "tcp_stream", "secret": "00" * 16, "receive": "copy", "send": "copy"}
     sink = {**asked, "trial": "sink", "streams": [{"id": 0, "role": "sink"}], "listen": {"vsock": {}}}
     port = agent.call("trial.prepare", **sink)["port"]
     way = {"vsock": {"cid": VMADDR_CID_LOCAL, "port": port}}
