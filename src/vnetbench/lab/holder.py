@@ -16,6 +16,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import INSIDE, UNSHARE, own_run_directory
+from vnetbench.lab.user_cache import cache_folder
 from vnetbench.process import is_alive, this_process
 
 FILE = "VNETBENCH_HOLDER_FILE"
@@ -27,16 +28,7 @@ def holder_file() -> Path:
     """Where the holder of this user is written down; raises BenchError where there is no place for it."""
     if FILE in os.environ:
         return Path(os.environ[FILE])
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vnetbench"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BenchError(
-            f"there is no place to write down who keeps the lab: {error.strerror}",
-            where=str(folder),
-            fix="set HOME or XDG_CACHE_HOME to a folder of yours",
-        ) from error
-    return folder / "lab-holder.json"
+    return cache_folder("", "write down who keeps the lab") / "lab-holder.json"
 
 
 def find() -> int | None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from vnetbench.errors import BenchError
+from vnetbench.lab.user_cache import cache_folder
 
 ABANDONED_S = 3600.0
 """A temporary file or folder as old as this is one that a killed bench left."""
@@ -19,16 +20,7 @@ _UNFINISHED = ".making-"
 
 def folder(kind: str) -> Path:
     """The folder of one kind of thing: `kernels`, `initramfs`, `snapshots`. Raises BenchError."""
-    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vnetbench/guests" / kind
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BenchError(
-            f"there is no place to keep what guests need: {error.strerror}",
-            where=str(path),
-            fix="set HOME or XDG_CACHE_HOME to a folder of yours",
-        ) from error
-    return path
+    return cache_folder(f"guests/{kind}", "keep what guests need")
 
 
 @contextmanager
