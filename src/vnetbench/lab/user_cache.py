@@ -9,7 +9,7 @@ from vnetbench.errors import BenchError
 
 
 def cache_folder(below: str, purpose: str) -> Path:
-    """A folder in the user's cache, made where it is not there; `below` is its path there, "" for ours itself.
+    """A folder in the user's cache, made where there is none; `below` is its path in ours.
 
     Raises BenchError, which says `purpose`, where it cannot be made.
     """

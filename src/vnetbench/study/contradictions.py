@@ -58,6 +58,14 @@ def _has(levels: _Treatment, name: str, without: Level = "none") -> bool:
     return levels.get(name, without) != without
 
 
+def _is_vsock_with(factor: str, without: Level) -> Callable[[_Treatment, Study], bool]:
+    return lambda levels, _: levels.get("transport") == VSOCK and _has(levels, factor, without)
+
+
+def _has_too_long_a(ring: str) -> Callable[[_Treatment, Study], bool]:
+    return lambda levels, _: adapters.has_too_long_a_ring(levels, ring)
+
+
 def _is_gso_with(rate: str) -> Callable[[_Treatment, Study], bool]:
     return lambda levels, _: levels.get("udp_gso") == "on" and _has(levels, rate)
 
@@ -149,7 +157,7 @@ _RULES = (
     *(
         _Rule(
             ring,
-            lambda levels, _, ring=ring: adapters.has_too_long_a_ring(levels, ring),  # type: ignore[misc]
+            _has_too_long_a(ring),
             f"{ring} = {{{ring}}} with adapter = {{adapter}}: it takes {{{ring}s}}",
         )
         for ring in ("rx_ring", "tx_ring")
@@ -272,9 +280,7 @@ _RULES = (
     *(
         _Rule(
             factor,
-            lambda levels, _, factor=factor, without=without: (  # type: ignore[misc]
-                levels.get("transport") == VSOCK and _has(levels, factor, without)
-            ),
+            _is_vsock_with(factor, without),
             f"{factor} with transport = vsock: VSOCK has no such thing",
             f'{_EXCLUDE}, or take "{without}"',
         )
