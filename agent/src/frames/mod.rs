@@ -5,6 +5,7 @@
 
 pub mod generate;
 pub mod loading;
+mod pacing;
 mod port;
 mod sink;
 pub mod template;
@@ -20,12 +21,14 @@ use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
 use self::port::Port;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::traffic::histogram;
 use crate::traffic::threads::{self, Threads};
 use crate::traffic::udp_head;
 use crate::traffic::{End, Guard, Load, OnEnd, Orders, Role, Stream};
 
+/// The interleaving of sizes has so many places.
+pub const MOST_WEIGHTS: usize = 64;
 /// Of the frame check sequence, which the RFCs count and the kernel does not see.
 pub const FCS_BYTES: usize = 4;
 
@@ -118,6 +121,9 @@ pub trait Frames: Debug + Send + Sync {
     /// Carries it from the start to the end of the load, on the stream's own thread.
     fn run(&self, orders: &Orders) -> io::Result<End>;
 
+    /// Of a source: has it make no further frame, at once. Its thread may take some milliseconds to see its order.
+    fn stop(&self) {}
+
     fn counts(&self) -> Counts;
 
     /// Sets the start that all frames are due after.
@@ -163,7 +169,7 @@ pub fn open(load: &Load, asked: &Asked) -> Result<Opened> {
     let sources: Vec<u32> = ids(Role::Source).collect();
     let sinks: Vec<u32> = ids(Role::Sink).collect();
     let mut ways = Ways::default();
-    let mut sources = generate::open(&port, asked, &sources, &mut ways)?.into_iter();
+    let mut sources = sources_of(&port, asked, &sources, &mut ways)?.into_iter();
     let mut sinks = sink::open(&port, asked, &sinks, &mut ways)?.into_iter();
     let carried = load.roles.iter().map(|(_, role)| match role {
         Role::Source => sources.next(),
@@ -177,6 +183,23 @@ pub fn open(load: &Load, asked: &Asked) -> Result<Opened> {
     let key = udp_head::key(&load.secret, load.roles[0].0);
     port.make_known(&template::learning_frame(&port, asked, key))?;
     Ok(Opened { streams, ways })
+}
+
+/// A source for each of these keys, in their order.
+fn sources_of(
+    port: &Port,
+    asked: &Asked,
+    keys: &[u32],
+    ways: &mut Ways,
+) -> Result<Vec<Box<dyn Frames>>> {
+    let mut sources: Vec<Box<dyn Frames>> = Vec::with_capacity(keys.len());
+    for (place, key) in keys.iter().enumerate() {
+        let source = generate::Source::load(port, asked, *key, place, keys.len())
+            .map_err(|why| Error::Trial(format!("cannot make frames at {}: {why}", port.name)))?;
+        ways.generator = Some("xdp");
+        sources.push(Box::new(source));
+    }
+    Ok(sources)
 }
 
 /// Starts the streams' threads, one each; they wait for `Order::Go`.

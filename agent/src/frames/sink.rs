@@ -6,11 +6,9 @@ use super::port::Port;
 use super::{Asked, Frames, Ways};
 use crate::error::{Error, Result};
 
-/// What a sink came to.
+/// What a sink came to, beside how many it received.
 #[derive(Debug, Serialize)]
 pub struct Received {
-    /// Distinct ones.
-    pub frames_received: u64,
     pub duplicates: u64,
     pub out_of_order: u64,
     /// The highest number; null where none came.
