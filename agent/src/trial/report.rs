@@ -217,7 +217,7 @@ pub struct PacingError {
 
 impl PacingError {
     pub fn of(due: u64, late: &[&Histogram], gaps: &Gaps) -> Self {
-        let all = Counts::of(late.iter().copied()).since(&Counts::of(std::iter::empty()));
+        let all = Counts::of(late.iter().copied()).since(&Counts::none());
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let sum = late
             .iter()

@@ -1,0 +1,111 @@
+//! The sink by XDP: its program brought to a port, in the driver or behind it, and taken away with this value.
+
+use std::io;
+
+use aya::programs::{ProgramError, Xdp, XdpMode};
+use aya::util::nr_cpus;
+use aya::{Ebpf, EbpfLoader};
+
+use super::arrivals::{Arrivals, Arrived, WORDS};
+use super::foreign::Strangers;
+use super::loading::{self, Able};
+use super::port::Port;
+use super::sink::Sought;
+use crate::traffic::histogram::Counts;
+
+/// What build.rs has made of bpf/sink.bpf.c.
+static SINK: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
+
+/// Where the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Native,
+    Generic,
+}
+
+/// The program at a port. It is bound to the port by a descriptor alone (bpf_link), so that the kernel takes it away with
+/// this process, however that ends.
+#[derive(Debug)]
+pub struct SinkProgram {
+    arrivals: Arrivals,
+    pub mode: Mode,
+    /// Why not in the driver; empty where it is.
+    pub why: String,
+    _attached: Ebpf,
+}
+
+impl SinkProgram {
+    pub fn attach(port: &Port, sought: &Sought) -> Able<Self> {
+        let cpus = nr_cpus().map_err(|(what, error)| format!("{what}: {error}"))?;
+        let sinks = sought.sinks.len();
+        let places = sought.places();
+        // A map has one element at least.
+        let elements = |count: usize| count.max(1) as u32;
+        let cpus_told = cpus as u32;
+        let mut object = loading::load(SINK, |loader: &mut EbpfLoader<'_>| {
+            loader
+                .set_global("secret", &sought.prefix, true)
+                .set_global("cpus", &cpus_told, true)
+                .set_global("places", &places[..], true)
+                .set_max_entries("accounts", elements(sinks * cpus))
+                .set_max_entries("orders", elements(sinks))
+                .set_max_entries("words", elements(sinks * WORDS as usize))
+                .set_max_entries("receivers", elements(cpus));
+        })?;
+        let arrivals = Arrivals::of(&object, sinks, cpus)?;
+        let program = loading::xdp(&mut object, "sink")?;
+        let (mode, why) = attach(program, port)?;
+        Ok(Self {
+            arrivals,
+            mode,
+            why,
+            _attached: object,
+        })
+    }
+
+    pub fn arrived(&self, place: usize) -> Arrived {
+        self.arrivals.of_stream(place)
+    }
+
+    pub fn delay(&self) -> Counts {
+        self.arrivals.delay()
+    }
+
+    pub fn strangers(&self) -> Strangers {
+        self.arrivals.strangers()
+    }
+}
+
+fn attach(program: &mut Xdp, port: &Port) -> Able<(Mode, String)> {
+    let Err(native) = program.attach_to_if_index(port.index, XdpMode::Driver) else {
+        return Ok((Mode::Native, String::new()));
+    };
+    let native = reason(&native, port);
+    match program.attach_to_if_index(port.index, XdpMode::Skb) {
+        Ok(_) => Ok((Mode::Generic, format!("not in the driver: {native}"))),
+        Err(generic) => Err(reason(&generic, port)),
+    }
+}
+
+/// Why a program cannot be attached, for who can mend it.
+fn reason(error: &ProgramError, port: &Port) -> String {
+    let errno = match error {
+        ProgramError::SyscallError(call) => call.io_error.raw_os_error(),
+        _ => None,
+    };
+    let (name, driver) = (&port.name, &port.driver);
+    match errno {
+        Some(libc::EOPNOTSUPP) => format!("the driver {driver} of {name} takes no XDP program as it is set"),
+        Some(libc::EBUSY | libc::EEXIST) => {
+            format!("another XDP program is at {name} (ip link set {name} xdp off)")
+        }
+        Some(libc::ERANGE | libc::EINVAL) => {
+            format!("the driver {driver} takes no XDP program at the MTU {} of {name}", port.mtu)
+        }
+        Some(libc::ENOSPC) => format!(
+            "{name} has fewer receive queues than the other end of its pair has transmit queues (ethtool -L)"
+        ),
+        Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
+        None => loading::why(error),
+    }
+}
