@@ -12,6 +12,7 @@ use crate::traffic::histogram::{BUCKETS, Counts};
 pub const WORDS: u32 = 1 << 15;
 
 /// `struct account`: of one stream on one CPU.
+#[derive(Debug)]
 #[repr(C)]
 struct Account {
     frames: AtomicU64,
@@ -25,6 +26,7 @@ struct Account {
 }
 
 /// `struct order`: of one stream.
+#[derive(Debug)]
 #[repr(C)]
 struct Order {
     next: AtomicU64,
@@ -32,6 +34,7 @@ struct Order {
 }
 
 /// `struct receiver`: of one CPU.
+#[derive(Debug)]
 #[repr(C)]
 struct Receiver {
     foreign: [AtomicU64; Kind::ALL.len()],

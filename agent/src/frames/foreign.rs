@@ -137,7 +137,9 @@ pub fn payload_of(frame: &[u8]) -> Result<(&[u8], Kind), Kind> {
     let (of_type, packet) = untagged(frame).ok_or(Kind::Unknown)?;
     let (kind, header_bytes, is_udp) = match of_type {
         IPV4 => {
-            let is_whole = packet.get(6..8).is_some_and(|bits| bits[0] & 0x3f == 0 && bits[1] == 0);
+            let is_whole = packet
+                .get(6..8)
+                .is_some_and(|bits| bits[0] & 0x3f == 0 && bits[1] == 0);
             let is_plain = packet.first() == Some(&0x45) && is_whole;
             (Kind::Ipv4, 20, is_plain && packet.get(9) == Some(&UDP))
         }
@@ -268,7 +270,10 @@ mod tests {
         let once = [&[0x81, 0, 0, 5][..], &plain].concat();
         let twice = [&[0x88, 0xa8, 0, 6][..], &once].concat();
         for rest in [&plain, &once, &twice] {
-            assert_eq!(payload_of(&frame(rest)), Ok((&[7; HEAD_BYTES][..], Kind::Ipv4)));
+            assert_eq!(
+                payload_of(&frame(rest)),
+                Ok((&[7; HEAD_BYTES][..], Kind::Ipv4))
+            );
         }
         let thrice = [&[0x88, 0xa8, 0, 7][..], &twice].concat();
         assert_eq!(payload_of(&frame(&thrice)), Err(Kind::Unknown));
@@ -292,9 +297,15 @@ mod tests {
     fn an_example_names_what_it_is_and_who_sent_it() {
         let mut request = vec![8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
         request.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, 5]);
-        assert_eq!(example(&frame(&request)), "ARP from 02:00:00:00:00:09: who has 10.0.0.5?");
+        assert_eq!(
+            example(&frame(&request)),
+            "ARP from 02:00:00:00:00:09: who has 10.0.0.5?"
+        );
         request[9] = 2;
-        assert_eq!(example(&frame(&request)), "ARP from 02:00:00:00:00:09: it has 10.0.0.9");
+        assert_eq!(
+            example(&frame(&request)),
+            "ARP from 02:00:00:00:00:09: it has 10.0.0.9"
+        );
         let datagram = [&[8, 0][..], &ipv4_udp([0, 0])].concat();
         assert_eq!(
             example(&frame(&datagram)),
@@ -304,7 +315,10 @@ mod tests {
         tree[..6].copy_from_slice(&BRIDGES);
         assert_eq!(example(&tree), "spanning tree from 02:00:00:00:00:09");
         let unknown = frame(&[0x12, 0x34]);
-        assert_eq!(example(&unknown), "a frame of type 0x1234 from 02:00:00:00:00:09");
+        assert_eq!(
+            example(&unknown),
+            "a frame of type 0x1234 from 02:00:00:00:00:09"
+        );
     }
 
     #[test]
@@ -316,7 +330,10 @@ mod tests {
         strangers.add(Kind::Arp, 1, &[]);
         strangers.add(Kind::Own, 9, &[]);
         let foreign = strangers.since(&then);
-        assert_eq!((foreign.others, foreign.own, foreign.other_trial), (4, 9, 0));
+        assert_eq!(
+            (foreign.others, foreign.own, foreign.other_trial),
+            (4, 9, 0)
+        );
         assert_eq!(foreign.kinds, BTreeMap::from([("ARP", 1), ("IPv6", 3)]));
         assert_eq!(then.since(&then), Foreign::default());
     }
@@ -331,6 +348,12 @@ mod tests {
         assert!(is_of_other_trial(head, 6_000));
         assert!(!is_of_other_trial(head, 4_000));
         assert!(!is_of_other_trial(head, 5_000 + RECENT_NANOS as u64));
-        assert!(!is_of_other_trial(Head { number: 1 << NUMBER_BITS, ..head }, 6_000));
+        assert!(!is_of_other_trial(
+            Head {
+                number: 1 << NUMBER_BITS,
+                ..head
+            },
+            6_000
+        ));
     }
 }

@@ -6,12 +6,10 @@ use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfLoader};
 
-use super::arrivals::{Arrivals, Arrived, WORDS};
-use super::foreign::Strangers;
+use super::arrivals::{Arrivals, WORDS};
 use super::loading::{self, Able};
 use super::port::Port;
 use super::sink::Sought;
-use crate::traffic::histogram::Counts;
 
 /// What build.rs has made of bpf/sink.bpf.c.
 static SINK: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
@@ -19,23 +17,33 @@ static SINK: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sink
 /// Where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
+    /// In the driver.
     Native,
+    /// Behind it, where the kernel has made a packet of the frame already.
     Generic,
+}
+
+impl Mode {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Native => "xdp native",
+            Self::Generic => "xdp generic",
+        }
+    }
 }
 
 /// The program at a port. It is bound to the port by a descriptor alone (bpf_link), so that the kernel takes it away with
 /// this process, however that ends.
 #[derive(Debug)]
 pub struct SinkProgram {
-    arrivals: Arrivals,
+    pub arrivals: Arrivals,
     pub mode: Mode,
-    /// Why not in the driver; empty where it is.
-    pub why: String,
     _attached: Ebpf,
 }
 
 impl SinkProgram {
-    pub fn attach(port: &Port, sought: &Sought) -> Able<Self> {
+    /// With it why it is not in the driver; empty where it is.
+    pub fn attach(port: &Port, sought: &Sought) -> Able<(Self, String)> {
         let cpus = nr_cpus().map_err(|(what, error)| format!("{what}: {error}"))?;
         let sinks = sought.sinks.len();
         let places = sought.places();
@@ -44,35 +52,23 @@ impl SinkProgram {
         let cpus_told = cpus as u32;
         let mut object = loading::load(SINK, |loader: &mut EbpfLoader<'_>| {
             loader
-                .set_global("secret", &sought.prefix, true)
-                .set_global("cpus", &cpus_told, true)
-                .set_global("places", &places[..], true)
-                .set_max_entries("accounts", elements(sinks * cpus))
-                .set_max_entries("orders", elements(sinks))
-                .set_max_entries("words", elements(sinks * WORDS as usize))
-                .set_max_entries("receivers", elements(cpus));
+                .override_global("secret", &sought.prefix, true)
+                .override_global("cpus", &cpus_told, true)
+                .override_global("places", &places[..], true)
+                .map_max_entries("accounts", elements(sinks * cpus))
+                .map_max_entries("orders", elements(sinks))
+                .map_max_entries("words", elements(sinks * WORDS as usize))
+                .map_max_entries("receivers", elements(cpus));
         })?;
         let arrivals = Arrivals::of(&object, sinks, cpus)?;
         let program = loading::xdp(&mut object, "sink")?;
         let (mode, why) = attach(program, port)?;
-        Ok(Self {
+        let attached = Self {
             arrivals,
             mode,
-            why,
             _attached: object,
-        })
-    }
-
-    pub fn arrived(&self, place: usize) -> Arrived {
-        self.arrivals.of_stream(place)
-    }
-
-    pub fn delay(&self) -> Counts {
-        self.arrivals.delay()
-    }
-
-    pub fn strangers(&self) -> Strangers {
-        self.arrivals.strangers()
+        };
+        Ok((attached, why))
     }
 }
 
@@ -95,12 +91,17 @@ fn reason(error: &ProgramError, port: &Port) -> String {
     };
     let (name, driver) = (&port.name, &port.driver);
     match errno {
-        Some(libc::EOPNOTSUPP) => format!("the driver {driver} of {name} takes no XDP program as it is set"),
+        Some(libc::EOPNOTSUPP) => {
+            format!("the driver {driver} of {name} takes no XDP program as it is set")
+        }
         Some(libc::EBUSY | libc::EEXIST) => {
             format!("another XDP program is at {name} (ip link set {name} xdp off)")
         }
         Some(libc::ERANGE | libc::EINVAL) => {
-            format!("the driver {driver} takes no XDP program at the MTU {} of {name}", port.mtu)
+            format!(
+                "the driver {driver} takes no XDP program at the MTU {} of {name}",
+                port.mtu
+            )
         }
         Some(libc::ENOSPC) => format!(
             "{name} has fewer receive queues than the other end of its pair has transmit queues (ethtool -L)"

@@ -205,7 +205,7 @@ pub fn learning_frame(port: &Port, asked: &Asked, key: u32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Generator, Pacing};
+    use super::super::{Pacing, Way};
     use super::*;
     use std::time::Duration;
 
@@ -222,7 +222,8 @@ mod tests {
             to,
             vlan_tags: tags.into(),
             mac_to: [2, 0, 0, 0, 0, 2],
-            generator: Generator::Auto,
+            generator: Way::Auto,
+            sink: Way::Auto,
             pacing: Pacing::Auto,
             settle: Duration::ZERO,
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::{Domain, Socket, Type};
+use socket2::{Domain, SockFilter, Socket, Type};
 
 use crate::frames::port::Port;
 use crate::socket_option::{self, Plain};
@@ -78,12 +78,8 @@ impl Ring {
         let version = libc::tpacket_versions::TPACKET_V3 as u32;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
         socket_option::set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1u32)?;
-        socket.attach_filter(&[libc::sock_filter {
-            code: (libc::BPF_RET | libc::BPF_K) as u16,
-            jt: 0,
-            jf: 0,
-            k: START_BYTES,
-        }])?;
+        let take_start = (libc::BPF_RET | libc::BPF_K) as u16;
+        socket.attach_filter(&[SockFilter::new(take_start, 0, 0, START_BYTES)])?;
         let request = Request {
             block_bytes: BLOCK_BYTES,
             blocks: BLOCKS,
@@ -119,7 +115,10 @@ impl Ring {
             tv_sec: 0,
             tv_nsec: i64::from(patience.subsec_nanos()),
         };
-        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&patience)) {
+        match poll(
+            &mut [PollFd::new(&self.socket, PollFlags::IN)],
+            Some(&patience),
+        ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -132,9 +131,7 @@ impl Ring {
         let block = unsafe { self.at.add(offset) };
         let description = block.cast::<libc::tpacket_block_desc>().as_ptr();
         // SAFETY: the kernel writes and this side writes this one word as atomics do; its place is aligned.
-        let status = unsafe {
-            AtomicU32::from_ptr(&raw mut (*description).hdr.bh1.block_status)
-        };
+        let status = unsafe { AtomicU32::from_ptr(&raw mut (*description).hdr.bh1.block_status) };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }

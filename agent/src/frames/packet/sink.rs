@@ -182,7 +182,11 @@ impl Account {
     }
 
     /// Which of the streams a frame is of; `None` where it only makes a port known.
-    fn find(&self, frame: &[u8], now_nanos: u64) -> std::result::Result<Option<(usize, Head)>, Kind> {
+    fn find(
+        &self,
+        frame: &[u8],
+        now_nanos: u64,
+    ) -> std::result::Result<Option<(usize, Head)>, Kind> {
         let (payload, kind) = payload_of(frame)?;
         let head = Head::read(payload).ok_or(kind)?;
         let id = (head.key ^ self.prefix) as usize;
