@@ -41,6 +41,7 @@ pub struct Sent {
     /// What the port did not take.
     pub refused: u64,
     /// Of one that has a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Kept>,
 }
 

@@ -42,21 +42,27 @@ impl Port {
     pub fn socket(&self) -> Result<Socket> {
         let opening = || -> io::Result<Socket> {
             let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
-            // SAFETY: all-zero is a valid `sockaddr_ll` (integers only).
-            let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-            address.sll_family = libc::AF_PACKET as libc::sa_family_t;
-            address.sll_ifindex = self.index as libc::c_int;
-            let length = size_of_val(&address) as libc::socklen_t;
-            // SAFETY: `address` is a valid `sockaddr_ll` of that length through the call.
-            let bound =
-                unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-            if bound < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            self.bind(&socket, 0)?;
             Ok(socket)
         };
         opening()
             .map_err(|error| Error::system(format!("open a packet socket at {}", self.name), error))
+    }
+
+    /// Has the frames of this protocol that come to the port come to a packet socket; of 0 none.
+    pub fn bind(&self, socket: &Socket, protocol: u16) -> io::Result<()> {
+        // SAFETY: all-zero is a valid `sockaddr_ll` (integers only).
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as libc::sa_family_t;
+        address.sll_protocol = protocol.to_be();
+        address.sll_ifindex = self.index as libc::c_int;
+        let length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: `address` is a valid `sockaddr_ll` of that length through the call.
+        let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+        if bound < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 
     /// Sends this frame, so that the device learns where the port is, and who is next behind the device.

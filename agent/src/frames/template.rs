@@ -102,7 +102,7 @@ impl Template {
     }
 
     /// The end of the source's address, which the destination's follows.
-    fn from_end(&self) -> usize {
+    fn source_end(&self) -> usize {
         self.ip_at + if self.is_ipv6 { 24 } else { 16 }
     }
 
@@ -160,7 +160,7 @@ impl Template {
         let mut frame = self.start.clone();
         frame.resize(bytes, 0);
         if self.varies_addresses {
-            frame[self.from_end() - 1] = flow as u8;
+            frame[self.source_end() - 1] = flow as u8;
             frame[udp_at - 1] = (flow >> 8) as u8;
         }
         let [from, to] = ports(flow);
@@ -169,9 +169,9 @@ impl Template {
         frame[udp_at + 4..udp_at + 6].copy_from_slice(&shape.udp_length.to_ne_bytes());
         frame[head_at + 4..head_at + 12].copy_from_slice(&number.to_be_bytes());
         frame[head_at + 12..head_at + 18].copy_from_slice(&sent_nanos.to_be_bytes()[2..]);
-        let addresses = sum_of(&frame[self.from_end() - 2..self.from_end()])
+        let addresses = sum_of(&frame[self.source_end() - 2..self.source_end()])
             + sum_of(&frame[udp_at - 2..udp_at])
-            - sum_of(&self.start[self.from_end() - 2..self.from_end()])
+            - sum_of(&self.start[self.source_end() - 2..self.source_end()])
             - sum_of(&self.start[udp_at - 2..udp_at]);
         if self.is_ipv6 {
             frame[self.ip_at + 4..self.ip_at + 6].copy_from_slice(&shape.ip_length.to_ne_bytes());
@@ -223,7 +223,7 @@ pub fn learning_frame(port: &Port, asked: &Asked, key: u32) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Generator, Pacing};
+    use super::super::{Pacing, Way};
     use super::*;
     use std::time::Duration;
 
@@ -240,7 +240,8 @@ mod tests {
             to,
             vlan_tags: tags.into(),
             mac_to: [2, 0, 0, 0, 0, 2],
-            generator: Generator::Auto,
+            generator: Way::Auto,
+            sink: Way::Auto,
             pacing: Pacing::Auto,
             settle: Duration::ZERO,
         }
