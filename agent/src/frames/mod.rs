@@ -4,6 +4,7 @@
 //! is in `bpf/frame.h`. The sides have no connection: each is ready when its own port is.
 
 mod arrivals;
+mod dispatcher;
 mod foreign;
 pub mod generate;
 pub mod loading;
