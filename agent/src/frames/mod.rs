@@ -6,7 +6,11 @@
 mod arrivals;
 mod foreign;
 pub mod generate;
+#[cfg(test)]
+mod hand_made;
 pub mod loading;
+#[cfg(test)]
+mod own_network;
 mod packet;
 mod port;
 mod sink;

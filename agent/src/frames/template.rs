@@ -204,7 +204,7 @@ pub fn learning_frame(port: &Port, asked: &Asked, key: u32) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::{Pacing, Way};
     use super::*;
     use std::time::Duration;

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
-use super::ring::{Came, Ring};
+use super::ring::{BLOCKS, Came, Ring};
+use super::{monotonic_nanos, nanos_of};
 use crate::error::{Error, Result};
 use crate::frames::FCS_BYTES;
 use crate::frames::arrivals::Arrived;
@@ -53,7 +54,7 @@ struct Stream {
 impl PacketSink {
     pub fn open(port: &Port, sought: &Sought) -> Result<Self> {
         let refused = |error| Error::system(format!("open a receive ring at {}", port.name), error);
-        let ring = Ring::open(port).map_err(refused)?;
+        let ring = Ring::open(port, BLOCKS).map_err(refused)?;
         let account = Arc::new(Mutex::new(Account::new(sought)));
         let is_over = Arc::new(AtomicBool::new(false));
         let counting = (Arc::clone(&account), Arc::clone(&is_over));
@@ -130,13 +131,9 @@ fn count(mut ring: Ring, account: &Mutex<Account>, is_over: &AtomicBool) {
 
 /// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC.
 fn realtime_ahead_nanos() -> u64 {
-    let nanos = |clock| {
-        let time = clock_gettime(clock);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    };
-    let before = nanos(ClockId::Monotonic);
-    let realtime = nanos(ClockId::Realtime);
-    let after = nanos(ClockId::Monotonic);
+    let before = monotonic_nanos();
+    let realtime = nanos_of(ClockId::Realtime);
+    let after = monotonic_nanos();
     realtime.wrapping_sub(before.midpoint(after))
 }
 
