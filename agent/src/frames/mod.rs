@@ -11,6 +11,7 @@ mod hand_made;
 pub mod loading;
 #[cfg(test)]
 mod own_network;
+mod pacing;
 mod packet;
 mod port;
 mod sink;
@@ -36,6 +37,8 @@ use crate::traffic::threads::{self, Threads};
 use crate::traffic::udp_head;
 use crate::traffic::{End, Guard, Load, OnEnd, Orders, Role, Stream};
 
+/// The interleaving of sizes has so many places.
+pub const MOST_WEIGHTS: usize = 64;
 /// Of the frame check sequence, which the RFCs count and the kernel does not see.
 pub const FCS_BYTES: usize = 4;
 
@@ -118,6 +121,9 @@ pub trait Frames: Debug + Send + Sync {
     /// Carries it from the start to the end of the load, on the stream's own thread.
     fn run(&self, orders: &Orders) -> io::Result<End>;
 
+    /// Of a source: has it make no further frame, at once. Its thread may take some milliseconds to see its order.
+    fn stop(&self) {}
+
     fn counts(&self) -> Counts;
 
     /// Sets the start that all frames are due after.
@@ -180,7 +186,7 @@ pub fn open(load: &Load, asked: &Asked) -> Result<Opened> {
     // First: where a program is at a port, some drivers can have frames redirected into it.
     let (sinks, watch) = sink::open(&port, &sought, asked.sink, asked.settle, &mut ways)?;
     let mut sinks = sinks.into_iter();
-    let mut sources = generate::open(&port, asked, &keys, &mut ways)?.into_iter();
+    let mut sources = sources_of(&port, asked, &keys, &mut ways)?.into_iter();
     let carried = load.roles.iter().map(|(_, role)| match role {
         Role::Source => sources.next(),
         Role::Sink => sinks.next(),
@@ -197,6 +203,23 @@ pub fn open(load: &Load, asked: &Asked) -> Result<Opened> {
         watch,
         ways,
     })
+}
+
+/// A source for each of these keys, in their order.
+fn sources_of(
+    port: &Port,
+    asked: &Asked,
+    keys: &[u32],
+    ways: &mut Ways,
+) -> Result<Vec<Box<dyn Frames>>> {
+    let mut sources: Vec<Box<dyn Frames>> = Vec::with_capacity(keys.len());
+    for (place, key) in keys.iter().enumerate() {
+        let source = generate::Source::load(port, asked, *key, place, keys.len())
+            .map_err(|why| Error::Trial(format!("cannot make frames at {}: {why}", port.name)))?;
+        ways.generator = Some("xdp");
+        sources.push(Box::new(source));
+    }
+    Ok(sources)
 }
 
 /// Starts the streams' threads, one each; they wait for `Order::Go`.

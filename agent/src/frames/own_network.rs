@@ -10,6 +10,7 @@ use super::Asked;
 use super::packet::monotonic_nanos;
 use super::port::Port;
 use super::template::Template;
+use crate::interface::Interface;
 
 /// Set in the process that is in such a network.
 const INSIDE: &str = "VNETBENCH_OWN_NETWORK";
@@ -48,7 +49,11 @@ pub fn pair() -> [Port; 2] {
          ip link set dev a address 02:00:00:00:00:01 up
          ip link set dev b address 02:00:00:00:00:02 up"
     ));
-    ["a", "b"].map(|name| Port::open(name).expect("it is there"))
+    ["a", "b"].map(|name| {
+        let interface = Interface::named(name).expect("it is there");
+        assert!(interface.wait_for_link(), "{name} has no link");
+        Port::open(name).expect("it is there")
+    })
 }
 
 /// What a command prints.
@@ -63,7 +68,7 @@ pub fn shell(script: &str) -> String {
 /// Of a stream with this key, as short as can be, sent so long ago.
 pub fn frame(asked: &Asked, key: u32, number: u64, ago: Duration) -> Vec<u8> {
     let template = Template::new(asked, [2, 0, 0, 0, 0, 1], key);
-    let sent = monotonic_nanos() - ago.as_nanos() as u64;
+    let sent = monotonic_nanos().wrapping_sub(ago.as_nanos() as u64);
     template.frame(template.start.len(), 0, number, sent)
 }
 

@@ -51,11 +51,9 @@ impl Sought {
     }
 }
 
-/// What a sink came to.
+/// What a sink came to, beside how many it received.
 #[derive(Debug, Serialize)]
 pub struct Received {
-    /// Without duplicates.
-    frames_received: u64,
     duplicates: u64,
     out_of_order: u64,
     /// Of these, those so late that they may be duplicates, though they are counted as received.
@@ -261,7 +259,6 @@ impl Frames for Sink {
     fn outcome(&self, _load_ended: Instant) -> Outcome {
         let arrived = self.counting.arrived(self.place);
         Outcome::Sink(Received {
-            frames_received: arrived.frames,
             duplicates: arrived.duplicates,
             out_of_order: arrived.out_of_order,
             before_window: arrived.before_window,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::port::Port;
-use super::{Asked, FCS_BYTES};
+use super::{Asked, FCS_BYTES, Size};
 use crate::traffic::udp_head::{HEAD_BYTES, PROBE};
 
 const ETHERNET_BYTES: usize = 14;
@@ -102,7 +102,7 @@ impl Template {
     }
 
     /// The end of the source's address, which the destination's follows.
-    fn from_end(&self) -> usize {
+    fn source_end(&self) -> usize {
         self.ip_at + if self.is_ipv6 { 24 } else { 16 }
     }
 
@@ -135,6 +135,24 @@ impl Template {
         }
     }
 
+    /// The shapes of frames in the order in which they are made, each size as often as its weight says and as evenly as
+    /// it goes: always the one that is furthest behind its share.
+    pub fn interleaved(&self, sizes: &[Size]) -> Vec<Shape> {
+        let total: u32 = sizes.iter().map(|size| size.weight).sum();
+        let mut behind = vec![0i64; sizes.len()];
+        let mut shapes = Vec::new();
+        for _ in 0..total {
+            for (behind, size) in behind.iter_mut().zip(sizes) {
+                *behind += i64::from(size.weight);
+            }
+            let furthest = (0..sizes.len()).max_by_key(|i| (behind[*i], std::cmp::Reverse(*i)));
+            let next = furthest.expect("there is a size");
+            behind[next] -= i64::from(total);
+            shapes.push(self.shape(sizes[next].bytes - FCS_BYTES));
+        }
+        shapes
+    }
+
     /// A whole frame of so many bytes, without FCS.
     pub fn frame(&self, bytes: usize, flow: u32, number: u64, sent_nanos: u64) -> Vec<u8> {
         let shape = self.shape(bytes);
@@ -142,7 +160,7 @@ impl Template {
         let mut frame = self.start.clone();
         frame.resize(bytes, 0);
         if self.varies_addresses {
-            frame[self.from_end() - 1] = flow as u8;
+            frame[self.source_end() - 1] = flow as u8;
             frame[udp_at - 1] = (flow >> 8) as u8;
         }
         let [from, to] = ports(flow);
@@ -151,9 +169,9 @@ impl Template {
         frame[udp_at + 4..udp_at + 6].copy_from_slice(&shape.udp_length.to_ne_bytes());
         frame[head_at + 4..head_at + 12].copy_from_slice(&number.to_be_bytes());
         frame[head_at + 12..head_at + 18].copy_from_slice(&sent_nanos.to_be_bytes()[2..]);
-        let addresses = sum_of(&frame[self.from_end() - 2..self.from_end()])
+        let addresses = sum_of(&frame[self.source_end() - 2..self.source_end()])
             + sum_of(&frame[udp_at - 2..udp_at])
-            - sum_of(&self.start[self.from_end() - 2..self.from_end()])
+            - sum_of(&self.start[self.source_end() - 2..self.source_end()])
             - sum_of(&self.start[udp_at - 2..udp_at]);
         if self.is_ipv6 {
             frame[self.ip_at + 4..self.ip_at + 6].copy_from_slice(&shape.ip_length.to_ne_bytes());
@@ -253,6 +271,17 @@ pub mod tests {
         assert_eq!(
             frame[12..22],
             [0x88, 0xa8, 0x01, 0x23, 0x81, 0x00, 0x04, 0x56, 0x08, 0x00]
+        );
+    }
+
+    #[test]
+    fn sizes_take_turns_as_evenly_as_their_weights_allow() {
+        let sizes = [(64, 7), (594, 4), (1518, 1)].map(|(bytes, weight)| Size { bytes, weight });
+        let shapes = Template::new(&asked(IPV4, &[]), [2; 6], 7).interleaved(&sizes);
+        let bytes: Vec<u16> = shapes.iter().map(|shape| shape.bytes + 4).collect();
+        assert_eq!(
+            bytes,
+            [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64]
         );
     }
 

@@ -131,16 +131,9 @@ impl Counts {
         }
     }
 
-    /// Of buckets that another has filled in the same layout; `None` where there are not as many.
-    pub fn of_buckets(counts: Vec<u64>) -> Option<Self> {
-        (counts.len() == BUCKETS).then_some(Self(counts))
-    }
-
-    pub fn and(mut self, other: Self) -> Self {
-        for (count, more) in self.0.iter_mut().zip(other.0) {
-            *count += more;
-        }
-        self
+    /// Of buckets that another has filled in the same layout.
+    pub fn of_buckets(buckets: [u64; BUCKETS]) -> Self {
+        Self(buckets.into())
     }
 
     /// What has come since `then`.

@@ -8,13 +8,11 @@ use serde::Deserialize;
 use super::parameters::{bad, within};
 use crate::error::Result;
 use crate::frames::template::{self, MOST_FLOWS};
-use crate::frames::{Asked, FCS_BYTES, Pacing, Size, Way};
+use crate::frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Size, Way};
 use crate::interface;
 
 /// What a kernel takes as a frame, jumbo frames of any adapter included.
 const MAX_FRAME_BYTES: usize = 9216 + 26;
-/// The interleaving has so many places.
-pub const MAX_WEIGHTS: u32 = 64;
 const MAX_FRAMES_PER_S: f64 = 100e6;
 const MIN_FRAMES_PER_S: f64 = 0.001;
 const MAX_TAGS: usize = 2;
@@ -114,10 +112,10 @@ fn check_sizes(asked: &Asked) -> Result<()> {
     let least = template::least_bytes(asked);
     let weights: u64 = asked.sizes.iter().map(|size| u64::from(size.weight)).sum();
     if asked.sizes.iter().any(|size| size.weight == 0)
-        || !(1..=u64::from(MAX_WEIGHTS)).contains(&weights)
+        || !(1..=MOST_WEIGHTS as u64).contains(&weights)
     {
         return bad(format!(
-            "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MAX_WEIGHTS} together"
+            "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MOST_WEIGHTS} together"
         ));
     }
     for Size { bytes, .. } in &asked.sizes {

@@ -105,7 +105,7 @@ impl Streams {
     /// Sets the start that all that is sent at set times is due after.
     pub fn begin_pacing(&self, start: Instant) {
         for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
-            pacing.begin(start);
+            pacing.schedule.begin(start);
         }
         for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
             frames.begin(start);
@@ -212,7 +212,9 @@ impl Streams {
     pub fn pacing(&self, ended: Instant) -> Option<PacingError> {
         let pacings = || self.all.iter().filter_map(|s| s.pacing());
         let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
-        let due = pacings().map(|pacing| pacing.due_until(ended)).sum();
+        let due = pacings()
+            .map(|pacing| pacing.schedule.due_until(ended))
+            .sum();
         let flows = self.all.iter().filter_map(|s| s.datagrams.as_ref());
         let gaps = flows.filter_map(|datagrams| datagrams.gaps.get());
         let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));

@@ -13,6 +13,10 @@ struct head {
 	__u8 sent[6];
 } __attribute__((packed));
 
+/* Ports that are nobody's (RFC 6335): flows count through the source's first. As in template.rs. */
+#define FIRST_PORT 49152
+#define PORTS 16384
+
 /* Numbers from this one on are of frames that only make the port known to the device. */
 #define FIRST_LEARNING (~0ULL - 1)
 
