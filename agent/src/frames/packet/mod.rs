@@ -2,6 +2,7 @@
 
 pub mod ring;
 pub mod sink;
+pub mod source;
 
 use rustix::time::{ClockId, clock_gettime};
 
