@@ -173,6 +173,8 @@ pub fn open(load: &Load, asked: &Asked) -> Result<Opened> {
         return Err(Error::BadParameter(what));
     }
     let port = Port::open(&asked.interface)?;
+    let largest = asked.sizes.iter().map(|size| size.bytes).max();
+    port.check_size(largest.unwrap_or_default(), asked.vlan_tags.len())?;
     let ids = |role| {
         let of_role = load.roles.iter().filter(move |(_, of)| *of == role);
         of_role.map(|(id, _)| *id).collect()

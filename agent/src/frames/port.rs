@@ -8,6 +8,9 @@ use socket2::{Domain, Socket, Type};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 
+use super::FCS_BYTES;
+use super::template::{ETHERNET_BYTES, TAG_BYTES};
+
 /// Its addresses are learned by a switch from the first; a second and a third are for a device that drops while it
 /// resolves the next hop.
 const TIMES_MADE_KNOWN: usize = 3;
@@ -36,6 +39,21 @@ impl Port {
             return Err(refused(io::Error::other("it is down, or has no link")));
         }
         Ok(port)
+    }
+
+    /// Whether a frame of so many bytes, with FCS, can leave by it.
+    pub fn check_size(&self, bytes: usize, tags: usize) -> Result<()> {
+        // The kernel counts no more than one tag as if it were none of the packet's.
+        let beside = ETHERNET_BYTES + FCS_BYTES + TAG_BYTES * tags.min(1);
+        if bytes <= self.mtu + beside {
+            return Ok(());
+        }
+        Err(Error::Trial(format!(
+            "a frame of {bytes} bytes is too large for the port: the MTU of {} is {}: set it to {}",
+            self.name,
+            self.mtu,
+            bytes - beside
+        )))
     }
 
     /// A socket at the port that can send, and to which nothing comes.

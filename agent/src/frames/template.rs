@@ -6,8 +6,8 @@ use super::port::Port;
 use super::{Asked, FCS_BYTES, Size};
 use crate::traffic::udp_head::{HEAD_BYTES, PROBE};
 
-const ETHERNET_BYTES: usize = 14;
-const TAG_BYTES: usize = 4;
+pub const ETHERNET_BYTES: usize = 14;
+pub const TAG_BYTES: usize = 4;
 const UDP_BYTES: usize = 8;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
