@@ -7,7 +7,11 @@ mod arrivals;
 mod dispatcher;
 mod foreign;
 pub mod generate;
+#[cfg(test)]
+mod hand_made;
 pub mod loading;
+#[cfg(test)]
+mod own_network;
 mod pacing;
 mod packet;
 mod port;
@@ -25,6 +29,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
+use self::loading::Able;
+use self::packet::source::PacketSource;
 use self::port::Port;
 use self::sink::Sought;
 pub use self::sink::{AtPort, MAX_STREAMS, Watch};
@@ -211,14 +217,35 @@ fn sources_of(
     keys: &[u32],
     ways: &mut Ways,
 ) -> Result<Vec<Box<dyn Frames>>> {
-    let mut sources: Vec<Box<dyn Frames>> = Vec::with_capacity(keys.len());
-    for (place, key) in keys.iter().enumerate() {
-        let source = generate::Source::load(port, asked, *key, place, keys.len())
-            .map_err(|why| Error::Trial(format!("cannot make frames at {}: {why}", port.name)))?;
-        ways.generator = Some("xdp");
-        sources.push(Box::new(source));
+    let by_program = |(place, key): (usize, &u32)| -> Able<Box<dyn Frames>> {
+        let source = generate::Source::load(port, asked, *key, place, keys.len())?;
+        Ok(Box::new(source))
+    };
+    let by_packets = |(place, key): (usize, &u32)| -> Result<Box<dyn Frames>> {
+        let source = PacketSource::open(port, asked, *key, place, keys.len())?;
+        Ok(Box::new(source))
+    };
+    if keys.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(sources)
+    if asked.generator != Way::Packet {
+        let made: Able<Vec<_>> = keys.iter().enumerate().map(by_program).collect();
+        match made {
+            Ok(sources) => {
+                ways.generator = Some("xdp");
+                return Ok(sources);
+            }
+            Err(why) if asked.generator == Way::Xdp => {
+                let name = &port.name;
+                return Err(Error::Trial(format!(
+                    "no program makes frames at {name}: {why}"
+                )));
+            }
+            Err(why) => ways.add_why(&format!("no program makes frames: {why}")),
+        }
+    }
+    ways.generator = Some("packet");
+    keys.iter().enumerate().map(by_packets).collect()
 }
 
 /// Starts the streams' threads, one each; they wait for `Order::Go`.

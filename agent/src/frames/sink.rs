@@ -66,7 +66,7 @@ pub struct Received {
 
 /// What counts at a port.
 #[derive(Debug)]
-struct Counting {
+pub struct Counting {
     by: By,
     sinks: usize,
 }
@@ -79,13 +79,13 @@ enum By {
 
 impl Counting {
     /// By which way, and why not by a better one.
-    fn open(port: &Port, sought: &Sought, way: Way) -> Result<(Self, &'static str, String)> {
+    pub fn open(port: &Port, sought: &Sought, way: Way) -> Result<(Self, &'static str, String)> {
         let (by, name, why) = By::open(port, sought, way)?;
         let sinks = sought.sinks.len();
         Ok((Self { by, sinks }, name, why))
     }
 
-    fn arrived(&self, place: usize) -> Arrived {
+    pub fn arrived(&self, place: usize) -> Arrived {
         match &self.by {
             By::Program(program) => program.arrivals.of_stream(place),
             By::Packets(packets) => packets.arrived(place),
@@ -93,7 +93,7 @@ impl Counting {
     }
 
     /// How long the frames of all sinks were under way.
-    fn delay(&self) -> histogram::Counts {
+    pub fn delay(&self) -> histogram::Counts {
         match &self.by {
             By::Program(program) => program.arrivals.delay(),
             By::Packets(packets) => packets.delay(),
@@ -101,11 +101,11 @@ impl Counting {
     }
 
     /// Whether a frame has come whose time is none of this side's clock.
-    fn has_other_clock(&self) -> bool {
+    pub fn has_other_clock(&self) -> bool {
         (0..self.sinks).any(|place| self.arrived(place).impossible_transits > 0)
     }
 
-    fn strangers(&self) -> Strangers {
+    pub fn strangers(&self) -> Strangers {
         match &self.by {
             By::Program(program) => program.arrivals.strangers(),
             By::Packets(packets) => packets.strangers(),
@@ -113,7 +113,7 @@ impl Counting {
     }
 
     /// Frames that this side had no room for.
-    fn dropped(&self) -> u64 {
+    pub fn dropped(&self) -> u64 {
         match &self.by {
             By::Program(_) => 0,
             By::Packets(packets) => packets.dropped(),

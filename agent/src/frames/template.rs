@@ -155,10 +155,15 @@ impl Template {
 
     /// A whole frame of so many bytes, without FCS.
     pub fn frame(&self, bytes: usize, flow: u32, number: u64, sent_nanos: u64) -> Vec<u8> {
-        let shape = self.shape(bytes);
+        let mut frame = vec![0; bytes];
+        self.write(&mut frame, &self.shape(bytes), flow, number, sent_nanos);
+        frame
+    }
+
+    /// Writes a frame of that shape up to the end of its head.
+    pub fn write(&self, frame: &mut [u8], shape: &Shape, flow: u32, number: u64, sent_nanos: u64) {
         let (udp_at, head_at) = (self.udp_at(), self.head_at());
-        let mut frame = self.start.clone();
-        frame.resize(bytes, 0);
+        frame[..self.start.len()].copy_from_slice(&self.start);
         if self.varies_addresses {
             frame[self.source_end() - 1] = flow as u8;
             frame[udp_at - 1] = (flow >> 8) as u8;
@@ -188,7 +193,6 @@ impl Template {
             let checksum = folded(shape.ip_sum + addresses);
             frame[self.ip_at + 10..self.ip_at + 12].copy_from_slice(&checksum.to_ne_bytes());
         }
-        frame
     }
 }
 
@@ -222,7 +226,7 @@ pub fn learning_frame(port: &Port, asked: &Asked, key: u32) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::super::{Pacing, Way};
     use super::*;
     use std::time::Duration;

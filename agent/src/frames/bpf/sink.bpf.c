@@ -179,6 +179,8 @@ static __always_inline void note_transit(struct account *account, struct receive
 
 	__u32 bucket = bucket_of(transit);
 
+	/* The compiler knows that it is; the verifier has to be shown. */
+	barrier_var(bucket);
 	if (bucket < HISTOGRAM_BUCKETS) {
 		receiver->touched |= 1ULL << (bucket >> HISTOGRAM_BITS);
 		receiver->delay[bucket]++;
@@ -200,7 +202,7 @@ static __always_inline void note_jitter(struct account *account, __s64 transit)
 
 static __always_inline int note_foreign(struct xdp_md *context, struct receiver *receiver, __u32 kind)
 {
-	__u32 bytes = context->data_end - context->data;
+	__u64 bytes = bpf_xdp_get_buff_len(context);
 
 	if (kind >= KINDS)
 		return XDP_PASS;

@@ -15,7 +15,7 @@ use crate::socket_option::{self, Plain};
 
 /// The ring: some 300 000 starts of frames, a third of a second at a million frames/s.
 const BLOCK_BYTES: u32 = 1 << 20;
-const BLOCKS: u32 = 64;
+pub const BLOCKS: u32 = 64;
 /// A block that is not full is handed over after so long.
 const HANDED_OVER_AFTER_MS: u32 = 4;
 /// The kernel asks for one though frames of TPACKET_V3 have the length that they need.
@@ -30,6 +30,7 @@ const PACKET_IGNORE_OUTGOING: i32 = 23;
 pub struct Ring {
     socket: Socket,
     at: NonNull<u8>,
+    blocks: u32,
     /// The block that is handed over next.
     next: u32,
 }
@@ -73,7 +74,8 @@ struct Request {
 unsafe impl Plain for Request {}
 
 impl Ring {
-    pub fn open(port: &Port) -> io::Result<Self> {
+    /// Of so many blocks.
+    pub fn open(port: &Port, blocks: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
         let version = libc::tpacket_versions::TPACKET_V3 as u32;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
@@ -82,15 +84,15 @@ impl Ring {
         socket.attach_filter(&[SockFilter::new(take_start, 0, 0, START_BYTES)])?;
         let request = Request {
             block_bytes: BLOCK_BYTES,
-            blocks: BLOCKS,
+            blocks,
             frame_bytes: FRAME_BYTES,
-            frames: BLOCK_BYTES / FRAME_BYTES * BLOCKS,
+            frames: BLOCK_BYTES / FRAME_BYTES * blocks,
             retire_ms: HANDED_OVER_AFTER_MS,
             ..Request::default()
         };
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let bytes = (BLOCK_BYTES * BLOCKS) as usize;
+        let bytes = (BLOCK_BYTES * blocks) as usize;
         // SAFETY: a new mapping of a descriptor that is open, as long as the ring that it has just been given.
         let at = unsafe {
             let fd = socket.as_raw_fd();
@@ -102,6 +104,7 @@ impl Ring {
         let ring = Self {
             socket,
             at: NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            blocks,
             next: 0,
         };
         // Only now: before, there was nowhere to put a frame.
@@ -159,7 +162,7 @@ impl Ring {
             at += header.tp_next_offset as usize;
         }
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % BLOCKS;
+        self.next = (self.next + 1) % self.blocks;
         true
     }
 
@@ -174,6 +177,11 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), (BLOCK_BYTES * BLOCKS) as usize) };
+        unsafe {
+            libc::munmap(
+                self.at.as_ptr().cast(),
+                (BLOCK_BYTES * self.blocks) as usize,
+            )
+        };
     }
 }

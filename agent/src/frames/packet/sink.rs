@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
-use super::ring::{Came, Ring};
+use super::ring::{BLOCKS, Came, Ring};
+use super::{monotonic_nanos, nanos_of};
 use crate::error::{Error, Result};
 use crate::frames::FCS_BYTES;
 use crate::frames::arrivals::Arrived;
@@ -23,6 +24,9 @@ use crate::traffic::udp_head::{Head, SMALL_PROBE};
 const WINDOW: u64 = 1 << 20;
 /// How often the thread looks whether it is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Of reading two clocks at once.
+const TRIES: usize = 5;
 
 #[derive(Debug)]
 pub struct PacketSink {
@@ -53,7 +57,7 @@ struct Stream {
 impl PacketSink {
     pub fn open(port: &Port, sought: &Sought) -> Result<Self> {
         let refused = |error| Error::system(format!("open a receive ring at {}", port.name), error);
-        let ring = Ring::open(port).map_err(refused)?;
+        let ring = Ring::open(port, BLOCKS).map_err(refused)?;
         let account = Arc::new(Mutex::new(Account::new(sought)));
         let is_over = Arc::new(AtomicBool::new(false));
         let counting = (Arc::clone(&account), Arc::clone(&is_over));
@@ -128,16 +132,19 @@ fn count(mut ring: Ring, account: &Mutex<Account>, is_over: &AtomicBool) {
     }
 }
 
-/// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC.
+/// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC: of some tries that which was disturbed least.
 fn realtime_ahead_nanos() -> u64 {
-    let nanos = |clock| {
-        let time = clock_gettime(clock);
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-    };
-    let before = nanos(ClockId::Monotonic);
-    let realtime = nanos(ClockId::Realtime);
-    let after = nanos(ClockId::Monotonic);
-    realtime.wrapping_sub(before.midpoint(after))
+    let tries = (0..TRIES).map(|_| {
+        let before = monotonic_nanos();
+        let realtime = nanos_of(ClockId::Realtime);
+        let after = monotonic_nanos();
+        (
+            after - before,
+            realtime.wrapping_sub(before.midpoint(after)),
+        )
+    });
+    let (_, ahead) = tries.min().expect("there are some");
+    ahead
 }
 
 impl Account {
