@@ -18,6 +18,7 @@ mod lines;
 mod outbox;
 mod path;
 mod ports;
+mod priority;
 mod rpc;
 mod signals;
 mod socket_option;

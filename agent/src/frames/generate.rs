@@ -30,8 +30,9 @@ const PACED_BATCH: u32 = 8;
 const CALL: Duration = Duration::from_millis(5);
 const FIRST_RUNS: u32 = 1024;
 const MOST_RUNS: u32 = 1 << 20;
-/// How long a thread sleeps at most while nothing is due.
+/// How long a thread sleeps at most while nothing is due, and how long before it stays awake: a sleep may end that late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+const AWAKE: Duration = Duration::from_micros(100);
 /// What the page of a live frame has left for it (net/bpf/test_run.c), on machines with pages of 4096 bytes.
 pub const MOST_LIVE_BYTES: usize = 3300;
 const START_WORDS: usize = 10;
@@ -241,9 +242,13 @@ impl Source {
                 .min(self.left());
             if due > 0 {
                 self.run_program(due.min(MOST_RUNS.into()) as u32, BATCH)?;
+                continue;
+            }
+            let left = schedule.due(made).saturating_duration_since(now);
+            if left > AWAKE {
+                std::thread::sleep((left - AWAKE).min(LOOK_EVERY));
             } else {
-                let left = schedule.due(made).saturating_duration_since(now);
-                std::thread::sleep(left.min(LOOK_EVERY));
+                std::hint::spin_loop();
             }
         }
         Ok(())
