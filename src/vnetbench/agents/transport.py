@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import threading
@@ -14,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
+
+from vnetbench.process import spell_end
 
 CLOSING_TIMEOUT_S = 3.0
 HELLO_AGAIN_S = 2.0
@@ -56,7 +57,7 @@ class PipeTransport:
         self,
         process: subprocess.Popen[bytes],
         closing_timeout_s: float = CLOSING_TIMEOUT_S,
-        ending: Callable[[int], str] = "exit code {}".format,
+        ending: Callable[[int], str] = spell_end,
     ) -> None:
         """`ending` puts an exit code into words."""
         self._lock = threading.Lock()
@@ -91,9 +92,7 @@ class PipeTransport:
             code = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             return "it closed its output"
-        if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
-        return self._ending(code)
+        return spell_end(code) if code < 0 else self._ending(code)
 
     def close(self) -> None:
         """See Transport."""
