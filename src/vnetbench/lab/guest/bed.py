@@ -62,10 +62,7 @@ class GuestBed:
         """See Bed."""
         self._comes_to_use(self)
         threads = self._threads()
-        placed = placement.place(
-            str(factors.get("vcpu_pin", placement.ANY)), str(factors.get("emulator_pin", placement.ANY)),
-            threads, self.online,
-        )  # fmt: skip
+        placed = placement.place(*placement.levels_of(factors), threads, self.online)
         ends = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
         wanted = self._settings(factors, ends)
