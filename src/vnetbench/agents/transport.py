@@ -133,9 +133,16 @@ class SocketTransport:
         self._socket.settimeout(None)
 
     def ask_for_a_sign(self) -> None:
-        """Have the agent say something, which nobody waits for but who looks at `heard`."""
-        with suppress(OSError):
-            self.write_line(self._hello)
+        """Have the agent say something, which nobody waits for but who looks at `heard`.
+
+        Where the way there is full it is not asked, and says nothing: who looks must not hang with it.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                with suppress(OSError):
+                    self._socket.send(self._hello + b"\n", socket.MSG_DONTWAIT)
+            finally:
+                self._lock.release()
 
     def write_line(self, line: bytes) -> None:
         """See Transport."""
