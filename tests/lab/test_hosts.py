@@ -256,7 +256,7 @@ def test_a_temporary_folder_of_a_long_name_keeps_no_host_from_being_entered(
     far = tmp_path / ("deep" * 30)
     far.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(far))
-    with closing(ssh.connect("web-01", ground.hosts["web-01"].asked.ssh, "a-test")) as machine:
+    with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
         assert machine.run("echo here").output == "here\n"
 
 

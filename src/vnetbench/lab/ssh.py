@@ -38,7 +38,7 @@ POLL_S = 0.02
 _FOLDER_PREFIX = "vnetbench-ssh-"
 """Of the folders on this machine that connections have their sockets in."""
 LONGEST_FOLDER = 60
-"""Of the name of the folder for these: a socket's name has 107 bytes at most (unix(7)), and OpenSSH adds some."""
+"""Of the name of the folder for these: a socket's has 107 bytes at most (unix(7)), and OpenSSH adds some."""
 _BY_SIGNAL = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
 """The exit codes of a shell whose program was killed."""
 
