@@ -74,7 +74,7 @@ def test_a_rate_is_read_as_bits_per_second(text: str, rate: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "rate"), [("14.88 Mframe/s", 14.88e6), ("10 kframes/s", 1e4), ("500 fps", 500.0)]
+    ("text", "rate"), [("14.88 Mframe/s", 14.88e6), ("10 kframes/s", 1e4), ("500 frame/s", 500.0)]
 )
 def test_a_rate_of_frames_is_read_as_frames_per_second(text: str, rate: float) -> None:
     assert parse_frame_rate(text) == rate
@@ -102,7 +102,7 @@ def test_a_share_is_read_as_a_part_of_one() -> None:
         (parse_bytes, "1 KiB 5 B", "is not a size", ""),
         (parse_rate, "10 Gbit", '"Gbit" is not a unit of a rate', 'did you mean "Gbit/s"?'),
         (parse_rate, "1 GB", '"GB" is not a unit of a rate', ""),
-        (parse_frame_rate, "1 Mpps", '"Mpps" is not a unit of a rate of frames', 'did you mean "Mframe/s"?'),
+        (parse_frame_rate, "1 Mpps", '"Mpps" is not a unit of a frame rate', 'did you mean "Mframe/s"?'),
         (parse_share, "3 percent", '"percent" is not a unit of a share', 'did you mean "%"?'),
         (parse_share, "\x1b[2J", "is not a share", ""),
     ],

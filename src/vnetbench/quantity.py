@@ -1,4 +1,4 @@
-"""How quantities are written: durations, sizes, rates, frequencies and shares, read and shown."""
+"""How quantities are written: durations, sizes, rates of several kinds and shares, read and shown."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RATE = {
     "Gbit/s": Decimal(10**9),
 }
 _FREQUENCY = {"/s": Decimal(1), "k/s": Decimal(10**3), "M/s": Decimal(10**6)}
-_FRAME_RATE = {"frame/s": Decimal(1), "kframe/s": Decimal(10**3), "Mframe/s": Decimal(10**6)}
+_FRAMES = {"frame/s": Decimal(1), "kframe/s": Decimal(10**3), "Mframe/s": Decimal(10**6)}
 _SHARE = {"%": Decimal("0.01")}
 
 # U+03BC (Greek mu) and U+00B5 (micro sign) look alike, and keyboards without either write "us".
@@ -54,9 +54,6 @@ _SAME = {
     "frames/s": "frame/s",
     "kframes/s": "kframe/s",
     "Mframes/s": "Mframe/s",
-    "fps": "frame/s",
-    "kfps": "kframe/s",
-    "Mfps": "Mframe/s",
 }
 _SLIPS = {
     "sec": "s",
@@ -81,6 +78,7 @@ _SLIPS = {
     "gbit": "Gbit/s",
     "mbit": "Mbit/s",
     "kbit": "kbit/s",
+    "fps": "frame/s",
     "pps": "frame/s",
     "kpps": "kframe/s",
     "mpps": "Mframe/s",
@@ -108,7 +106,7 @@ _DURATION = _Kind("duration", _TIME, "10 s", Decimal(10**9))
 _SIZE = _Kind("size", _BYTES, "64 KiB", Decimal(2**60))
 _BITRATE = _Kind("rate", _RATE, "10 Gbit/s", Decimal(10**15))
 _OFTEN = _Kind("frequency", _FREQUENCY, "10 k/s", Decimal(10**12))
-_LOAD = _Kind("rate of frames", _FRAME_RATE, "100 kframe/s", Decimal(10**12))
+_FRAME_RATE = _Kind("frame rate", _FRAMES, "100 kframe/s", Decimal(10**12))
 _PART = _Kind("share", _SHARE, "3 %", Decimal(10**4))
 
 
@@ -133,8 +131,8 @@ def parse_frequency(text: str) -> float:
 
 
 def parse_frame_rate(text: str) -> float:
-    """Frames/s of a rate such as "14.88 Mframe/s" (powers of 1000); raises QuantityError."""
-    return float(_parse(text, _LOAD))
+    """Frames a second: 100000.0 for "100 kframe/s"; raises QuantityError."""
+    return float(_parse(text, _FRAME_RATE))
 
 
 def parse_share(text: str) -> float:
@@ -236,8 +234,8 @@ def spell_frequency(per_s: float) -> str:
 
 
 def spell_frame_rate(rate_fps: float) -> str:
-    """An exact spelling of a rate of frames: 14880000 is "14.88 Mframe/s", 500 is "500 frame/s"."""
-    return _spell(Decimal(str(rate_fps)), ("Mframe/s", "kframe/s", "frame/s"), _FRAME_RATE)
+    """An exact spelling of a frame rate: 100000 is "100 kframe/s"."""
+    return _spell(Decimal(str(rate_fps)), ("Mframe/s", "kframe/s", "frame/s"), _FRAMES)
 
 
 def spell_share(share: float) -> str:
