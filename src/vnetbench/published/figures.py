@@ -12,7 +12,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 NAMES = ("packet-forwarding-2011",)
-"""What a study may name: each is a table `NAME.csv` as it was published, and `NAME.toml`, which explains it."""
+"""What a study may name: a table `NAME.csv` as it was published each, explained by `NAME.toml`."""
 _VALUES = ("mean_fps", "min_fps", "max_fps")
 
 
@@ -52,9 +52,7 @@ def published(name: str) -> Published:
 
 
 def _figure(row: Mapping[str, str], columns: Mapping[str, Any]) -> Figure:
-    levels = {
-        column["factor"]: column["levels"][row[name]] for name, column in columns.items() if row[name]
-    }
+    levels = {column["factor"]: column["levels"][row[name]] for name, column in columns.items() if row[name]}
     return Figure(levels, *(float(row[value]) for value in _VALUES))
 
 
