@@ -45,8 +45,8 @@ def published(name: str) -> Published:
     """The published table of that name, one of NAMES."""
     told = tomllib.loads(_file(f"{name}.toml").read_text(encoding="utf-8"))
     columns = told["columns"]
-    with _file(f"{name}.csv").open(encoding="utf-8", newline="") as lines:
-        figures = tuple(_figure(row, columns) for row in csv.DictReader(lines))
+    rows = csv.DictReader(_file(f"{name}.csv").read_text(encoding="utf-8").splitlines())
+    figures = tuple(_figure(row, columns) for row in rows)
     factors = tuple(column["factor"] for column in columns.values())
     return Published(told["title"], told["conditions"], told["workload"], told["metric"], factors, figures)
 
