@@ -143,19 +143,24 @@ impl Interface {
 
     /// The hardware address, `02:00:00:00:00:01`.
     pub fn mac(&self) -> io::Result<String> {
-        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
-        // SAFETY: SIOCGIFHWADDR has just filled this member; any bits are a valid address.
-        let bytes = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
-        let hex: Vec<String> = bytes[..6]
+        let hex: Vec<String> = self
+            .mac_bytes()?
             .iter()
-            .map(|b| format!("{:02x}", *b as u8))
+            .map(|byte| format!("{byte:02x}"))
             .collect();
         Ok(hex.join(":"))
     }
 
+    pub fn mac_bytes(&self) -> io::Result<[u8; 6]> {
+        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
+        // SAFETY: SIOCGIFHWADDR has just filled this member; any bits are a valid address.
+        let bytes = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        Ok(std::array::from_fn(|i| bytes[i] as u8))
+    }
+
     /// EBUSY where the driver takes it only while it is down.
     pub fn set_mac(&self, mac: &str) -> io::Result<()> {
-        let bytes = mac_bytes(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let bytes = mac_of(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         let mut request = self.request();
         let mut address = libc::sockaddr {
             sa_family: libc::ARPHRD_ETHER,
@@ -292,7 +297,7 @@ pub fn bus_of(device: &Path) -> Option<String> {
 }
 
 /// The six bytes of `02:00:00:00:00:01`.
-fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+pub fn mac_of(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
         .map(|part| {
