@@ -292,7 +292,7 @@ pub fn bus_of(device: &Path) -> Option<String> {
 }
 
 /// The six bytes of `02:00:00:00:00:01`.
-fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
         .map(|part| {
