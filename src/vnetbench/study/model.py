@@ -112,6 +112,8 @@ class Study:
     """`all` combinations of levels; or `one-at-a-time`: the first levels, and one change to them each."""
     together: tuple[Mapping[str, Level], ...] = ()
     """Of `one-at-a-time`: changes that are made together, a treatment each."""
+    published: str | None = None
+    """The published figures that results are shown beside (`published.figures.NAMES`)."""
     path: str | None = None
     overrides: tuple[str, ...] = ()
     """The `--set` arguments that changed the file's levels, as given."""
