@@ -1,4 +1,4 @@
-"""Open vSwitch with its userspace datapath: a database and a switch of the testbed's own, from the distribution."""
+"""Open vSwitch with its userspace datapath, from the distribution: a database and a switch of a testbed's own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab import registry
 from vnetbench.lab.description import Testbed
+from vnetbench.lab.threads import named_tasks
 
 DATABASE, SWITCH, TOOL, CONTROL = "ovsdb-server", "ovs-vswitchd", "ovsdb-tool", "ovs-vsctl"
 INSTALL = "apt-get install openvswitch-switch"
@@ -55,14 +56,10 @@ def start(testbed: Testbed) -> None:
     _run([*control, *changes], folder / f"{SWITCH}.log")
 
 
-def threads(testbed: str) -> dict[int, str]:
-    """The threads of its switch, by id with their names: they forward all that passes it."""
-    found = {}
-    for pid in registry.processes_of(testbed):
-        tasks = Path(f"/proc/{pid}/task")
-        if _name(tasks.parent) == SWITCH:
-            found |= {int(task.name): _name(task) for task in tasks.iterdir()}
-    return {task: name for task, name in found.items() if name}
+def threads(testbed: str) -> list[int]:
+    """The threads of its switch: they forward all that passes it."""
+    tasks = [named_tasks(pid) for pid in registry.processes_of(testbed)]
+    return [thread for found in tasks if SWITCH in found.values() for thread in found]
 
 
 def _plugged(testbed: Testbed) -> list[tuple[str, str]]:
@@ -120,9 +117,3 @@ def _program(name: str) -> str:
         )
     return path
 
-
-def _name(task: Path) -> str:
-    try:
-        return (task / "comm").read_text().strip()
-    except OSError:
-        return ""  # it has ended meanwhile

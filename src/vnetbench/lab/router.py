@@ -1,4 +1,4 @@
-"""A namespace that forwards IP packets between the VMs of a pair, each on a port and in a network of its own."""
+"""A namespace that routes between the VMs of a pair, each on a port and in a network of its own."""
 
 from __future__ import annotations
 
