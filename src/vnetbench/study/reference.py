@@ -66,6 +66,7 @@ A quantity is a number and its unit in quotes. A missing unit is an error: none 
 | size | `B`; `kB`, `MB`, `GB` (powers of 1000); `KiB`, `MiB`, `GiB` (powers of 1024) | `"64 KiB"` |
 | rate | `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s` (or `bps`, `kbps`, …), powers of 1000 | `"10 Gbit/s"` |
 | frequency | `/s`, `k/s`, `M/s` (powers of 1000) | `"10 k/s"` |
+| frame rate | `frame/s`, `kframe/s`, `Mframe/s` (powers of 1000) | `"100 kframe/s"` |
 | share | `%` | `"3 %"` |
 """
 
