@@ -10,6 +10,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
+from vnetbench.lab.bed import mac_in
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
@@ -105,6 +106,14 @@ class GuestBed:
         """See Bed: guests that route or bridge."""
         guests = (guest for guest in self.testbed.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
+
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed; of its own adapters a guest itself says the address."""
+        place = self.testbed.next_hop(endpoint)
+        if isinstance(place, Device):
+            return netlink.mac_of(*place.place)
+        name, interface = place
+        return mac_in(self.agents[name], interface)
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
