@@ -117,10 +117,9 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
 def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -> None:
     line = f"{key} = {SECTIONS[section].keys[key].example}\n"
     head = "" if key == "title" else 'title = "x"\n'
-    if key == "idle":
-        head += 'workload = "mixed"\n'
-    if section == "search":
-        head += 'workload = "frames"\n'
+    workload = {"idle": "mixed", "published": "frames"}.get(key, "frames" if section == "search" else "")
+    if workload:
+        head += f'workload = "{workload}"\n'
     if key == "ports":
         line += 'lab = "hosts"\n' + "".join(f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab")
     factors = "[factors]\nmtu = 1500\n"

@@ -68,8 +68,8 @@ class SearchAsked:
     least_load_fps: float = 1000.0
     """Of each direction; a device that loses too much of this has no throughput."""
     confidence: float = 0.95
-    time_limit_s: float | None = None
-    """Of one search."""
+    time_limit_s: float = 600.0
+    """Of all steps of one search."""
 
     @property
     def goals(self) -> tuple[float, ...]:
@@ -141,6 +141,8 @@ class Study:
     """Of `one-at-a-time`: changes that are made together, a treatment each."""
     search: SearchAsked | None = None
     """How each trial searches the throughput; None: it does not."""
+    published: str | None = None
+    """The published figures that results are shown beside (`published.figures.NAMES`)."""
     path: str | None = None
     overrides: tuple[str, ...] = ()
     """The `--set` arguments that changed the file's levels, as given."""

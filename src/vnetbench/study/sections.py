@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vnetbench.published.figures import NAMES
 from vnetbench.study import host_kinds, kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Kind
@@ -110,6 +111,14 @@ _ALL = (
             "which has the first level of every factor; the base with one factor at another level, for each "
             "such level; and what `[[together]]` adds. The results say what each gains over the base.",
             '"one-at-a-time"',
+        ),
+        Key(
+            "published",
+            kinds.words("none", *NAMES),
+            None,
+            "Figures of a published measurement to be shown beside the results, for treatments alike.",
+            '"packet-forwarding-2011"',
+            absent="none",
         ),
     ),
     _section(
@@ -275,12 +284,11 @@ _ALL = (
         ),
         Key(
             "time_limit",
-            kinds.durations(1, 36_000_000, "none"),
+            kinds.durations(1, 36_000_000),
             _SEARCH.time_limit_s,
-            "Of the steps of one search.",
+            "Of all steps of one search together.",
             '"2 min"',
             field="time_limit_s",
-            absent="none",
         ),
     ),
     _section(

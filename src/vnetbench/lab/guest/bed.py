@@ -10,7 +10,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
-from vnetbench.lab.bed import mac_in
+from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
@@ -62,10 +62,7 @@ class GuestBed:
         """See Bed."""
         self._comes_to_use(self)
         threads = self._threads()
-        placed = placement.place(
-            str(factors.get("vcpu_pin", placement.ANY)), str(factors.get("emulator_pin", placement.ANY)),
-            threads, self.online,
-        )  # fmt: skip
+        placed = placement.place(*placement.levels_of(factors), threads, self.online)
         ends = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
         wanted = self._settings(factors, ends)
@@ -79,9 +76,7 @@ class GuestBed:
 
     def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
         """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
-        sides = {side: [e for e in self.endpoints if e.side == side] for side in "ab"}
-        joined = list(zip(sides["a"], sides["b"], strict=True))
-        proved = path.prove(joined, self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
+        proved = path.prove(pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
         return path.as_found(mtu, proved)
 
     def watch(self) -> dict[str, object]:
