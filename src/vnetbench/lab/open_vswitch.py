@@ -1,4 +1,4 @@
-"""Open vSwitch with its userspace datapath, from the distribution: a database and a switch of a testbed's own."""
+"""Open vSwitch with its userspace datapath, as the distribution has it: a database and a switch of a bed."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def start(testbed: Testbed) -> None:
     _run([*control, *changes], folder / f"{SWITCH}.log")
 
 
-def threads(testbed: str) -> list[int]:
-    """The threads of its switch: they forward all that passes it."""
+def threads(testbed: str) -> dict[int, str]:
+    """The threads of its switch, by id: they forward all that passes it."""
     tasks = [named_tasks(pid) for pid in registry.processes_of(testbed)]
-    return [thread for found in tasks if SWITCH in found.values() for thread in found]
+    return {thread: name for found in tasks if SWITCH in found.values() for thread, name in found.items()}
 
 
 def _plugged(testbed: Testbed) -> list[tuple[str, str]]:
@@ -116,4 +116,3 @@ def _program(name: str) -> str:
             f"Open vSwitch is not installed: there is no {name}", where="vswitch = openvswitch", fix=INSTALL
         )
     return path
-
