@@ -50,7 +50,7 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
     let Some(interface) = interface else {
         return bad("the workload frames needs an interface".into());
     };
-    let Some(mac_to) = interface::mac_of(&asked.mac_to) else {
+    let Some(mac_to) = interface::mac_bytes(&asked.mac_to) else {
         return bad(format!("mac_to is no MAC address: \"{}\"", asked.mac_to));
     };
     let Addresses { from, to } = asked.addresses;
