@@ -1,7 +1,7 @@
-"""What a search asks, what it measures, and what it finds: loads and counts, nothing of agents, labs or files.
+"""What a search asks, what it measures, and what it finds: loads and counts, not where they come from.
 
-Loads are frames/s *for each direction*; counts are over all directions. A throughput is a load too: whoever knows the
-number of directions multiplies.
+Loads are frames/s *for each direction*; counts are over all directions. A throughput is a load too: whoever
+knows the number of directions multiplies.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Asked:
     def __post_init__(self) -> None:
         if not self.goals or list(self.goals) != sorted(set(self.goals)):
             raise ValueError(f"goals must be ascending loss ratios, at least one, not {self.goals}")
-        if not (0 <= self.goals[0] and self.goals[-1] < 1):
+        if not (self.goals[0] >= 0 and self.goals[-1] < 1):
             raise ValueError(f"a goal is a loss ratio from 0 to below 1, not {self.goals}")
         if not 0 < self.least_fps < self.most_fps:
             raise ValueError(

@@ -15,8 +15,8 @@ METHODS: Mapping[str, Callable[[Device, Asked, int], Found]] = {
 def find(method: str, device: Device, asked: Asked, seed: int) -> Found:
     """The throughput for each goal.
 
-    A device that counts the same for the same steps, asked with the same seed, is measured at the same steps and gives
-    the same answers: a search that was interrupted goes on when it is fed its recorded steps first.
+    A device that counts the same for the same steps, asked with the same seed, is measured at the same steps
+    and gives the same answers: a search that was interrupted goes on when it is fed its recorded steps first.
 
     Raises KeyError for a method that is not in METHODS.
     """

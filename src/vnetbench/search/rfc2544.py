@@ -1,7 +1,7 @@
 """The search as hardware testers do it: RFC 2544 §26.1 by halving, one full step a load, each goal by itself.
 
-The first step is at the most load; a load whose loss is within the goal is a lower end, any other an upper one, and the
-next lies midway, until both are within the width. One step decides, whatever made it lose.
+The first step is at the most load. A load whose loss is within the goal is a lower end, any other an upper
+one, and the next lies midway, until both are within the width. One step decides, whatever made it lose.
 """
 
 from __future__ import annotations
