@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -247,6 +248,16 @@ def test_the_users_own_configuration_applies_and_none_of_it_disturbs(ground: Gro
     finally:
         (ROOT / "web-01/root/.bashrc").unlink()
     assert list((ROOT / "client").glob("theirs-*")) == []
+
+
+def test_a_temporary_folder_of_a_long_name_keeps_no_host_from_being_entered(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = tmp_path / ("deep" * 30)
+    far.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(far))
+    with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
+        assert machine.run("echo here").output == "here\n"
 
 
 def test_a_host_without_room_says_of_every_place_what_it_lacks(ground: Ground) -> None:

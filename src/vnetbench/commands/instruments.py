@@ -13,7 +13,7 @@ from vnetbench.campaign.hosts_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
-from vnetbench.lab.guest.lab import QemuLab, shape_of
+from vnetbench.lab.guest.lab import QemuLab, check_placement, shape_of
 from vnetbench.lab.guest.ready import Ready, fetch, get_ready
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.netns_bed import NetnsLab
@@ -71,6 +71,8 @@ def _try(hosts: HostsLab) -> None:
 
 def _guests(study: Study, plan: Plan, console: Console) -> Ready:
     levels = [complete(t.factors, study.workload, study.testbed.kind) for t in plan.treatments]
+    for each in levels:
+        check_placement(each, study.testbed)
     shapes = list(dict.fromkeys(shape_of(each, study.testbed) for each in levels))
     # A namespace of our own has no way to where kernels are fetched from.
     fetch(shape.adapter for shape in shapes)

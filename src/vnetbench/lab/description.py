@@ -38,6 +38,11 @@ class Device:
     namespace: str
     interface: str
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its namespace and its name there."""
+        return self.namespace, self.interface
+
 
 @dataclass(frozen=True)
 class Vm(Endpoint):
@@ -105,6 +110,10 @@ class Testbed:
         """Every interface that a packet of this pair (from 1) crosses, from a to b."""
         a, b = (next(e for e in self.side(side) if e.pair == pair) for side in "ab")
         return (a.device, *self.ports[pair - 1], b.device)
+
+    def next_hop(self, endpoint: Endpoint) -> Device:
+        """The interface that takes what this endpoint sends to the other one of its pair."""
+        return next(e.device for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
 
     def namespaces(self) -> tuple[str, ...]:
         """All namespaces, that of the virtual switches first."""

@@ -17,7 +17,7 @@ from vnetbench.agents.starting import greet
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 from vnetbench.lab import host_addresses, hosts_path, knobs, left_on_hosts, on_host, ssh
-from vnetbench.lab.bed import pairs
+from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.cpus import cpus_in, local_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.left_on_hosts import Left
@@ -99,6 +99,11 @@ class HostsBed:
     def between(self) -> dict[str, tuple[str, ...]]:
         """See Bed: none."""
         return {}
+
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed: the other host's own, as on one link."""
+        (other,) = (e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
+        return mac_in(self.agents[other.name], other.interface)
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

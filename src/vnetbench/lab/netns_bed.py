@@ -9,9 +9,10 @@ from typing import Any
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
-from vnetbench.lab import knobs, netns, netns_knobs, path, registry
+from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
 from vnetbench.lab.cpus import vm_cpus
 from vnetbench.lab.description import Shape, Testbed, Vm, describe
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.model import Level, TestbedAsked
 
 
@@ -54,6 +55,10 @@ class NetnsBed:
     def between(self) -> dict[str, tuple[str, ...]]:
         """See Bed: none."""
         return {}
+
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed."""
+        return netlink.mac_of(*self.testbed.next_hop(endpoint).place)
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed."""

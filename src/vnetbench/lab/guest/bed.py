@@ -10,6 +10,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
+from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
@@ -61,10 +62,7 @@ class GuestBed:
         """See Bed."""
         self._comes_to_use(self)
         threads = self._threads()
-        placed = placement.place(
-            str(factors.get("vcpu_pin", placement.ANY)), str(factors.get("emulator_pin", placement.ANY)),
-            threads, self.online,
-        )  # fmt: skip
+        placed = placement.place(*placement.levels_of(factors), threads, self.online)
         ends = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
         wanted = self._settings(factors, ends)
@@ -78,9 +76,7 @@ class GuestBed:
 
     def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
         """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
-        sides = {side: [e for e in self.endpoints if e.side == side] for side in "ab"}
-        joined = list(zip(sides["a"], sides["b"], strict=True))
-        proved = path.prove(joined, self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
+        proved = path.prove(pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
         return path.as_found(mtu, proved)
 
     def watch(self) -> dict[str, object]:
@@ -105,6 +101,14 @@ class GuestBed:
         """See Bed: guests that route or bridge."""
         guests = (guest for guest in self.testbed.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
+
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed; of its own adapters a guest itself says the address."""
+        place = self.testbed.next_hop(endpoint)
+        if isinstance(place, Device):
+            return netlink.mac_of(*place.place)
+        name, interface = place
+        return mac_in(self.agents[name], interface)
 
     def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""

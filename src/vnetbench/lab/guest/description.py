@@ -155,6 +155,17 @@ class GuestTestbed:
             middle = (*ports[:2], between, *ports[2:])
         return (self._end(a), *middle, self._end(b))
 
+    def next_hop(self, endpoint: Endpoint) -> Device | tuple[str, str]:
+        """What takes the frames that this endpoint sends to the other one of its pair.
+
+        An interface of the host, or a guest's name and its interface.
+        """
+        if self.shape.role == ROUTER:
+            between = next(guest for guest in self.guests if guest.pair == endpoint.pair)
+            return between.name, between.nics["ab".index(endpoint.side)].interface
+        other = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
+        return other.device if isinstance(other, Vm) else (other.name, other.interface)
+
     def _end(self, endpoint: Endpoint) -> Device | Guest:
         if isinstance(endpoint, Vm):
             return endpoint.device

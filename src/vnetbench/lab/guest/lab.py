@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 
@@ -9,7 +10,7 @@ from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
 from vnetbench.lab import registry
-from vnetbench.lab.guest import network
+from vnetbench.lab.guest import network, placement
 from vnetbench.lab.guest.bed import GuestBed
 from vnetbench.lab.guest.description import GuestShape, describe
 from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
@@ -44,6 +45,14 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
         vf_of=asked.vf_of or "",
         vsock=factors.get("transport") == VSOCK,
     )
+
+
+def check_placement(factors: Mapping[str, Level], asked: TestbedAsked) -> None:
+    """Raise BenchError where a treatment wants its guests' threads on CPUs that are not here."""
+    shape = shape_of(factors, asked)
+    guests = [(guest.name, guest.side) for guest in describe("check", shape).guests]
+    levels = placement.levels_of(factors)
+    placement.check(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
 
 
 class QemuLab:

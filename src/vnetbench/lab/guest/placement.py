@@ -13,6 +13,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import cpus_in
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.study.cpus import spell_cpu_list
+from vnetbench.study.model import Level
 
 ANY, SPREAD, OWN, APART = "any", "spread", "own", "apart"
 
@@ -38,6 +39,11 @@ class Threads:
             f"{self.guest} emulator": self.main,
             **{f"{self.guest} vhost{number}": thread for number, thread in enumerate(self.vhost)},
         }
+
+
+def levels_of(factors: Mapping[str, Level]) -> tuple[str, str]:
+    """The levels of `vcpu_pin` and `emulator_pin` of a treatment."""
+    return str(factors.get("vcpu_pin", ANY)), str(factors.get("emulator_pin", ANY))
 
 
 def threads_of(guest: str, side: str, pid: int, vcpus: Sequence[int]) -> Threads:
@@ -105,6 +111,18 @@ def emulator_places(
             fix="name CPUs that it has",
         )
     return dict.fromkeys(own, wanted)
+
+
+def check(
+    vcpu_level: str,
+    emulator_level: str,
+    guests: Iterable[tuple[str, str]],
+    vcpus: int,
+    online: frozenset[int],
+) -> None:
+    """Raise BenchError where `place` could not put guests of so many vCPUs, given by name and side."""
+    threads = [Threads(name, side, tuple(range(vcpus)), 0, (), ()) for name, side in guests]
+    emulator_places(emulator_level, vcpu_places(vcpu_level, threads, online), online)
 
 
 def place(
