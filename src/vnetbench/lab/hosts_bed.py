@@ -17,7 +17,7 @@ from vnetbench.agents.starting import greet
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 from vnetbench.lab import host_addresses, hosts_path, knobs, left_on_hosts, on_host, ssh
-from vnetbench.lab.bed import pairs
+from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.cpus import cpus_in, local_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.left_on_hosts import Left
@@ -76,9 +76,7 @@ class HostsBed:
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         """See Bed."""
-        wanted = knobs.settings(
-            factors, self.endpoints, self.cpus(str(factors.get("cpus", "any"))), frozenset()
-        )
+        wanted = knobs.settings(factors, self.endpoints, self.cpus(factors), frozenset())
         before = knobs.read_back(self.endpoints, self.agents, wanted)
         for setting in wanted:
             if not setting.holds(before[setting.endpoint.name].get(setting.knob)):
@@ -100,9 +98,14 @@ class HostsBed:
         """See Bed: none."""
         return {}
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed: the other host's own, as on one link."""
+        (other,) = (e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
+        return mac_in(self.agents[other.name], other.interface)
+
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed."""
-        first, _, second = level.partition("/")
+        first, _, second = str(factors.get("cpus", "any")).partition("/")
         given = {}
         for endpoint in self.endpoints:
             own = second if second and endpoint.side == "b" else first

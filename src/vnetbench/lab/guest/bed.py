@@ -10,7 +10,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
-from vnetbench.lab.bed import pairs
+from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
@@ -102,7 +102,15 @@ class GuestBed:
         guests = (guest for guest in self.testbed.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed; of its own adapters a guest itself says the address."""
+        place = self.testbed.next_hop(endpoint)
+        if isinstance(place, Device):
+            return netlink.mac_of(*place.place)
+        name, interface = place
+        return mac_in(self.agents[name], interface)
+
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
         own = frozenset(range(self.testbed.shape.vcpus))
         return {e.name: own if self.testbed.guest(e.name) else self.online for e in self.endpoints}
@@ -151,7 +159,7 @@ class GuestBed:
         return [*self.testbed.vms, *(end for guest in self.testbed.guests for end in guest.knob_endpoints())]
 
     def _settings(self, factors: Mapping[str, Level], ends: Sequence[Endpoint]) -> list[Setting]:
-        own = self.cpus("any")
+        own = self.cpus(factors)
         vcpus = frozenset(range(self.testbed.shape.vcpus))
         vms = set(self.testbed.vms)
         of_host = {name: level for name, level in factors.items() if name in HOST_KNOBS}
