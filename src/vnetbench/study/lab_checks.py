@@ -67,6 +67,7 @@ def _each_host(testbed: TestbedAsked, is_for_frames: bool, place: _PlaceOf) -> I
     if testbed.kind == IPERF3 and not any(host.local for host in testbed.hosts):
         names[HERE] += 1
     ways = Counter(host.ssh for host in testbed.hosts if host.ssh)
+    machines = Counter(host.machine for host in testbed.hosts)
     ports = Counter((host.machine, host.interface) for host in testbed.hosts)
     for number, host in enumerate(testbed.hosts):
         if names[host.name] > 1 or host.name in TAKEN:
@@ -82,16 +83,15 @@ def _each_host(testbed: TestbedAsked, is_for_frames: bool, place: _PlaceOf) -> I
         if host.ssh and ways[host.ssh] > 1 and not is_for_frames:
             wrong = WrongValue(f"another host is reached as {host.ssh} too", fix="name every machine once")
             yield place("testbed", "host", number, "ssh").problem(wrong)
-        if is_for_frames and ports[host.machine, host.interface] > 1:
+        is_shared = is_for_frames and machines[host.machine] > 1
+        if is_shared and (host.interface is None or ports[host.machine, host.interface] > 1):
             wrong = WrongValue(
-                f"{host.name} and another host are one interface of one machine",
-                fix="write interface = below each of them, another for each",
+                f"{host.name} and another host are one machine, so each has to be an interface of its own",
+                fix='write interface = "ens192" below each of them, another for each',
             )
             yield place("testbed", "host", number).problem(wrong)
         if host.next_hop and not is_for_frames:
-            wrong = WrongValue(
-                "next_hop is of frames: other load goes as the host routes it", fix="take it away"
-            )
+            wrong = WrongValue("next_hop is of frames: other load is routed", fix="take it away")
             yield place("testbed", "host", number, "next_hop").problem(wrong)
         for key in ("interface", "address"):
             if getattr(host, key) and host.iperf3:
