@@ -8,6 +8,7 @@ mod error;
 mod ethtool_strings;
 mod facts;
 mod features;
+mod frames;
 mod guest;
 mod interface;
 mod iperf3;
