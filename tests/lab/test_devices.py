@@ -62,18 +62,10 @@ def test_every_pair_reaches_the_other_side_in_both_versions_with_jumbo_frames_an
 @pytest.mark.parametrize("workload", ["tcp_stream", "tcp_rr", "udp_stream"])
 def test_load_of_other_workloads_goes_through_too(vswitch: str, workload: str) -> None:
     asked = TestbedAsked()
-    load = Load(
-        complete(
-            {"vswitch": vswitch, "direction": "both"} if workload == "tcp_stream" else {"vswitch": vswitch},
-            workload,
-        ),
-        0.2,
-        0.05,
-        workload,
-    )
+    load = Load(complete({"vswitch": vswitch}, workload), 0.2, 0.05, workload)
     with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
         sides = instrument.measure(load, lambda: False).measured.sides
-    assert all(side.bytes_received > 0 for side in sides if side.role != "observe" and side.role != "source")
+    assert all(side.bytes_received > 0 for side in sides if side.role == "sink")
 
 
 def test_a_router_routes_and_never_asks_who_its_neighbours_are(raised: Raise) -> None:
@@ -177,7 +169,8 @@ def test_a_switch_that_dies_while_it_starts_leaves_nothing(monkeypatch: pytest.M
 
 def test_what_a_killed_bench_left_of_open_vswitch_is_removed() -> None:
     program = (
-        "from vnetbench.lab.description import Shape; from vnetbench.lab.netns_bed import raise_bed; import time\n"
+        "from vnetbench.lab.description import Shape; from vnetbench.lab.netns_bed import raise_bed\n"
+        "import time\n"
         "raise_bed('t-killed', Shape('openvswitch'), 'a test'); print('built', flush=True); time.sleep(300)\n"
     )
     builder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
