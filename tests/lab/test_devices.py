@@ -152,6 +152,10 @@ def test_frames_that_do_not_fit_the_path_are_refused_with_the_hop(raised: Raise)
     assert "1500" in str(refused.value.fix)
 
 
+def test_which_open_vswitch_it_was_is_a_fact_of_the_testbed(raised: Raise) -> None:
+    assert raised("openvswitch").as_facts()["open_vswitch"] == open_vswitch.installed() != ""
+
+
 def test_open_vswitch_that_is_not_installed_is_said_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_vswitch, "_PLACES", "/nowhere")
     with pytest.raises(BenchError, match="Open vSwitch is not installed") as refused:
