@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.cpus import local_cpus, receive_cpus, shares, thread_cpus, vm_cpus
+from vnetbench.lab.cpus import Shares, local_cpus, receive_cpus, shares, thread_cpus, vm_cpus
 from vnetbench.lab.description import Shape, describe
 
 BED = describe("t-cpus", Shape(pairs=2)).endpoints
@@ -97,7 +97,7 @@ def test_a_device_has_cpus_that_its_tester_has_not(
     level: str, cpus: str, online: frozenset[int], tester: set[int], device: set[int]
 ) -> None:
     found = shares(level, cpus, BED, online)
-    assert (found.tester, found.device) == (dict.fromkeys(("a1", "b1", "a2", "b2"), tester), device)
+    assert found == Shares(dict.fromkeys(("a1", "b1", "a2", "b2"), frozenset(tester)), frozenset(device))
 
 
 @pytest.mark.parametrize(

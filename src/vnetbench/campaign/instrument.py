@@ -13,6 +13,7 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.calibration import TRIAL_S, calibrate
 from vnetbench.campaign.facts import endpoint_facts
+from vnetbench.campaign.remarks import device_remarks
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
 from vnetbench.lab.bed import Bed, Lab
@@ -85,7 +86,8 @@ class LabInstrument:
         effective = {**effective, **measured.effective}
         if calibration is not None:
             effective["calibration"] = calibration
-        found = Measured(measured.sides, effective, measured.notes)
+        notes = (*device_remarks(effective), *measured.notes)
+        found = Measured(measured.sides, effective, notes)
         return Done(found, str(shape), max(0.0, time.monotonic() - began - load.duration_s))
 
     def _goodput(self, load: Load, mode: str, is_given_up: Callable[[], bool]) -> float:

@@ -44,7 +44,7 @@ class NetnsBed:
         except device.NotApart as refused:
             if factors[device.FACTOR] != AUTO or self._why_not_apart:
                 raise
-            self._why_not_apart = str(refused)
+            self._why_not_apart = ": ".join(filter(None, (refused.where, refused.what)))
             return self._apply(factors, asked)
 
     def _apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
