@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from vnetbench.estimate.model import Estimate
-from vnetbench.results.records import Histogram
+from vnetbench.results.records import Histogram, StepRecord
 from vnetbench.study.labs import NETNS
 from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 
@@ -29,6 +30,10 @@ class TrialPoint:
     before: tuple[float, ...] = ()
     """The same in the idle phase before the load, where there is one."""
     notes: tuple[str, ...] = ()
+    steps: tuple[StepRecord, ...] = ()
+    """Those that came before the run of a trial that is a series."""
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """What these found: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
 
 
 @dataclass(frozen=True)
