@@ -17,14 +17,21 @@ _VALUES = ("mean_fps", "min_fps", "max_fps")
 
 
 @dataclass(frozen=True)
-class Figure:
-    """One published figure, in the unit of the metric."""
+class Spread:
+    """Mean, least and most of several trials, in the unit of the metric."""
 
-    levels: Mapping[str, str]
-    """The level of each factor that was told; one without (a blank cell) is absent."""
     mean: float
     least: float
     most: float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One published figure."""
+
+    levels: Mapping[str, str]
+    """The level of each factor that was told; one without (a blank cell) is absent."""
+    spread: Spread
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,10 @@ class Published:
     conditions: str
     workload: str
     metric: str
-    factors: tuple[str, ...]
-    """Those of a study that its columns stand for."""
+    alike: tuple[str, ...]
+    """The factors whose levels a treatment must share with a figure to be shown beside it."""
+    closer: tuple[str, ...]
+    """Factors that choose among these figures, where there is one of the same level."""
     figures: tuple[Figure, ...]
 
 
@@ -47,13 +56,18 @@ def published(name: str) -> Published:
     columns = told["columns"]
     rows = csv.DictReader(_file(f"{name}.csv").read_text(encoding="utf-8").splitlines())
     figures = tuple(_figure(row, columns) for row in rows)
-    factors = tuple(column["factor"] for column in columns.values())
-    return Published(told["title"], told["conditions"], told["workload"], told["metric"], factors, figures)
+    alike, closer = (
+        tuple(column["factor"] for column in columns.values() if column.get("closer", False) == is_closer)
+        for is_closer in (False, True)
+    )
+    return Published(
+        told["title"], told["conditions"], told["workload"], told["metric"], alike, closer, figures
+    )
 
 
 def _figure(row: Mapping[str, str], columns: Mapping[str, Any]) -> Figure:
     levels = {column["factor"]: column["levels"][row[name]] for name, column in columns.items() if row[name]}
-    return Figure(levels, *(float(row[value]) for value in _VALUES))
+    return Figure(levels, Spread(*(float(row[value]) for value in _VALUES)))
 
 
 def _file(name: str) -> Traversable:

@@ -1,0 +1,122 @@
+"""How the charts of frames are drawn, as Vega-Lite: over frame sizes, steps of searches, losses in time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import altair as alt
+
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.chart_forms import ROWS, Spec, as_spec, lines, panel_each, series
+from vnetbench.report.chart_rows import Row
+from vnetbench.report.layout import Layout
+
+_LEAST_LOSS = 1e-6
+"""The loss axis is logarithmic down to this share at most, and linear from there to 0."""
+_AS_PERCENT = "datum.value === 0 ? '0' : format(100 * datum.value, '.6~g') + ' %'"
+_LOST = ["none", "some"]
+
+
+def size_chart(summary: CampaignSummary, layout: Layout, metric: str, top: float) -> Spec:
+    """Rates over frame sizes, with the line rates and each line's highest rate, up to `top`."""
+    rows = alt.Chart(alt.NamedData(ROWS)).encode(x="x:Q", y="value:Q")
+    rates = rows.transform_filter("datum.kind == 'line rate'")
+    limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series(layout))
+    across = {"x": alt.value(0), "x2": alt.value("width")}
+    beneath = (
+        rates.mark_line(strokeWidth=1.2, strokeDash=[2, 3], clip=True, style="soft").encode(detail="rate:N"),
+        rates.mark_text(align="left", baseline="top", dx=5, style="soft", fontSize=11).encode(text="text:N"),
+        limits.mark_rule(strokeWidth=1.2, strokeDash=[6, 4], opacity=0.7).encode(**across),
+        limits.mark_text(align="right", baseline="bottom", dy=-3, fontSize=11).encode(
+            x=across["x2"], text="text:N"
+        ),
+    )
+    return as_spec(lines(summary, layout, metric, beneath, top))
+
+
+def steps_chart(rows_of_steps: Sequence[Row], load: str) -> Spec:
+    """Loss against `load` (the x axis's title), a panel a treatment: steps, model, goals, answers."""
+    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_steps))
+    data = alt.Chart(alt.NamedData(ROWS))
+    x = alt.X(
+        "load:Q",
+        title=load,
+        scale=alt.Scale(type="log", nice=False, zero=False, padding=8),
+        axis=alt.Axis(tickCount=5, format="~g", grid=False, labelOverlap=True),
+    )
+    y = _loss_axis([row["loss"] for row in rows_of_steps if row["kind"] in ("step", "goal")])
+    lost = alt.Color(
+        "lost:N",
+        sort=_LOST,
+        scale=alt.Scale(domain=_LOST),
+        title="Frames lost",
+        legend=alt.Legend(symbolOpacity=1),
+    )
+    length = alt.Size(
+        "duration:Q", scale=alt.Scale(range=[14, 90]), title="Seconds", legend=alt.Legend(tickCount=3)
+    )
+    at = data.encode(x=x, y=y)
+    steps = at.transform_filter("datum.kind == 'step'")
+    model = at.transform_filter("datum.kind == 'model'")
+    goals = data.transform_filter("datum.kind == 'goal'").encode(y=y)
+    answers = at.transform_filter("datum.kind == 'answer'")
+    tooltip = [
+        alt.Tooltip("trial:Q", title="Trial"),
+        alt.Tooltip("load:Q", title=load),
+        alt.Tooltip("text:N", title="Lost"),
+        alt.Tooltip("duration:Q", title="Seconds"),
+    ]
+    layers = alt.layer(
+        model.mark_area(opacity=0.18, style="soft").encode(y=alt.Y("low:Q"), y2="high:Q"),
+        model.mark_line(strokeWidth=1.2, style="soft"),
+        goals.mark_rule(strokeDash=[6, 4], strokeWidth=1, opacity=0.8, style="soft"),
+        goals.mark_text(align="left", baseline="bottom", dx=3, dy=-2, style="soft", fontSize=11).encode(
+            x=alt.value(0), text="text:N"
+        ),
+        steps.mark_point(filled=True, opacity=0.6).encode(color=lost, size=length, tooltip=tooltip),
+        answers.mark_rule(strokeWidth=2.4, style="ink").encode(x=alt.X("low:Q"), x2="high:Q"),
+        answers.mark_point(style="ink", shape="diamond", size=90, strokeWidth=2, filled=False).encode(
+            tooltip=tooltip[:3]
+        ),
+    ).properties(width=330, height=190)
+    return as_spec(panel_each(layers, names, columns=2).resolve_scale(x="independent"))
+
+
+def loss_curve_chart(rows_of_curves: Sequence[Row], load: str) -> Spec:
+    """The share lost at each load, a line a trial, a colour a treatment (RFC 2544, section 26.3)."""
+    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_curves))
+    rows = alt.Chart(alt.NamedData(ROWS)).encode(
+        x=alt.X("load:Q", title=load, scale=alt.Scale(zero=True), axis=alt.Axis(format="~g", tickCount=8)),
+        y=alt.Y(
+            "loss:Q",
+            title=None,
+            scale=alt.Scale(zero=True, domainMin=0),
+            axis=alt.Axis(labelExpr=_AS_PERCENT, tickCount=5),
+        ),
+        color=alt.Color(
+            "treatment:N", sort=names, scale=alt.Scale(domain=names), title=None, legend=alt.Legend(columns=3)
+        ),
+        detail="trial:N",
+        tooltip=[
+            alt.Tooltip("treatment:N", title="Treatment"),
+            alt.Tooltip("trial:Q", title="Trial"),
+            alt.Tooltip("load:Q", title=load),
+            alt.Tooltip("loss:Q", title="Lost", format=".4~p"),
+        ],
+    )
+    layers = rows.mark_line(strokeWidth=1.6, opacity=0.7) + rows.mark_point(filled=True, size=26)
+    return as_spec(layers.properties(width=640, height=300))
+
+
+def _loss_axis(losses: Sequence[float]) -> alt.Y:
+    """From 0 to 1, a tick a decade of the losses above 0."""
+    least = min((loss for loss in losses if loss > 0), default=0.01)
+    first = max(_LEAST_LOSS, 10.0 ** math.floor(math.log10(least)))
+    decades = [first * 10**step for step in range(round(-math.log10(first)) + 1)]
+    return alt.Y(
+        "loss:Q",
+        title="Frame loss ratio",
+        scale=alt.Scale(type="symlog", constant=first, domain=[0, 1], nice=False),
+        axis=alt.Axis(values=[0, *decades], labelExpr=_AS_PERCENT),
+    )

@@ -1,0 +1,177 @@
+"""The data behind the charts of frames: line rates, steps and the model of loss, losses in time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.quantity import Scale, format_interval, format_share, scale_for, spell_rate
+from vnetbench.report.chart_rows import Row, metric_rows, short
+from vnetbench.report.figures import scale_of
+from vnetbench.report.labels import names_of, treatment_phrase
+from vnetbench.report.layout import Layout, positions
+from vnetbench.search.device import Step
+from vnetbench.search.model import fit
+
+_ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
+"""Line rates that are drawn where no `link_rate` was set."""
+_BETWEEN_BYTES = 20
+_MOST_PANELS = 12
+_POINTS_OF_MODEL = 80
+_POINTS_OF_LINE = 24
+
+
+def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
+    """Frames/s of this size that fill a link: each has 8 bytes of preamble before it and a gap of 12 behind
+    it (IEEE 802.3, 4A.4.2), and its size includes the frame check sequence."""
+    return rate_bps / (8 * (frame_bytes + _BETWEEN_BYTES))
+
+
+def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[list[Row], float]:
+    """Rows of `metric_rows` and of kinds `line rate` and `packet limit` around them; where the y axis ends.
+
+    A line rate is that of `link_rate`, or of each Ethernet that results come near. Where frames go both
+    ways at once there are two of them.
+    """
+    rows = metric_rows(summary, layout, metric)
+    scale = scale_of(summary.treatments, metric)
+    top = 1.12 * max((row.get("high") or row["value"] or 0.0 for row in rows), default=0.0)
+    assert layout.x is not None
+    xs = list(positions(layout.x).values())
+    panels: dict[str, list[TreatmentSummary]] = {}
+    for row, treatment in _of_treatments(summary, rows):
+        panels.setdefault(row["combination"], []).append(treatment)
+    for combination, treatments in panels.items():
+        base = {"combination": combination, "series": None}
+        for rate_bps, ways in _line_rates(treatments, min(xs), max(xs), top * scale.divisor):
+            label = f"{'2 × ' if ways == 2 else ''}{spell_rate(rate_bps)}"
+            rows += [{**base, **row} for row in _line(rate_bps * ways, label, min(xs), max(xs), top, scale)]
+    return [*rows, *_packet_limits(rows, scale)], top
+
+
+def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale, str]:
+    """Kinds `step`, `model`, `goal` and `answer` of each treatment that searched; the loads' unit; what is
+    left out.
+
+    Loads are of each direction. The model is that of all steps of a treatment together.
+    """
+    searched = [t for t in summary.treatments if any(point.steps for point in t.points)]
+    chosen = searched[:_MOST_PANELS]
+    loads = [step.load_fps for t in chosen for point in t.points for step in point.steps]
+    scale = scale_for("frame/s", max(loads, default=0.0))
+    rows = [
+        {"treatment": treatment_phrase(t.factors, names_of(layout.varying)), **row}
+        for t in chosen
+        for row in _of_search(t, scale.divisor)
+    ]
+    few = len(searched) > len(chosen)
+    return rows, scale, f"Drawn are the first {len(chosen)} of {len(searched)} treatments." if few else ""
+
+
+def curve_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale]:
+    """The share lost at each load of each trial, and the loads' unit."""
+    points = [(t, point) for t in summary.treatments for point in t.points]
+    scale = scale_for("frame/s", max((s.load_fps for _, p in points for s in p.steps), default=0.0))
+    rows = [
+        {
+            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
+            "trial": point.trial,
+            "load": short(step.load_fps / scale.divisor),
+            "loss": short(step.loss_ratio),
+        }
+        for t, point in points
+        for step in point.steps
+    ]
+    return rows, scale
+
+
+def _of_treatments(summary: CampaignSummary, rows: Iterable[Row]) -> Iterator[tuple[Row, TreatmentSummary]]:
+    """Each treatment's row of kind `estimate`, of which there is one in the order of the treatments."""
+    estimates = [row for row in rows if row["kind"] == "estimate"]
+    return zip(estimates, summary.treatments, strict=True)
+
+
+def _line_rates(
+    treatments: Sequence[TreatmentSummary], x_low: float, x_high: float, top_fps: float
+) -> list[tuple[float, int]]:
+    """Rates in bit/s, and how many ways at once, whose lines cross what is drawn."""
+    found = set()
+    for treatment in treatments:
+        ways = 2 if treatment.factors.get("direction") == "both" else 1
+        asked = treatment.factors.get("link_rate")
+        if isinstance(asked, int | float):
+            found.add((float(asked), ways))
+            continue
+        for rate in _ETHERNETS_BPS:
+            most, least = (ways * line_rate_fps(rate, 2**x) for x in (x_low, x_high))
+            if least < top_fps < 8 * most:
+                found.add((rate, ways))
+    return sorted(found)
+
+
+def _line(
+    rate_bps: float, label: str, x_low: float, x_high: float, top: float, scale: Scale
+) -> Iterator[Row]:
+    """The line rate over the sizes, from where it comes into view; its label stands at the first point."""
+    enters = math.log2(max(1.0, rate_bps / (8 * top * scale.divisor) - _BETWEEN_BYTES))
+    for place, x in enumerate(np.linspace(max(x_low, enters), x_high, _POINTS_OF_LINE).tolist()):
+        value = short(line_rate_fps(rate_bps, 2**x) / scale.divisor)
+        text = label if place == 0 else ""
+        yield {"kind": "line rate", "x": short(x), "value": value, "rate": label, "text": text}
+
+
+def _packet_limits(rows: Sequence[Row], scale: Scale) -> Iterator[Row]:
+    """The highest value of each line, whatever the size of frames."""
+    best: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row["kind"] == "estimate" and row["value"] is not None:
+            best.setdefault((row["combination"], row["series"]), []).append(row["value"])
+    for (combination, series), values in best.items():
+        if len(values) > 1 and max(values) > 0:
+            text = f"{format_interval(max(values), None, None, '1').text} {scale.unit}"
+            yield {
+                "kind": "packet limit", "combination": combination, "series": series,
+                "value": max(values), "text": text,
+            }  # fmt: skip
+
+
+def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
+    steps = [step for point in treatment.points for step in point.steps]
+    for point in treatment.points:
+        yield from (_step(step, point.trial, divisor) for step in point.steps)
+        for answer in point.answers:
+            yield {
+                "kind": "answer", "trial": point.trial, "loss": answer.goal,
+                "load": short(answer.throughput_fps / divisor),
+                "low": short(answer.low_fps / divisor), "high": short(answer.high_fps / divisor),
+                "text": f"{format_share(answer.goal)} lost, limited by {answer.limited_by}",
+            }  # fmt: skip
+    for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.answers):
+        yield {"kind": "goal", "loss": goal, "text": format_share(goal)}
+    yield from _model(steps, divisor)
+
+
+def _step(step: Step, trial: int, divisor: float) -> Row:
+    return {
+        "kind": "step", "trial": trial, "load": short(step.load_fps / divisor),
+        "loss": short(step.loss_ratio), "lost": "some" if step.loss_ratio else "none",
+        "duration": short(step.duration_s),
+        "text": f"{step.sent - step.received} of {step.sent}",
+    }  # fmt: skip
+
+
+def _model(steps: Sequence[Step], divisor: float) -> Iterator[Row]:
+    """The loss that the model expects over the loads that were tried, and how sure it is of it."""
+    loads = [step.load_fps for step in steps]
+    if min(loads) == max(loads):
+        return
+    over = np.geomspace(min(loads), max(loads), _POINTS_OF_MODEL)
+    bands = fit(steps).loss_at(over)
+    for load, median, low, high in zip(over, *bands, strict=True):
+        yield {
+            "kind": "model", "load": short(load / divisor), "loss": short(median),
+            "low": short(low), "high": short(high),
+        }  # fmt: skip
