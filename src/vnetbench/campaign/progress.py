@@ -122,6 +122,18 @@ class Progress:
             seconds -= min(time.monotonic() - self.running_since, self.trial_s(self.running))
         return trials, max(0.0, seconds)
 
+    def bounds(self) -> tuple[float | None, float | None]:
+        """Of the search at work the highest load that kept its first goal, and the lowest above it that did not.
+
+        In frames/s of each direction; None where there is none yet.
+        """
+        goal = self.study.search.goals[0] if self.study.search else 0.0
+        loads = [(step.load_fps, step.loss_ratio <= goal) for step in self.steps]
+        kept = [load for load, is_kept in loads if load is not None and is_kept]
+        low = max(kept, default=None)
+        above = [x for x, is_kept in loads if x is not None and not is_kept and x > (low or 0.0)]
+        return low, min(above, default=None)
+
     def trial_s(self, index: int) -> float:
         """Seconds that the next trial of a treatment is expected to take, all in all."""
         treatment = self.treatments[index]
