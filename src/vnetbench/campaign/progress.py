@@ -123,7 +123,7 @@ class Progress:
         return trials, max(0.0, seconds)
 
     def bounds(self) -> tuple[float | None, float | None]:
-        """Of the search at work the highest load that kept its first goal, and the lowest above it that did not.
+        """Of the search at work: the highest load that kept its first goal, the lowest above it that did not.
 
         In frames/s of each direction; None where there is none yet.
         """
