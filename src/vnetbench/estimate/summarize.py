@@ -90,6 +90,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             *_warnings(points.values(), file.facts_of_sessions(), main_metric(study)),
         ),
         combine=study.combine,
+        published=study.published,
         main_metric=main_metric(study),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.results.records import Histogram
+from vnetbench.search.device import Answer, Step
 from vnetbench.study.labs import NETNS
 from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 
@@ -28,6 +29,10 @@ class TrialPoint:
     """The deciding metric in each sampling interval, warm-up included: it shows the part that was cut off."""
     before: tuple[float, ...] = ()
     """The same in the idle phase before the load, where there is one."""
+    steps: tuple[Step, ...] = ()
+    """Of a trial by frames, in the order measured: what each load, or burst, lost."""
+    answers: tuple[Answer, ...] = ()
+    """Of a trial that searched the throughput: one for each goal, for each direction."""
     notes: tuple[str, ...] = ()
 
 
@@ -86,5 +91,7 @@ class CampaignSummary:
     warnings: tuple[str, ...] = ()
     combine: str = ALL
     """How levels make treatments (`Study.combine`)."""
+    published: str | None = None
+    """The published figures that the study names (`Study.published`)."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""

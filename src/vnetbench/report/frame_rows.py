@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import Scale, format_interval, format_share, scale_for, spell_rate
+from vnetbench.quantity import Scale, format_interval, scale_for, spell_rate, spell_share
 from vnetbench.report.chart_rows import Row, metric_rows, short
-from vnetbench.report.figures import scale_of
+from vnetbench.report.figures import heading, scale_of
 from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.layout import Layout, positions
+from vnetbench.report.published_table import Beside, scale_of_beside, way_of
 from vnetbench.search.device import Step
 from vnetbench.search.model import fit
 
 _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""
 _BETWEEN_BYTES = 20
+_NEAR_LEAST, _NEAR_MOST = 0.05, 1.1
+"""An Ethernet is near whose line rate for the largest frames is within these shares of the highest figure."""
 _MOST_PANELS = 12
 _POINTS_OF_MODEL = 80
 _POINTS_OF_LINE = 24
@@ -33,8 +37,8 @@ def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
 def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[list[Row], float]:
     """Rows of `metric_rows` and of kinds `line rate` and `packet limit` around them; where the y axis ends.
 
-    A line rate is that of `link_rate`, or of each Ethernet that results come near. Where frames go both
-    ways at once there are two of them.
+    A line rate is that of `link_rate`, or of each Ethernet that results come near; twice that where all
+    frames of a panel go both ways at once.
     """
     rows = metric_rows(summary, layout, metric)
     scale = scale_of(summary.treatments, metric)
@@ -46,7 +50,8 @@ def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[li
         panels.setdefault(row["combination"], []).append(treatment)
     for combination, treatments in panels.items():
         base = {"combination": combination, "series": None}
-        for rate_bps, ways in _line_rates(treatments, min(xs), max(xs), top * scale.divisor):
+        ways = 2 if all(t.factors.get("direction") == "both" for t in treatments) else 1
+        for rate_bps in _line_rates(treatments, metric, ways, max(xs)):
             label = f"{'2 × ' if ways == 2 else ''}{spell_rate(rate_bps)}"
             rows += [{**base, **row} for row in _line(rate_bps * ways, label, min(xs), max(xs), top, scale)]
     return [*rows, *_packet_limits(rows, scale)], top
@@ -61,7 +66,8 @@ def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scal
     searched = [t for t in summary.treatments if any(point.steps for point in t.points)]
     chosen = searched[:_MOST_PANELS]
     loads = [step.load_fps for t in chosen for point in t.points for step in point.steps]
-    scale = scale_for("frame/s", max(loads, default=0.0))
+    # The most load of all may be far above all that is of interest.
+    scale = scale_for("frame/s", statistics.median(loads) if loads else 0.0)
     rows = [
         {"treatment": treatment_phrase(t.factors, names_of(layout.varying)), **row}
         for t in chosen
@@ -88,38 +94,67 @@ def curve_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Sca
     return rows, scale
 
 
+def burst_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
+    """Kind `step` of each burst of each treatment; its load is how many frames it had."""
+    return [
+        {
+            "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
+            **_step(step, point.trial, 1.0),
+            "load": step.sent,
+        }
+        for treatment in summary.treatments
+        for point in treatment.points
+        for step in point.steps
+        if step.sent
+    ]
+
+
+def published_rows(found: Beside) -> tuple[list[Row], str]:
+    """Means, least and most of each pair, measured here and published; the title of their axis."""
+    scale = scale_of_beside(found)
+    rows = []
+    for pair in found.pairs:
+        measured = [("here", "", pair.here)]
+        measured += [("published", name, ways) for name, ways in pair.there.items()]
+        for where, setting, ways in measured:
+            rows += [
+                {
+                    "pair": pair.treatment, "where": where, "setting": setting,
+                    "direction": way_of(direction), "mean": short(spread.mean / scale.divisor),
+                    "least": short(spread.least / scale.divisor), "most": short(spread.most / scale.divisor),
+                }
+                for direction, spread in ways.items()
+            ]  # fmt: skip
+    return rows, heading(found.source.metric, scale)
+
+
 def _of_treatments(summary: CampaignSummary, rows: Iterable[Row]) -> Iterator[tuple[Row, TreatmentSummary]]:
     """Each treatment's row of kind `estimate`, of which there is one in the order of the treatments."""
     estimates = [row for row in rows if row["kind"] == "estimate"]
     return zip(estimates, summary.treatments, strict=True)
 
 
-def _line_rates(
-    treatments: Sequence[TreatmentSummary], x_low: float, x_high: float, top_fps: float
-) -> list[tuple[float, int]]:
-    """Rates in bit/s, and how many ways at once, whose lines cross what is drawn."""
-    found = set()
-    for treatment in treatments:
-        ways = 2 if treatment.factors.get("direction") == "both" else 1
-        asked = treatment.factors.get("link_rate")
-        if isinstance(asked, int | float):
-            found.add((float(asked), ways))
-            continue
-        for rate in _ETHERNETS_BPS:
-            most, least = (ways * line_rate_fps(rate, 2**x) for x in (x_low, x_high))
-            if least < top_fps < 8 * most:
-                found.add((rate, ways))
-    return sorted(found)
+def _line_rates(treatments: Sequence[TreatmentSummary], metric: str, ways: int, x_high: float) -> list[float]:
+    """Rates in bit/s of the links that the figures of a panel are to be seen beside."""
+    asked = {rate for t in treatments if isinstance(rate := t.factors.get("link_rate"), int | float)}
+    if asked:
+        return sorted(map(float, asked))
+    most_fps = max((t.metrics[metric].value for t in treatments if metric in t.metrics), default=0.0)
+    return [
+        rate
+        for rate in _ETHERNETS_BPS
+        if _NEAR_LEAST * most_fps < ways * line_rate_fps(rate, 2**x_high) < _NEAR_MOST * most_fps
+    ]
 
 
 def _line(
     rate_bps: float, label: str, x_low: float, x_high: float, top: float, scale: Scale
 ) -> Iterator[Row]:
-    """The line rate over the sizes, from where it comes into view; its label stands at the first point."""
+    """The line rate over the sizes, from where it comes into view; its label stands in the middle."""
     enters = math.log2(max(1.0, rate_bps / (8 * top * scale.divisor) - _BETWEEN_BYTES))
     for place, x in enumerate(np.linspace(max(x_low, enters), x_high, _POINTS_OF_LINE).tolist()):
         value = short(line_rate_fps(rate_bps, 2**x) / scale.divisor)
-        text = label if place == 0 else ""
+        text = label if place == _POINTS_OF_LINE // 2 else ""
         yield {"kind": "line rate", "x": short(x), "value": value, "rate": label, "text": text}
 
 
@@ -147,10 +182,10 @@ def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
                 "kind": "answer", "trial": point.trial, "loss": answer.goal,
                 "load": short(answer.throughput_fps / divisor),
                 "low": short(answer.low_fps / divisor), "high": short(answer.high_fps / divisor),
-                "text": f"{format_share(answer.goal)} lost, limited by {answer.limited_by}",
+                "text": f"{spell_share(answer.goal)} lost, limited by {answer.limited_by}",
             }  # fmt: skip
     for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.answers):
-        yield {"kind": "goal", "loss": goal, "text": format_share(goal)}
+        yield {"kind": "goal", "loss": goal, "text": spell_share(goal)}
     yield from _model(steps, divisor)
 
 

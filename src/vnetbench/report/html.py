@@ -21,10 +21,18 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.answer import Answer, answer
 from vnetbench.report.changes import by_change, gain_column
+from vnetbench.report.chart import Chart
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
-from vnetbench.report.charts import Chart, main_charts, other_metric_charts, still_picture, trial_charts
-from vnetbench.report.columns import Column, factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.charts import main_charts, other_metric_charts, still_picture, trial_charts
+from vnetbench.report.columns import (
+    Column,
+    factor_columns,
+    metric_columns,
+    search_columns,
+    stopped_column,
+    trials_column,
+)
 from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
 from vnetbench.report.figures import metric_of, mode_texts, scale_of
@@ -109,6 +117,7 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         first,
         *([gains] if gains else []),
         trials_column(rows),
+        *search_columns(rows),
         stopped_column(rows),
         *others,
     ]

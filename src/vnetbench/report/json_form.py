@@ -6,12 +6,19 @@ import csv
 import io
 import json
 import re
+from dataclasses import asdict
 
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.report.changes import by_change, gain_column
-from vnetbench.report.columns import factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.columns import (
+    factor_columns,
+    metric_columns,
+    search_columns,
+    stopped_column,
+    trials_column,
+)
 from vnetbench.report.emulation import accelerator
 from vnetbench.report.figures import measured_metrics
 from vnetbench.report.notes import legend, notes
@@ -95,6 +102,7 @@ def as_markdown(summary: CampaignSummary) -> str:
         *([gains] if gains else []),
         *metric_columns(rows, summary.main_metric)[:_MARKDOWN_METRICS],
         trials_column(rows),
+        *search_columns(rows),
         stopped_column(rows),
     ]
     heads = [f"{column.title} ({column.unit})" if column.unit else column.title for column in columns]
@@ -149,6 +157,8 @@ def _point(point: TrialPoint) -> dict[str, object]:
         "warmup_s": point.warmup_s,
         "steady": point.steady,
         "values": point.values,
+        **({"answers": [asdict(answer) for answer in point.answers]} if point.answers else {}),
+        **({"steps": [asdict(step) for step in point.steps]} if point.steps else {}),
         "notes": list(point.notes),
     }
 
