@@ -29,7 +29,7 @@ $(BIN)/vnetbench: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-$(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml $(shell find agent/src -name '*.rs')
+$(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml agent/build.rs $(shell find agent/src -type f)
 	PYTHON=$(PYTHON) tools/prepare
 	cargo build --release --locked --quiet
 	@mkdir -p $(@D)

@@ -16,7 +16,7 @@ const STEP: usize = 1 << BITS;
 /// From 2^36 ns (68.7 s) on a duration is counted in the last bucket.
 const MOST_BITS: u32 = 36;
 const STEPS: usize = (MOST_BITS - BITS + 1) as usize;
-const BUCKETS: usize = STEPS * STEP;
+pub const BUCKETS: usize = STEPS * STEP;
 
 fn bucket_of(nanos: u64) -> usize {
     let nanos = nanos.min((1 << MOST_BITS) - 1);
@@ -121,6 +121,18 @@ impl Counts {
             }
         }
         Self(sums)
+    }
+
+    /// Of buckets that another has filled in the same layout.
+    pub fn of_buckets(buckets: [u64; BUCKETS]) -> Self {
+        Self(buckets.into())
+    }
+
+    pub fn and(mut self, other: Self) -> Self {
+        for (count, more) in self.0.iter_mut().zip(other.0) {
+            *count += more;
+        }
+        self
     }
 
     /// What has come since `then`.

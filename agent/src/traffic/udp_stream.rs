@@ -178,14 +178,18 @@ fn send_paced(
     // Else the kernel may wake this thread 50 µs late, to save itself some work.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let most = outgoing.most() as u64;
-    let gap = pacing.gap();
+    let gap = pacing.schedule.gap();
     let mut gaps = Gaps::default();
     let mut number = 0;
-    while let Some(now) = wait_until(pacing.due(number), waiting, orders) {
-        let due = pacing.due_until(now).saturating_sub(number).clamp(1, most);
+    while let Some(now) = wait_until(pacing.schedule.due(number), waiting, orders) {
+        let due = pacing
+            .schedule
+            .due_until(now)
+            .saturating_sub(number)
+            .clamp(1, most);
         let took = send_some(stream, outgoing, number, due as usize)?;
         for sent in number..number + took as u64 {
-            let late = now.saturating_duration_since(pacing.due(sent));
+            let late = now.saturating_duration_since(pacing.schedule.due(sent));
             pacing.late.record(late);
         }
         if took > 0 {

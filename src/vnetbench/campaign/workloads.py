@@ -116,7 +116,7 @@ def thread_placement(
     transfers = streams - int(factors["connections"]) if workload == MIXED else 0
     shared = streams - transfers
     count = min(int(str(asked["threads"])) or shared, shared) + transfers
-    vms = bed.cpus(str(factors.get("cpus", "any")))
+    vms = bed.cpus(factors)
     counts = dict.fromkeys(vms, count)
     return thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
 
@@ -124,5 +124,5 @@ def thread_placement(
 def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
     """So many of each endpoint that each has a CPU: one that spins without takes another's time slices."""
     if any(endpoint.has_own_kernel for endpoint in bed.endpoints):
-        return min(len(own) for own in bed.cpus(str(factors.get("cpus", "any"))).values())
+        return min(len(own) for own in bed.cpus(factors).values())
     return max(1, len(bed.online) // len(bed.endpoints))

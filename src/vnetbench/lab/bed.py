@@ -38,8 +38,8 @@ class Bed(Protocol):
         Raises BenchError where it cannot be found out.
         """
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
-        """The CPUs that each endpoint's processes may use, by a level of the factor `cpus`.
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """The CPUs that each endpoint's processes may use in a treatment.
 
         They are numbered as the endpoint numbers them. Raises BenchError for CPUs that are not there.
         """

@@ -76,9 +76,7 @@ class HostsBed:
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         """See Bed."""
-        wanted = knobs.settings(
-            factors, self.endpoints, self.cpus(str(factors.get("cpus", "any"))), frozenset()
-        )
+        wanted = knobs.settings(factors, self.endpoints, self.cpus(factors), frozenset())
         before = knobs.read_back(self.endpoints, self.agents, wanted)
         for setting in wanted:
             if not setting.holds(before[setting.endpoint.name].get(setting.knob)):
@@ -105,9 +103,9 @@ class HostsBed:
         (other,) = (e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
         return mac_in(self.agents[other.name], other.interface)
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed."""
-        first, _, second = level.partition("/")
+        first, _, second = str(factors.get("cpus", "any")).partition("/")
         given = {}
         for endpoint in self.endpoints:
             own = second if second and endpoint.side == "b" else first

@@ -16,6 +16,7 @@ _SHORTEST_S = 0.05
 _CANDIDATES = 14
 """Loads that are considered for each goal and length, spread over where the throughput may lie."""
 _NARROW_CELLS = 20
+_HINT_FLOOR = 0.001
 
 
 def search(device: Device, asked: Asked, seed: int) -> Found:
@@ -49,7 +50,7 @@ class Curve:
     most_fps: float
     lengths: tuple[float, ...]
     seen: list[Seen] = field(default_factory=list)
-    hint: Hint | None = None
+    overloads: list[tuple[float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.least, self.most = math.log(self.least_fps), math.log(self.most_fps)
@@ -62,10 +63,9 @@ class Curve:
         seen = Seen(level, math.log(step.load_fps), step.loss_ratio <= self.goal)
         self.seen.append(seen)
         self.evidences[level] += passing.one_more(self.grid, seen)
-        forwarded = step.load_fps * (1 - step.loss_ratio) / (1 - self.goal)
-        overload = seen.log_load - math.log(max(forwarded, self.least_fps / 10))
-        if not seen.passed and (self.hint is None or overload <= self.hint.overload):
-            self.hint = Hint(seen.log_load - overload, overload)
+        if not seen.passed:
+            forwarded = step.load_fps * (1 - step.loss_ratio) / (1 - self.goal)
+            self.overloads.append((seen.log_load - math.log(max(forwarded, self.least_fps / 10)), seen.log_load))
         self._believe()
         for _ in range(8):
             if not self._too_coarse():
@@ -77,7 +77,8 @@ class Curve:
             self._believe()
 
     def _believe(self) -> None:
-        self.belief: Belief = passing.believe(self.grid, self.evidences, self.least, self.most, self.hint)
+        hint = _hint(self.overloads)
+        self.belief: Belief = passing.believe(self.grid, self.evidences, self.least, self.most, hint)
 
     def _too_coarse(self) -> bool:
         for mass in (joint.sum(axis=1) for joint in self.belief.joint):
@@ -87,6 +88,20 @@ class Curve:
             if widest > 0.0005 and np.count_nonzero(within) < _NARROW_CELLS:
                 return True
         return False
+
+
+def _hint(overloads: list[tuple[float, float]]) -> Hint | None:
+    if not overloads:
+        return None
+    ordered = sorted(overloads)
+    overload, load = ordered[0]
+    forwarded = load - overload
+    slope = 0.3
+    for other, other_load in ordered[1:]:
+        if other > 1.5 * overload:
+            slope = min(slope, abs((other_load - other) - forwarded) / (other - overload))
+            break
+    return Hint(forwarded, _HINT_FLOOR + slope * overload)
 
 
 def _learn(curves: list[Curve], step: Step, lengths: tuple[float, ...]) -> None:
@@ -129,10 +144,11 @@ def _next_step(
 ) -> tuple[float, float]:
     """Load and length of the step that is expected to tell most of the open goals in its time."""
     best, found = -1.0, (asked.most_fps, asked.step_s)
+    width = math.log1p(asked.width)
     for level, length in enumerate(lengths):
         loads = np.concatenate([_candidates(curve, level, random) for curve in curves])
         loads = np.clip(loads, curves[0].least, curves[0].most)
-        told = sum(passing.expected_information(curve.belief, level, loads) for curve in curves)
+        told = sum(passing.expected_information(curve.belief, level, loads, width) for curve in curves)
         rate = np.asarray(told) / (length + asked.settle_s)
         first = int(np.argmax(rate))
         if rate[first] > best:

@@ -33,13 +33,13 @@ _SPREAD_OF = np.repeat(_SPREADS, len(_LAPSES))
 _LAPSE_OF = np.tile(_LAPSES, len(_SPREADS))
 _SIDE_LOG_PRIOR = np.log(np.tile(_LAPSE_PRIOR, len(_SPREADS)) / len(_SPREADS))
 
-_CELLS = 260
+_CELLS = 200
 _BEYOND = 0.2
 """How far the grid reaches beyond the loads that can be offered: throughputs that lie outside of them."""
 _ABOVE_MOST, _BELOW_LEAST = 0.15, 0.05
 """Chance, before anything is measured, that the throughput is more than can be offered, or less."""
 
-_HINT_SHARE, _HINT_SCALE, _HINT_PER_OVERLOAD = 0.6, 0.01, 0.3
+_HINT_SHARE = 0.6
 
 _BRIDGE = ((0.5, 0.002), (0.3, 0.03), (0.15, 0.3))
 """Shares of Student's t with 2 degrees of freedom of these scales; what is left has forgotten all."""
@@ -47,10 +47,12 @@ _BRIDGE = ((0.5, 0.002), (0.3, 0.03), (0.15, 0.3))
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells of log load: their centres and widths."""
+    """Cells of log load: their centres and widths, and how likely longer steps (columns) move a throughput
+    that shorter ones (rows) have."""
 
     centres: Floats
     widths: Floats
+    bridge: Floats
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Hint:
-    """What an overloaded device forwarded: a guess at its throughput, the worse the more it was overloaded."""
+    """A guess at the throughput from what the device forwarded when it was overloaded."""
 
     log_load: float
-    overload: float
+    scale: float
+    """How far it may be off, in log load."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,8 @@ def refined(belief: Belief) -> Grid:
 
 
 def _from_edges(edges: Floats) -> Grid:
-    return Grid((edges[1:] + edges[:-1]) / 2, np.diff(edges))
+    centres, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
+    return Grid(centres, widths, _bridge(centres, widths))
 
 
 def evidence(grid: Grid, steps: Sequence[Seen], level: int) -> Floats:
@@ -138,7 +142,7 @@ def believe(
 ) -> Belief:
     """Bayes' rule: what the steps of all lengths, shortest first, tell of the throughput of the longest."""
     base = _base(grid, least, most, hint)
-    bridge = _bridge(grid, base)
+    bridge = grid.bridge + (1 - sum(share for share, _ in _BRIDGE)) * base[None, :]
     prior = base
     forward: list[Floats] = []
     likelihoods: list[Floats] = []
@@ -176,15 +180,28 @@ def chance_of_passing(belief: Belief, level: int, log_loads: Floats) -> Floats:
     return np.asarray(0.5 + np.where(distance >= 0, leaning[0], -leaning[1]))
 
 
-def expected_information(belief: Belief, level: int, log_loads: Floats) -> Floats:
-    """What a step of this length at each load is expected to tell of the throughput of full steps, nats."""
-    chance = chance_of_passing(belief, level, log_loads)
-    if level == len(belief.joint) - 1:
-        given = chance
-    else:
-        joint = belief.joint[level]
-        given = chance @ (joint / np.maximum(joint.sum(axis=0), 1e-300))
-    return np.asarray(_entropy(given @ belief.mass) - _entropy(given) @ belief.mass)
+def expected_information(belief: Belief, level: int, log_loads: Floats, width: float) -> Floats:
+    """What a step of this length at each load is expected to tell of the throughput of full steps, nats.
+
+    Of the throughput to this width of log load, that is: where within the likeliest stretch of this width it
+    lies is worth nothing, that it lies there and not beside it is worth the most.
+    """
+    stretch = _stretches(belief, width)
+    joint = belief.joint[level] @ stretch
+    mass = belief.mass @ stretch
+    given = chance_of_passing(belief, level, log_loads) @ (joint / np.maximum(mass, 1e-300))
+    return np.asarray(_entropy(given @ mass) - _entropy(given) @ mass)
+
+
+def _stretches(belief: Belief, width: float) -> Floats:
+    """Which stretch of this width each cell belongs to (rows: cells), the likeliest being one of them."""
+    grid = belief.grid
+    starts = grid.centres[:, None] - grid.centres[None, :]
+    within = (starts >= 0) & (starts <= width)
+    start = grid.centres[int(np.argmax(belief.mass @ within))]
+    number = np.floor((grid.centres - start) / (width * (1 + 1e-9)))
+    numbers = np.unique(number)
+    return (number[:, None] == numbers[None, :]).astype(float)
 
 
 def quantiles(grid: Grid, mass: Floats, shares: Sequence[float] | Floats) -> Floats:
@@ -213,7 +230,7 @@ def _base(grid: Grid, least: float, most: float, hint: Hint | None) -> Floats:
     above, below = grid.centres > most, grid.centres < least
     mass = np.where(inside, grid.widths / (most - least), 0.0)
     if hint is not None:
-        scale = _HINT_SCALE + _HINT_PER_OVERLOAD * hint.overload
+        scale = np.maximum(hint.scale, grid.widths / 2)
         near = _student(grid.centres - hint.log_load, scale) * grid.widths * inside
         mass = (1 - _HINT_SHARE) * mass + _HINT_SHARE * near / near.sum()
     mass = (1 - _ABOVE_MOST - _BELOW_LEAST) * mass
@@ -221,18 +238,21 @@ def _base(grid: Grid, least: float, most: float, hint: Hint | None) -> Floats:
     return np.asarray(mass / mass.sum())
 
 
-def _bridge(grid: Grid, base: Floats) -> Floats:
-    """Probability of each throughput at the next longer steps (columns), given that of shorter (rows)."""
-    distance = grid.centres[None, :] - grid.centres[:, None]
+def _bridge(centres: Floats, widths: Floats) -> Floats:
+    """Probability of each throughput at the next longer steps (columns), given that of shorter (rows).
+
+    Rows add up to what `_BRIDGE` says; the rest has forgotten all.
+    """
+    distance = centres[None, :] - centres[:, None]
     mixed = np.zeros_like(distance)
     for share, scale in _BRIDGE:
         # A cell wider than the scale would miss the peak: the scale is at least the cell's own.
-        near = _student(distance, np.maximum(scale, grid.widths[None, :] / 2)) * grid.widths[None, :]
-        mixed += share * near / near.sum(axis=1, keepdims=True)
-    left = 1 - sum(share for share, _ in _BRIDGE)
-    return np.asarray(mixed + left * base[None, :])
+        near = _student(distance, np.maximum(scale, widths[None, :] / 2)) * widths[None, :]
+        mixed += near * (share / near.sum(axis=1, keepdims=True))
+    return mixed
 
 
 def _student(distance: Floats, scale: float | Floats) -> Floats:
     """Density of Student's t with 2 degrees of freedom, up to a factor that is the same everywhere."""
-    return np.asarray((1 + (distance / scale) ** 2 / 2) ** -1.5 / scale)
+    spread = 1 + (distance / scale) ** 2 / 2
+    return np.asarray(1 / (spread * np.sqrt(spread) * scale))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.search.device import Counted
+from vnetbench.search.device import Asked, Counted
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
@@ -90,11 +90,12 @@ class SimulatedDevice:
         return Counted(sent, sent - int(lost[0]))
 
 
-def truth_fps(physics: Physics, goal: float, step_s: float, most_fps: float, over_s: float = 3600.0) -> float:
-    """The throughput for this goal of steps of this length; 0 where nothing passes, `most_fps` where all does.
+def truth_fps(physics: Physics, asked: Asked, goal: float, over_s: float = 3600.0) -> float:
+    """The throughput for this goal: 0 where `least_fps` does not pass, `most_fps` where all that is asked does.
 
     Where the limit drifts it is that over the first `over_s` seconds: a search is held to the time it saw.
     """
+    step_s, most_fps = asked.step_s, asked.most_fps
 
     def passes(load_fps: float, draws: int = _DRAWS) -> bool:
         random = np.random.default_rng(1)
@@ -103,7 +104,7 @@ def truth_fps(physics: Physics, goal: float, step_s: float, most_fps: float, ove
         return float(np.mean(lost <= goal * max(1, round(load_fps * step_s)))) >= 0.5
 
     # A load in the hole can fail while a higher one passes: then the throughput lies below the hole.
-    low = min(most_fps, physics.limit_fps * 0.01)
+    low = asked.least_fps
     if not passes(low):
         return 0.0
     if physics.hole_ratio and not passes(physics.limit_fps * physics.hole_from * (1 + 1e-9)):

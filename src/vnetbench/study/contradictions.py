@@ -197,9 +197,27 @@ _RULES = (
     ),
     Rule(
         "vswitch",
-        lambda levels, study: study.testbed.uplink and levels.get("vswitch") == "direct",
-        "VMs joined by a direct link have no vSwitch, so no uplink",
-        'take the level "direct" away, or testbed.uplink',
+        lambda levels, study: study.testbed.uplink and levels.get("vswitch") in ("direct", "router"),
+        "vswitch = {vswitch} has no vSwitch that could have an uplink",
+        'take the level "{vswitch}" away, or testbed.uplink',
+    ),
+    *(
+        Rule(
+            "vswitch",
+            _are(**{"vswitch": "openvswitch", offload: "on"}),
+            f"{offload} = on with vswitch = openvswitch: its userspace datapath takes whole packets only",
+            f'{EXCLUDE}, or take {offload} = "off"',
+        )
+        for offload in ("checksum_offload", "tso", "uso")
+    ),
+    Rule(
+        "device_cpus",
+        lambda levels, _: (
+            levels.get("device_cpus", "auto") not in ("auto", "any")
+            and levels.get("vswitch") in ("direct", "macvlan")
+        ),
+        "device_cpus = {device_cpus} with vswitch = {vswitch}: its work is done on the CPU that sends",
+        f'{EXCLUDE}, or take "auto"',
     ),
     Rule(
         "vswitch",

@@ -38,9 +38,12 @@ def least_frame(factors: Mapping[str, Level]) -> int:
 
 
 def packet_bytes(factors: Mapping[str, Level]) -> int:
-    """Bytes of the IP packet in the largest frame of a treatment: what the MTU has to be."""
+    """Bytes of the IP packet in the largest frame of a treatment: what the MTU has to be.
+
+    Linux lets a frame have one tag beyond it (is_skb_forwardable): a second one is part of its packet.
+    """
     largest = max(size for size, _ in mix_of(factors["frame_size"]))
-    return largest - _ETHERNET_BYTES - TAG_BYTES * int(factors.get("vlan_tags", 0))
+    return largest - _ETHERNET_BYTES - TAG_BYTES * min(1, int(factors.get("vlan_tags", 0)))
 
 
 def share_of_throughput(frame_load: Level) -> float | None:

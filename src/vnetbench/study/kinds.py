@@ -332,6 +332,12 @@ def emulator_cpus() -> Kind:
     return _cpu_kind(("any", "own", "apart"), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
 
 
+def device_cpus() -> Kind:
+    """Which CPUs do the packet processing of a device under test."""
+    expects = '"auto", "apart", "any" or CPUs such as "2-3"'
+    return _cpu_kind(("auto", "apart", "any"), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+
+
 def interrupt_cpus() -> Kind:
     """Which of an endpoint's CPUs take its adapter's interrupts."""
     expects = '"spread" or CPUs such as "0-1"'

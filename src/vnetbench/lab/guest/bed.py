@@ -110,7 +110,7 @@ class GuestBed:
         name, interface = place
         return mac_in(self.agents[name], interface)
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
         own = frozenset(range(self.testbed.shape.vcpus))
         return {e.name: own if self.testbed.guest(e.name) else self.online for e in self.endpoints}
@@ -159,7 +159,7 @@ class GuestBed:
         return [*self.testbed.vms, *(end for guest in self.testbed.guests for end in guest.knob_endpoints())]
 
     def _settings(self, factors: Mapping[str, Level], ends: Sequence[Endpoint]) -> list[Setting]:
-        own = self.cpus("any")
+        own = self.cpus(factors)
         vcpus = frozenset(range(self.testbed.shape.vcpus))
         vms = set(self.testbed.vms)
         of_host = {name: level for name, level in factors.items() if name in HOST_KNOBS}

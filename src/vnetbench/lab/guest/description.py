@@ -11,11 +11,14 @@ from vnetbench.lab.description import (
     MOST_PAIRS,
     PREFIX6_LENGTH,
     PREFIX_LENGTH,
+    ROUTED6_LENGTH,
+    ROUTED_LENGTH,
     VM_INTERFACE,
     Device,
     Vm,
     check_name,
     namespace,
+    router_addresses,
     uplink_of,
 )
 from vnetbench.lab.endpoint import Endpoint
@@ -23,12 +26,8 @@ from vnetbench.lab.guest.hardware import VIRTIO_RING, Adapter, Hardware, mac
 
 GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host", "router", "bridge"
 """The levels of the factor `role`."""
-ROUTER_PAIR = 254
-"""A router's place among the addresses of a side: no pair has it."""
 ROUTER_LINK_LOCAL = "fe80::fe/64"
 """With it a router asks for its neighbours (RFC 4861, section 7.2.2): guests have none by themselves."""
-ROUTED_LENGTH, ROUTED6_LENGTH = 24, 112
-"""Prefixes of the networks on either side of a router, where else both are one network."""
 MACVTAP_PARENT = "low0"
 
 
@@ -229,7 +228,7 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
         nics: list[Nic] = []
         for number, side in enumerate("ab", start=1):
             vswitch, own = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
-            router, router6 = _address(number, ROUTER_PAIR), _address6(number, ROUTER_PAIR)
+            router, router6 = router_addresses(number)
             endpoints.append(
                 Vm(own, side, pair, VM_INTERFACE, _address(number, pair), _address6(number, pair),
                    namespace(name, own), length, length6, (router, router6) if is_router else ())

@@ -31,9 +31,9 @@ _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_MULTI_QUEUE = 0x0002, 0x1000, 0x4000, 
 
 def build(testbed: GuestTestbed) -> None:
     """Make namespaces, switches, ports and the host's own ends; raises BenchError when the kernel refuses."""
-    netns.add_namespace(testbed.switch_namespace, is_switch=True)
+    netns.add_namespace(testbed.switch_namespace, netns.NO_IPV6)
     for vm in testbed.vms:
-        netns.add_namespace(vm.namespace, is_switch=False)
+        netns.add_namespace(vm.namespace)
     with netlink.in_namespace(testbed.switch_namespace) as switch:
         if testbed.shape.adapter == "macvtap":
             _add_macvtaps(testbed, switch)
