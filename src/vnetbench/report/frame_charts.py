@@ -64,7 +64,7 @@ def _steps(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
     rows, scale, left_out = step_rows(summary, layout)
     if rows:
         words = (
-            "Each point is a step of a search, larger the longer it was. The band is what the model of loss "
+            "Each point is a step of a search, larger the longer it was."
             f"holds for likely ({spell_share(summary.precision.confidence)}), learned from all steps of the "
             "treatment. A dashed line is a goal, a diamond on it the throughput of a trial with its interval."
         )

@@ -16,7 +16,6 @@ from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.layout import Layout, positions
 from vnetbench.report.published_table import Beside, scale_of_beside, way_of
 from vnetbench.search.device import Step
-from vnetbench.search.model import fit
 
 _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""
@@ -24,7 +23,6 @@ _BETWEEN_BYTES = 20
 _NEAR_LEAST, _NEAR_MOST = 0.05, 1.1
 """An Ethernet is near whose line rate for the largest frames is within these shares of the highest figure."""
 _MOST_PANELS = 12
-_POINTS_OF_MODEL = 80
 _POINTS_OF_LINE = 24
 
 
@@ -174,7 +172,6 @@ def _packet_limits(rows: Sequence[Row], scale: Scale) -> Iterator[Row]:
 
 
 def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
-    steps = [step for point in treatment.points for step in point.steps]
     for point in treatment.points:
         yield from (_step(step, point.trial, divisor) for step in point.steps)
         for answer in point.answers:
@@ -186,7 +183,6 @@ def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
             }  # fmt: skip
     for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.answers):
         yield {"kind": "goal", "loss": goal, "text": spell_share(goal)}
-    yield from _model(steps, divisor)
 
 
 def _step(step: Step, trial: int, divisor: float) -> Row:
@@ -196,17 +192,3 @@ def _step(step: Step, trial: int, divisor: float) -> Row:
         "duration": short(step.duration_s),
         "text": f"{step.sent - step.received} of {step.sent}",
     }  # fmt: skip
-
-
-def _model(steps: Sequence[Step], divisor: float) -> Iterator[Row]:
-    """The loss that the model expects over the loads that were tried, and how sure it is of it."""
-    loads = [step.load_fps for step in steps]
-    if min(loads) == max(loads):
-        return
-    over = np.geomspace(min(loads), max(loads), _POINTS_OF_MODEL)
-    bands = fit(steps).loss_at(over)
-    for load, median, low, high in zip(over, *bands, strict=True):
-        yield {
-            "kind": "model", "load": short(load / divisor), "loss": short(median),
-            "low": short(low), "high": short(high),
-        }  # fmt: skip

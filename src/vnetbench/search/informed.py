@@ -65,7 +65,9 @@ class Curve:
         self.evidences[level] += passing.one_more(self.grid, seen)
         if not seen.passed:
             forwarded = step.load_fps * (1 - step.loss_ratio) / (1 - self.goal)
-            self.overloads.append((seen.log_load - math.log(max(forwarded, self.least_fps / 10)), seen.log_load))
+            self.overloads.append(
+                (seen.log_load - math.log(max(forwarded, self.least_fps / 10)), seen.log_load)
+            )
         self._believe()
         for _ in range(8):
             if not self._too_coarse():
