@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.quantity import spell_share
+from vnetbench.quantity import format_share, spell_share
 from vnetbench.report.chart import Chart
 from vnetbench.report.figures import heading, scale_of
 from vnetbench.report.frame_forms import loss_curve_chart, published_chart, size_chart, steps_chart
-from vnetbench.report.frame_rows import burst_rows, curve_rows, published_rows, size_rows, step_rows
+from vnetbench.report.frame_rows import (
+    NEAR_SHARE,
+    burst_rows,
+    curve_rows,
+    near_rows,
+    published_rows,
+    size_rows,
+    step_rows,
+)
 from vnetbench.report.labels import counted
 from vnetbench.report.layout import Layout
 from vnetbench.report.published_table import beside
@@ -62,16 +70,18 @@ def frame_charts(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
 
 def _steps(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
     rows, scale, left_out = step_rows(summary, layout)
-    if rows:
-        words = (
-            "Each point is a step of a search, larger the longer it was."
-            f"holds for likely ({spell_share(summary.precision.confidence)}), learned from all steps of the "
-            "treatment. A dashed line is a goal, a diamond on it the throughput of a trial with its interval."
-        )
-        load = f"Offered load in each direction ({scale.unit})"
-        yield Chart(
-            "loss-load", "Loss against load", f"{words} {left_out}".rstrip(), steps_chart(rows, load), rows
-        )
+    if not rows:
+        return
+    load = f"Offered load in each direction ({scale.unit})"
+    words = (
+        "Each point is a step of a search, larger the longer it was. A dashed line is a goal, a diamond on "
+        f"it the throughput of a trial with its interval. {left_out}"
+    )
+    yield Chart("loss-load", "Loss against load", words.rstrip(), steps_chart(rows, load), rows)
+    if near := near_rows(rows):
+        words = f"The same steps, those within {format_share(NEAR_SHARE)} of a throughput."
+        chart = steps_chart(near, load, is_whole=False)
+        yield Chart("loss-load-near", "Loss near the throughput", words, chart, near)
 
 
 def _bursts(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:

@@ -22,6 +22,7 @@ _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 _BETWEEN_BYTES = 20
 _NEAR_LEAST, _NEAR_MOST = 0.05, 1.1
 """An Ethernet is near whose line rate for the largest frames is within these shares of the highest figure."""
+NEAR_SHARE = 0.1
 _MOST_PANELS = 12
 _POINTS_OF_LINE = 24
 
@@ -73,6 +74,18 @@ def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scal
     ]
     few = len(searched) > len(chosen)
     return rows, scale, f"Drawn are the first {len(chosen)} of {len(searched)} treatments." if few else ""
+
+
+def near_rows(rows: Sequence[Row]) -> list[Row]:
+    """Of `step_rows` what lies within NEAR_SHARE of the throughputs of its treatment."""
+    found = []
+    for name in dict.fromkeys(row["treatment"] for row in rows):
+        of_it = [row for row in rows if row["treatment"] == name]
+        loads = [row["load"] for row in of_it if row["kind"] == "answer" and row["load"]]
+        if loads:
+            least, most = min(loads) * (1 - NEAR_SHARE), max(loads) * (1 + NEAR_SHARE)
+            found += [row for row in of_it if row["kind"] == "goal" or least <= row["load"] <= most]
+    return found
 
 
 def curve_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale]:

@@ -36,9 +36,11 @@ from vnetbench.report.columns import (
 from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
 from vnetbench.report.figures import metric_of, mode_texts, scale_of
+from vnetbench.report.findings import findings
 from vnetbench.report.labels import counted
 from vnetbench.report.method import method
 from vnetbench.report.notes import notes
+from vnetbench.report.published_table import beside, columns_beside
 from vnetbench.report.theme import chart_config
 
 LARGEST_PAGE = 3_000_000
@@ -70,6 +72,10 @@ class _Section:
     columns: list[Column]
     rows: list[list[_Cell]]
     notes: tuple[str, ...]
+    findings: tuple[str, ...]
+    published: str
+    """Title and conditions of the published figures beside; empty without any."""
+    beside: list[Column]
     facts: tuple[Fact, ...]
     method: tuple[tuple[str, str], ...]
     fallback: str
@@ -122,6 +128,7 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         *others,
     ]
     main = main_charts(summary)
+    compared = beside(summary)
     trials = sum(treatment.trials for treatment in rows)
     return _Section(
         id=id_,
@@ -138,6 +145,9 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         columns=columns,
         rows=[[_cell(summary, column, i) for column in columns] for i in range(len(rows))],
         notes=notes(summary),
+        findings=findings(summary),
+        published=f"{compared.source.title}: {compared.source.conditions}" if compared else "",
+        beside=columns_beside(compared) if compared else [],
         facts=facts_of(summary),
         method=method(summary),
         fallback=_as_image(still_picture(main[0])) if main else "",
