@@ -22,6 +22,8 @@ ROWS = "rows"
 """The name of the dataset in every specification; whoever draws it supplies the rows."""
 DATA = alt.NamedData(ROWS)
 """The dataset itself: layers that are put into panels must share one."""
+AXIS_ROOM = "axisRoom"
+"""Where a specification says how many pixels the y axis of its panels takes, if it is more than numbers."""
 _LINE_HEIGHT = 280
 _SPACING = {"row": 44, "column": 28}
 _ASIDE = 9

@@ -59,7 +59,7 @@ def frame_charts(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
         words = (
             f"Mean of the trials, from the least to the most. {found.source.title}: {found.source.conditions}"
         )
-        yield Chart("published", title, words, published_chart(rows, title), rows)
+        yield Chart("published", f"{title}, here and published", words, published_chart(rows, title), rows)
     if summary.workload == FRAME_LOSS:
         yield from _loss_curve(summary, layout)
     elif summary.workload == BACK_TO_BACK:
@@ -77,11 +77,11 @@ def _steps(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
         "Each point is a step of a search, larger the longer it was. A dashed line is a goal, a diamond on "
         f"it the throughput of a trial with its interval. {left_out}"
     )
-    yield Chart("loss-load", "Loss against load", words.rstrip(), steps_chart(rows, load), rows)
+    yield Chart("loss-load", "Frame loss ratio against load", words.rstrip(), steps_chart(rows, load), rows)
     if near := near_rows(rows):
         words = f"The same steps, those within {format_share(NEAR_SHARE)} of a throughput."
         chart = steps_chart(near, load, is_whole=False)
-        yield Chart("loss-load-near", "Loss near the throughput", words, chart, near)
+        yield Chart("loss-load-near", "Frame loss ratio near the throughput", words, chart, near)
 
 
 def _bursts(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:

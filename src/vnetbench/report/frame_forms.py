@@ -9,12 +9,14 @@ from typing import Any
 import altair as alt
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.chart_forms import DATA, Spec, as_spec, lines, panel_each, series
+from vnetbench.report.chart_forms import AXIS_ROOM, DATA, Spec, as_spec, lines, panel_each, series
 from vnetbench.report.chart_rows import Row
 from vnetbench.report.layout import Layout
 
 _LEAST_LOSS = 1e-6
 """The loss axis is logarithmic down to this share at most, and linear from there to 0."""
+_LABEL_PIXELS = 7
+"""Of a character of an axis's label, at most."""
 _AS_PERCENT = "datum.value === 0 ? '0' : format(100 * datum.value, '.6~g') + ' %'"
 _LOST = ["none", "some"]
 
@@ -86,7 +88,7 @@ def steps_chart(rows_of_steps: Sequence[Row], load: str, *, is_whole: bool = Tru
             tooltip=tooltip[:3]
         ),
     ).properties(width=330, height=190)
-    return as_spec(panel_each(layers, names, columns=2, row_gap=76).resolve_scale(x="independent"))
+    return as_spec(panel_each(layers, names, columns=2, row_gap=92).resolve_scale(x="independent"))
 
 
 def loss_curve_chart(rows_of_curves: Sequence[Row], load: str) -> Spec:
@@ -122,7 +124,7 @@ def _loss_axis(losses: Sequence[float]) -> alt.Y:
     decades = [first * 10**step for step in range(round(-math.log10(first)) + 1)]
     return alt.Y(
         "loss:Q",
-        title="Frame loss ratio",
+        title=None,
         scale=alt.Scale(type="symlog", constant=first, domain=[0, 1], nice=False),
         axis=alt.Axis(values=[0, *decades], labelExpr=_AS_PERCENT),
     )
@@ -165,4 +167,5 @@ def published_chart(rows_beside: Sequence[Row], title: str) -> Spec:
     panels = layers.facet(
         facet=alt.Facet("direction:N", sort=["one way", "both ways"], title=None), columns=2, bounds="flush"
     )
-    return as_spec(panels)
+    room = _LABEL_PIXELS * max(map(len, names))
+    return as_spec(panels.properties(usermeta={AXIS_ROOM: room}))
