@@ -11,6 +11,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from vnetbench.study.model import Level
+
 NAMES = ("packet-forwarding-2011",)
 """What a study may name: a table `NAME.csv` as it was published each, explained by `NAME.toml`."""
 _VALUES = ("mean_fps", "min_fps", "max_fps")
@@ -29,7 +31,7 @@ class Spread:
 class Figure:
     """One published figure."""
 
-    levels: Mapping[str, str]
+    levels: Mapping[str, Level]
     """The level of each factor that was told; one without (a blank cell) is absent."""
     setting: str
     """The cells of the columns that are `closer`, as they were published."""

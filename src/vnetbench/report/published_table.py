@@ -115,7 +115,7 @@ def _published(levels: Mapping[str, Level], source: Published) -> dict[str, Ways
     same = [f for f in found if _agree(f, levels, source.closer)]
     there: dict[str, dict[str, Spread]] = {}
     for figure in same or found:
-        there.setdefault(figure.setting, {})[figure.levels[_DIRECTION]] = figure.spread
+        there.setdefault(figure.setting, {})[str(figure.levels[_DIRECTION])] = figure.spread
     return dict(there)
 
 
