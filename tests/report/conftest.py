@@ -19,6 +19,7 @@ from tests.report.frame_campaigns import (
     bursts_campaign,
     forwarding_campaign,
     loss_campaign,
+    soak_campaign,
     throughput_campaign,
 )
 from vnetbench.estimate.summary import CampaignSummary
@@ -90,3 +91,8 @@ def loss() -> CampaignSummary:
 @pytest.fixture(scope="session")
 def bursts() -> CampaignSummary:
     return bursts_campaign()
+
+
+@pytest.fixture(scope="session")
+def soak() -> CampaignSummary:
+    return soak_campaign()

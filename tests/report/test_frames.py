@@ -28,7 +28,7 @@ def printed(summary: CampaignSummary, width: int) -> str:
     return capture.get()
 
 
-@pytest.mark.parametrize("name", ["throughput", "forwarding", "loss", "bursts"])
+@pytest.mark.parametrize("name", ["throughput", "forwarding", "loss", "bursts", "soak"])
 def test_every_chart_of_frames_is_valid_vega_lite_and_draws(
     name: str, request: pytest.FixtureRequest
 ) -> None:
@@ -105,6 +105,13 @@ def test_near_the_throughput_only_loads_about_it_are_drawn(forwarding: CampaignS
     near = [row["load"] for row in near_rows(rows) if row["treatment"].startswith("virtio-net, vCPUs: 1, f")
             and row["kind"] == "step"]  # fmt: skip
     assert near and max(near) < 1.3 * min(near)
+
+
+def test_a_soak_shows_when_frames_went_missing(soak: CampaignSummary) -> None:
+    (chart,) = [chart for chart in main_charts(soak) if chart.name == "missing"]
+    missing = [row["missing"] for row in chart.rows]
+    assert missing == sorted(missing) and missing[-1] == soak.treatments[0].points[0].missing[-1] > 0
+    assert chart.rows[-1]["t"] == 600 and len(chart.rows) <= 200
 
 
 def test_throughputs_are_named_by_what_may_be_lost(throughput: CampaignSummary) -> None:

@@ -235,7 +235,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_trials_only(tmp_path: Path) 
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(small)], check=True)
     try:
         path = small / "r.vnb"
         file, _ = made_up.file_at(path)

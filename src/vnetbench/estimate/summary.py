@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from vnetbench.estimate.model import Estimate
-from vnetbench.results.records import Histogram
-from vnetbench.search.device import Answer, Step
+from vnetbench.results.records import Histogram, StepRecord
+from vnetbench.search.device import Answer
 from vnetbench.study.labs import NETNS
 from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 
@@ -29,11 +30,18 @@ class TrialPoint:
     """The deciding metric in each sampling interval, warm-up included: it shows the part that was cut off."""
     before: tuple[float, ...] = ()
     """The same in the idle phase before the load, where there is one."""
-    steps: tuple[Step, ...] = ()
-    """Of a trial by frames, in the order measured: what each load, or burst, lost."""
-    answers: tuple[Answer, ...] = ()
-    """Of a trial that searched the throughput: one for each goal, for each direction."""
     notes: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
+    """Of frames: how many had been sent and had not come, at the end of each sampling interval."""
+    steps: tuple[StepRecord, ...] = ()
+    """Those that came before the run of a trial that is a series."""
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """What these found: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The throughput for each goal, as loads of each direction of each pair; none without a search."""
+        return tuple(Answer(**answer) for answer in self.search.get("answers", ()))
 
 
 @dataclass(frozen=True)

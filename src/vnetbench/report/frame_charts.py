@@ -8,11 +8,18 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_share, spell_share
 from vnetbench.report.chart import Chart
 from vnetbench.report.figures import heading, scale_of
-from vnetbench.report.frame_forms import loss_curve_chart, published_chart, size_chart, steps_chart
+from vnetbench.report.frame_forms import (
+    loss_curve_chart,
+    missing_chart,
+    published_chart,
+    size_chart,
+    steps_chart,
+)
 from vnetbench.report.frame_rows import (
     NEAR_SHARE,
     burst_rows,
     curve_rows,
+    missing_rows,
     near_rows,
     published_rows,
     size_rows,
@@ -21,7 +28,7 @@ from vnetbench.report.frame_rows import (
 from vnetbench.report.labels import counted
 from vnetbench.report.layout import Layout
 from vnetbench.report.published_table import beside
-from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, THROUGHPUTS
+from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, SOAK, THROUGHPUTS
 
 _RATES = (*THROUGHPUTS, "forwarding_rate_fps", "max_forwarding_rate_fps")
 """Metrics that a line rate is a limit of."""
@@ -66,6 +73,12 @@ def frame_charts(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
         yield from _bursts(summary, layout)
     else:
         yield from _steps(summary, layout)
+    if summary.workload == SOAK and (missing := missing_rows(summary, layout)):
+        words = (
+            "Frames sent less those that had come by then, a line a trial. A line that stays low is what is "
+            "under way; one that rises is loss, and when it happened."
+        )
+        yield Chart("missing", "Frames missing so far", words, missing_chart(missing), missing)
 
 
 def _steps(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:

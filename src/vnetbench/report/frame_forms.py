@@ -117,6 +117,25 @@ def loss_curve_chart(rows_of_curves: Sequence[Row], load: str) -> Spec:
     return as_spec(layers.properties(width=640, height=300))
 
 
+def missing_chart(rows_of_trials: Sequence[Row]) -> Spec:
+    """Frames that were sent and had not come, in the course of each trial; a panel a treatment."""
+    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
+    rows = alt.Chart(DATA).encode(
+        x=alt.X("t:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
+        y=alt.Y(
+            "missing:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)
+        ),
+        detail="trial:N",
+        tooltip=[
+            alt.Tooltip("trial:Q", title="Trial"),
+            alt.Tooltip("t:Q", title="Seconds"),
+            alt.Tooltip("missing:Q", title="Frames"),
+        ],
+    )
+    layers = alt.layer(rows.mark_line(strokeWidth=1.4, opacity=0.7)).properties(width=250, height=120)
+    return as_spec(panel_each(layers, names, columns=3).resolve_scale(y="independent"))
+
+
 def _loss_axis(losses: Sequence[float]) -> alt.Y:
     """From 0 to 1, a tick a decade of the losses above 0."""
     least = min((loss for loss in losses if loss > 0), default=0.01)

@@ -15,7 +15,7 @@ from vnetbench.report.figures import heading, scale_of
 from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.layout import Layout, positions
 from vnetbench.report.published_table import Beside, scale_of_beside, way_of
-from vnetbench.search.device import Step
+from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
 
 _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""
@@ -25,6 +25,7 @@ _NEAR_LEAST, _NEAR_MOST = 0.05, 1.1
 NEAR_SHARE = 0.1
 _MOST_PANELS = 12
 _POINTS_OF_LINE = 24
+_MOST_POINTS = 200
 
 
 def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
@@ -57,15 +58,14 @@ def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[li
 
 
 def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale, str]:
-    """Kinds `step`, `model`, `goal` and `answer` of each treatment that searched; the loads' unit; what is
-    left out.
+    """Kinds `step`, `goal` and `answer` of treatments that searched; the loads' unit; what is left out.
 
-    Loads are of each direction. The model is that of all steps of a treatment together.
+    Loads are of each direction of each pair.
     """
-    searched = [t for t in summary.treatments if any(point.steps for point in t.points)]
+    searched = [t for t in summary.treatments if _steps(t, SEARCH)]
     chosen = searched[:_MOST_PANELS]
-    loads = [step.load_fps for t in chosen for point in t.points for step in point.steps]
-    # The most load of all may be far above all that is of interest.
+    # The highest load of all may be far above all that is of interest.
+    loads = [_load_fps(step) for t in chosen for _, step in _steps(t, SEARCH)]
     scale = scale_for("frame/s", statistics.median(loads) if loads else 0.0)
     rows = [
         {"treatment": treatment_phrase(t.factors, names_of(layout.varying)), **row}
@@ -89,34 +89,44 @@ def near_rows(rows: Sequence[Row]) -> list[Row]:
 
 
 def curve_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale]:
-    """The share lost at each load of each trial, and the loads' unit."""
-    points = [(t, point) for t in summary.treatments for point in t.points]
-    scale = scale_for("frame/s", max((s.load_fps for _, p in points for s in p.steps), default=0.0))
+    """Kind `step` of each load of the course of loss of each trial, and the loads' unit."""
+    loads = [_load_fps(step) for t in summary.treatments for _, step in _steps(t, CURVE)]
+    scale = scale_for("frame/s", max(loads, default=0.0))
     rows = [
         {
             "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
-            "trial": point.trial,
-            "load": short(step.load_fps / scale.divisor),
-            "loss": short(step.loss_ratio),
+            **_step(trial, step, _load_fps(step) / scale.divisor),
         }
-        for t, point in points
-        for step in point.steps
+        for t in summary.treatments
+        for trial, step in _steps(t, CURVE)
     ]
     return rows, scale
 
 
 def burst_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
-    """Kind `step` of each burst of each treatment; its load is how many frames it had."""
+    """Kind `step` of each burst of each trial; its load is how many frames it had in each direction."""
     return [
         {
-            "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
-            **_step(step, point.trial, 1.0),
-            "load": step.sent,
+            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
+            **_step(trial, step, step.burst_frames or 0),
         }
-        for treatment in summary.treatments
-        for point in treatment.points
-        for step in point.steps
-        if step.sent
+        for t in summary.treatments
+        for trial, step in _steps(t, BURST)
+    ]
+
+
+def missing_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
+    """Of each trial how many frames were sent and had not come by then, in the course of its run."""
+    return [
+        {
+            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
+            "trial": point.trial,
+            "t": short((at + 1) / len(point.missing) * point.duration_s),
+            "missing": point.missing[at],
+        }
+        for t in summary.treatments
+        for point in t.points
+        for at in _few(len(point.missing))
     ]
 
 
@@ -184,9 +194,27 @@ def _packet_limits(rows: Sequence[Row], scale: Scale) -> Iterator[Row]:
             }  # fmt: skip
 
 
+def _steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
+    """Its trials' steps of these purposes, each with the number of its trial."""
+    return [
+        (point.trial, step)
+        for point in treatment.points
+        for step in point.steps
+        if step.purpose in purposes and step.sent
+    ]
+
+
+def _load_fps(step: StepRecord) -> float:
+    """Of each direction of each pair: as asked, or what was sent where that was left to the generator."""
+    if step.load_fps is not None:
+        return step.load_fps
+    return step.sent / step.duration_s / int(str(step.details["ways"]))
+
+
 def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
+    for trial, step in _steps(treatment, SEARCH, GENERATOR):
+        yield _step(trial, step, _load_fps(step) / divisor)
     for point in treatment.points:
-        yield from (_step(step, point.trial, divisor) for step in point.steps)
         for answer in point.answers:
             yield {
                 "kind": "answer", "trial": point.trial, "loss": answer.goal,
@@ -198,10 +226,15 @@ def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
         yield {"kind": "goal", "loss": goal, "text": spell_share(goal)}
 
 
-def _step(step: Step, trial: int, divisor: float) -> Row:
+def _step(trial: int, step: StepRecord, load: float) -> Row:
     return {
-        "kind": "step", "trial": trial, "load": short(step.load_fps / divisor),
-        "loss": short(step.loss_ratio), "lost": "some" if step.loss_ratio else "none",
-        "duration": short(step.duration_s),
+        "kind": "step", "trial": trial, "load": short(load), "loss": short(step.loss_ratio),
+        "lost": "some" if step.loss_ratio else "none", "duration": short(step.duration_s),
         "text": f"{step.sent - step.received} of {step.sent}",
     }  # fmt: skip
+
+
+def _few(count: int) -> list[int]:
+    """Places of at most _MOST_POINTS of so many, evenly, with the last."""
+    step = -(-count // _MOST_POINTS) if count else 1
+    return list(range(count - 1, -1, -step))[::-1]
