@@ -74,7 +74,7 @@ def test_more_frames_than_were_sent_are_the_instruments_fault() -> None:
     ],
 )
 def test_what_comes_beside_the_frames_is_remarked(beside: dict[str, object], what: str) -> None:
-    found = counts(**beside)
+    found = replace(counts(), **beside)  # type: ignore[arg-type]
     judge_frames(found)
     (remark,) = frame_remarks(found)
     assert remark.startswith(what)

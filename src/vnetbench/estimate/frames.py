@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,6 +60,20 @@ def frame_metrics(
         for name, kind in (("duplicate_percent", "duplicates"), ("reordered_percent", "out_of_order")):
             yield name, 100 * sum(int(stream.get(kind, 0)) for stream in totals) / arrived
     yield from latency_metrics(merged(x.histograms.get("delay", ()) for x in steady), "delay")
+
+
+def missing(load: Intervals) -> tuple[int, ...]:
+    """At the end of each interval: frames that had been sent and had not come; empty where none were sent."""
+    together = list(zip(*load.values(), strict=True))
+    sent, received = (
+        [sum(frames_in(x, kind) for side in at_once for x in side) for at_once in together]
+        for kind in (SENT, RECEIVED)
+    )
+    if not any(sent):
+        return ()
+    return tuple(
+        s - r for s, r in zip(itertools.accumulate(sent), itertools.accumulate(received), strict=True)
+    )
 
 
 def series_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:

@@ -6,9 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vnetbench.estimate.course import Course, course, idle_samples, merged_of, steady_latencies, warmups
+from vnetbench.estimate.course import (
+    Course,
+    course,
+    idle_samples,
+    intervals,
+    merged_of,
+    steady_latencies,
+    warmups,
+)
 from vnetbench.estimate.datagrams import SHARES, most_unseen
-from vnetbench.estimate.frames import own_intervals, search_of
+from vnetbench.estimate.frames import missing, own_intervals, search_of
 from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
@@ -91,6 +99,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             *_warnings(points.values(), file.facts_of_sessions(), main_metric(study)),
         ),
         combine=study.combine,
+        published=study.published,
         main_metric=main_metric(study),
     )
 
@@ -140,6 +149,7 @@ def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course) -> TrialPoint:
         course=of_trial.values,
         before=of_trial.before,
         notes=trial.notes,
+        missing=missing(intervals(trial)),
         steps=trial.steps,
         search=search_of(trial),
     )

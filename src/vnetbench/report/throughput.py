@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -13,9 +12,10 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_value, spell_share
 from vnetbench.report.columns import varying_factors
 from vnetbench.report.labels import factor_label, level_text
+from vnetbench.search.device import LimitedBy
 from vnetbench.study.workloads import THROUGHPUTS
 
-_LIMITS = {
+_LIMITS: Mapping[LimitedBy, str] = {
     "device": "the device",
     "generator": "the generator",
     "nothing passes": "nothing passes",
@@ -50,21 +50,21 @@ def throughput_answer(summary: CampaignSummary) -> RenderableType:
 
 def _lines(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
     """Loss, throughput, interval, confidence, bits and limit of each goal; a line for a treatment without."""
-    search: Mapping[str, Any] = treatment.points[-1].search if treatment.points else {}
-    if not search:
+    searches = [point.answers for point in treatment.points]
+    if not searches:
         yield ("", treatment.stopped_by, "", "", "", "")
         return
-    for name, answer in zip(THROUGHPUTS, search["answers"], strict=False):
+    bits = 8 * float(treatment.points[-1].search["frame_bytes"])
+    for name, answers in zip(THROUGHPUTS, zip(*searches, strict=True), strict=False):
         found = treatment.metrics[name]
-        limits = {str(p.search["answers"][THROUGHPUTS.index(name)]["limited_by"]) for p in treatment.points}
         text = format_interval(found.value, found.low, found.high, "frame/s")
-        value = f"{text.value} {text.unit}"
+        limits = {answer.limited_by for answer in answers}
         yield (
-            spell_share(answer["goal"]),
-            f"≥ {value}" if limits == {"generator"} else value,
+            spell_share(answers[0].goal),
+            f"{'≥ ' if limits == {'generator'} else ''}{text.value} {text.unit}",
             text.interval,
             spell_share(found.confidence) if text.interval and found.confidence else "",
-            format_value(8 * float(search["frame_bytes"]) * found.value, "bit/s"),
+            format_value(bits * found.value, "bit/s"),
             ", ".join(_LIMITS[limit] for limit in sorted(limits)),
         )
 
