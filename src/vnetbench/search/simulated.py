@@ -91,7 +91,7 @@ class SimulatedDevice:
 
 
 def truth_fps(physics: Physics, asked: Asked, goal: float, over_s: float = 3600.0) -> float:
-    """The throughput for this goal: 0 where `least_fps` does not pass, `most_fps` where all that is asked does.
+    """The throughput for this goal: 0 where not even `least_fps` passes, `most_fps` where that does.
 
     Where the limit drifts it is that over the first `over_s` seconds: a search is held to the time it saw.
     """

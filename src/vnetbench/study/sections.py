@@ -252,7 +252,7 @@ _ALL = (
         ),
         Key(
             "settle",
-            kinds.durations(0.001, 60),
+            kinds.durations(0.001, 4),
             _SEARCH.settle_s,
             "A step has ended when no frame of it has come for so long after its load.",
             '"100 ms"',
