@@ -65,7 +65,7 @@ test-bench: install test-peers
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:
-	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openssh-server
+	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare

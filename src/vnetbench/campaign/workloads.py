@@ -8,12 +8,24 @@ from collections.abc import Mapping, Sequence
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.cpus import thread_cpus
 from vnetbench.study.direction import streams_each_way
+from vnetbench.study.frame_factors import AS_FAST_AS_IT_GOES
+from vnetbench.study.frames import mix_of, share_of_throughput
 from vnetbench.study.load_factors import VSOCK
-from vnetbench.study.model import Level, Timing
-from vnetbench.study.workloads import DATAGRAMS, MIXED, STREAM
+from vnetbench.study.model import Level, Study, Timing
+from vnetbench.study.workloads import (
+    DATAGRAMS,
+    FRAME_LATENCY,
+    FRAMES,
+    MIXED,
+    OF_FRAMES,
+    SOAK,
+    STREAM,
+)
 
 REQUESTS_FOR_P99 = 1000
 """Ten of them are beyond the 99th percentile."""
+VLAN_IDS = (100, 200)
+"""Of tagged frames, outermost first."""
 SHORTEST_IDLE_S, LONGEST_IDLE_S = 0.5, 5.0
 
 
@@ -40,6 +52,8 @@ def side_role(streams: Sequence[Mapping[str, object]]) -> str:
 
 def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     """What of trial.prepare is the workload's, the same for both sides."""
+    if workload in OF_FRAMES:
+        return _of_frames(factors)
     buffer, threads = factors.get("socket_buffer", "auto"), factors.get("threads", "auto")
     asked: dict[str, object] = {
         "workload": workload,
@@ -66,6 +80,14 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
     elif workload != STREAM:
         asked |= _of_requests(factors)
     return asked
+
+
+def is_series(study: Study, factors: Mapping[str, Level]) -> bool:
+    """Whether a trial of these levels finds its load by steps; one of a load that is a rate need not."""
+    if study.search is None:
+        return False
+    of_load = study.workload in (FRAME_LATENCY, SOAK)
+    return not of_load or share_of_throughput(factors["frame_load"]) is not None
 
 
 def idle_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
@@ -104,6 +126,20 @@ def _of_datagrams(factors: Mapping[str, Level]) -> dict[str, object]:
         "gso": factors["udp_gso"] == "on",
         "gro": factors["udp_gro"] == "on",
         "fragments": factors["fragments"] == "on",
+    }
+
+
+def _of_frames(factors: Mapping[str, Level]) -> dict[str, object]:
+    load, generators = factors.get("frame_load", AS_FAST_AS_IT_GOES), int(factors["generators"])
+    return {
+        "workload": FRAMES,
+        "threads": 0,
+        "frame_bytes": [{"bytes": size, "weight": weight} for size, weight in mix_of(factors["frame_size"])],
+        "frames_per_s": None if load == AS_FAST_AS_IT_GOES else float(load) / generators,
+        "flows": int(factors["flows"]),
+        "vlan_tags": list(VLAN_IDS[: int(factors["vlan_tags"])]),
+        "generator": "auto",
+        "pacing": "auto",
     }
 
 

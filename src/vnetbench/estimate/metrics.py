@@ -174,10 +174,14 @@ METRICS: dict[str, Metric] = {
             "%",
             "Reordered",
             "lower",
-            "share of the datagrams that arrived after one that was sent later (RFC 4737)",
+            "share of the datagrams (or frames) that arrived after one that was sent later (RFC 4737)",
         ),
         Metric(
-            "duplicate_percent", "%", "Duplicates", "lower", "copies of datagrams that had arrived already"
+            "duplicate_percent",
+            "%",
+            "Duplicates",
+            "lower",
+            "copies of datagrams (or frames) that had arrived already",
         ),
         Metric(
             "jitter_us",
@@ -186,7 +190,7 @@ METRICS: dict[str, Metric] = {
             "lower",
             "mean deviation of the time under way (RFC 3550), mean over streams and samples",
         ),
-        *_percentiles("delay", "One-way delay", "all times from sending to the receiving kernel"),
+        *_percentiles("delay", "One-way delay", "all times from sending to receiving"),
         Metric(
             "gap_deviation_us",
             "µs",
@@ -375,6 +379,7 @@ METRICS: dict[str, Metric] = {
             "neither",
             "datagrams that were sent after the warm-up, as far as the sinks know",
         ),
+        Metric("frames", "1", "Frames", "neither", "frames that were sent after the warm-up"),
         Metric("packets_per_s", "1/s", "Packets", "neither", "packets the receiving interfaces took in"),
         Metric("segments_per_s", "1/s", "TCP segments", "neither", "MSS-sized TCP segments that were sent"),
         Metric(

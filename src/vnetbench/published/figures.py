@@ -11,6 +11,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
+from vnetbench.study.model import Level
+
 NAMES = ("packet-forwarding-2011",)
 """What a study may name: a table `NAME.csv` as it was published each, explained by `NAME.toml`."""
 _VALUES = ("mean_fps", "min_fps", "max_fps")
@@ -29,8 +31,10 @@ class Spread:
 class Figure:
     """One published figure."""
 
-    levels: Mapping[str, str]
+    levels: Mapping[str, Level]
     """The level of each factor that was told; one without (a blank cell) is absent."""
+    setting: str
+    """The cells of the columns that are `closer`, as they were published."""
     spread: Spread
 
 
@@ -46,6 +50,8 @@ class Published:
     """The factors whose levels a treatment must share with a figure to be shown beside it."""
     closer: tuple[str, ...]
     """Factors that choose among these figures, where there is one of the same level."""
+    setting: str
+    """What their columns are called."""
     figures: tuple[Figure, ...]
 
 
@@ -53,21 +59,25 @@ class Published:
 def published(name: str) -> Published:
     """The published table of that name, one of NAMES."""
     told = tomllib.loads(_file(f"{name}.toml").read_text(encoding="utf-8"))
-    columns = told["columns"]
+    alike, closer = told["alike"], told["closer"]
     rows = csv.DictReader(_file(f"{name}.csv").read_text(encoding="utf-8").splitlines())
-    figures = tuple(_figure(row, columns) for row in rows)
-    alike, closer = (
-        tuple(column["factor"] for column in columns.values() if column.get("closer", False) == is_closer)
-        for is_closer in (False, True)
-    )
     return Published(
-        told["title"], told["conditions"], told["workload"], told["metric"], alike, closer, figures
+        title=told["title"],
+        conditions=told["conditions"],
+        workload=told["workload"],
+        metric=told["metric"],
+        alike=tuple(column["factor"] for column in alike.values()),
+        closer=tuple(column["factor"] for column in closer.values()),
+        setting=", ".join(column["title"] for column in closer.values()),
+        figures=tuple(_figure(row, alike, closer) for row in rows),
     )
 
 
-def _figure(row: Mapping[str, str], columns: Mapping[str, Any]) -> Figure:
-    levels = {column["factor"]: column["levels"][row[name]] for name, column in columns.items() if row[name]}
-    return Figure(levels, Spread(*(float(row[value]) for value in _VALUES)))
+def _figure(row: Mapping[str, str], alike: Mapping[str, Any], closer: Mapping[str, Any]) -> Figure:
+    told = {**alike, **closer}
+    levels = {column["factor"]: column["levels"][row[name]] for name, column in told.items() if row[name]}
+    setting = ", ".join(row[name] for name in closer if row[name])
+    return Figure(levels, setting, Spread(*(float(row[value]) for value in _VALUES)))
 
 
 def _file(name: str) -> Traversable:

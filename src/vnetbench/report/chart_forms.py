@@ -20,6 +20,10 @@ Spec = dict[str, Any]
 
 ROWS = "rows"
 """The name of the dataset in every specification; whoever draws it supplies the rows."""
+DATA = alt.NamedData(ROWS)
+"""The dataset itself: layers that are put into panels must share one."""
+AXIS_ROOM = "axisRoom"
+"""Where a specification says how many pixels the y axis of its panels takes, if it is more than numbers."""
 _LINE_HEIGHT = 280
 _SPACING = {"row": 44, "column": 28}
 _ASIDE = 9
@@ -65,7 +69,7 @@ def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
     y = alt.Y(
         "series:O", sort=y_texts, title=factor_label(layout.heat.name), scale=alt.Scale(paddingInner=0.05)
     )
-    rows = alt.Chart(alt.NamedData(ROWS)).transform_filter("datum.kind == 'estimate'")
+    rows = alt.Chart(DATA).transform_filter("datum.kind == 'estimate'")
     base = rows.encode(x=x, y=y)
     cells = base.mark_rect().encode(
         color=alt.Color(
@@ -91,7 +95,7 @@ def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
 
 def time_chart(rows_in_time: Sequence[Row]) -> Spec:
     """Each trial against its treatment's median, in the order they ran: drift and modes show here."""
-    rows = alt.Chart(alt.NamedData(ROWS))
+    rows = alt.Chart(DATA)
     minutes = alt.X(
         "minutes:Q",
         title="Minutes since the campaign began",
@@ -142,7 +146,7 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
     """
     has_idle = any(row["part"] == "idle" for row in rows_of_trials)
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
-    data = alt.Chart(alt.NamedData(ROWS))
+    data = alt.Chart(DATA)
     rows = data.encode(
         x=alt.X(
             "t:Q",
@@ -169,7 +173,7 @@ def latency_chart(rows_of_curves: Sequence[Row], noun: str) -> Spec:
     colours, dashes = (list(dict.fromkeys(str(row[key]) for row in rows_of_curves)) for key in _CURVE_KEYS)
     least = min(float(row["beyond"]) for row in rows_of_curves)
     decades = [10.0**-step for step in range(round(-math.log10(least)) + 1)]
-    rows = alt.Chart(alt.NamedData(ROWS)).encode(
+    rows = alt.Chart(DATA).encode(
         x=alt.X(
             "beyond:Q",
             title="Percentile",
@@ -226,14 +230,14 @@ def lines(
     has_negative = any((row.get("low") or row["value"] or 0) < 0 for row in shown)
     ends: dict[str, Any] = {} if has_negative else {"domainMin": 0}
     if top is not None:
-        ends["domainMax"] = top
+        ends |= {"domainMax": top, "nice": False}
     y = alt.Y(
         "value:Q",
         title=None,
         scale=alt.Scale(zero=True, **ends),
         axis=alt.Axis(tickCount=6, minExtent=34),
     )
-    rows = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, **series(layout))
+    rows = alt.Chart(DATA).encode(x=x, y=y, **series(layout))
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
         *beneath,
@@ -269,7 +273,7 @@ def _dots(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevel
     offset: dict[str, Any] = {}
     if layout.colour:
         offset["yOffset"] = alt.YOffset("series:N", sort=series_texts(layout))
-    rows = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, **series(layout), **offset)
+    rows = alt.Chart(DATA).encode(x=x, y=y, **series(layout), **offset)
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
         rows.transform_filter("datum.kind == 'trial'")
@@ -377,13 +381,13 @@ def _trial_tooltip(metric: str) -> list[alt.Tooltip]:
 
 
 def panel_each(
-    layers: alt.LayerChart | alt.FacetChart, treatments: Sequence[str], columns: int
+    layers: alt.LayerChart | alt.FacetChart, treatments: Sequence[str], columns: int, row_gap: int = 44
 ) -> alt.FacetChart:
-    """A panel for each treatment, in this order."""
+    """A panel for each treatment, in this order; `row_gap` is what stands between rows, in pixels."""
     return layers.facet(
         facet=alt.Facet("treatment:N", sort=list(treatments), title=None),
         columns=columns,
-        spacing={**_SPACING, "column": 64},
+        spacing={"row": row_gap, "column": 64},
         bounds="flush",
     )
 

@@ -105,7 +105,7 @@ def course_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], st
     those with the widest intervals.
     """
     scale = scale_of(summary.treatments, summary.main_metric)
-    drawn = [t for t in summary.treatments if any(point.course for point in t.points)]
+    drawn = [t for t in summary.treatments if any(len(point.course) > 1 for point in t.points)]
     chosen = sorted(drawn, key=lambda t: _oddity(t, summary.main_metric))[:_MOST_PANELS]
     rows: list[Row] = []
     for treatment in sorted(chosen, key=lambda t: t.index):

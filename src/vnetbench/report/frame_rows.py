@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import Scale, format_interval, format_share, scale_for, spell_rate
+from vnetbench.quantity import Scale, format_interval, scale_for, spell_rate, spell_share
 from vnetbench.report.chart_rows import Row, metric_rows, short
-from vnetbench.report.figures import scale_of
+from vnetbench.report.figures import heading, scale_of
 from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.layout import Layout, positions
-from vnetbench.search.device import Step
-from vnetbench.search.model import fit
+from vnetbench.report.published_table import Beside, scale_of_beside, way_of
+from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
 
 _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""
 _BETWEEN_BYTES = 20
+_NEAR_LEAST, _NEAR_MOST = 0.05, 1.1
+"""An Ethernet is near whose line rate for the largest frames is within these shares of the highest figure."""
+NEAR_SHARE = 0.1
 _MOST_PANELS = 12
-_POINTS_OF_MODEL = 80
 _POINTS_OF_LINE = 24
+_MOST_POINTS = 200
 
 
 def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
@@ -33,8 +37,8 @@ def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
 def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[list[Row], float]:
     """Rows of `metric_rows` and of kinds `line rate` and `packet limit` around them; where the y axis ends.
 
-    A line rate is that of `link_rate`, or of each Ethernet that results come near. Where frames go both
-    ways at once there are two of them.
+    A line rate is that of `link_rate`, or of each Ethernet that results come near; twice that where all
+    frames of a panel go both ways at once.
     """
     rows = metric_rows(summary, layout, metric)
     scale = scale_of(summary.treatments, metric)
@@ -46,22 +50,23 @@ def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[li
         panels.setdefault(row["combination"], []).append(treatment)
     for combination, treatments in panels.items():
         base = {"combination": combination, "series": None}
-        for rate_bps, ways in _line_rates(treatments, min(xs), max(xs), top * scale.divisor):
+        ways = 2 if all(t.factors.get("direction") == "both" for t in treatments) else 1
+        for rate_bps in _line_rates(treatments, metric, ways, max(xs)):
             label = f"{'2 × ' if ways == 2 else ''}{spell_rate(rate_bps)}"
             rows += [{**base, **row} for row in _line(rate_bps * ways, label, min(xs), max(xs), top, scale)]
     return [*rows, *_packet_limits(rows, scale)], top
 
 
 def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale, str]:
-    """Kinds `step`, `model`, `goal` and `answer` of each treatment that searched; the loads' unit; what is
-    left out.
+    """Kinds `step`, `goal` and `answer` of treatments that searched; the loads' unit; what is left out.
 
-    Loads are of each direction. The model is that of all steps of a treatment together.
+    Loads are of each direction of each pair.
     """
-    searched = [t for t in summary.treatments if any(point.steps for point in t.points)]
+    searched = [t for t in summary.treatments if _steps(t, SEARCH)]
     chosen = searched[:_MOST_PANELS]
-    loads = [step.load_fps for t in chosen for point in t.points for step in point.steps]
-    scale = scale_for("frame/s", max(loads, default=0.0))
+    # The highest load of all may be far above all that is of interest.
+    loads = [_load_fps(step) for t in chosen for _, step in _steps(t, SEARCH)]
+    scale = scale_for("frame/s", statistics.median(loads) if loads else 0.0)
     rows = [
         {"treatment": treatment_phrase(t.factors, names_of(layout.varying)), **row}
         for t in chosen
@@ -71,21 +76,77 @@ def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scal
     return rows, scale, f"Drawn are the first {len(chosen)} of {len(searched)} treatments." if few else ""
 
 
+def near_rows(rows: Sequence[Row]) -> list[Row]:
+    """Of `step_rows` what lies within NEAR_SHARE of the throughputs of its treatment."""
+    found = []
+    for name in dict.fromkeys(row["treatment"] for row in rows):
+        of_it = [row for row in rows if row["treatment"] == name]
+        loads = [row["load"] for row in of_it if row["kind"] == "answer" and row["load"]]
+        if loads:
+            least, most = min(loads) * (1 - NEAR_SHARE), max(loads) * (1 + NEAR_SHARE)
+            found += [row for row in of_it if row["kind"] == "goal" or least <= row["load"] <= most]
+    return found
+
+
 def curve_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale]:
-    """The share lost at each load of each trial, and the loads' unit."""
-    points = [(t, point) for t in summary.treatments for point in t.points]
-    scale = scale_for("frame/s", max((s.load_fps for _, p in points for s in p.steps), default=0.0))
+    """Kind `step` of each load of the course of loss of each trial, and the loads' unit."""
+    loads = [_load_fps(step) for t in summary.treatments for _, step in _steps(t, CURVE)]
+    scale = scale_for("frame/s", max(loads, default=0.0))
     rows = [
         {
             "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
-            "trial": point.trial,
-            "load": short(step.load_fps / scale.divisor),
-            "loss": short(step.loss_ratio),
+            **_step(trial, step, _load_fps(step) / scale.divisor),
         }
-        for t, point in points
-        for step in point.steps
+        for t in summary.treatments
+        for trial, step in _steps(t, CURVE)
     ]
     return rows, scale
+
+
+def burst_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
+    """Kind `step` of each burst of each trial; its load is how many frames it had in each direction."""
+    return [
+        {
+            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
+            **_step(trial, step, step.burst_frames or 0),
+        }
+        for t in summary.treatments
+        for trial, step in _steps(t, BURST)
+    ]
+
+
+def missing_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
+    """Of each trial how many frames were sent and had not come by then, in the course of its run."""
+    return [
+        {
+            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
+            "trial": point.trial,
+            "t": short((at + 1) / len(point.missing) * point.duration_s),
+            "missing": point.missing[at],
+        }
+        for t in summary.treatments
+        for point in t.points
+        for at in _few(len(point.missing))
+    ]
+
+
+def published_rows(found: Beside) -> tuple[list[Row], str]:
+    """Means, least and most of each pair, measured here and published; the title of their axis."""
+    scale = scale_of_beside(found)
+    rows = []
+    for pair in found.pairs:
+        measured = [("here", "", pair.here)]
+        measured += [("published", name, ways) for name, ways in pair.there.items()]
+        for where, setting, ways in measured:
+            rows += [
+                {
+                    "pair": pair.treatment, "where": where, "setting": setting,
+                    "direction": way_of(direction), "mean": short(spread.mean / scale.divisor),
+                    "least": short(spread.least / scale.divisor), "most": short(spread.most / scale.divisor),
+                }
+                for direction, spread in ways.items()
+            ]  # fmt: skip
+    return rows, heading(found.source.metric, scale)
 
 
 def _of_treatments(summary: CampaignSummary, rows: Iterable[Row]) -> Iterator[tuple[Row, TreatmentSummary]]:
@@ -94,32 +155,27 @@ def _of_treatments(summary: CampaignSummary, rows: Iterable[Row]) -> Iterator[tu
     return zip(estimates, summary.treatments, strict=True)
 
 
-def _line_rates(
-    treatments: Sequence[TreatmentSummary], x_low: float, x_high: float, top_fps: float
-) -> list[tuple[float, int]]:
-    """Rates in bit/s, and how many ways at once, whose lines cross what is drawn."""
-    found = set()
-    for treatment in treatments:
-        ways = 2 if treatment.factors.get("direction") == "both" else 1
-        asked = treatment.factors.get("link_rate")
-        if isinstance(asked, int | float):
-            found.add((float(asked), ways))
-            continue
-        for rate in _ETHERNETS_BPS:
-            most, least = (ways * line_rate_fps(rate, 2**x) for x in (x_low, x_high))
-            if least < top_fps < 8 * most:
-                found.add((rate, ways))
-    return sorted(found)
+def _line_rates(treatments: Sequence[TreatmentSummary], metric: str, ways: int, x_high: float) -> list[float]:
+    """Rates in bit/s of the links that the figures of a panel are to be seen beside."""
+    asked = {rate for t in treatments if isinstance(rate := t.factors.get("link_rate"), int | float)}
+    if asked:
+        return sorted(map(float, asked))
+    most_fps = max((t.metrics[metric].value for t in treatments if metric in t.metrics), default=0.0)
+    return [
+        rate
+        for rate in _ETHERNETS_BPS
+        if _NEAR_LEAST * most_fps < ways * line_rate_fps(rate, 2**x_high) < _NEAR_MOST * most_fps
+    ]
 
 
 def _line(
     rate_bps: float, label: str, x_low: float, x_high: float, top: float, scale: Scale
 ) -> Iterator[Row]:
-    """The line rate over the sizes, from where it comes into view; its label stands at the first point."""
+    """The line rate over the sizes, from where it comes into view; its label stands in the middle."""
     enters = math.log2(max(1.0, rate_bps / (8 * top * scale.divisor) - _BETWEEN_BYTES))
     for place, x in enumerate(np.linspace(max(x_low, enters), x_high, _POINTS_OF_LINE).tolist()):
         value = short(line_rate_fps(rate_bps, 2**x) / scale.divisor)
-        text = label if place == 0 else ""
+        text = label if place == _POINTS_OF_LINE // 2 else ""
         yield {"kind": "line rate", "x": short(x), "value": value, "rate": label, "text": text}
 
 
@@ -138,40 +194,47 @@ def _packet_limits(rows: Sequence[Row], scale: Scale) -> Iterator[Row]:
             }  # fmt: skip
 
 
+def _steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
+    """Its trials' steps of these purposes, each with the number of its trial."""
+    return [
+        (point.trial, step)
+        for point in treatment.points
+        for step in point.steps
+        if step.purpose in purposes and step.sent
+    ]
+
+
+def _load_fps(step: StepRecord) -> float:
+    """Of each direction of each pair: as asked, or what was sent where that was left to the generator."""
+    if step.load_fps is not None:
+        return step.load_fps
+    return step.sent / step.duration_s / int(str(step.details["ways"]))
+
+
 def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
-    steps = [step for point in treatment.points for step in point.steps]
+    for trial, step in _steps(treatment, SEARCH, GENERATOR):
+        yield _step(trial, step, _load_fps(step) / divisor)
     for point in treatment.points:
-        yield from (_step(step, point.trial, divisor) for step in point.steps)
         for answer in point.answers:
             yield {
                 "kind": "answer", "trial": point.trial, "loss": answer.goal,
                 "load": short(answer.throughput_fps / divisor),
                 "low": short(answer.low_fps / divisor), "high": short(answer.high_fps / divisor),
-                "text": f"{format_share(answer.goal)} lost, limited by {answer.limited_by}",
+                "text": f"{spell_share(answer.goal)} lost, limited by {answer.limited_by}",
             }  # fmt: skip
     for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.answers):
-        yield {"kind": "goal", "loss": goal, "text": format_share(goal)}
-    yield from _model(steps, divisor)
+        yield {"kind": "goal", "loss": goal, "text": spell_share(goal)}
 
 
-def _step(step: Step, trial: int, divisor: float) -> Row:
+def _step(trial: int, step: StepRecord, load: float) -> Row:
     return {
-        "kind": "step", "trial": trial, "load": short(step.load_fps / divisor),
-        "loss": short(step.loss_ratio), "lost": "some" if step.loss_ratio else "none",
-        "duration": short(step.duration_s),
+        "kind": "step", "trial": trial, "load": short(load), "loss": short(step.loss_ratio),
+        "lost": "some" if step.loss_ratio else "none", "duration": short(step.duration_s),
         "text": f"{step.sent - step.received} of {step.sent}",
     }  # fmt: skip
 
 
-def _model(steps: Sequence[Step], divisor: float) -> Iterator[Row]:
-    """The loss that the model expects over the loads that were tried, and how sure it is of it."""
-    loads = [step.load_fps for step in steps]
-    if min(loads) == max(loads):
-        return
-    over = np.geomspace(min(loads), max(loads), _POINTS_OF_MODEL)
-    bands = fit(steps).loss_at(over)
-    for load, median, low, high in zip(over, *bands, strict=True):
-        yield {
-            "kind": "model", "load": short(load / divisor), "loss": short(median),
-            "low": short(low), "high": short(high),
-        }  # fmt: skip
+def _few(count: int) -> list[int]:
+    """Places of at most _MOST_POINTS of so many, evenly, with the last."""
+    step = -(-count // _MOST_POINTS) if count else 1
+    return list(range(count - 1, -1, -step))[::-1]

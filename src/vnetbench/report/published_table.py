@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
@@ -30,7 +30,7 @@ class Pair:
     """Of the factors that tell the pairs apart."""
     here: Ways
     there: Mapping[str, Ways]
-    """By what sets several such figures apart; an empty text where there is one."""
+    """By what sets several such figures apart (`Figure.setting`)."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,11 @@ def beside(summary: CampaignSummary) -> Beside | None:
     return Beside(source, pairs) if pairs else None
 
 
+def way_of(direction: str) -> str:
+    """A direction in words: `one way`, `both ways`."""
+    return _WAYS[direction]
+
+
 def both_over_one(ways: Ways) -> float | None:
     """The sum of both ways at once over one way alone, by their means; None where one is missing."""
     return ways[_BOTH].mean / ways[_ONE].mean if len(ways) == len(_WAYS) and ways[_ONE].mean else None
@@ -78,20 +83,23 @@ def scale_of_beside(found: Beside) -> Scale:
 def columns_beside(found: Beside) -> list[Column]:
     """Of each pair a row a direction, and one with the ratio of both ways over one."""
     scale = scale_of_beside(found)
-    rows: list[tuple[str, str, tuple[str, ...], tuple[str, ...]]] = []
+    rows: list[tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = []
     for pair in found.pairs:
+        settings = tuple(pair.there) or ("",)
         for direction, way in _WAYS.items():
-            there = [_labelled(name, _text(each.get(direction), scale)) for name, each in pair.there.items()]
+            there = tuple(_text(ways.get(direction), scale) for ways in pair.there.values())
             name = pair.treatment if direction == _ONE else ""
-            rows.append((name, way, (_text(pair.here.get(direction), scale),), tuple(there) or ("–",)))
-        there = [_labelled(name, _ratio(each)) for name, each in pair.there.items()]
-        rows.append(("", "both / one", (_ratio(pair.here),), tuple(there) or ("–",)))
-    names, ways, here_cells, there_cells = zip(*rows, strict=True)
+            rows.append((name, way, _text(pair.here.get(direction), scale), settings, there or ("–",)))
+        there = tuple(map(_ratio, pair.there.values()))
+        rows.append(("", "both / one", _ratio(pair.here), settings, there or ("–",)))
+    names, ways_, here, settings_, there_ = zip(*rows, strict=True)
+    setting = Column("setting", found.source.setting, "", settings_, False)
     return [
         Column("treatment", "Treatment", "", tuple((name,) for name in names), False),
-        Column("direction", "Direction", "", tuple((way,) for way in ways), False),
-        Column("here", "Here", scale.unit, here_cells, True),
-        Column("published", "Published", scale.unit, there_cells, True),
+        Column("direction", "Direction", "", tuple((way,) for way in ways_), False),
+        Column("here", "Here", scale.unit, tuple((text,) for text in here), True),
+        Column("published", "Published", scale.unit, there_, True),
+        *([setting] if any(map(any, settings_)) else []),
     ]
 
 
@@ -101,19 +109,18 @@ def _spread(treatment: TreatmentSummary, metric: str) -> Spread:
 
 
 def _published(levels: Mapping[str, Level], source: Published) -> dict[str, Ways]:
-    """What was published of a treatment's levels in each direction, by the setting that it lacks itself."""
+    """What was published of a treatment's levels in each direction, by the setting."""
     alike = [name for name in source.alike if name != _DIRECTION]
-    found = [f for f in source.figures if all(f.levels.get(name) == levels.get(name) for name in alike)]
-    same = [f for f in found if all(f.levels.get(name) == levels.get(name) for name in source.closer)]
+    found = [f for f in source.figures if _agree(f, levels, alike)]
+    same = [f for f in found if _agree(f, levels, source.closer)]
     there: dict[str, dict[str, Spread]] = {}
     for figure in same or found:
-        setting = "" if same else _setting(figure, source)
-        there.setdefault(setting, {})[figure.levels[_DIRECTION]] = figure.spread
+        there.setdefault(figure.setting, {})[str(figure.levels[_DIRECTION])] = figure.spread
     return dict(there)
 
 
-def _setting(figure: Figure, source: Published) -> str:
-    return treatment_phrase(figure.levels, [name for name in source.closer if name in figure.levels])
+def _agree(figure: Figure, levels: Mapping[str, Level], names: Sequence[str]) -> bool:
+    return all(figure.levels.get(name) == levels.get(name) for name in names)
 
 
 def _text(spread: Spread | None, scale: Scale) -> str:
@@ -126,7 +133,3 @@ def _text(spread: Spread | None, scale: Scale) -> str:
 def _ratio(ways: Ways) -> str:
     value = both_over_one(ways)
     return "–" if value is None else format_value(value, "1")
-
-
-def _labelled(name: str, text: str) -> str:
-    return f"{name}: {text}" if name else text

@@ -13,7 +13,7 @@ from vnetbench.study.lab_checks import check_lab
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
-from vnetbench.study.workloads import DECIDING, FRAMES, MIXED, OF_FRAMES, SOAK
+from vnetbench.study.workloads import DECIDING, FRAMES, MIXED, OF_FRAMES, OF_SERIES, SOAK
 
 MAX_TREATMENTS = 10_000
 """Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
@@ -98,6 +98,9 @@ def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
         except WrongValue as error:
             yield place("factors", factor.name).problem(error)
     metric, known = study.precision.metric, DECIDING[study.workload]
+    if metric in OF_SERIES and study.workload == FRAMES and study.search is None:
+        wrong = WrongValue(f"{metric} is found by a search", fix="write [search] on a line of its own")
+        yield place("precision", "metric").problem(wrong)
     if metric is not None and metric not in known:
         fix = suggest(metric, known, otherwise=f"write one of {', '.join(known)}")
         wrong = WrongValue(f"{metric} is not measured by the workload {study.workload}", fix=fix)
@@ -129,9 +132,15 @@ def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
 
 
 def _search(study: Study, place: _PlaceOf) -> Iterator[Problem]:
-    search = study.search
+    search, interval_s = study.search, study.timing.interval_s
     if search is None:
         return
+    if search.step_s < interval_s:
+        wrong = WrongValue(
+            f"a step of {spell_duration(search.step_s)} has no whole sample of {spell_duration(interval_s)}",
+            fix="make trial longer or timing.interval shorter",
+        )
+        yield place("search", "trial").problem(wrong)
     if search.most_load_fps is not None and search.most_load_fps <= search.least_load_fps:
         least, most = map(spell_frame_rate, (search.least_load_fps, search.most_load_fps))
         wrong = WrongValue(

@@ -24,6 +24,9 @@ MOST_GOALS = 4
 THROUGHPUTS = ("throughput_fps", *(f"throughput_goal{number}_fps" for number in range(2, MOST_GOALS + 1)))
 """The metrics of the throughput within each goal, in the order of the study."""
 
+OF_SERIES = (*THROUGHPUTS, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s")
+"""The metrics that the steps of a trial tell, each a single figure without a course in time."""
+
 DECIDING: Mapping[str, tuple[str, ...]] = {
     STREAM: ("goodput_bps",),
     REQUESTS: ("transactions_per_s", "latency_p50_us", "latency_p99_us"),
