@@ -43,6 +43,7 @@ class Curve:
         self.lengths = lengths
         self._seen: list[Seen] = []
         self._overloaded: list[tuple[float, float]] = []
+        self.belief: passing.Belief
         self._put_on(passing.first_grid(self.least, self.most, open_above))
 
     def learn(self, steps: Iterable[Step]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,7 +56,7 @@ def search(device: Device, asked: Asked, seed: int) -> Found:
                 break
     except OutOfTimeError:
         pass
-    return Found(tuple(_answer(curve, asked) for curve in curves), tuple(log.steps))
+    return Found(_ascending([_answer(curve, asked) for curve in curves]), tuple(log.steps))
 
 
 def _below(load_fps: float, curve: Curve, steps: Sequence[Step]) -> Curve:
@@ -83,6 +84,22 @@ def _answer(curve: Curve, asked: Asked) -> Answer:
     middle = min(high, max(low, math.exp(curve.median())))
     limited_by: LimitedBy = "device" if _is_settled(curve, asked) else "time"
     return Answer(curve.goal, middle, low, high, asked.confidence, limited_by)
+
+
+def _ascending(answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """The answers with what a stricter goal already proves for the laxer ones after it."""
+    found: list[Answer] = []
+    for answer in answers:
+        if found:
+            before = found[-1]
+            answer = replace(
+                answer,
+                throughput_fps=max(before.throughput_fps, answer.throughput_fps),
+                low_fps=max(before.low_fps, answer.low_fps),
+                high_fps=max(before.high_fps, answer.high_fps),
+            )
+        found.append(answer)
+    return tuple(found)
 
 
 def _most_telling(curves: Sequence[Curve], asked: Asked, random: np.random.Generator) -> tuple[float, float]:
