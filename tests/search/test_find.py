@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -81,19 +82,19 @@ def test_a_missing_library_is_named_with_the_fix(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "named"),
     [
-        {"goals": ()},
-        {"goals": (0.1, 0.0)},
-        {"goals": (1.0,)},
-        {"least_fps": 0.0},
-        {"most_fps": 10.0},
-        {"width": 0.0},
-        {"confidence": 1.0},
-        {"step_s": 0.0},
+        ({"goals": ()}, "goals"),
+        ({"goals": (0.1, 0.0)}, "goals"),
+        ({"goals": (1.0,)}, "goal"),
+        ({"least_fps": 0.0}, "least 0"),
+        ({"most_fps": 10.0}, "most 10"),
+        ({"width": 0.0}, "width"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"step_s": 0.0}, "times"),
     ],
     ids=str,
 )
-def test_what_cannot_be_asked_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"\d|0"):
-        replace(ASKED, **wrong)  # type: ignore[arg-type]
+def test_what_cannot_be_asked_is_refused(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        replace(ASKED, **wrong)

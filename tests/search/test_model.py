@@ -28,10 +28,13 @@ def test_the_band_of_a_sharp_limit_holds_its_loss_whichever_method_measured_it(m
 
     median, low, high = model.loss_at(LOADS)
 
+    # MLRsearch offers no load below nine tenths of the limit: nothing is said of those.
+    known = ~np.isnan(median)
     truth = np.maximum(0, 1 - LIMIT_FPS / LOADS)
-    assert np.all((low <= truth) & (truth <= high))
-    assert np.all((low <= median) & (median <= high))
-    assert median[:3] == pytest.approx(0.0, abs=1e-4)
+    assert known[3:].all()
+    assert np.all(((low <= truth) & (truth <= high))[known])
+    assert np.all(((low <= median) & (median <= high))[known])
+    assert median[known & (LOADS < LIMIT_FPS)] == pytest.approx(0.0, abs=1e-4)
 
 
 def test_the_median_follows_the_loss_of_many_steps() -> None:
