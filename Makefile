@@ -30,7 +30,7 @@ $(BIN)/vnetbench: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-$(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml $(shell find agent/src -name '*.rs')
+$(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml agent/build.rs $(shell find agent/src -type f)
 	PYTHON=$(PYTHON) tools/prepare
 	cargo build --release --locked --quiet
 	@mkdir -p $(@D)
@@ -61,11 +61,12 @@ test-agent: install
 	cargo test --locked --quiet
 
 test-bench: install test-peers
-	tools/in-lab $(BIN)/pytest
+	tools/in-lab $(BIN)/pytest -m pure -n auto
+	tools/in-lab $(BIN)/pytest -m "not pure"
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:
-	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openssh-server
+	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare

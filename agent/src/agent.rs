@@ -19,11 +19,12 @@ use crate::trial::Trials;
 use crate::{clock, facts, guest, iperf3, journal, knobs, path};
 
 const PROTOCOL: u32 = 1;
-const WORKLOADS: [&str; 6] = [
+const WORKLOADS: [&str; 7] = [
     "tcp_stream",
     "tcp_rr",
     "tcp_crr",
     "udp_stream",
+    "frames",
     "mixed",
     "observe",
 ];

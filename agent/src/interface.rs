@@ -143,14 +143,19 @@ impl Interface {
 
     /// The hardware address, `02:00:00:00:00:01`.
     pub fn mac(&self) -> io::Result<String> {
+        let hex: Vec<String> = self
+            .mac_bytes()?
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
+        Ok(hex.join(":"))
+    }
+
+    pub fn mac_bytes(&self) -> io::Result<[u8; 6]> {
         let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
         // SAFETY: SIOCGIFHWADDR has just filled this member; any bits are a valid address.
         let bytes = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
-        let hex: Vec<String> = bytes[..6]
-            .iter()
-            .map(|b| format!("{:02x}", *b as u8))
-            .collect();
-        Ok(hex.join(":"))
+        Ok(std::array::from_fn(|i| bytes[i] as u8))
     }
 
     /// EBUSY where the driver takes it only while it is down.
@@ -292,7 +297,7 @@ pub fn bus_of(device: &Path) -> Option<String> {
 }
 
 /// The six bytes of `02:00:00:00:00:01`.
-fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
         .map(|part| {

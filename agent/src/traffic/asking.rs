@@ -120,7 +120,7 @@ impl Asking {
                 }
                 for number in self.answered..answered {
                     let from = match &timing.pacing {
-                        Some(pacing) => pacing.due(number),
+                        Some(pacing) => pacing.schedule.due(number),
                         None => self.asked_at,
                     };
                     timing.latency.record(now.saturating_duration_since(from));
@@ -139,7 +139,7 @@ impl Asking {
     /// When the next request is due; `None` in a closed loop, and where none may be begun.
     pub fn next_due(&self, timing: &Timing, orders: &Orders) -> Option<Instant> {
         let pacing = timing.pacing.as_ref()?;
-        (self.unsent == 0 && orders.current() == Order::Go).then(|| pacing.due(self.asked))
+        (self.unsent == 0 && orders.current() == Order::Go).then(|| pacing.schedule.due(self.asked))
     }
 
     /// Sends what there is to ask now.
@@ -165,7 +165,7 @@ impl Asking {
             None if self.asked > self.answered => return false,
             None => self.asked_at = Instant::now(),
             Some(pacing) => {
-                let due = pacing.due(self.asked);
+                let due = pacing.schedule.due(self.asked);
                 let Some(late) = Instant::now().checked_duration_since(due) else {
                     return false;
                 };

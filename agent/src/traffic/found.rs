@@ -52,6 +52,12 @@ pub fn found(stream: &Stream) -> Found {
     if let Some(datagrams) = &stream.datagrams {
         return of_datagrams(stream, datagrams);
     }
+    if stream.frames.is_some() {
+        return Found {
+            id: stream.id,
+            ..Found::default()
+        };
+    }
     Found {
         id: stream.id,
         part: stream.part,

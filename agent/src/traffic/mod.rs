@@ -10,7 +10,7 @@ pub mod histogram;
 pub mod jitter;
 pub mod opening;
 pub mod receive;
-mod reception;
+pub mod reception;
 pub mod route;
 pub mod send;
 mod send_pages;
@@ -49,6 +49,7 @@ use self::threads::Threads;
 use self::timing::{Pacing, Timing};
 use self::udp_stream::Flow;
 use crate::error::Result;
+use crate::frames::{self, Frames};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -100,6 +101,7 @@ pub enum Work {
     RequestResponse(Exchange),
     ConnectRequestResponse(Connections),
     Datagrams(Flow),
+    Frames(frames::Asked),
 }
 
 impl Load {
@@ -149,6 +151,7 @@ impl Part {
             Work::Datagrams(flow) => {
                 udp_stream::start(streams, *flow, &self.threads, orders, on_end)
             }
+            Work::Frames(_) => frames::start(streams, &self.threads, orders, on_end),
         }
     }
 
@@ -158,7 +161,7 @@ impl Part {
             return None;
         }
         match &self.work {
-            Work::Stream(_) | Work::Datagrams(_) => None,
+            Work::Stream(_) | Work::Datagrams(_) | Work::Frames(_) => None,
             Work::RequestResponse(exchange) => {
                 let (place, count) = (place - self.streams.start, self.streams.len());
                 Some(Timing::of_requests(exchange.pace(place, count)))
@@ -234,12 +237,15 @@ pub struct Stream {
     pub role: Role,
     /// The name of its part, where the load has several.
     pub part: Option<&'static str>,
+    /// Its connection; of frames one at the port that carries none of them.
     pub socket: Socket,
     pub tally: Tally,
     /// What it times; only a source of requests does.
     pub timing: Option<Timing>,
     /// Its flow of datagrams, where it has one: the connection then carries only how many there were.
     pub datagrams: Option<Datagrams>,
+    /// Its frames, where it has no connection.
+    pub frames: Option<Box<dyn Frames>>,
     pub end: OnceLock<End>,
     /// When it broke: of several streams the first is the cause, as its side then tears down the others.
     pub broke_at: OnceLock<Instant>,
@@ -264,9 +270,19 @@ impl Stream {
             tally: Tally::default(),
             timing,
             datagrams,
+            frames: None,
             end: OnceLock::new(),
             broke_at: OnceLock::new(),
             lent: OnceLock::new(),
+        }
+    }
+
+    /// How many it has sent and received.
+    pub fn bytes(&self) -> (u64, u64) {
+        match (&self.frames, self.role) {
+            (Some(frames), Role::Source) => (frames.counts().bytes, 0),
+            (Some(frames), Role::Sink) => (0, frames.counts().bytes),
+            (None, _) => (self.tally.sent.bytes(), self.tally.received.bytes()),
         }
     }
 
@@ -280,13 +296,15 @@ impl Stream {
     }
 
     /// A source whose transactions have connections of their own, or that sends datagrams, finishes what is at work, and
-    /// then says so: its sink must not hear of the end before.
+    /// then says so: its sink must not hear of the end before. One of frames has nothing to close.
     fn closes_itself(&self) -> bool {
         let timing = self.timing.as_ref();
-        self.datagrams.is_some() || timing.is_some_and(|timing| timing.connect.is_some())
+        self.datagrams.is_some()
+            || self.frames.is_some()
+            || timing.is_some_and(|timing| timing.connect.is_some())
     }
 
-    fn note_end(&self, end: End) {
+    pub fn note_end(&self, end: End) {
         if matches!(end, End::Drained) {
             // Nothing is on its way any more, so nothing needs to be torn down.
             let _ = self.socket.set_linger(None);
@@ -300,13 +318,13 @@ impl Stream {
 }
 
 /// Held while a stream is being driven; dropping it ends the stream.
-struct Guard {
-    stream: Arc<Stream>,
+pub struct Guard {
+    pub stream: Arc<Stream>,
     on_end: OnEnd,
 }
 
 impl Guard {
-    fn new(stream: &Arc<Stream>, on_end: &OnEnd) -> Self {
+    pub fn new(stream: &Arc<Stream>, on_end: &OnEnd) -> Self {
         Self {
             stream: Arc::clone(stream),
             on_end: Arc::clone(on_end),
@@ -362,6 +380,9 @@ impl Orders {
     /// Shuts down what the order in force has ended. Takes its time: the kernel lets a call that is at work finish first.
     pub fn enforce(&self, streams: &[Arc<Stream>]) {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
+            if let (Some(frames), Role::Source) = (&stream.frames, stream.role) {
+                frames.stop();
+            }
             let how = match (self.current(), stream.role) {
                 (Order::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
                 (Order::EndAll, Role::Source) => Shutdown::Both,

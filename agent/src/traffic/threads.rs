@@ -32,7 +32,7 @@ impl Threads {
 }
 
 /// Starts the threads; each waits for `Order::Go` and then does the job that `job` makes of its own streams.
-pub(super) fn start<Job: FnOnce(&Orders) + Send + 'static>(
+pub fn start<Job: FnOnce(&Orders) + Send + 'static>(
     streams: &[Arc<Stream>],
     threads: &Threads,
     orders: &Arc<Orders>,

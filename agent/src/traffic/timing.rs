@@ -43,7 +43,7 @@ impl Timing {
     /// How many of the requests that were made until then, in an open loop that were due before, have no answer now.
     pub fn owed(&self, then: Instant) -> u64 {
         let asked = match &self.pacing {
-            Some(pacing) => pacing.due_before(then),
+            Some(pacing) => pacing.schedule.due_before(then),
             None => self.asked.load(Ordering::Relaxed),
         };
         asked.saturating_sub(self.latency.count())
@@ -72,8 +72,7 @@ impl Pace {
 
 #[derive(Debug)]
 pub struct Pacing {
-    pace: Pace,
-    began: OnceLock<Instant>,
+    pub schedule: Schedule,
     /// How much later than intended each request was sent.
     pub late: Histogram,
 }
@@ -81,9 +80,24 @@ pub struct Pacing {
 impl Pacing {
     pub fn new(pace: Pace) -> Self {
         Self {
+            schedule: Schedule::new(pace),
+            late: Histogram::new(),
+        }
+    }
+}
+
+/// When what is sent at set times is due.
+#[derive(Debug)]
+pub struct Schedule {
+    pace: Pace,
+    began: OnceLock<Instant>,
+}
+
+impl Schedule {
+    pub fn new(pace: Pace) -> Self {
+        Self {
             pace,
             began: OnceLock::new(),
-            late: Histogram::new(),
         }
     }
 
@@ -100,7 +114,7 @@ impl Pacing {
 
     /// When the request of that number, counted from 0, is due. Each is reckoned from the start, so that errors do not add
     /// up. Without a start this is it.
-    pub(super) fn due(&self, number: u64) -> Instant {
+    pub fn due(&self, number: u64) -> Instant {
         let began = *self.began.get_or_init(Instant::now);
         began + self.pace.first + Duration::from_secs_f64(number as f64 / self.pace.per_s)
     }
@@ -134,15 +148,18 @@ mod tests {
 
     #[test]
     fn requests_are_due_at_equal_distances_from_the_start() {
-        let pacing = Pacing::new(Pace {
+        let schedule = Schedule::new(Pace {
             per_s: 30_000.0,
             first: Duration::from_micros(5),
         });
-        let first = pacing.due(0);
-        assert_eq!(pacing.due(30_000 * 3600) - first, Duration::from_secs(3600));
-        assert_eq!(pacing.due_before(first), 0);
-        assert_eq!(pacing.due_before(first + Duration::from_nanos(50)), 1);
-        assert_eq!(pacing.due_before(first + Duration::from_millis(1)), 30);
+        let first = schedule.due(0);
+        assert_eq!(
+            schedule.due(30_000 * 3600) - first,
+            Duration::from_secs(3600)
+        );
+        assert_eq!(schedule.due_before(first), 0);
+        assert_eq!(schedule.due_before(first + Duration::from_nanos(50)), 1);
+        assert_eq!(schedule.due_before(first + Duration::from_millis(1)), 30);
     }
 
     #[test]
@@ -153,7 +170,8 @@ mod tests {
         }));
         assert_eq!(timing.owed(Instant::now()), 0, "nothing before the start");
         let begin = Instant::now();
-        timing.pacing.as_ref().expect("an open loop").begin(begin);
+        let pacing = timing.pacing.as_ref().expect("an open loop");
+        pacing.schedule.begin(begin);
         timing.latency.record(Duration::from_micros(30));
         assert_eq!(timing.owed(begin + Duration::from_micros(9500)), 9);
     }

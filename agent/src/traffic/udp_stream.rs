@@ -29,6 +29,8 @@ use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// After the source has said how many it sent, a sink waits for the missing until none has come for so long.
 const QUIET: Duration = Duration::from_millis(250);
+/// So many numbers back a sink knows which have come.
+const WINDOW: u64 = 1 << 17;
 /// Messages of one call by which a flow is fast enough to let more gather before the next one, and not so fast that they
 /// would overflow the socket's buffer meanwhile.
 const GATHERED: Range<usize> = 2..32;
@@ -178,14 +180,18 @@ fn send_paced(
     // Else the kernel may wake this thread 50 µs late, to save itself some work.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let most = outgoing.most() as u64;
-    let gap = pacing.gap();
+    let gap = pacing.schedule.gap();
     let mut gaps = Gaps::default();
     let mut number = 0;
-    while let Some(now) = wait_until(pacing.due(number), waiting, orders) {
-        let due = pacing.due_until(now).saturating_sub(number).clamp(1, most);
+    while let Some(now) = wait_until(pacing.schedule.due(number), waiting, orders) {
+        let due = pacing
+            .schedule
+            .due_until(now)
+            .saturating_sub(number)
+            .clamp(1, most);
         let took = send_some(stream, outgoing, number, due as usize)?;
         for sent in number..number + took as u64 {
-            let late = now.saturating_duration_since(pacing.due(sent));
+            let late = now.saturating_duration_since(pacing.schedule.due(sent));
             pacing.late.record(late);
         }
         if took > 0 {
@@ -276,7 +282,7 @@ fn receive_on(stream: &Stream, flow: Flow, orders: &Orders) -> io::Result<End> {
     let mut account = Account {
         datagrams,
         datagram_bytes: flow.datagram_bytes,
-        reception: Reception::new(),
+        reception: Reception::new(WINDOW),
         jitter: Jitter::default(),
         foreign: 0,
     };

@@ -61,6 +61,12 @@ impl Prepare {
     }
 
     fn place(&self) -> Result<Place> {
+        if self.workload == Workload::Frames {
+            return match (self.listen, self.connect) {
+                (None, None) => Ok(Place::Port),
+                _ => bad("the workload frames neither listens nor connects".into()),
+            };
+        }
         match (self.listen, self.connect) {
             (Some(at), None) => Ok(Place::Listens(at.address())),
             (None, Some(to)) => Ok(Place::Connects(Box::new(to.route()))),
@@ -82,7 +88,8 @@ impl Prepare {
             return bad("only streams of the workload mixed have a part".into());
         }
         let asked = std::mem::take(&mut self.parameters);
-        let work = parameters::work(self.workload, asked, &mut options)?;
+        let interface = self.interface.as_deref();
+        let work = parameters::work(self.workload, asked, interface, &mut options)?;
         let count = self.streams.len();
         if parameters::takes_a_thread_each(&work) && (1..count).contains(&self.threads) {
             return bad("each stream of this workload takes a thread of its own".into());

@@ -39,6 +39,7 @@ pub struct Conductor {
 /// Where a trial's streams come from.
 pub enum Entry {
     Nothing,
+    Port(Load),
     Listener(Socket, Load),
     Connect(Box<Route>, Load),
     Iperf3(Box<Route>, Box<Parameters>, Load),
@@ -80,7 +81,7 @@ impl Conductor {
     pub fn conduct(self, entry: Entry, counted: Counted) {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let has_answered = !matches!(entry, Entry::Connect(..) | Entry::Iperf3(..));
+        let has_answered = matches!(entry, Entry::Nothing | Entry::Listener(..));
         let (mut streams, mut server) = (Streams::default(), Server::default());
         let connected = self.connect(entry, &mut streams, &mut server);
         let mut sampler = Sampler::new(counted, &streams.all);
@@ -128,6 +129,10 @@ impl Conductor {
         let bell = &self.trial.bell;
         let (load, sockets) = match entry {
             Entry::Nothing => return Ok(true),
+            Entry::Port(load) => {
+                streams.open_port(&load, &self.on_end())?;
+                return Ok(true);
+            }
             Entry::Listener(listener, load) => {
                 let sockets = connection::accept_all(&listener, &load, bell, &mut streams.foreign)?;
                 (load, sockets)
@@ -306,11 +311,11 @@ impl Conductor {
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
             moved.state = stream.end.get().map(traffic::End::name);
-            moved.transport = match &stream.datagrams {
-                Some(_) => None,
-                None => Some(found::transport(stream)),
-            };
+            let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
+            moved.transport = is_tcp.then(|| found::transport(stream));
             moved.lent = stream.lent.get().copied();
+            let frames = stream.frames.as_ref();
+            moved.frames = frames.map(|frames| frames.outcome(outcome.ended));
         }
         let end = End {
             trial: &self.trial.name,
@@ -329,6 +334,7 @@ impl Conductor {
             outstanding_at_end: outcome.outstanding,
             unanswered: streams.owed(outcome.ended),
             foreign_connections: streams.foreign,
+            at_port: streams.at_port(),
             server,
             moved,
             adapter: sampler.adapter_moved(outcome.adapter.as_ref()),

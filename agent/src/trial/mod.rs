@@ -3,6 +3,7 @@
 mod asked;
 mod building;
 mod conduct;
+mod frames;
 mod parameters;
 mod place;
 mod report;
@@ -26,6 +27,7 @@ use self::sampler::Counted;
 use crate::counters::adapter::Adapter;
 use crate::counters::{CyclesOf, ProcessCycles, Sources};
 use crate::error::{Error, Result};
+use crate::frames::Ways;
 use crate::outbox::Outbox;
 use crate::traffic::connection;
 use crate::traffic::found::Found;
@@ -57,6 +59,15 @@ enum Connecting {
 struct Ready {
     streams: Vec<Found>,
     thread_cpus: Vec<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    frames: Option<ReadyPort>,
+}
+
+/// Of frames: there is no port to connect to, and by which ways they are made and counted.
+#[derive(Clone, Serialize)]
+struct ReadyPort {
+    port: Option<u16>,
+    frames: Ways,
 }
 
 /// A trial as requests see it; the work is its conductor's.
@@ -199,6 +210,7 @@ impl Trials {
             Some((Place::AsksIperf3(route, asked), load)) => {
                 (Entry::Iperf3(route, asked, load), None)
             }
+            Some((Place::Port, load)) => (Entry::Port(load), None),
         };
         let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();

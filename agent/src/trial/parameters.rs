@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::frames;
 use crate::counters::watched;
 use crate::error::{Error, Result};
 use crate::traffic::Work;
@@ -36,6 +37,7 @@ pub enum Workload {
     TcpRr,
     TcpCrr,
     UdpStream,
+    Frames,
     Mixed,
     Observe,
 }
@@ -47,6 +49,7 @@ impl Workload {
             Self::TcpRr => "tcp_rr",
             Self::TcpCrr => "tcp_crr",
             Self::UdpStream => "udp_stream",
+            Self::Frames => "frames",
             Self::Mixed => "mixed",
             Self::Observe => "observe",
         }
@@ -126,13 +129,19 @@ struct OfObserve {
 }
 
 /// What the streams do; `options` becomes what the workload asks of their sockets.
-pub fn work(workload: Workload, asked: Map<String, Value>, options: &mut Options) -> Result<Work> {
+pub fn work(
+    workload: Workload,
+    asked: Map<String, Value>,
+    interface: Option<&str>,
+    options: &mut Options,
+) -> Result<Work> {
     options.no_delay = workload != Workload::TcpStream;
     match workload {
         Workload::TcpStream => tcp_stream(read(workload, asked)?, options),
         Workload::TcpRr => tcp_rr(read(workload, asked)?, options),
         Workload::TcpCrr => tcp_crr(read(workload, asked)?, options),
         Workload::UdpStream => udp_stream(read(workload, asked)?, options),
+        Workload::Frames => frames::frames(read(workload, asked)?, interface).map(Work::Frames),
         Workload::Mixed => bad("the workload mixed has two parts".into()),
         Workload::Observe => bad("the workload observe takes no streams".into()),
     }
@@ -164,7 +173,7 @@ pub fn mixed(
         .collect();
     let part = |workload, asked| {
         let mut options = options.clone();
-        work(workload, asked, &mut options).map(|work| (work, options))
+        work(workload, asked, None, &mut options).map(|work| (work, options))
     };
     Ok(Mixed {
         requests: part(Workload::TcpRr, of_requests)?,
@@ -181,7 +190,10 @@ pub fn observe(asked: Map<String, Value>) -> Result<watched::Asked> {
 }
 
 pub fn takes_a_thread_each(work: &Work) -> bool {
-    matches!(work, Work::ConnectRequestResponse(_) | Work::Datagrams(_))
+    matches!(
+        work,
+        Work::ConnectRequestResponse(_) | Work::Datagrams(_) | Work::Frames(_)
+    )
 }
 
 fn read<P: DeserializeOwned>(workload: Workload, asked: Map<String, Value>) -> Result<P> {

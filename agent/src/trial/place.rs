@@ -102,6 +102,8 @@ impl Connect {
 
 #[derive(Debug)]
 pub enum Place {
+    /// At its interface: a side of frames has no connection.
+    Port,
     Listens(SockAddr),
     Connects(Box<Route>),
     /// At the other side is an iperf3 server, which is asked for that.
@@ -111,6 +113,7 @@ pub enum Place {
 impl Place {
     pub fn is_vsock(&self) -> bool {
         let address = match self {
+            Self::Port => return false,
             Self::Listens(address) => address,
             Self::Connects(route) | Self::AsksIperf3(route, _) => &route.to,
         };

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes, adapter, watched};
+use crate::frames::{AtPort, Outcome};
 use crate::iperf3::trial::ServerSide;
 use crate::traffic::Role;
 use crate::traffic::datagrams::{DatagramCounts, Gaps};
@@ -67,6 +68,9 @@ pub struct StreamMoved {
     /// Of a source that lends memory to the kernel; in `trial.end` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lent: Option<Lent>,
+    /// What a stream of frames came to; in `trial.end` only.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<Outcome>,
 }
 
 #[derive(Serialize)]
@@ -75,6 +79,15 @@ pub enum Kind {
     Tcp(TcpMoved),
     Source(DatagramsSent),
     Sink(DatagramsReceived),
+    Frames(FramesMoved),
+}
+
+/// Of a source sent, of a sink received.
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FramesMoved {
+    FramesSent(u64),
+    FramesReceived(u64),
 }
 
 #[derive(Serialize)]
@@ -170,6 +183,9 @@ pub struct End<'a> {
     pub calls_sent: u64,
     pub calls_received: u64,
     pub foreign_connections: u64,
+    /// Of a side of frames.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub at_port: Option<AtPort>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outstanding_at_end: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -217,7 +233,7 @@ pub struct PacingError {
 
 impl PacingError {
     pub fn of(due: u64, late: &[&Histogram], gaps: &Gaps) -> Self {
-        let all = Counts::of(late.iter().copied()).since(&Counts::of(std::iter::empty()));
+        let all = Counts::of(late.iter().copied()).since(&Counts::none());
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let sum = late
             .iter()

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::report::{
-    DatagramReading, DatagramsReceived, DatagramsSent, Kind, Moved, StreamMoved, TcpMoved,
+    DatagramReading, DatagramsReceived, DatagramsSent, FramesMoved, Kind, Moved, StreamMoved,
+    TcpMoved,
 };
 use crate::counters::adapter::{self, Adapter};
 use crate::counters::socket_drops::DropMeter;
 use crate::counters::tcp_info::{Meter, TcpReading};
 use crate::counters::watched::{Seen, Watched};
-use crate::counters::{CpuTimes, Reading, Sources};
+use crate::counters::{Amount, Counters, CpuTimes, Reading, Sources};
 use crate::traffic::histogram::{Counts, Histogram};
 use crate::traffic::{Role, Stream};
 
@@ -50,6 +51,8 @@ pub struct Snapshot {
 enum StreamReading {
     Tcp(TcpReading),
     Datagrams(DatagramReading),
+    /// How many.
+    Frames(u64),
 }
 
 impl Snapshot {
@@ -76,18 +79,20 @@ impl Sampler {
         let bytes = self
             .streams
             .iter()
-            .map(|(stream, _)| (stream.tally.sent.bytes(), stream.tally.received.bytes()))
+            .map(|(stream, _)| stream.bytes())
             .collect();
         let latency = self.counts(|stream| Some(&stream.timing.as_ref()?.latency));
         let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
         let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
-        let reading = self.counted.sources.read();
+        let delay = delay.or_else(|| self.delay_of_frames());
+        let mut reading = self.counted.sources.read();
         let seen = self.counted.watched.as_mut().map(Watched::read);
         let streams = self
             .streams
             .iter_mut()
             .map(|(stream, meters)| meters.read(stream))
-            .collect();
+            .collect::<Vec<_>>();
+        count_frames(&self.streams, &streams, &mut reading.counters);
         Snapshot {
             at,
             bytes,
@@ -121,6 +126,11 @@ impl Sampler {
         Some(Counts::of(histograms))
     }
 
+    fn delay_of_frames(&self) -> Option<Counts> {
+        let mut streams = self.streams.iter();
+        streams.find_map(|(stream, _)| stream.frames.as_ref()?.delay())
+    }
+
     pub fn between(&self, then: &Snapshot, now: &Snapshot) -> Moved {
         let streams: Vec<StreamMoved> = self
             .streams
@@ -148,6 +158,7 @@ impl Sampler {
                     state: None,
                     transport: None,
                     lent: None,
+                    frames: None,
                 }
             })
             .collect();
@@ -179,6 +190,9 @@ impl Sampler {
 
 impl Meters {
     fn read(&mut self, stream: &Stream) -> StreamReading {
+        if let Some(frames) = &stream.frames {
+            return StreamReading::Frames(frames.counts().frames);
+        }
         let Some(datagrams) = &stream.datagrams else {
             return StreamReading::Tcp(self.tcp.read(stream.socket.as_fd()));
         };
@@ -186,6 +200,28 @@ impl Meters {
             counts: datagrams.tally.counts(),
             socket_drops: self.drops.read(datagrams.socket.as_fd()),
         })
+    }
+}
+
+/// The frames of a side that has any, as counters.
+fn count_frames(
+    streams: &[(Arc<Stream>, Meters)],
+    readings: &[StreamReading],
+    counters: &mut Counters,
+) {
+    let of = |wanted| {
+        let readings = streams.iter().zip(readings);
+        let frames = readings.filter_map(move |((stream, _), reading)| match reading {
+            StreamReading::Frames(count) if stream.role == wanted => Some(*count),
+            _ => None,
+        });
+        frames.reduce(|sum, count| sum + count)
+    };
+    if let Some(sent) = of(Role::Source) {
+        counters.push("frames_sent", Amount::Count(sent));
+    }
+    if let Some(received) = of(Role::Sink) {
+        counters.push("frames_received", Amount::Count(received));
     }
 }
 
@@ -200,6 +236,10 @@ fn moved(role: Role, then: &StreamReading, now: &StreamReading) -> Kind {
             }),
             Role::Sink => Kind::Sink(DatagramsReceived::between(then, now)),
         },
+        (StreamReading::Frames(then), StreamReading::Frames(now)) => Kind::Frames(match role {
+            Role::Source => FramesMoved::FramesSent(now - then),
+            Role::Sink => FramesMoved::FramesReceived(now - then),
+        }),
         _ => unreachable!("a stream is of one kind from beginning to end"),
     }
 }

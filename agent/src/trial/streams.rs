@@ -7,23 +7,27 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-use super::Ready;
 use super::report::PacingError;
+use super::{Ready, ReadyPort};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
+use crate::frames::{self, AtPort, Watch, Ways};
 use crate::traffic::datagrams::{Datagrams, Gaps};
-use crate::traffic::{self, Load, OnEnd, Order, Orders, Stream, connection, found};
+use crate::traffic::{self, Load, OnEnd, Order, Orders, Part, Stream, Work, connection, found};
 
 #[derive(Default)]
 pub struct Streams {
     pub all: Vec<Arc<Stream>>,
-    parts: Vec<Part>,
+    parts: Vec<Begun>,
     threads: Vec<JoinHandle<()>>,
     pub foreign: u64,
+    /// By which ways a side's frames are made and counted.
+    ways: Option<Ways>,
+    watch: Option<Watch>,
 }
 
 /// Streams that begin at the same time.
-struct Part {
+struct Begun {
     name: Option<&'static str>,
     streams: Range<usize>,
     orders: Arc<Orders>,
@@ -49,10 +53,38 @@ impl Streams {
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));
         }
+        self.start(load, on_end)
+    }
+
+    /// Makes the streams of a load of frames, and starts their threads.
+    pub fn open_port(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
+        let [
+            Part {
+                work: Work::Frames(asked),
+                ..
+            },
+        ] = &load.parts[..]
+        else {
+            unreachable!("only frames are at a port");
+        };
+        let opened = frames::open(load, asked)?;
+        self.ways = Some(opened.ways);
+        self.watch = Some(opened.watch);
+        for ((id, role), (socket, frames)) in load.roles.iter().zip(opened.streams) {
+            let stream = Stream::new(*id, *role, None, socket, None, None);
+            self.all.push(Arc::new(Stream {
+                frames: Some(frames),
+                ..stream
+            }));
+        }
+        self.start(load, on_end)
+    }
+
+    fn start(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         for part in &load.parts {
             let orders = Arc::default();
             let started = part.start(&self.all[part.streams.clone()], &orders, on_end);
-            self.parts.push(Part {
+            self.parts.push(Begun {
                 name: part.name,
                 streams: part.streams.clone(),
                 orders,
@@ -73,7 +105,13 @@ impl Streams {
     /// Sets the start that all that is sent at set times is due after.
     pub fn begin_pacing(&self, start: Instant) {
         for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
-            pacing.begin(start);
+            pacing.schedule.begin(start);
+        }
+        for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
+            frames.begin(start);
+        }
+        if let Some(watch) = &self.watch {
+            watch.begin();
         }
     }
 
@@ -128,7 +166,16 @@ impl Streams {
         Ready {
             streams: self.all.iter().map(|stream| found::found(stream)).collect(),
             thread_cpus: self.threads.iter().map(cpus).collect(),
+            frames: self
+                .ways
+                .clone()
+                .map(|frames| ReadyPort { port: None, frames }),
         }
+    }
+
+    /// What else came to the port of a side of frames.
+    pub fn at_port(&self) -> Option<AtPort> {
+        self.watch.as_ref().map(Watch::told)
     }
 
     pub fn have_ended(&self) -> bool {
@@ -165,7 +212,9 @@ impl Streams {
     pub fn pacing(&self, ended: Instant) -> Option<PacingError> {
         let pacings = || self.all.iter().filter_map(|s| s.pacing());
         let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
-        let due = pacings().map(|pacing| pacing.due_until(ended)).sum();
+        let due = pacings()
+            .map(|pacing| pacing.schedule.due_until(ended))
+            .sum();
         let flows = self.all.iter().filter_map(|s| s.datagrams.as_ref());
         let gaps = flows.filter_map(|datagrams| datagrams.gaps.get());
         let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));

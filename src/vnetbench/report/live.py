@@ -21,6 +21,7 @@ from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.figures import metric_of
 from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.report.table import LiveRow, live_table
+from vnetbench.results.records import BURST
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import main_metric
 
@@ -141,7 +142,22 @@ def status_line(progress: Progress, trials: int, seconds: float) -> str:
     done = f"{counted(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
     if progress.is_leaving:
         return f"{done}; removing the testbeds"
-    return f"{done}; about {trials} more, {_whole_seconds(seconds)} left"
+    return f"{done}; about {trials} more, {_whole_seconds(seconds)} left{_series(progress)}"
+
+
+def _series(progress: Progress) -> str:
+    """Where the series of steps at work is; empty where none is."""
+    if not progress.steps:
+        return ""
+    last = progress.steps[-1]
+    at = f"; step {last.number + 1}"
+    if last.purpose == BURST:
+        return f"{at}: bursts"
+    low, high = progress.bounds()
+    between = [format_value(bound, "frame/s") for bound in (low, high) if bound is not None]
+    if len(between) == 2:
+        return f"{at}: between {' and '.join(between)}"
+    return f"{at}: {'at least' if low is not None else 'below'} {between[0]}" if between else at
 
 
 def _whole_seconds(seconds: float) -> str:

@@ -1,0 +1,398 @@
+//! The sources at a port: frames made by a program in the kernel and redirected into the port, no system call a frame.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use aya::maps::xdp::DevMap;
+use aya::{Ebpf, Pod};
+use rustix::thread::set_current_timer_slack;
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use super::dispatcher::Place;
+use super::loading::{self, Able, Shared, SharedWithPrograms};
+use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
+use super::port::Port;
+use super::template::{Shape, Template};
+use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing};
+use crate::traffic::histogram::{self, BUCKETS};
+use crate::traffic::timing::{Pace, Schedule};
+use crate::traffic::udp_head::SMALL_PROBE;
+use crate::traffic::{End, Order, Orders};
+
+/// Runs of one batch; the kernel's own number, and what keeps frames from waiting for others that are not due.
+const BATCH: u32 = 64;
+const PACED_BATCH: u32 = 8;
+/// How long a call may keep its thread: so much later it sees that the load is over.
+const CALL: Duration = Duration::from_millis(5);
+const FIRST_RUNS: u32 = 1024;
+const MOST_RUNS: u32 = 1 << 20;
+/// How long a thread sleeps at most while nothing is due.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// What the page of a live frame has left for it (net/bpf/test_run.c), on machines with pages of 4096 bytes.
+pub const MOST_LIVE_BYTES: usize = 3300;
+const START_WORDS: usize = 10;
+
+/// What a source came to, beside how many the port took.
+#[derive(Debug, Serialize)]
+pub struct Sent {
+    /// What the port did not take.
+    pub refused: u64,
+    /// Of one that has a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pacing: Option<Kept>,
+}
+
+/// `struct plan` of bpf/generate.bpf.c.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Plan {
+    start: [u64; START_WORDS],
+    most: u64,
+    gap: u64,
+    gap_fraction: u64,
+    short_gap: u64,
+    slack: u64,
+    start_words: u32,
+    ip_at: u32,
+    udp_at: u32,
+    is_ipv6: u32,
+    varies_addresses: u32,
+    flows: u32,
+    sizes: u32,
+    largest: u32,
+    shapes: [Shape; MOST_WEIGHTS],
+}
+
+// SAFETY: integers only, laid out as C does it and without padding.
+unsafe impl Pod for Plan {}
+
+/// `struct progress` of bpf/generate.bpf.c.
+#[repr(C)]
+#[derive(Debug)]
+struct Progress {
+    stop: AtomicU64,
+    first_number: AtomicU64,
+    unused: [AtomicU64; 6],
+    made: AtomicU64,
+    made_bytes: AtomicU64,
+    sent: AtomicU64,
+    due: AtomicU64,
+    due_fraction: AtomicU64,
+    gate: AtomicU64,
+    flow: AtomicU32,
+    size: AtomicU32,
+    waiting: AtomicU32,
+    cpu: AtomicU32,
+    first_due: AtomicU64,
+    late_sum: AtomicU64,
+    late_max: AtomicU64,
+    left_at: AtomicU64,
+    burst: AtomicU64,
+    burst_max: AtomicU64,
+    bursts: [AtomicU64; BURST_CLASSES],
+}
+
+// SAFETY: all atomics, laid out as C does it.
+unsafe impl SharedWithPrograms for Progress {}
+
+/// `struct late` of bpf/generate.bpf.c.
+#[repr(C)]
+#[derive(Debug)]
+struct Late([AtomicU64; BUCKETS]);
+
+// SAFETY: as above.
+unsafe impl SharedWithPrograms for Late {}
+
+/// One stream's program, and what it has done.
+#[derive(Debug)]
+pub struct Source {
+    object: Ebpf,
+    _in_dispatcher: Place,
+    progress: Shared<Progress>,
+    late: Shared<Late>,
+    /// What every page begins as: the largest of the sizes.
+    frame: Vec<u8>,
+    most: Option<u64>,
+    /// Of one that has a rate.
+    paced: Option<(Schedule, Pacing)>,
+}
+
+impl Source {
+    /// Number `place` of so many at the port, once one of its frames has shown that the port takes them.
+    pub fn load(port: &Port, asked: &Asked, key: u32, place: usize, sources: usize) -> Able<Self> {
+        let template = Template::new(asked, port.mac, key);
+        let shapes = template.interleaved(&asked.sizes);
+        let largest = shapes
+            .iter()
+            .map(|shape| shape.bytes)
+            .max()
+            .unwrap_or_default()
+            .into();
+        if largest > MOST_LIVE_BYTES {
+            return Err(format!(
+                "a frame of {} bytes is larger than a page holds ({MOST_LIVE_BYTES})",
+                largest + FCS_BYTES
+            ));
+        }
+        let frame = template.frame(largest, 0, 0, 0);
+        let plan = plan(asked, &template, &shapes, largest);
+        let mut object = loading::load(loading::GENERATE, |loader| {
+            loader.override_global("plan", &plan, true);
+        })?;
+        let map = object.map_mut("port").ok_or("there is no map port")?;
+        let mut map: DevMap<_> = map.try_into().map_err(|error| loading::why(&error))?;
+        map.set(0, port.index, None, 0)
+            .map_err(|error| loading::why(&error))?;
+        let in_dispatcher = Place::of(loading::xdp(&mut object, "generate")?)?;
+        loading::attach_to_tracepoint(&mut object, "handed_over", "xdp_devmap_xmit")?;
+        let source = Self {
+            progress: Shared::of(&object, "progress")?,
+            late: Shared::of(&object, "late")?,
+            object,
+            _in_dispatcher: in_dispatcher,
+            frame,
+            most: asked.most,
+            paced: asked.per_s.map(|per_s| {
+                (
+                    Schedule::new(Pace::spread(per_s, place, sources)),
+                    asked.pacing,
+                )
+            }),
+        };
+        source.try_port(port)?;
+        Ok(source)
+    }
+
+    /// Has one frame leave that no sink counts, and forgets it.
+    fn try_port(&self, port: &Port) -> Able<()> {
+        let progress = &self.progress;
+        progress.first_number.store(SMALL_PROBE, Ordering::Relaxed);
+        self.run_program(1, 1)
+            .map_err(|error| format!("the kernel runs no program on live frames: {error}"))?;
+        if progress.sent.load(Ordering::Relaxed) == 0 {
+            let why = match port.driver.as_str() {
+                "veth" => {
+                    ": the other end of this veth has neither an XDP program nor GRO (ethtool -K ... gro on)"
+                }
+                _ => "",
+            };
+            return Err(format!(
+                "{} takes no frames that are redirected{why}",
+                port.name
+            ));
+        }
+        progress.forget();
+        for bucket in &self.late.0 {
+            bucket.store(0, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn program(&self) -> BorrowedFd<'_> {
+        let program = self.object.program("generate").expect("there is one");
+        program.fd().expect("it is loaded").as_fd()
+    }
+
+    fn run_program(&self, runs: u32, batch: u32) -> io::Result<()> {
+        match loading::run_live(self.program(), &self.frame, runs, batch) {
+            // The order that is in force is looked at next.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            other => other,
+        }
+    }
+
+    /// How many are still to be made.
+    fn left(&self) -> u64 {
+        let made = self.progress.made.load(Ordering::Relaxed);
+        self.most.map_or(u64::MAX, |most| most.saturating_sub(made))
+    }
+
+    /// Runs the program all the time. It answers what is not due with XDP_DROP, and the page is used again.
+    fn run_on(&self, orders: &Orders, batch: u32) -> io::Result<()> {
+        let mut runs = FIRST_RUNS;
+        while orders.current() == Order::Go && self.left() > 0 {
+            let exact = if self.paced.is_none() {
+                self.left()
+            } else {
+                u64::MAX
+            };
+            let began = Instant::now();
+            let run = u64::from(runs).min(exact) as u32;
+            self.run_program(run, batch)?;
+            runs = runs_of_a_call(run, began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Sleeps until a frame is due, and then has all made that are.
+    fn run_when_due(&self, schedule: &Schedule, orders: &Orders) -> io::Result<()> {
+        // Else the kernel may wake this thread 50 µs late, to save itself some work.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        while orders.current() == Order::Go && self.left() > 0 {
+            let made = self.progress.made.load(Ordering::Relaxed);
+            let now = Instant::now();
+            let due = schedule
+                .due_until(now)
+                .saturating_sub(made)
+                .min(self.left());
+            if due > 0 {
+                self.run_program(due.min(MOST_RUNS.into()) as u32, BATCH)?;
+            } else {
+                let left = schedule.due(made).saturating_duration_since(now);
+                std::thread::sleep(left.min(LOOK_EVERY));
+            }
+        }
+        Ok(())
+    }
+
+    fn kept(&self, schedule: &Schedule, pacing: Pacing, load_ended: Instant) -> Kept {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let progress = &self.progress;
+        let due = schedule
+            .due_until(load_ended)
+            .min(self.most.unwrap_or(u64::MAX));
+        let late = histogram::Counts::of_buckets(std::array::from_fn(|i| load(&self.late.0[i])));
+        let classes = progress.bursts.iter().map(load).collect();
+        let (last, max) = (load(&progress.burst), load(&progress.burst_max));
+        Kept::of(
+            way(pacing),
+            due,
+            due.saturating_sub(load(&progress.made)),
+            &late.since(&histogram::Counts::of(std::iter::empty())),
+            (load(&progress.late_sum), load(&progress.late_max)),
+            Bursts::of(load(&progress.made), classes, last, max),
+        )
+    }
+}
+
+impl Frames for Source {
+    fn begin(&self, at: Instant) {
+        if let Some((schedule, _)) = &self.paced {
+            schedule.begin(at);
+            // The program's clock is this one.
+            let ahead = schedule.due(0).saturating_duration_since(Instant::now());
+            let due = now_nanos() + ahead.as_nanos() as u64;
+            self.progress.due.store(due, Ordering::Relaxed);
+        }
+    }
+
+    fn run(&self, orders: &Orders) -> io::Result<End> {
+        match &self.paced {
+            None => self.run_on(orders, BATCH)?,
+            Some((_, Pacing::Auto | Pacing::Program)) => self.run_on(orders, PACED_BATCH)?,
+            Some((schedule, Pacing::Batches)) => self.run_when_due(schedule, orders)?,
+        }
+        Ok(End::Drained)
+    }
+
+    fn stop(&self) {
+        self.progress.stop.store(1, Ordering::Relaxed);
+    }
+
+    fn counts(&self) -> Counts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (made, frames) = (load(&self.progress.made), load(&self.progress.sent));
+        let made_bytes = load(&self.progress.made_bytes);
+        // Which of them were refused is not known: all sizes alike.
+        let bytes = u128::from(made_bytes) * u128::from(frames) / u128::from(made.max(1));
+        Counts {
+            frames,
+            bytes: bytes as u64 + frames * FCS_BYTES as u64,
+        }
+    }
+
+    fn outcome(&self, load_ended: Instant) -> Outcome {
+        let made = self.progress.made.load(Ordering::Relaxed);
+        let paced = self.paced.as_ref();
+        Outcome::Source(Sent {
+            refused: made - self.progress.sent.load(Ordering::Relaxed),
+            pacing: paced.map(|(schedule, pacing)| self.kept(schedule, *pacing, load_ended)),
+        })
+    }
+}
+
+impl Progress {
+    /// As it was before any frame was made.
+    fn forget(&self) {
+        let counts = [
+            &self.first_number,
+            &self.made,
+            &self.made_bytes,
+            &self.sent,
+            &self.due,
+            &self.due_fraction,
+            &self.gate,
+            &self.late_sum,
+            &self.late_max,
+            &self.left_at,
+            &self.burst,
+            &self.burst_max,
+        ];
+        for count in counts.into_iter().chain(&self.bursts) {
+            count.store(0, Ordering::Relaxed);
+        }
+        self.flow.store(0, Ordering::Relaxed);
+        self.size.store(0, Ordering::Relaxed);
+    }
+}
+
+fn plan(asked: &Asked, template: &Template, shapes: &[Shape], largest: usize) -> Plan {
+    let mut start = [0; START_WORDS];
+    // The number that follows is the program's to write, so that a word too long does no harm.
+    let length = template.head_at() + 4;
+    let mut bytes = template.start[..length].to_vec();
+    bytes.resize(length.next_multiple_of(8), 0);
+    for (word, bytes) in start.iter_mut().zip(bytes.chunks_exact(8)) {
+        *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+    }
+    let mut plan = Plan {
+        start,
+        most: asked.most.unwrap_or(u64::MAX),
+        gap: 0,
+        gap_fraction: 0,
+        short_gap: 0,
+        slack: 0,
+        start_words: length.div_ceil(8) as u32,
+        ip_at: template.ip_at as u32,
+        udp_at: template.udp_at() as u32,
+        is_ipv6: template.is_ipv6.into(),
+        varies_addresses: template.varies_addresses.into(),
+        flows: asked.flows,
+        sizes: shapes.len() as u32,
+        largest: largest as u32,
+        shapes: [Shape::default(); MOST_WEIGHTS],
+    };
+    plan.shapes[..shapes.len()].copy_from_slice(shapes);
+    if let Some(per_s) = asked.per_s {
+        let gap = Gap::of(per_s);
+        plan.gap = gap.nanos;
+        plan.gap_fraction = gap.fraction;
+        plan.short_gap = gap.shortened;
+        plan.slack = gap.slack;
+    }
+    plan
+}
+
+fn way(pacing: Pacing) -> &'static str {
+    match pacing {
+        Pacing::Auto | Pacing::Program => "program",
+        Pacing::Batches => "batches",
+    }
+}
+
+/// So many that the next call takes its time and no more, when the last one took so long for so many.
+fn runs_of_a_call(runs: u32, took: Duration) -> u32 {
+    let rate = f64::from(runs) / took.as_secs_f64().max(1e-9);
+    let wanted = (rate * CALL.as_secs_f64()) as u32;
+    wanted.clamp(1, runs.saturating_mul(2)).min(MOST_RUNS)
+}
+
+/// CLOCK_MONOTONIC in nanoseconds, as bpf_ktime_get_ns tells it.
+fn now_nanos() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}

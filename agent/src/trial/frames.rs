@@ -1,0 +1,220 @@
+//! The parameters of the workload `frames`: their defaults, limits, and what they make of it.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::parameters::{bad, within};
+use crate::error::Result;
+use crate::frames::template::{self, MOST_FLOWS};
+use crate::frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Size, Way};
+use crate::interface;
+
+/// What a kernel takes as a frame, jumbo frames of any adapter included.
+const MAX_FRAME_BYTES: usize = 9216 + 26;
+const MAX_FRAMES_PER_S: f64 = 100e6;
+const MIN_FRAMES_PER_S: f64 = 0.001;
+const MAX_TAGS: usize = 2;
+/// 0 and 4095 are no VLAN's (IEEE 802.1Q, 9.6).
+const MAX_VLAN: u16 = 4094;
+const SETTLE_S: f64 = 0.1;
+/// Below how long a side waits at all for what is on its way.
+const MAX_SETTLE_S: f64 = 4.0;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfFrames {
+    frame_bytes: Vec<Size>,
+    frames_per_s: Option<f64>,
+    frames: Option<u64>,
+    flows: Option<u32>,
+    vary_addresses: Option<bool>,
+    ip_version: Option<u8>,
+    vlan_tags: Option<Vec<u16>>,
+    addresses: Addresses,
+    mac_to: String,
+    generator: Option<Way>,
+    sink: Option<Way>,
+    pacing: Option<Pacing>,
+    settle_s: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Addresses {
+    from: IpAddr,
+    to: IpAddr,
+}
+
+pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
+    let Some(interface) = interface else {
+        return bad("the workload frames needs an interface".into());
+    };
+    let Some(mac_to) = interface::mac_bytes(&asked.mac_to) else {
+        return bad(format!("mac_to is no MAC address: \"{}\"", asked.mac_to));
+    };
+    let Addresses { from, to } = asked.addresses;
+    let ip_version = asked
+        .ip_version
+        .unwrap_or(if from.is_ipv6() { 6 } else { 4 });
+    if [from, to]
+        .iter()
+        .any(|address| ip_version != if address.is_ipv6() { 6 } else { 4 })
+    {
+        return bad(format!(
+            "{from} and {to} are not both addresses of IPv{ip_version}"
+        ));
+    }
+    let vlan_tags = asked.vlan_tags.unwrap_or_default();
+    if vlan_tags.len() > MAX_TAGS || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN).contains(tag)) {
+        return bad(format!(
+            "vlan_tags must be {MAX_TAGS} at most, of 1 to {MAX_VLAN}"
+        ));
+    }
+    if let Some(per_s) = asked.frames_per_s
+        && !(MIN_FRAMES_PER_S..=MAX_FRAMES_PER_S).contains(&per_s)
+    {
+        return bad(format!(
+            "frames_per_s must lie within {MIN_FRAMES_PER_S} and {MAX_FRAMES_PER_S}"
+        ));
+    }
+    if asked.frames == Some(0) {
+        return bad("frames must be at least 1".into());
+    }
+    let flows = asked.flows.unwrap_or(1);
+    within("flows", flows as usize, MOST_FLOWS as usize)?;
+    let settle_s = asked.settle_s.unwrap_or(SETTLE_S);
+    if !(0.0..=MAX_SETTLE_S).contains(&settle_s) {
+        return bad(format!("settle_s must lie within 0 and {MAX_SETTLE_S}"));
+    }
+    let frames = Asked {
+        interface: interface.into(),
+        sizes: asked.frame_bytes,
+        per_s: asked.frames_per_s,
+        most: asked.frames,
+        flows,
+        vary_addresses: asked.vary_addresses.unwrap_or(false),
+        from,
+        to,
+        vlan_tags,
+        mac_to,
+        generator: asked.generator.unwrap_or_default(),
+        sink: asked.sink.unwrap_or_default(),
+        pacing: asked.pacing.unwrap_or_default(),
+        settle: Duration::from_secs_f64(settle_s),
+    };
+    check_sizes(&frames)?;
+    Ok(frames)
+}
+
+fn check_sizes(asked: &Asked) -> Result<()> {
+    let least = template::least_bytes(asked);
+    let weights: u64 = asked.sizes.iter().map(|size| u64::from(size.weight)).sum();
+    if asked.sizes.iter().any(|size| size.weight == 0)
+        || !(1..=MOST_WEIGHTS as u64).contains(&weights)
+    {
+        return bad(format!(
+            "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MOST_WEIGHTS} together"
+        ));
+    }
+    for Size { bytes, .. } in &asked.sizes {
+        if *bytes < least {
+            let tags = asked.vlan_tags.len();
+            let ip = if asked.from.is_ipv6() { 6 } else { 4 };
+            return bad(format!(
+                "frame_bytes: a frame of IPv{ip} with {tags} VLAN tags has at least {least} bytes ({FCS_BYTES} of FCS \
+                 among them), not {bytes}: what numbers and times it needs room"
+            ));
+        }
+        within("frame_bytes", *bytes, MAX_FRAME_BYTES)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::traffic::Work;
+    use crate::trial::asked::tests::plan_of;
+
+    fn asked(changes: Value) -> Result<Asked> {
+        let mut asked = json!({
+            "workload": "frames", "listen": null, "interface": "eth0",
+            "frame_bytes": [{"bytes": 64, "weight": 1}], "mac_to": "02:00:00:00:00:02",
+            "addresses": {"from": "198.18.0.1", "to": "198.19.0.1"},
+        });
+        for (key, value) in changes.as_object().expect("an object") {
+            asked[key] = value.clone();
+        }
+        let (_, mut load) = plan_of(asked)?.load.expect("streams");
+        match load.parts.remove(0).work {
+            Work::Frames(asked) => Ok(asked),
+            work => panic!("frames, not {work:?}"),
+        }
+    }
+
+    #[test]
+    fn what_is_not_said_is_one_flow_as_fast_as_it_goes() {
+        let frames = asked(json!({})).expect("valid");
+        assert_eq!((frames.flows, frames.per_s, frames.most), (1, None, None));
+        assert_eq!(frames.mac_to, [2, 0, 0, 0, 0, 2]);
+        assert_eq!(frames.settle, Duration::from_millis(100));
+        let nothing = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
+            "ip_version": null, "vlan_tags": null, "generator": null, "sink": null, "pacing": null, "settle_s": null});
+        asked(nothing).expect("null means what nothing means");
+    }
+
+    #[test]
+    fn frames_that_cannot_be_are_refused() {
+        let sizes = |sizes: &[(usize, u32)]| {
+            let sizes: Vec<Value> = sizes
+                .iter()
+                .map(|(bytes, weight)| json!({"bytes": bytes, "weight": weight}))
+                .collect();
+            json!({ "frame_bytes": sizes })
+        };
+        let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});
+        for changes in [
+            sizes(&[]),
+            sizes(&[(63, 1)]),
+            sizes(&[(64, 0)]),
+            sizes(&[(64, 1), (512, 64)]),
+            sizes(&[(1 << 20, 1)]),
+            json!({"vlan_tags": [5]}),
+            json!({"vlan_tags": [0], "frame_bytes": [{"bytes": 512, "weight": 1}]}),
+            json!({"vlan_tags": [1, 2, 3], "frame_bytes": [{"bytes": 512, "weight": 1}]}),
+            json!({ "addresses": ipv6 }),
+            json!({"ip_version": 6}),
+            json!({"addresses": {"from": "198.18.0.1", "to": "2001:2::2"}}),
+            json!({"mac_to": "02:00:00:00:00"}),
+            json!({"interface": null}),
+            json!({"frames_per_s": 0}),
+            json!({"frames": 0}),
+            json!({"flows": 0}),
+            json!({"flows": MOST_FLOWS + 1}),
+            json!({"settle_s": 5}),
+            json!({"listen": {"address": "127.0.0.1"}}),
+            json!({"threads": 1, "streams": [{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]}),
+        ] {
+            let refused = asked(changes.clone()).expect_err(&changes.to_string());
+            assert_eq!(refused.code(), -32602, "{changes}");
+        }
+    }
+
+    #[test]
+    fn the_head_needs_more_room_behind_tags_and_ipv6() {
+        let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});
+        for (tags, bytes) in [(json!([]), 84), (json!([7]), 88), (json!([7, 8]), 92)] {
+            let of = |bytes| json!({"addresses": ipv6, "vlan_tags": tags, "frame_bytes": [{"bytes": bytes, "weight": 1}]});
+            asked(of(bytes)).expect("the least");
+            let refused = asked(of(bytes - 1)).expect_err("too small").to_string();
+            assert!(
+                refused.contains(&format!("at least {bytes} bytes")),
+                "{refused}"
+            );
+        }
+    }
+}
