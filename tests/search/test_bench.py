@@ -10,7 +10,7 @@ import numpy as np
 from bench.search import ASKED, Outcome, compare
 from vnetbench.search.simulated import KINDS
 
-DEVICES_A_KIND = 3
+DEVICES_A_KIND = 2
 METHODS = ("rfc2544", "mlrsearch", "vnetbench")
 
 

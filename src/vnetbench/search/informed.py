@@ -32,7 +32,9 @@ def search(device: Device, asked: Asked, seed: int) -> Found:
     watch = Watch(asked, lengths)
 
     def measure(load_fps: float, duration_s: float) -> Step:
-        step = log.measure(load_fps, duration_s)
+        # Rounded, lest the last bit of a sum, which another number of threads may change, change a step.
+        rounded_fps = float(f"{load_fps:.6g}")
+        step = log.measure(min(asked.most_fps, max(asked.least_fps, rounded_fps)), duration_s)
         for curve in curves:
             curve.learn([step])
         return step
@@ -120,4 +122,4 @@ def _most_telling(curves: Sequence[Curve], asked: Asked, random: np.random.Gener
         best = int(np.argmax(told))
         if told[best] > most_told:
             most_told, load, length = float(told[best]), float(loads[best]), length_s
-    return min(asked.most_fps, max(asked.least_fps, math.exp(load))), length
+    return math.exp(load), length
