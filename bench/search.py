@@ -70,8 +70,8 @@ def compare(
 def main() -> None:
     """Print the tables, in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--devices", type=int, default=20, help="simulated devices of each kind")
-    parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
+    parser.add_argument("--devices", type=int, default=16, help="simulated devices of each kind")
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="of the first device of each kind")
     options = parser.parse_args()
     tasks = [(kind, options.first_seed + number) for number in range(options.devices) for kind in KINDS]
     with ProcessPoolExecutor() as pool:
@@ -84,8 +84,12 @@ def main() -> None:
         f" {ASKED.time_limit_s:g} s a search; trial time with {ASKED.settle_s:g} s of settling a step.\n"
     )
     _print_overall(by_method)
-    print()
-    _print_by_kind(by_method)
+    print("\nTrial time, s: median (quartiles)\n")
+    _print_by_kind(by_method, _times)
+    print("\nWrong\n")
+    _print_by_kind(by_method, _wrong)
+    print("\nTruth within low..high\n")
+    _print_by_kind(by_method, _covered)
 
 
 def _outcome(kind: str, found: Found, truths: Sequence[float], asked: Asked) -> Outcome:
@@ -122,19 +126,18 @@ def _print_overall(by_method: Mapping[str, Sequence[Outcome]]) -> None:
             f"| {name} | {_times(outcomes)} | {np.mean([each.seconds for each in outcomes]):.1f}"
             f" | {np.median([each.steps for each in outcomes]):.0f} | {np.median(errors):.2%}"
             f" | {_wrong(outcomes)} | {_share([_wrongs(each.middle_errors) for each in outcomes])}"
-            f" | {_share([each.covered for each in outcomes])} |"
+            f" | {_covered(outcomes)} |"
         )
 
 
-def _print_by_kind(by_method: Mapping[str, Sequence[Outcome]]) -> None:
-    """Trial time and wrong answers of each method, a row for each kind of device."""
+def _print_by_kind(
+    by_method: Mapping[str, Sequence[Outcome]], cell: Callable[[Sequence[Outcome]], str]
+) -> None:
+    """A row for each kind of device, a column for each method."""
     print("| kind | " + " | ".join(by_method) + " |\n|---|" + "---|" * len(by_method))
     for kind in KINDS:
-        cells = []
-        for outcomes in by_method.values():
-            mine = [outcome for outcome in outcomes if outcome.kind == kind]
-            cells.append(f"{_times(mine)}: {_wrong(mine)}")
-        print(f"| {kind} | " + " | ".join(cells) + " |")
+        of_kind = [[each for each in outcomes if each.kind == kind] for outcomes in by_method.values()]
+        print(f"| {kind} | " + " | ".join(cell(outcomes) for outcomes in of_kind) + " |")
 
 
 def _times(outcomes: Sequence[Outcome]) -> str:
@@ -144,6 +147,10 @@ def _times(outcomes: Sequence[Outcome]) -> str:
 
 def _wrong(outcomes: Sequence[Outcome]) -> str:
     return _share([_wrongs(outcome.errors) for outcome in outcomes])
+
+
+def _covered(outcomes: Sequence[Outcome]) -> str:
+    return _share([outcome.covered for outcome in outcomes])
 
 
 def _wrongs(errors: Sequence[float]) -> tuple[bool, ...]:
