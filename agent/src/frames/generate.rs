@@ -12,6 +12,7 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::dispatcher::Place;
 use super::loading::{self, Able, Shared, SharedWithPrograms};
 use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
 use super::port::Port;
@@ -29,8 +30,9 @@ const PACED_BATCH: u32 = 8;
 const CALL: Duration = Duration::from_millis(5);
 const FIRST_RUNS: u32 = 1024;
 const MOST_RUNS: u32 = 1 << 20;
-/// How long a thread sleeps at most while nothing is due.
+/// How long a thread sleeps at most while nothing is due, and how long before it stays awake: a sleep may end that late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+const AWAKE: Duration = Duration::from_micros(100);
 /// What the page of a live frame has left for it (net/bpf/test_run.c), on machines with pages of 4096 bytes.
 pub const MOST_LIVE_BYTES: usize = 3300;
 const START_WORDS: usize = 10;
@@ -41,6 +43,7 @@ pub struct Sent {
     /// What the port did not take.
     pub refused: u64,
     /// Of one that has a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Kept>,
 }
 
@@ -109,6 +112,7 @@ unsafe impl SharedWithPrograms for Late {}
 #[derive(Debug)]
 pub struct Source {
     object: Ebpf,
+    _in_dispatcher: Place,
     progress: Shared<Progress>,
     late: Shared<Late>,
     /// What every page begins as: the largest of the sizes.
@@ -144,12 +148,13 @@ impl Source {
         let mut map: DevMap<_> = map.try_into().map_err(|error| loading::why(&error))?;
         map.set(0, port.index, None, 0)
             .map_err(|error| loading::why(&error))?;
-        loading::xdp(&mut object, "generate")?;
+        let in_dispatcher = Place::of(loading::xdp(&mut object, "generate")?)?;
         loading::attach_to_tracepoint(&mut object, "handed_over", "xdp_devmap_xmit")?;
         let source = Self {
             progress: Shared::of(&object, "progress")?,
             late: Shared::of(&object, "late")?,
             object,
+            _in_dispatcher: in_dispatcher,
             frame,
             most: asked.most,
             paced: asked.per_s.map(|per_s| {
@@ -237,9 +242,13 @@ impl Source {
                 .min(self.left());
             if due > 0 {
                 self.run_program(due.min(MOST_RUNS.into()) as u32, BATCH)?;
+                continue;
+            }
+            let left = schedule.due(made).saturating_duration_since(now);
+            if left > AWAKE {
+                std::thread::sleep((left - AWAKE).min(LOOK_EVERY));
             } else {
-                let left = schedule.due(made).saturating_duration_since(now);
-                std::thread::sleep(left.min(LOOK_EVERY));
+                std::hint::spin_loop();
             }
         }
         Ok(())
