@@ -3,6 +3,7 @@
 //! A stream is the frames that one thread makes at one side and that are counted at the other. What stands at their head
 //! is in `bpf/frame.h`. The sides have no connection: each is ready when its own port is.
 
+pub mod able;
 mod arrivals;
 mod dispatcher;
 mod foreign;
