@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 from vnetbench.campaign.bursts import longest_bursts
 from vnetbench.campaign.frame_counts import total_of
-from vnetbench.campaign.frame_judging import frame_remarks
+from vnetbench.campaign.frame_judging import frame_remarks, nothing_passes
 from vnetbench.campaign.steps import Step, Steps
 from vnetbench.campaign.trial import Load, Measured, Series
 from vnetbench.lab.refusal import TreatmentRefused
@@ -69,7 +69,7 @@ def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
     first = steps.run(GENERATOR, wanted.most_load_fps, try_s)
     if not first.record.received and not steps.run(GENERATOR, wanted.least_load_fps, try_s).record.received:
         raise TreatmentRefused(
-            f"nothing passes: none of {first.record.sent} frames arrived{steps.stopped_at}",
+            nothing_passes(sum(step.sent for step in steps.over), steps.latest),
             fix="see that the device forwards these frames: their size, tags and version of IP, its filters",
         )
     most_fps = wanted.most_load_fps or MOST_SHARE * first.offered_fps
