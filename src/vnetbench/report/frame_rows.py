@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from vnetbench.report.layout import Layout, positions
 from vnetbench.report.published_table import Beside, scale_of_beside, way_of
 from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
 from vnetbench.search.device import Step
-from vnetbench.search.model import fit
+from vnetbench.search.model import Model, fit
 
 _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""
@@ -233,20 +234,30 @@ def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
         yield {"kind": "goal", "loss": goal, "text": spell_share(goal)}
 
 
-def _newest(treatment: TreatmentSummary) -> list[StepRecord]:
+def _newest(treatment: TreatmentSummary) -> tuple[Step, ...]:
     """The steps of its newest searches, of so many as a model can learn from in little time."""
-    newest: list[StepRecord] = []
+    newest: list[Step] = []
     for point in reversed(treatment.points):
-        steps = [step for step in point.steps if step.purpose == SEARCH and step.sent]
+        steps = [
+            Step(_load_fps(step), step.duration_s, step.sent, step.received)
+            for step in point.steps
+            if step.purpose == SEARCH and step.sent
+        ]
         if newest and len(newest) + len(steps) > _MOST_LEARNED:
             break
         newest += steps
-    return newest
+    return tuple(newest)
 
 
-def _model(steps: Sequence[StepRecord], divisor: float) -> Iterator[Row]:
+@lru_cache(maxsize=64)
+def _fitted(steps: tuple[Step, ...]) -> Model:
+    # It takes a second, and the page and the pictures want the same.
+    return fit(steps)
+
+
+def _model(steps: tuple[Step, ...], divisor: float) -> Iterator[Row]:
     """What full steps at the loads that were tried are expected to lose, from these steps together."""
-    model = fit([Step(_load_fps(step), step.duration_s, step.sent, step.received) for step in steps])
+    model = _fitted(steps)
     loads = np.geomspace(model.least_fps, model.most_fps, _POINTS_OF_MODEL)
     for load, median, low, high in zip(loads.tolist(), *model.loss_at(loads, MODEL_SHARE), strict=True):
         yield {
