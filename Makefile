@@ -60,11 +60,12 @@ test-agent: install
 	cargo test --locked --quiet
 
 test-bench: install test-peers
-	tools/in-lab $(BIN)/pytest
+	tools/in-lab $(BIN)/pytest -m pure -n auto
+	tools/in-lab $(BIN)/pytest -m "not pure"
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:
-	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openssh-server
+	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare

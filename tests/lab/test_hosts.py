@@ -30,7 +30,6 @@ from vnetbench.lab import hosts_bed, left_on_hosts, netlink, on_host, ssh
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.ssh_refusals import Unreachable
-from vnetbench.process import this_process
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import HOSTS
@@ -51,18 +50,6 @@ def ground() -> Iterator[Ground]:
     with hosts_ground.raised("web-01", "web-02", "web-03", "web-04") as raised:
         raised.add("full-01", NOWHERE)
         yield raised
-
-
-@pytest.fixture
-def reached(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The tests' own client and state; afterwards nothing is left on hosts, nor of connections here."""
-    for name, value in ground.environment.items():
-        monkeypatch.setenv(name, value)
-    yield
-    assert hosts_ground.folders() == []
-    assert hosts_ground.agents() == {}
-    assert left_on_hosts.entries() == []
-    assert this_process() not in hosts_ground.connections()
 
 
 def asked(ground: Ground, *names: str, **keys: Any) -> TestbedAsked:

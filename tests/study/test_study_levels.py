@@ -143,6 +143,7 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
             st.tuples(cpus(), cpus()).map("/".join),
         ),
         "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpus()),
+        "device_cpus": st.one_of(st.sampled_from(["auto", "apart", "any"]), cpus()),
         "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
         "link_queue": st.one_of(
             st.sampled_from(["auto", "codel", "fq_codel"]),

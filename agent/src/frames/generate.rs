@@ -12,6 +12,7 @@ use rustix::thread::set_current_timer_slack;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::dispatcher::Place;
 use super::loading::{self, Able, Shared, SharedWithPrograms};
 use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
 use super::port::Port;
@@ -41,6 +42,7 @@ pub struct Sent {
     /// What the port did not take.
     pub refused: u64,
     /// Of one that has a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Kept>,
 }
 
@@ -109,6 +111,7 @@ unsafe impl SharedWithPrograms for Late {}
 #[derive(Debug)]
 pub struct Source {
     object: Ebpf,
+    _in_dispatcher: Place,
     progress: Shared<Progress>,
     late: Shared<Late>,
     /// What every page begins as: the largest of the sizes.
@@ -144,12 +147,13 @@ impl Source {
         let mut map: DevMap<_> = map.try_into().map_err(|error| loading::why(&error))?;
         map.set(0, port.index, None, 0)
             .map_err(|error| loading::why(&error))?;
-        loading::xdp(&mut object, "generate")?;
+        let in_dispatcher = Place::of(loading::xdp(&mut object, "generate")?)?;
         loading::attach_to_tracepoint(&mut object, "handed_over", "xdp_devmap_xmit")?;
         let source = Self {
             progress: Shared::of(&object, "progress")?,
             late: Shared::of(&object, "late")?,
             object,
+            _in_dispatcher: in_dispatcher,
             frame,
             most: asked.most,
             paced: asked.per_s.map(|per_s| {

@@ -99,40 +99,67 @@ pub fn why(error: &dyn StdError) -> String {
 /// The type must be all atomics, laid out as C does it (`repr(C)`), and any bits a value of it.
 pub unsafe trait SharedWithPrograms {}
 
-/// The only element of an array map with BPF_F_MMAPABLE.
+/// The elements of an array map with BPF_F_MMAPABLE.
 #[derive(Debug)]
-pub struct Shared<T: SharedWithPrograms> {
+pub struct SharedArray<T: SharedWithPrograms> {
     at: NonNull<T>,
+    count: usize,
 }
 
 // SAFETY: it is memory of atomics that is this value's until it is dropped, by whichever thread.
-unsafe impl<T: SharedWithPrograms> Send for Shared<T> {}
+unsafe impl<T: SharedWithPrograms> Send for SharedArray<T> {}
 // SAFETY: as above.
-unsafe impl<T: SharedWithPrograms> Sync for Shared<T> {}
+unsafe impl<T: SharedWithPrograms> Sync for SharedArray<T> {}
 
-impl<T: SharedWithPrograms> Shared<T> {
-    pub fn of(object: &Ebpf, map: &str) -> Able<Self> {
+impl<T: SharedWithPrograms> SharedArray<T> {
+    /// The first `count` of them.
+    pub fn of(object: &Ebpf, map: &str, count: usize) -> Able<Self> {
         let Some(Map::Array(array)) = object.map(map) else {
             return Err(format!("there is no array {map}"));
         };
+        let element_bytes = array.info().map_err(|error| why(&error))?.value_size();
+        if element_bytes as usize != size_of::<T>() {
+            return Err(format!("an element of {map} has {element_bytes} bytes"));
+        }
         let fd = array.fd().as_fd().as_raw_fd();
         let access = libc::PROT_READ | libc::PROT_WRITE;
+        // At least a page: the kernel does not map nothing.
+        let bytes = size_of::<T>() * count.max(1);
         // SAFETY: a new mapping of a descriptor that is open; the kernel refuses one that is longer than the map.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<T>(),
-                access,
-                libc::MAP_SHARED,
-                fd,
-                0,
-            )
-        };
+        let at =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
         if at == libc::MAP_FAILED {
             return Err(format!("cannot map {map}: {}", io::Error::last_os_error()));
         }
         let at = NonNull::new(at.cast()).ok_or(format!("{map} is mapped at 0"))?;
-        Ok(Self { at })
+        Ok(Self { at, count })
+    }
+}
+
+impl<T: SharedWithPrograms> Deref for SharedArray<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the mapping has so many `T`, is aligned to a page, lives as long as `self`; whatever a program writes
+        // is a value of `T`, and is written to atomics.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.count) }
+    }
+}
+
+impl<T: SharedWithPrograms> Drop for SharedArray<T> {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this length, and nothing borrows from it any more.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), size_of::<T>() * self.count.max(1)) };
+    }
+}
+
+/// The only element of such a map.
+#[derive(Debug)]
+pub struct Shared<T: SharedWithPrograms>(SharedArray<T>);
+
+impl<T: SharedWithPrograms> Shared<T> {
+    pub fn of(object: &Ebpf, map: &str) -> Able<Self> {
+        SharedArray::of(object, map, 1).map(Self)
     }
 }
 
@@ -140,16 +167,7 @@ impl<T: SharedWithPrograms> Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: the mapping is as long as a `T`, aligned to a page, lives as long as `self`; whatever a program
-        // writes is a value of `T`, and is written to atomics.
-        unsafe { self.at.as_ref() }
-    }
-}
-
-impl<T: SharedWithPrograms> Drop for Shared<T> {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), size_of::<T>()) };
+        &self.0[0]
     }
 }
 

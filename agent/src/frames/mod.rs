@@ -3,11 +3,20 @@
 //! A stream is the frames that one thread makes at one side and that are counted at the other. What stands at their head
 //! is in `bpf/frame.h`. The sides have no connection: each is ready when its own port is.
 
+mod arrivals;
+mod dispatcher;
+mod foreign;
 pub mod generate;
+#[cfg(test)]
+mod hand_made;
 pub mod loading;
+#[cfg(test)]
+mod own_network;
 mod pacing;
+mod packet;
 mod port;
 mod sink;
+mod sink_program;
 pub mod template;
 
 use std::fmt::Debug;
@@ -20,7 +29,11 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use socket2::Socket;
 
+use self::loading::Able;
+use self::packet::source::PacketSource;
 use self::port::Port;
+use self::sink::Sought;
+pub use self::sink::{AtPort, MAX_STREAMS, Watch};
 use crate::error::{Error, Result};
 use crate::traffic::histogram;
 use crate::traffic::threads::{self, Threads};
@@ -50,7 +63,8 @@ pub struct Asked {
     /// Outermost first.
     pub vlan_tags: Vec<u16>,
     pub mac_to: [u8; 6],
-    pub generator: Generator,
+    pub generator: Way,
+    pub sink: Way,
     pub pacing: Pacing,
     /// A sink ends when none has come for so long after the load has ended.
     pub settle: Duration,
@@ -64,10 +78,10 @@ pub struct Size {
     pub weight: u32,
 }
 
-/// By which way frames are made.
+/// By which way frames are made or counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Generator {
+pub enum Way {
     /// The best that the port has.
     #[default]
     Auto,
@@ -105,17 +119,6 @@ pub enum Outcome {
     Sink(sink::Received),
 }
 
-/// What came to a port and was none of its sinks'.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct Foreign {
-    pub others: u64,
-    /// This side's own frames, come back.
-    pub own: u64,
-    pub other_trial: u64,
-    /// Of the others, as a person would name it.
-    pub example: Option<String>,
-}
-
 /// One stream of frames at one port; there are several ways to make and to count them.
 pub trait Frames: Debug + Send + Sync {
     /// Carries it from the start to the end of the load, on the stream's own thread.
@@ -136,11 +139,6 @@ pub trait Frames: Debug + Send + Sync {
 
     /// Once it has ended; until `load_ended` frames were due.
     fn outcome(&self, load_ended: Instant) -> Outcome;
-
-    /// Of one of the sinks at a port, which speaks for all.
-    fn foreign(&self) -> Option<Foreign> {
-        None
-    }
 }
 
 /// By which ways a side's frames are made and counted.
@@ -153,24 +151,47 @@ pub struct Ways {
     pub why: String,
 }
 
+impl Ways {
+    fn add_why(&mut self, why: &str) {
+        if !self.why.is_empty() && !why.is_empty() {
+            self.why.push_str("; ");
+        }
+        self.why.push_str(why);
+    }
+}
+
 /// A side's streams in the load's order, each with a socket at the port, and how they are carried.
 pub struct Opened {
     pub streams: Vec<(Socket, Box<dyn Frames>)>,
+    pub watch: Watch,
     pub ways: Ways,
 }
 
 /// Makes the port ready for a side's streams, and known to the device.
 pub fn open(load: &Load, asked: &Asked) -> Result<Opened> {
+    if load.roles.iter().any(|(id, _)| *id as usize >= MAX_STREAMS) {
+        let what = format!("streams of frames have ids below {MAX_STREAMS}");
+        return Err(Error::BadParameter(what));
+    }
     let port = Port::open(&asked.interface)?;
+    let largest = asked.sizes.iter().map(|size| size.bytes).max();
+    port.check_size(largest.unwrap_or_default(), asked.vlan_tags.len())?;
     let ids = |role| {
         let of_role = load.roles.iter().filter(move |(_, of)| *of == role);
-        of_role.map(|(id, _)| udp_head::key(&load.secret, *id))
+        of_role.map(|(id, _)| *id).collect()
     };
-    let sources: Vec<u32> = ids(Role::Source).collect();
-    let sinks: Vec<u32> = ids(Role::Sink).collect();
+    let key = |id| udp_head::key(&load.secret, id);
+    let sought = Sought {
+        prefix: key(0),
+        sources: ids(Role::Source),
+        sinks: ids(Role::Sink),
+    };
+    let keys: Vec<u32> = sought.sources.iter().map(|id| key(*id)).collect();
     let mut ways = Ways::default();
-    let mut sources = sources_of(&port, asked, &sources, &mut ways)?.into_iter();
-    let mut sinks = sink::open(&port, asked, &sinks, &mut ways)?.into_iter();
+    // First: where a program is at a port, some drivers can have frames redirected into it.
+    let (sinks, watch) = sink::open(&port, &sought, asked.sink, asked.settle, &mut ways)?;
+    let mut sinks = sinks.into_iter();
+    let mut sources = sources_of(&port, asked, &keys, &mut ways)?.into_iter();
     let carried = load.roles.iter().map(|(_, role)| match role {
         Role::Source => sources.next(),
         Role::Sink => sinks.next(),
@@ -180,9 +201,13 @@ pub fn open(load: &Load, asked: &Asked) -> Result<Opened> {
         let frames = frames.expect("one for each stream of the role");
         streams.push((port.socket()?, frames));
     }
-    let key = udp_head::key(&load.secret, load.roles[0].0);
-    port.make_known(&template::learning_frame(&port, asked, key))?;
-    Ok(Opened { streams, ways })
+    let learning = template::learning_frame(&port, asked, key(load.roles[0].0));
+    port.make_known(&learning)?;
+    Ok(Opened {
+        streams,
+        watch,
+        ways,
+    })
 }
 
 /// A source for each of these keys, in their order.
@@ -192,14 +217,35 @@ fn sources_of(
     keys: &[u32],
     ways: &mut Ways,
 ) -> Result<Vec<Box<dyn Frames>>> {
-    let mut sources: Vec<Box<dyn Frames>> = Vec::with_capacity(keys.len());
-    for (place, key) in keys.iter().enumerate() {
-        let source = generate::Source::load(port, asked, *key, place, keys.len())
-            .map_err(|why| Error::Trial(format!("cannot make frames at {}: {why}", port.name)))?;
-        ways.generator = Some("xdp");
-        sources.push(Box::new(source));
+    let by_program = |(place, key): (usize, &u32)| -> Able<Box<dyn Frames>> {
+        let source = generate::Source::load(port, asked, *key, place, keys.len())?;
+        Ok(Box::new(source))
+    };
+    let by_packets = |(place, key): (usize, &u32)| -> Result<Box<dyn Frames>> {
+        let source = PacketSource::open(port, asked, *key, place, keys.len())?;
+        Ok(Box::new(source))
+    };
+    if keys.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(sources)
+    if asked.generator != Way::Packet {
+        let made: Able<Vec<_>> = keys.iter().enumerate().map(by_program).collect();
+        match made {
+            Ok(sources) => {
+                ways.generator = Some("xdp");
+                return Ok(sources);
+            }
+            Err(why) if asked.generator == Way::Xdp => {
+                let name = &port.name;
+                return Err(Error::Trial(format!(
+                    "no program makes frames at {name}: {why}"
+                )));
+            }
+            Err(why) => ways.add_why(&format!("no program makes frames: {why}")),
+        }
+    }
+    ways.generator = Some("packet");
+    keys.iter().enumerate().map(by_packets).collect()
 }
 
 /// Starts the streams' threads, one each; they wait for `Order::Go`.

@@ -1,5 +1,7 @@
 //! How a stream's frames are paced, and how well that was kept.
 
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 
 use crate::traffic::histogram::Distribution;
@@ -31,6 +33,11 @@ impl Gap {
             shortened: shortened as u64,
             slack: (shortened * MOST_AT_ONCE) as u64,
         }
+    }
+
+    /// Frames that follow each other in less are of one burst.
+    pub fn half(&self) -> Duration {
+        Duration::from_nanos(self.nanos / 2)
     }
 }
 
@@ -79,6 +86,47 @@ impl Bursts {
     }
 }
 
+/// Bursts as a thread counts them that hands over frames itself.
+#[derive(Debug, Clone)]
+pub struct BurstCounter {
+    left_at: Option<Instant>,
+    burst: u64,
+    max: u64,
+    classes: Vec<u64>,
+}
+
+impl Default for BurstCounter {
+    fn default() -> Self {
+        Self {
+            left_at: None,
+            burst: 0,
+            max: 0,
+            classes: vec![0; BURST_CLASSES],
+        }
+    }
+}
+
+impl BurstCounter {
+    /// So many frames leave at once at that time.
+    pub fn note(&mut self, now: Instant, frames: u64, half_gap: Duration) {
+        if self
+            .left_at
+            .is_some_and(|left_at| now - left_at >= half_gap)
+        {
+            self.classes[self.burst.max(1).ilog2() as usize] += 1;
+            self.burst = 0;
+        }
+        self.left_at = Some(now);
+        self.burst += frames;
+        self.max = self.max.max(self.burst);
+    }
+
+    /// Of so many frames in all.
+    pub fn told(self, frames: u64) -> Bursts {
+        Bursts::of(frames, self.classes, self.burst, self.max)
+    }
+}
+
 impl Kept {
     /// `late_nanos` of all frames: their sum, and the latest.
     pub fn of(
@@ -119,6 +167,19 @@ mod tests {
                 "{per_s}: an hour is {exact} ns"
             );
         }
+    }
+
+    #[test]
+    fn frames_that_leave_within_half_a_gap_are_one_burst() {
+        let start = Instant::now();
+        let mut counter = BurstCounter::default();
+        for (at_us, frames) in [(0, 1), (10, 1), (14, 2), (18, 1), (30, 3)] {
+            let now = start + Duration::from_micros(at_us);
+            counter.note(now, frames, Duration::from_micros(5));
+        }
+        let told = counter.told(8);
+        assert_eq!(told.bursts, [(1, 1), (2, 1), (4, 1)]);
+        assert_eq!(told.burst_max, Some(4));
     }
 
     #[test]

@@ -8,6 +8,9 @@ use socket2::{Domain, Socket, Type};
 use crate::error::{Error, Result};
 use crate::interface::Interface;
 
+use super::FCS_BYTES;
+use super::template::{ETHERNET_BYTES, TAG_BYTES};
+
 /// Its addresses are learned by a switch from the first; a second and a third are for a device that drops while it
 /// resolves the next hop.
 const TIMES_MADE_KNOWN: usize = 3;
@@ -38,25 +41,46 @@ impl Port {
         Ok(port)
     }
 
+    /// Whether a frame of so many bytes, with FCS, can leave by it.
+    pub fn check_size(&self, bytes: usize, tags: usize) -> Result<()> {
+        // The kernel counts no more than one tag as if it were none of the packet's.
+        let beside = ETHERNET_BYTES + FCS_BYTES + TAG_BYTES * tags.min(1);
+        if bytes <= self.mtu + beside {
+            return Ok(());
+        }
+        Err(Error::Trial(format!(
+            "a frame of {bytes} bytes is too large for the port: the MTU of {} is {}: set it to {}",
+            self.name,
+            self.mtu,
+            bytes - beside
+        )))
+    }
+
     /// A socket at the port that can send, and to which nothing comes.
     pub fn socket(&self) -> Result<Socket> {
         let opening = || -> io::Result<Socket> {
             let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
-            // SAFETY: all-zero is a valid `sockaddr_ll` (integers only).
-            let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-            address.sll_family = libc::AF_PACKET as libc::sa_family_t;
-            address.sll_ifindex = self.index as libc::c_int;
-            let length = size_of_val(&address) as libc::socklen_t;
-            // SAFETY: `address` is a valid `sockaddr_ll` of that length through the call.
-            let bound =
-                unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-            if bound < 0 {
-                return Err(io::Error::last_os_error());
-            }
+            self.bind(&socket, 0)?;
             Ok(socket)
         };
         opening()
             .map_err(|error| Error::system(format!("open a packet socket at {}", self.name), error))
+    }
+
+    /// Has the frames of this protocol that come to the port come to a packet socket; of 0 none.
+    pub fn bind(&self, socket: &Socket, protocol: u16) -> io::Result<()> {
+        // SAFETY: all-zero is a valid `sockaddr_ll` (integers only).
+        let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+        address.sll_family = libc::AF_PACKET as libc::sa_family_t;
+        address.sll_protocol = protocol.to_be();
+        address.sll_ifindex = self.index as libc::c_int;
+        let length = size_of_val(&address) as libc::socklen_t;
+        // SAFETY: `address` is a valid `sockaddr_ll` of that length through the call.
+        let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+        if bound < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 
     /// Sends this frame, so that the device learns where the port is, and who is next behind the device.

@@ -6,8 +6,8 @@ use super::port::Port;
 use super::{Asked, FCS_BYTES, Size};
 use crate::traffic::udp_head::{HEAD_BYTES, PROBE};
 
-const ETHERNET_BYTES: usize = 14;
-const TAG_BYTES: usize = 4;
+pub const ETHERNET_BYTES: usize = 14;
+pub const TAG_BYTES: usize = 4;
 const UDP_BYTES: usize = 8;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
@@ -102,7 +102,7 @@ impl Template {
     }
 
     /// The end of the source's address, which the destination's follows.
-    fn from_end(&self) -> usize {
+    fn source_end(&self) -> usize {
         self.ip_at + if self.is_ipv6 { 24 } else { 16 }
     }
 
@@ -155,12 +155,17 @@ impl Template {
 
     /// A whole frame of so many bytes, without FCS.
     pub fn frame(&self, bytes: usize, flow: u32, number: u64, sent_nanos: u64) -> Vec<u8> {
-        let shape = self.shape(bytes);
+        let mut frame = vec![0; bytes];
+        self.write(&mut frame, &self.shape(bytes), flow, number, sent_nanos);
+        frame
+    }
+
+    /// Writes a frame of that shape up to the end of its head.
+    pub fn write(&self, frame: &mut [u8], shape: &Shape, flow: u32, number: u64, sent_nanos: u64) {
         let (udp_at, head_at) = (self.udp_at(), self.head_at());
-        let mut frame = self.start.clone();
-        frame.resize(bytes, 0);
+        frame[..self.start.len()].copy_from_slice(&self.start);
         if self.varies_addresses {
-            frame[self.from_end() - 1] = flow as u8;
+            frame[self.source_end() - 1] = flow as u8;
             frame[udp_at - 1] = (flow >> 8) as u8;
         }
         let [from, to] = ports(flow);
@@ -169,9 +174,9 @@ impl Template {
         frame[udp_at + 4..udp_at + 6].copy_from_slice(&shape.udp_length.to_ne_bytes());
         frame[head_at + 4..head_at + 12].copy_from_slice(&number.to_be_bytes());
         frame[head_at + 12..head_at + 18].copy_from_slice(&sent_nanos.to_be_bytes()[2..]);
-        let addresses = sum_of(&frame[self.from_end() - 2..self.from_end()])
+        let addresses = sum_of(&frame[self.source_end() - 2..self.source_end()])
             + sum_of(&frame[udp_at - 2..udp_at])
-            - sum_of(&self.start[self.from_end() - 2..self.from_end()])
+            - sum_of(&self.start[self.source_end() - 2..self.source_end()])
             - sum_of(&self.start[udp_at - 2..udp_at]);
         if self.is_ipv6 {
             frame[self.ip_at + 4..self.ip_at + 6].copy_from_slice(&shape.ip_length.to_ne_bytes());
@@ -188,7 +193,6 @@ impl Template {
             let checksum = folded(shape.ip_sum + addresses);
             frame[self.ip_at + 10..self.ip_at + 12].copy_from_slice(&checksum.to_ne_bytes());
         }
-        frame
     }
 }
 
@@ -222,8 +226,8 @@ pub fn learning_frame(port: &Port, asked: &Asked, key: u32) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::{Generator, Pacing};
+pub mod tests {
+    use super::super::{Pacing, Way};
     use super::*;
     use std::time::Duration;
 
@@ -240,7 +244,8 @@ mod tests {
             to,
             vlan_tags: tags.into(),
             mac_to: [2, 0, 0, 0, 0, 2],
-            generator: Generator::Auto,
+            generator: Way::Auto,
+            sink: Way::Auto,
             pacing: Pacing::Auto,
             settle: Duration::ZERO,
         }

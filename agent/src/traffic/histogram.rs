@@ -15,6 +15,8 @@ const BITS: u32 = 7;
 const STEP: usize = 1 << BITS;
 /// From 2^36 ns (68.7 s) on a duration is counted in the last bucket.
 const MOST_BITS: u32 = 36;
+/// What is shorter has a bucket of its own length.
+pub const RANGE: Duration = Duration::from_nanos(1 << MOST_BITS);
 const STEPS: usize = (MOST_BITS - BITS + 1) as usize;
 pub const BUCKETS: usize = STEPS * STEP;
 
@@ -106,33 +108,32 @@ impl Histogram {
 pub struct Counts(Vec<u64>);
 
 impl Counts {
+    pub fn none() -> Self {
+        Self(vec![0; BUCKETS])
+    }
+
     pub fn of<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
-        let mut sums = vec![0; BUCKETS];
+        let mut sums = Self::none();
         for histogram in histograms {
-            let touched = histogram.touched.load(Ordering::Relaxed);
-            for step in (0..STEPS).filter(|step| touched >> step & 1 == 1) {
-                let buckets = step * STEP..(step + 1) * STEP;
-                for (sum, count) in sums[buckets.clone()]
-                    .iter_mut()
-                    .zip(&histogram.counts[buckets])
-                {
-                    *sum += count.load(Ordering::Relaxed);
-                }
+            sums.add(&histogram.counts, &histogram.touched);
+        }
+        sums
+    }
+
+    /// Adds what stands in buckets; `touched` has a bit for each step that has a count.
+    pub fn add(&mut self, counts: &[AtomicU64], touched: &AtomicU64) {
+        let touched = touched.load(Ordering::Relaxed);
+        for step in (0..STEPS).filter(|step| touched >> step & 1 == 1) {
+            let buckets = step * STEP..(step + 1) * STEP;
+            for (sum, count) in self.0[buckets.clone()].iter_mut().zip(&counts[buckets]) {
+                *sum += count.load(Ordering::Relaxed);
             }
         }
-        Self(sums)
     }
 
     /// Of buckets that another has filled in the same layout.
     pub fn of_buckets(buckets: [u64; BUCKETS]) -> Self {
         Self(buckets.into())
-    }
-
-    pub fn and(mut self, other: Self) -> Self {
-        for (count, more) in self.0.iter_mut().zip(other.0) {
-            *count += more;
-        }
-        self
     }
 
     /// What has come since `then`.
@@ -209,10 +210,6 @@ mod tests {
         histogram
     }
 
-    fn nothing() -> Counts {
-        Counts::of(std::iter::empty())
-    }
-
     #[test]
     fn every_value_is_within_its_buckets_precision_of_its_middle() {
         let edges = (0..MOST_BITS).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1]);
@@ -236,7 +233,7 @@ mod tests {
     #[test]
     fn quantiles_are_those_of_the_values_themselves() {
         let mut sorted = values(10_001);
-        let told = Counts::of([filled(&sorted)].iter()).since(&nothing());
+        let told = Counts::of([filled(&sorted)].iter()).since(&Counts::none());
         sorted.sort_unstable();
         assert_eq!(told.count, 10_001);
         for (told_us, rank) in [
@@ -265,14 +262,14 @@ mod tests {
 
     #[test]
     fn nothing_has_no_quantiles() {
-        let told = nothing().since(&nothing());
+        let told = Counts::none().since(&Counts::none());
         assert_eq!((told.count, told.p50_us, told.max_us), (0, None, None));
     }
 
     #[test]
     fn what_is_longer_than_the_range_is_counted_in_the_last_bucket() {
         let histogram = filled(&[u64::MAX, 1 << 40]);
-        let told = Counts::of(std::iter::once(&histogram)).since(&nothing());
+        let told = Counts::of(std::iter::once(&histogram)).since(&Counts::none());
         assert_eq!(told.buckets, [(middle_of(BUCKETS - 1), 2)]);
         assert_eq!(histogram.max(), Duration::from_nanos(u64::MAX));
     }

@@ -10,7 +10,7 @@ pub mod histogram;
 pub mod jitter;
 pub mod opening;
 pub mod receive;
-mod reception;
+pub mod reception;
 pub mod route;
 pub mod send;
 mod send_pages;

@@ -1,30 +1,33 @@
 //! What became of numbered packets on their way, told from the numbers that arrive: lost, double, out of order.
 
-/// So many numbers back it is known which have come. Power of two.
-const WINDOW: u64 = 1 << 17;
-const WORDS: usize = (WINDOW / 64) as usize;
-
 /// The receiver's account of one stream; the sender counts from 0.
 #[derive(Debug)]
 pub struct Reception {
     /// A bit for each of the last numbers.
     seen: Box<[u64]>,
+    /// So many they are.
+    window: u64,
     /// One more than the highest number yet: NextExp of RFC 4737, section 3.3.
     next: u64,
     /// Packets that came for the first time.
     pub unique: u64,
     pub duplicates: u64,
     pub reordered: u64,
+    /// Of these, those further back than it is known which have come.
+    pub before_window: u64,
 }
 
 impl Reception {
-    pub fn new() -> Self {
+    /// `window`: so many numbers back it is known which have come; a power of two, 64 or more.
+    pub fn new(window: u64) -> Self {
         Self {
-            seen: vec![0; WORDS].into(),
+            seen: vec![0; (window / 64) as usize].into(),
+            window,
             next: 0,
             unique: 0,
             duplicates: 0,
             reordered: 0,
+            before_window: 0,
         }
     }
 
@@ -33,26 +36,38 @@ impl Reception {
     /// time.
     pub fn note(&mut self, number: u64) {
         if number >= self.next {
-            for skipped in (self.next..number).rev().take(WINDOW as usize) {
-                let (word, bit) = place(skipped);
+            for skipped in (self.next..number).rev().take(self.window as usize) {
+                let (word, bit) = self.place(skipped);
                 self.seen[word] &= !bit;
             }
             self.next = number.saturating_add(1);
         } else {
-            let (word, bit) = place(number);
-            if self.next - number <= WINDOW && self.seen[word] & bit != 0 {
+            let (word, bit) = self.place(number);
+            let is_before = self.next - number > self.window;
+            if !is_before && self.seen[word] & bit != 0 {
                 self.duplicates += 1;
                 return;
             }
             self.reordered += 1;
-            if self.next - number > WINDOW {
+            if is_before {
+                self.before_window += 1;
                 self.unique += 1;
                 return;
             }
         }
-        let (word, bit) = place(number);
+        let (word, bit) = self.place(number);
         self.seen[word] |= bit;
         self.unique += 1;
+    }
+
+    /// The highest number yet.
+    pub fn highest(&self) -> Option<u64> {
+        self.next.checked_sub(1)
+    }
+
+    fn place(&self, number: u64) -> (usize, u64) {
+        let at = number % self.window;
+        ((at / 64) as usize, 1 << (at % 64))
     }
 
     /// How many have not come, of those that were sent; before that number is known, of those up to the highest that has
@@ -63,17 +78,14 @@ impl Reception {
     }
 }
 
-fn place(number: u64) -> (usize, u64) {
-    let at = number % WINDOW;
-    ((at / 64) as usize, 1 << (at % 64))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const WINDOW: u64 = 1 << 17;
+
     fn received(numbers: impl IntoIterator<Item = u64>) -> Reception {
-        let mut reception = Reception::new();
+        let mut reception = Reception::new(WINDOW);
         for number in numbers {
             reception.note(number);
         }
@@ -129,6 +141,8 @@ mod tests {
 
     #[test]
     fn what_comes_from_behind_the_window_is_taken_to_come_for_the_first_time() {
-        assert_eq!(counts(&received([WINDOW + 9, 3])), [2, 0, 1]);
+        let late = received([WINDOW + 9, 3, 10]);
+        assert_eq!(counts(&late), [3, 0, 2]);
+        assert_eq!((late.before_window, late.highest()), (1, Some(WINDOW + 9)));
     }
 }

@@ -29,6 +29,8 @@ use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// After the source has said how many it sent, a sink waits for the missing until none has come for so long.
 const QUIET: Duration = Duration::from_millis(250);
+/// So many numbers back a sink knows which have come.
+const WINDOW: u64 = 1 << 17;
 /// Messages of one call by which a flow is fast enough to let more gather before the next one, and not so fast that they
 /// would overflow the socket's buffer meanwhile.
 const GATHERED: Range<usize> = 2..32;
@@ -280,7 +282,7 @@ fn receive_on(stream: &Stream, flow: Flow, orders: &Orders) -> io::Result<End> {
     let mut account = Account {
         datagrams,
         datagram_bytes: flow.datagram_bytes,
-        reception: Reception::new(),
+        reception: Reception::new(WINDOW),
         jitter: Jitter::default(),
         foreign: 0,
     };

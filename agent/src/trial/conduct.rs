@@ -334,7 +334,7 @@ impl Conductor {
             outstanding_at_end: outcome.outstanding,
             unanswered: streams.owed(outcome.ended),
             foreign_connections: streams.foreign,
-            foreign: streams.foreign_frames(),
+            at_port: streams.at_port(),
             server,
             moved,
             adapter: sampler.adapter_moved(outcome.adapter.as_ref()),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::parameters::{bad, within};
 use crate::error::Result;
 use crate::frames::template::{self, MOST_FLOWS};
-use crate::frames::{Asked, FCS_BYTES, Generator, MOST_WEIGHTS, Pacing, Size};
+use crate::frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Size, Way};
 use crate::interface;
 
 /// What a kernel takes as a frame, jumbo frames of any adapter included.
@@ -34,7 +34,8 @@ pub struct OfFrames {
     vlan_tags: Option<Vec<u16>>,
     addresses: Addresses,
     mac_to: String,
-    generator: Option<Generator>,
+    generator: Option<Way>,
+    sink: Option<Way>,
     pacing: Option<Pacing>,
     settle_s: Option<f64>,
 }
@@ -99,6 +100,7 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
         vlan_tags,
         mac_to,
         generator: asked.generator.unwrap_or_default(),
+        sink: asked.sink.unwrap_or_default(),
         pacing: asked.pacing.unwrap_or_default(),
         settle: Duration::from_secs_f64(settle_s),
     };
@@ -161,7 +163,7 @@ mod tests {
         assert_eq!(frames.mac_to, [2, 0, 0, 0, 0, 2]);
         assert_eq!(frames.settle, Duration::from_millis(100));
         let nothing = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
-            "ip_version": null, "vlan_tags": null, "generator": null, "pacing": null, "settle_s": null});
+            "ip_version": null, "vlan_tags": null, "generator": null, "sink": null, "pacing": null, "settle_s": null});
         asked(nothing).expect("null means what nothing means");
     }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::counters::tcp_info::TcpReading;
 use crate::counters::{Counters, CpuTimes, adapter, watched};
-use crate::frames::{Foreign, Outcome};
+use crate::frames::{AtPort, Outcome};
 use crate::iperf3::trial::ServerSide;
 use crate::traffic::Role;
 use crate::traffic::datagrams::{DatagramCounts, Gaps};
@@ -183,9 +183,9 @@ pub struct End<'a> {
     pub calls_sent: u64,
     pub calls_received: u64,
     pub foreign_connections: u64,
-    /// Of a side that counts frames.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub foreign: Option<Foreign>,
+    /// Of a side of frames.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub at_port: Option<AtPort>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outstanding_at_end: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,7 +233,7 @@ pub struct PacingError {
 
 impl PacingError {
     pub fn of(due: u64, late: &[&Histogram], gaps: &Gaps) -> Self {
-        let all = Counts::of(late.iter().copied()).since(&Counts::of(std::iter::empty()));
+        let all = Counts::of(late.iter().copied()).since(&Counts::none());
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let sum = late
             .iter()

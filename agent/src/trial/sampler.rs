@@ -127,13 +127,8 @@ impl Sampler {
     }
 
     fn delay_of_frames(&self) -> Option<Counts> {
-        let frames = self
-            .streams
-            .iter()
-            .filter_map(|(stream, _)| stream.frames.as_ref());
-        frames
-            .filter_map(|frames| frames.delay())
-            .reduce(Counts::and)
+        let mut streams = self.streams.iter();
+        streams.find_map(|(stream, _)| stream.frames.as_ref()?.delay())
     }
 
     pub fn between(&self, then: &Snapshot, now: &Snapshot) -> Moved {

@@ -11,7 +11,7 @@ use super::report::PacingError;
 use super::{Ready, ReadyPort};
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
-use crate::frames::{self, Foreign, Ways};
+use crate::frames::{self, AtPort, Watch, Ways};
 use crate::traffic::datagrams::{Datagrams, Gaps};
 use crate::traffic::{self, Load, OnEnd, Order, Orders, Part, Stream, Work, connection, found};
 
@@ -23,6 +23,7 @@ pub struct Streams {
     pub foreign: u64,
     /// By which ways a side's frames are made and counted.
     ways: Option<Ways>,
+    watch: Option<Watch>,
 }
 
 /// Streams that begin at the same time.
@@ -68,6 +69,7 @@ impl Streams {
         };
         let opened = frames::open(load, asked)?;
         self.ways = Some(opened.ways);
+        self.watch = Some(opened.watch);
         for ((id, role), (socket, frames)) in load.roles.iter().zip(opened.streams) {
             let stream = Stream::new(*id, *role, None, socket, None, None);
             self.all.push(Arc::new(Stream {
@@ -107,6 +109,9 @@ impl Streams {
         }
         for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
             frames.begin(start);
+        }
+        if let Some(watch) = &self.watch {
+            watch.begin();
         }
     }
 
@@ -168,10 +173,9 @@ impl Streams {
         }
     }
 
-    /// `None` where no frames are counted.
-    pub fn foreign_frames(&self) -> Option<Foreign> {
-        let frames = self.all.iter().filter_map(|stream| stream.frames.as_ref());
-        frames.filter_map(|frames| frames.foreign()).next()
+    /// What else came to the port of a side of frames.
+    pub fn at_port(&self) -> Option<AtPort> {
+        self.watch.as_ref().map(Watch::told)
     }
 
     pub fn have_ended(&self) -> bool {

@@ -46,6 +46,28 @@ impl Agent {
         Self::of(&mut command)
     }
 
+    /// An agent at the two ends `left` and `right` of a veth whose GRO is on, with all rights that the tests have: to load
+    /// programs into the kernel takes more than root of a user namespace has.
+    pub fn start_at_ports() -> Self {
+        let rights: &[&str] = match is_root() {
+            true => &["--net"],
+            false => &["--map-root-user", "--net"],
+        };
+        let script = "sysctl -qw net.ipv6.conf.default.disable_ipv6=1 \
+            && ip link add left address 02:00:00:00:00:01 type veth peer name right address 02:00:00:00:00:02 \
+            && ip link set left up && ip link set right up && ip link set lo up \
+            && ethtool -K left gro on >&2 && ethtool -K right gro on >&2 && exec \"$0\" stdio";
+        let mut command = Command::new("unshare");
+        command
+            .args(rights)
+            .args(["sh", "-c", script])
+            .arg(binary());
+        let mut agent = Self::of(&mut command);
+        // Then the ports are there.
+        agent.must("agent.hello", json!({}));
+        agent
+    }
+
     /// A second agent in the network of one that was started apart.
     pub fn start_beside(&self, arguments: &[&str]) -> Self {
         Self::of(self.command_beside(binary()).args(arguments))
@@ -69,11 +91,14 @@ impl Agent {
     }
 
     fn command_beside(&self, program: OsString) -> Command {
+        let users = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/user"));
+        let pid = self.pid().to_string();
         let mut command = Command::new("nsenter");
-        command
-            .args(["--target", &self.pid().to_string()])
-            .args(["--user", "--net", "--preserve-credentials"])
-            .arg(program);
+        command.args(["--target", &pid, "--net", "--preserve-credentials"]);
+        if users(&pid).expect("it runs") != users("self").expect("as we do") {
+            command.arg("--user");
+        }
+        command.arg(program);
         command
     }
 
@@ -258,6 +283,11 @@ impl Drop for Agent {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+pub fn is_root() -> bool {
+    // SAFETY: it has no arguments and cannot fail.
+    unsafe { libc::geteuid() == 0 }
 }
 
 /// `arguments` given to the binary by hand: its exit code, standard output and standard error.

@@ -5,6 +5,7 @@ mod connecting;
 mod datagrams;
 mod driving;
 mod endings;
+mod generating;
 mod journal;
 mod mixing;
 mod mutated_lines;

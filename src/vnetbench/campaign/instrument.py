@@ -13,6 +13,7 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.calibration import TRIAL_S, calibrate
 from vnetbench.campaign.facts import endpoint_facts
+from vnetbench.campaign.remarks import device_remarks
 from vnetbench.campaign.series import run_series
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
@@ -87,7 +88,8 @@ class LabInstrument:
         effective = {**effective, **measured.effective}
         if calibration is not None:
             effective["calibration"] = calibration
-        found = replace(measured, effective=effective)
+        notes = (*device_remarks(effective), *measured.notes)
+        found = replace(measured, effective=effective, notes=notes)
         spent_s = time.monotonic() - began - load.duration_s
         fresh = measured.steps[known:]
         return Done(found, str(shape), max(0.0, spent_s - sum(step.took_s for step in fresh)))

@@ -11,7 +11,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
 from vnetbench.lab import device, knobs, netlink, netns, netns_knobs, open_vswitch, path, registry, router
 from vnetbench.lab.cpus import Shares
-from vnetbench.lab.description import ROUTER, Shape, Testbed, Vm, describe
+from vnetbench.lab.description import OPEN_VSWITCH, ROUTER, Shape, Testbed, Vm, describe
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.testbed_factors import AUTO
@@ -44,7 +44,7 @@ class NetnsBed:
         except device.NotApart as refused:
             if factors[device.FACTOR] != AUTO or self._why_not_apart:
                 raise
-            self._why_not_apart = str(refused)
+            self._why_not_apart = ": ".join(filter(None, (refused.where, refused.what)))
             return self._apply(factors, asked)
 
     def _apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
@@ -118,7 +118,9 @@ class NetnsBed:
 
     def as_facts(self) -> Mapping[str, object]:
         """See Bed."""
-        return self.testbed.as_facts()
+        if self.testbed.shape.vswitch != OPEN_VSWITCH:
+            return self.testbed.as_facts()
+        return {**self.testbed.as_facts(), "open_vswitch": open_vswitch.installed()}
 
     def leave(self) -> None:
         """End the agents, and let the testbed stand until `lab down`."""

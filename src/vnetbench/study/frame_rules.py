@@ -78,6 +78,20 @@ FRAME_RULES = (
         f'write workload = "{FRAME_LATENCY}" or "{SOAK}", or a rate such as "100 kframe/s"',
     ),
     Rule(
+        "link_rate",
+        lambda levels, study: (
+            "frame_size" in levels and levels.get("link_rate", "none") != "none" and not study.testbed.uplink
+        ),
+        "link_rate = {link_rate} with {workload}: it shapes by a queue of the VM's that frames do not pass",
+        f"write uplink = true under [testbed], which is shaped then; or {EXCLUDE}",
+    ),
+    Rule(
+        "role",
+        lambda levels, _: "frame_size" in levels and levels.get("role", "router") not in ("router", "bridge"),
+        "role = {role} with {workload}: both ends are the tester's, with what is tested between them",
+        f"take router or bridge, or {EXCLUDE}",
+    ),
+    Rule(
         "vlan_tags",
         lambda levels, _: (
             int(levels.get("vlan_tags", 0)) > 0 and "router" in (levels.get("vswitch"), levels.get("role"))

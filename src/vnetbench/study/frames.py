@@ -40,7 +40,7 @@ def least_frame(factors: Mapping[str, Level]) -> int:
 def packet_bytes(factors: Mapping[str, Level]) -> int:
     """Bytes of the IP packet in the largest frame of a treatment: what the MTU has to be.
 
-    Linux lets a frame have one tag beyond it (is_skb_forwardable): a second one is part of its packet.
+    Linux takes frames that are one tag longer (xdp_ok_fwd_dev in net/core/filter.c): a second one counts.
     """
     largest = max(size for size, _ in mix_of(factors["frame_size"]))
     return largest - _ETHERNET_BYTES - TAG_BYTES * min(1, int(factors.get("vlan_tags", 0)))

@@ -92,6 +92,13 @@ class HostAsked:
     """What the load goes through. None: as its system routes it."""
     address: str | None = None
     """Its own, for the load. None: the interface's, or as its system chooses it."""
+    next_hop: str | None = None
+    """The MAC address that frames are sent to. None: that of the pair's other interface."""
+
+    @property
+    def machine(self) -> str:
+        """Alike for two interfaces of one machine, as far as the study tells."""
+        return self.ssh or self.iperf3 or ""
 
 
 @dataclass(frozen=True)

@@ -389,15 +389,25 @@ HOST = _section(
         "interface",
         host_kinds.interfaces(),
         _HOST.interface,
-        "The interface that the load goes through. Without it the system's routes decide.",
+        "The interface that the load goes through. Without it the system's routes decide. With frames two "
+        "hosts may be two interfaces of one machine, with the device under test between them.",
         '"ens192"',
     ),
     Key(
         "address",
         host_kinds.addresses(),
         _HOST.address,
-        "Its own address for the load. Without it the interface's, or what the system's routes choose.",
+        "Its own address for the load. Without it the interface's, or what the system's routes choose. "
+        "Frames from one interface of a machine to another need none: they come from 198.18.0.0/15 then.",
         '"192.0.2.1"',
+    ),
+    Key(
+        "next_hop",
+        host_kinds.macs(),
+        _HOST.next_hop,
+        "The MAC address that its frames are sent to: that of the pair's other interface, as a bridge wants "
+        "it, unless a router is tested, whose own on this side has to stand here.",
+        '"52:54:00:12:34:56"',
     ),
 )
 """The keys of a `[[testbed.host]]`, which may stand several times."""

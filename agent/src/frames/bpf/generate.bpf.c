@@ -258,6 +258,7 @@ static __always_inline void note_left(struct progress *p, __u32 frames, __u64 no
 		if (nanos > p->late_max)
 			p->late_max = nanos;
 	}
+	p->first_due += frames * plan.gap;
 }
 
 /* Tells what the port took of the frames in the queue: (from, to, sent, dropped, error) of one call of the driver. Nothing
@@ -265,18 +266,20 @@ static __always_inline void note_left(struct progress *p, __u32 frames, __u64 no
 SEC("raw_tp/xdp_devmap_xmit")
 int handed_over(struct bpf_raw_tracepoint_args *ctx)
 {
-	int sent = (int)ctx->args[2];
+	int sent = (int)ctx->args[2], dropped = (int)ctx->args[3];
+	__u32 zero = 0, frames = sent + dropped;
 	struct progress *p;
-	__u32 zero = 0;
 
 	p = bpf_map_lookup_elem(&progress, &zero);
 	if (!p || !p->waiting || p->cpu != bpf_get_smp_processor_id())
 		return 0;
-	if (sent > 0)
-		p->sent += sent;
+	/* Where the queue was full, the frame that was just made is none of them. */
+	if (frames > p->waiting)
+		return 0;
+	p->sent += sent;
 	if (plan.gap)
-		note_left(p, p->waiting, bpf_ktime_get_ns());
-	p->waiting = 0;
+		note_left(p, frames, bpf_ktime_get_ns());
+	p->waiting -= frames;
 	return 0;
 }
 

@@ -14,7 +14,7 @@ from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
-from vnetbench.lab.guest.description import Guest, GuestTestbed
+from vnetbench.lab.guest.description import TAPS, Guest, GuestTestbed
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.starting import Running, close_all
 from vnetbench.lab.guest.watching import Watch
@@ -71,6 +71,7 @@ class GuestBed:
         if ip_version == "6":
             netns.restore_ipv6(self.testbed.vms)
         proved = self.prove(knobs.least_mtu(effective), ip_version)
+        path.check_frames(factors, proved["path_mtu_proved"], self.endpoints[0].name)
         found = {knob: knobs.where_alike(where) for knob, where in placed.items() if knob in factors}
         return {**effective, **found, **proved, "accelerator": self._facts["accelerator"]}
 
@@ -111,9 +112,16 @@ class GuestBed:
         return mac_in(self.agents[name], interface)
 
     def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
-        """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
-        own = frozenset(range(self.testbed.shape.vcpus))
-        return {e.name: own if self.testbed.guest(e.name) else self.online for e in self.endpoints}
+        """See Bed: a guest has its vCPUs, an end of the host all CPUs.
+
+        An end that sends frames leaves those to the guest that its vCPUs are pinned to.
+        """
+        own, ends = frozenset(range(self.testbed.shape.vcpus)), self.online
+        pin = str(factors.get("vcpu_pin", placement.ANY))
+        if self.testbed.shape.ends == TAPS and pin != placement.ANY:
+            places = placement.vcpu_places(pin, self._threads(), self.online).values()
+            ends = self.online.difference(*(cpus for each in places for cpus in each)) or self.online
+        return {e.name: own if self.testbed.guest(e.name) else ends for e in self.endpoints}
 
     def pause(self, is_paused: bool) -> None:
         """Stop the guests while nobody needs them, so that they take no CPU time; or let them go on."""

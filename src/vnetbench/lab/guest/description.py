@@ -29,6 +29,8 @@ GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host
 ROUTER_LINK_LOCAL = "fe80::fe/64"
 """With it a router asks for its neighbours (RFC 4861, section 7.2.2): guests have none by themselves."""
 MACVTAP_PARENT = "low0"
+PORTS, TAPS = "ports", "taps"
+"""The host's own ends are VMs on ports of switches, as the guest's taps are; or these taps themselves."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class GuestShape:
     """The interface of the host whose virtual functions the guests get; empty for none."""
     vsock: bool = False
     """Whether they have VSOCK to the host."""
+    ends: str = PORTS
+    """What the host's own ends of a guest between them are."""
 
     def __str__(self) -> str:
         default = GuestShape()
@@ -78,6 +82,7 @@ class Nic:
     port: Device
     """The interface of the host that it is plugged into."""
     vswitch: str
+    """That this is a port of; empty where it is an end itself."""
 
 
 @dataclass(frozen=True)
@@ -217,7 +222,7 @@ def describe(name: str, shape: GuestShape) -> GuestTestbed:
 
 
 def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range) -> GuestTestbed:
-    """Both ends on the host, a guest between. Each pair has switches of its own: bridges make no loop."""
+    """Both ends on the host, a guest between. Each pair has switches of its own, if any: no loop is made."""
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
     ports: list[tuple[Device, ...]] = []
@@ -235,14 +240,19 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
             )  # fmt: skip
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
             port = Device(f"port {between}{side} of vSwitch {vswitch}", switch, f"{between}{side}")
+            if shape.ends == TAPS:
+                port, vswitch = Device(f"tap of {between}", namespace(name, own), VM_INTERFACE), ""
             nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
         guests.append(Guest(between, "", pair, tuple(nics)))
+        if shape.ends == TAPS:
+            ports.append(())
+            continue
         first, last = (
             Device(f"port {side}{pair} of vSwitch {nic.vswitch}", switch, f"{side}{pair}")
             for side, nic in zip("ab", nics, strict=True)
         )
         ports.append((first, nics[0].port, nics[1].port, last))
-    vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics))
+    vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))
     return GuestTestbed(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
 
 

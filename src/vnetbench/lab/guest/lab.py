@@ -12,7 +12,7 @@ from vnetbench.agents.starting import greet, started
 from vnetbench.lab import registry
 from vnetbench.lab.guest import network, placement
 from vnetbench.lab.guest.bed import GuestBed
-from vnetbench.lab.guest.description import GuestShape, describe
+from vnetbench.lab.guest.description import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, describe
 from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
 from vnetbench.lab.guest.machine import MachineEnded
 from vnetbench.lab.guest.qemu import VIRTIO
@@ -44,6 +44,8 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
         uplink=asked.uplink,
         vf_of=asked.vf_of or "",
         vsock=factors.get("transport") == VSOCK,
+        # Frames are the guest's alone: a switch on the way would be part of the device under test.
+        ends=TAPS if "frame_size" in factors and factors["role"] in (ROUTER, BRIDGE) else PORTS,
     )
 
 

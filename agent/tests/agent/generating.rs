@@ -1,0 +1,206 @@
+//! The workload `frames`, from the source's side: what leaves a port, in which order, and what is said of it.
+
+use serde_json::{Value, json};
+
+use crate::driving::{Agent, SECRET, is_root};
+
+/// One side of a trial at a port; `changes` are to its parameters.
+fn at(port: &str, role: &str, changes: &Value) -> Value {
+    let (from, to, mac_to) = match port {
+        "left" => ("198.18.0.1", "198.18.0.2", "02:00:00:00:00:02"),
+        _ => ("198.18.0.2", "198.18.0.1", "02:00:00:00:00:01"),
+    };
+    let mut asked = json!({
+        "trial": port, "workload": "frames", "secret": SECRET, "interface": port, "interval_s": 0.05,
+        "streams": [{"id": 0, "role": role}], "frame_bytes": [{"bytes": 64, "weight": 1}],
+        "addresses": {"from": from, "to": to}, "mac_to": mac_to,
+    });
+    for (key, value) in changes.as_object().expect("an object") {
+        asked[key] = value.clone();
+    }
+    asked
+}
+
+/// Has a source at the left port and a sink at the right one; returns what `trial.prepare` said of the source, and the
+/// ends of both.
+fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
+    let ways = agent.must("trial.prepare", at("left", "source", changes))["frames"].take();
+    let sink = match changes.get("streams") {
+        Some(sources) => {
+            let mut sinks = sources.clone();
+            for stream in sinks.as_array_mut().expect("streams") {
+                stream["role"] = json!("sink");
+            }
+            let mut changes = changes.clone();
+            changes["streams"] = sinks;
+            changes
+        }
+        None => changes.clone(),
+    };
+    agent.must("trial.prepare", at("right", "sink", &sink));
+    for port in ["right", "left"] {
+        agent.must(
+            "trial.start",
+            json!({"trial": port, "duration_s": duration_s}),
+        );
+    }
+    let [(_, source), (_, sink)] = ["left", "right"].map(|port| agent.events(port));
+    [ways, source, sink]
+}
+
+fn sum(end: &Value, count: &str) -> u64 {
+    let streams = end["streams"].as_array().expect("streams");
+    let counts = streams
+        .iter()
+        .map(|stream| stream[count].as_u64().expect("a count"));
+    counts.sum()
+}
+
+/// All that the port took came, once and in order.
+fn assert_all_came(source: &Value, sink: &Value) {
+    assert_eq!(source["reason"], "done", "{source}");
+    assert!(sum(source, "frames_sent") > 0, "{source}");
+    assert_eq!(
+        sum(source, "frames_sent"),
+        sum(sink, "frames_received"),
+        "{source} {sink}"
+    );
+    assert_eq!(
+        source["bytes_sent"], sink["bytes_received"],
+        "{source} {sink}"
+    );
+    for count in ["duplicates", "out_of_order"] {
+        assert_eq!(sum(sink, count), 0, "{sink}");
+    }
+}
+
+#[test]
+fn a_burst_is_of_exactly_so_many_frames() {
+    let mut agent = Agent::start_at_ports();
+    for count in [1, 1000] {
+        let [ways, source, sink] = generate(&mut agent, &json!({"frames": count}), 1.0);
+        assert_all_came(&source, &sink);
+        assert_eq!(sum(&source, "frames_sent"), count);
+        assert_eq!(source["streams"][0]["refused"], 0);
+        assert_eq!(sink["streams"][0]["highest"], count - 1);
+        assert_eq!(source["counters"]["frames_sent"], count);
+        assert_eq!(sink["counters"]["frames_received"], count);
+        if is_root() {
+            assert_eq!(ways["generator"], "xdp", "{ways}");
+            assert_eq!(ways["why"], "", "{ways}");
+        }
+    }
+}
+
+#[test]
+fn frames_of_every_form_arrive_with_right_checksums() {
+    let mut agent = Agent::start_at_ports();
+    let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});
+    let imix = json!([{"bytes": 92, "weight": 7}, {"bytes": 594, "weight": 4}, {"bytes": 1518, "weight": 1}]);
+    for changes in [
+        json!({ "frame_bytes": imix }),
+        json!({"addresses": ipv6, "frame_bytes": imix}),
+        json!({"vlan_tags": [7, 8], "frame_bytes": [{"bytes": 92, "weight": 1}]}),
+        json!({"addresses": ipv6, "vlan_tags": [7], "frame_bytes": [{"bytes": 92, "weight": 1}]}),
+        json!({"flows": 1_048_576, "vary_addresses": true}),
+        json!({"addresses": ipv6, "flows": 1000, "vary_addresses": true, "frame_bytes": imix}),
+    ] {
+        let mut changes = changes;
+        changes["frames"] = json!(2400);
+        let [_, source, sink] = generate(&mut agent, &changes, 0.2);
+        assert_all_came(&source, &sink);
+    }
+}
+
+#[test]
+fn frames_are_sent_when_they_are_due_and_it_is_said_how_late_they_were() {
+    let mut agent = Agent::start_at_ports();
+    for pacing in ["program", "batches"] {
+        let asked = json!({"frames_per_s": 1000, "frames": 100, "pacing": pacing});
+        let [_, source, sink] = generate(&mut agent, &asked, 0.5);
+        assert_all_came(&source, &sink);
+        let kept = &source["streams"][0]["pacing"];
+        let unsent = 100 - sum(&source, "frames_sent");
+        assert_eq!(
+            (&kept["due"], &kept["unsent"]),
+            (&json!(100), &json!(unsent)),
+            "{source}"
+        );
+        assert!(kept["late_max_us"].as_f64() > Some(0.0), "{source}");
+        let bursts = kept["bursts"].as_array().expect("bursts");
+        let count: u64 = bursts
+            .iter()
+            .map(|burst| burst[1].as_u64().expect("a count"))
+            .sum();
+        assert!((1..=100).contains(&count), "{source}");
+        if is_root() {
+            assert_eq!(kept["by"], pacing, "{source}");
+        }
+    }
+}
+
+#[test]
+fn what_a_generator_is_too_slow_for_is_said() {
+    let mut agent = Agent::start_at_ports();
+    let [_, source, sink] = generate(&mut agent, &json!({"frames_per_s": 100e6}), 0.2);
+    assert_all_came(&source, &sink);
+    let kept = &source["streams"][0]["pacing"];
+    let (due, unsent) = (
+        kept["due"].as_u64().expect("a count"),
+        kept["unsent"].as_u64().expect("a count"),
+    );
+    assert!((20_000_000..=21_000_000).contains(&due), "{source}");
+    assert!(unsent > due / 2, "{source}");
+}
+
+#[test]
+fn several_streams_of_a_side_are_told_apart() {
+    let mut agent = Agent::start_at_ports();
+    let asked = json!({"frames": 3000, "threads": 0, "thread_cpus": ["0"],
+        "streams": [{"id": 3, "role": "source"}, {"id": 5, "role": "source"}]});
+    let [_, source, sink] = generate(&mut agent, &asked, 0.3);
+    assert_all_came(&source, &sink);
+    for (source, sink) in [0, 1].map(|place| (&source["streams"][place], &sink["streams"][place])) {
+        assert_eq!(source["id"], sink["id"]);
+        assert_eq!(source["frames_sent"], sink["frames_received"]);
+        assert!(source["frames_sent"].as_u64() <= Some(3000));
+    }
+}
+
+#[test]
+fn a_port_that_cannot_carry_such_frames_is_refused_with_the_fix() {
+    let mut agent = Agent::start_at_ports();
+    let refused = |agent: &mut Agent, changes: &Value| {
+        let error = agent.ask("trial.prepare", at("left", "source", changes));
+        error.expect_err("it cannot be")["message"].to_string()
+    };
+    let large = refused(
+        &mut agent,
+        &json!({"frame_bytes": [{"bytes": 1519, "weight": 1}]}),
+    );
+    assert!(
+        large.contains("MTU of left is 1500: set it to 1501"),
+        "{large}"
+    );
+    let absent = refused(&mut agent, &json!({"interface": "absent"}));
+    assert!(absent.contains("absent"), "{absent}");
+    agent.run_beside("ip link set left down");
+    let down = refused(&mut agent, &json!({}));
+    assert!(down.contains("left") && down.contains("down"), "{down}");
+}
+
+/// A veth hands frames of XDP over only to an end that receives by NAPI.
+#[test]
+fn a_port_that_takes_no_redirected_frames_is_said_to() {
+    if !is_root() {
+        return;
+    }
+    let mut agent = Agent::start_at_ports();
+    agent.run_beside("ethtool -K right gro off");
+    let asked = at("left", "source", &json!({"generator": "xdp"}));
+    let error = agent
+        .ask("trial.prepare", asked)
+        .expect_err("nothing takes them");
+    let message = error["message"].to_string();
+    assert!(message.contains("ethtool -K ... gro on"), "{message}");
+}
