@@ -166,7 +166,7 @@ def test_where_nothing_passes_two_steps_say_so(tmp_path: Path) -> None:
     ports = SimulatedPorts(Deaf())
     found, said = run(tmp_path / "x.vnb", study_of(), ports)
     assert found.treatments[0].stopped_by == "refused"
-    assert said[0].startswith("refused: nothing passes: none of 500000 frames arrived")
+    assert said[0].startswith("refused: nothing passes: none of 500050 frames arrived")
     assert [load.factors["frame_load"] for load in ports.asked] == ["max", 100.0]
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 
 from vnetbench.campaign.bursts import longest_bursts
 from vnetbench.campaign.frame_counts import total_of
-from vnetbench.campaign.frame_judging import frame_remarks
+from vnetbench.campaign.frame_judging import frame_remarks, nothing_passes
 from vnetbench.campaign.steps import Step, Steps
 from vnetbench.campaign.trial import Load, Measured, Series
 from vnetbench.lab.refusal import TreatmentRefused
@@ -26,6 +26,8 @@ GENERATOR_S = 0.5
 """How long the highest load is tried first, at most; a step may be shorter."""
 MOST_SHARE = 0.97
 """Of what the generator does as fast as it goes: what it is sure to keep when it is paced."""
+ATTEMPTS = 3
+"""Steps in which the generator falls behind are none of the device's: so often one is tried."""
 CURVE_STEP = 0.05
 """Of the highest load: each step of the course of loss is lower by this (RFC 2544, 26.3: a tenth at most)."""
 LOSSLESS_STEPS = 2
@@ -67,7 +69,7 @@ def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
     first = steps.run(GENERATOR, wanted.most_load_fps, try_s)
     if not first.record.received and not steps.run(GENERATOR, wanted.least_load_fps, try_s).record.received:
         raise TreatmentRefused(
-            f"nothing passes: none of {first.record.sent} frames arrived{steps.stopped_at}",
+            nothing_passes(sum(step.sent for step in steps.over), steps.latest),
             fix="see that the device forwards these frames: their size, tags and version of IP, its filters",
         )
     most_fps = wanted.most_load_fps or MOST_SHARE * first.offered_fps
@@ -99,9 +101,12 @@ def _search(steps: Steps, asked: Asked, series: Series) -> tuple[Answer, ...]:
         """The device as a search sees it."""
 
         def measure(self, load_fps: float, duration_s: float) -> Counted:
-            step = steps.run(SEARCH, load_fps, duration_s)
+            for _ in range(ATTEMPTS):
+                step = steps.run(SEARCH, load_fps, duration_s)
+                if not step.fell_behind:
+                    break
             tried.append(step)
-            # What the generator did not send has not passed either: the load is none that was held.
+            # What the generator never sends has not passed either: the load is none that was held.
             sent = max(step.record.sent, step.due) if step.fell_behind else step.record.sent
             return Counted(sent, step.record.received)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from vnetbench.campaign.frame_counts import counts_of
-from vnetbench.campaign.frame_judging import fell_behind, where_they_stop
+from vnetbench.campaign.frame_judging import fell_behind
 from vnetbench.campaign.trial import Load, Measured, Series
-from vnetbench.results.records import GENERATOR, StepRecord
+from vnetbench.results.records import GENERATOR, SideRecord, StepRecord
 from vnetbench.study.frame_factors import AS_FAST_AS_IT_GOES
 
 
@@ -46,8 +46,8 @@ class Steps:
 
     def __init__(self, load: Load, series: Series, measure: Callable[[Load], Measured]) -> None:
         self.over: list[StepRecord] = []
-        self.stopped_at = ""
-        """Where frames of the latest step that came nowhere stopped, in words, as far as that is known."""
+        self.latest: tuple[SideRecord, ...] = ()
+        """What every side counted in the latest step that was measured here."""
         self._load = load
         self._keep = series.keep
         self._measure = measure
@@ -79,7 +79,7 @@ class Steps:
     def _measured(self, asked: StepRecord) -> StepRecord:
         began = time.monotonic()
         found = self._measure(self.load_of(asked.load_fps, asked.duration_s, asked.burst_frames))
-        self.stopped_at = where_they_stop(found.sides)
+        self.latest = found.sides
         counts = counts_of(found.sides, self._load.factors)
         return replace(
             asked,
