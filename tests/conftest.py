@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.privilege import is_inside
+
+# How fast an example runs says nothing on a machine that others use too.
+settings.register_profile("any speed", deadline=None)
+settings.load_profile("any speed")
+
+PURE = ("estimate", "report", "results", "search", "study")
+"""Folders whose tests only compute: `make test` runs them on all CPUs at once, the others one by one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "VNETBENCH_OWN_RUN" not in os.environ:
         raise pytest.UsageError("the tests build and remove testbeds, so run them apart: tools/in-lab pytest")
+    for item in items:
+        if item.path.relative_to(Path(__file__).parent).parts[0] in PURE:
+            item.add_marker("pure")
 
 
 @pytest.fixture

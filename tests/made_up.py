@@ -158,3 +158,46 @@ def _beside_requests(of: SideRecord) -> SideRecord:
 def _histogram(latencies_us: NDArray[np.float64]) -> Histogram:
     values, counts = np.unique(np.maximum(1000, 1000 * np.rint(latencies_us)).astype(int), return_counts=True)
     return tuple(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+def frame_sides(
+    duration_s: float, interval_s: float, sent: int, received: int, delay_ns: int = 20_000
+) -> tuple[SideRecord, ...]:
+    """Both ends of one pair, whose frames went forward evenly, and the host."""
+    count = max(1, round(duration_s / interval_s))
+    out, into = (_dealt(sum_of, count) for sum_of in (sent, received))
+    taken = {"id": 0, "role": "sink", "frames_received": received, "duplicates": 0, "out_of_order": 0}
+    sink = _frame_side("b1", "sink", "frames_received", into, interval_s, taken)
+    delays = [{"delay": ((delay_ns, number),)} if number else {} for number in into]
+    timed = [replace(x, histograms=delay) for x, delay in zip(sink.samples, delays, strict=True)]
+    given = {"id": 0, "role": "source", "frames_sent": sent}
+    return (
+        _frame_side("a1", "source", "frames_sent", out, interval_s, given),
+        replace(sink, samples=tuple(timed)),
+        _frame_side("host", "observe", "", [0] * count, interval_s, {}),
+    )
+
+
+def _dealt(total: int, parts: int) -> list[int]:
+    return [total * (at + 1) // parts - total * at // parts for at in range(parts)]
+
+
+def _frame_side(
+    endpoint: str, role: str, kind: str, counts: list[int], interval_s: float, stream: dict[str, object]
+) -> SideRecord:
+    samples = tuple(
+        Sample(
+            seq=at,
+            t_s=interval_s * (at + 1),
+            interval_s=interval_s,
+            bytes_sent=64 * count if kind == "frames_sent" else 0,
+            bytes_received=64 * count if kind == "frames_received" else 0,
+            counters={"cycles": 1000.0 * count},
+            streams=(StreamSample(0, role, 64 * count, None, None, None, {kind: count}),) if kind else (),
+        )
+        for at, count in enumerate(counts)
+    )
+    totals: dict[str, object] = {"drained": True}
+    if stream:
+        totals["streams"] = [stream]
+    return SideRecord(endpoint, role, totals, samples)

@@ -19,11 +19,13 @@ from vnetbench.quantity import (
     format_value,
     parse_bytes,
     parse_duration,
+    parse_frame_rate,
     parse_rate,
     parse_share,
     scale_for,
     spell_bytes,
     spell_duration,
+    spell_frame_rate,
     spell_rate,
     spell_share,
 )
@@ -71,6 +73,13 @@ def test_a_rate_is_read_as_bits_per_second(text: str, rate: int) -> None:
     assert parse_rate(text) == rate
 
 
+@pytest.mark.parametrize(
+    ("text", "rate"), [("14.88 Mframe/s", 14.88e6), ("10 kframes/s", 1e4), ("500 frame/s", 500.0)]
+)
+def test_a_rate_of_frames_is_read_as_frames_per_second(text: str, rate: float) -> None:
+    assert parse_frame_rate(text) == rate
+
+
 def test_a_share_is_read_as_a_part_of_one() -> None:
     assert parse_share("3 %") == 0.03
     assert parse_share("5%") == 0.05
@@ -93,6 +102,7 @@ def test_a_share_is_read_as_a_part_of_one() -> None:
         (parse_bytes, "1 KiB 5 B", "is not a size", ""),
         (parse_rate, "10 Gbit", '"Gbit" is not a unit of a rate', 'did you mean "Gbit/s"?'),
         (parse_rate, "1 GB", '"GB" is not a unit of a rate', ""),
+        (parse_frame_rate, "1 Mpps", '"Mpps" is not a unit of a frame rate', 'did you mean "Mframe/s"?'),
         (parse_share, "3 percent", '"percent" is not a unit of a share', 'did you mean "%"?'),
         (parse_share, "\x1b[2J", "is not a share", ""),
     ],
@@ -117,6 +127,11 @@ def test_a_rate_reads_back_from_its_spelling(rate: int) -> None:
     assert parse_rate(spell_rate(rate)) == rate
 
 
+@given(st.floats(1e-3, 1e12))
+def test_a_rate_of_frames_reads_back_from_its_spelling(rate: float) -> None:
+    assert parse_frame_rate(spell_frame_rate(rate)) == rate
+
+
 @given(st.floats(1e-9, 1e9))
 def test_a_duration_reads_back_from_its_spelling(seconds: float) -> None:
     assert parse_duration(spell_duration(seconds)) == seconds
@@ -129,7 +144,7 @@ def test_a_share_reads_back_from_its_spelling(share: float) -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
-    for parse in (parse_duration, parse_bytes, parse_rate, parse_share):
+    for parse in (parse_duration, parse_bytes, parse_rate, parse_frame_rate, parse_share):
         try:
             assert parse(text) >= 0
         except QuantityError as error:
@@ -145,6 +160,7 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
         (spell_bytes(0), "0 B"),
         (spell_rate(2.5e9), "2.5 Gbit/s"),
         (spell_rate(0), "0 Gbit/s"),
+        (spell_frame_rate(14.88e6), "14.88 Mframe/s"),
         (spell_duration(0.05), "50 ms"),
         (spell_duration(150), "150 s"),
         (spell_duration(120), "2 min"),
@@ -161,6 +177,8 @@ def test_a_spelling_is_the_shortest_exact_one(spelled: str, expected: str) -> No
     [
         (format_rate(27.3e9), "27.3 Gbit/s"),
         (format_rate(999.96e6), "1.00 Gbit/s"),
+        (format_value(1_488_095.0, "frame/s"), "1.49 Mframe/s"),
+        (format_value(640.0, "frame/s"), "640 frame/s"),
         (format_bytes(1448), "1448 B"),
         (format_bytes(25_300), "25.3 kB"),
         (format_duration(41e-6), "41.0 µs"),

@@ -160,7 +160,7 @@ impl Interface {
 
     /// EBUSY where the driver takes it only while it is down.
     pub fn set_mac(&self, mac: &str) -> io::Result<()> {
-        let bytes = mac_of(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let bytes = mac_bytes(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         let mut request = self.request();
         let mut address = libc::sockaddr {
             sa_family: libc::ARPHRD_ETHER,
@@ -297,7 +297,7 @@ pub fn bus_of(device: &Path) -> Option<String> {
 }
 
 /// The six bytes of `02:00:00:00:00:01`.
-pub fn mac_of(text: &str) -> Option<[u8; 6]> {
+pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
         .map(|part| {

@@ -15,6 +15,7 @@ mod iperf3;
 mod journal;
 mod knobs;
 mod lines;
+mod netlink;
 mod outbox;
 mod path;
 mod ports;

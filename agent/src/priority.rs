@@ -5,6 +5,8 @@
 pub enum Rank {
     /// Makes frames all the time: its CPU is its own, but for a small share that the kernel keeps for others.
     Generator = 1,
+    /// Takes in what comes to a port, whose ring is short; sleeps otherwise.
+    Port,
     /// Sleeps nearly all the time, and a sample that comes late is of another interval.
     Sampler,
 }

@@ -14,20 +14,17 @@ import click
 from rich.console import Console
 
 from vnetbench import __version__
+from vnetbench.commands import exit_codes
 from vnetbench.commands.guest import guest
 from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
+from vnetbench.commands.throughput import throughput
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
 from vnetbench.study.plan import SEED_BITS
 
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
-
-EXIT_NOTHING_MEASURED = 1
-EXIT_BAD_INPUT = 2
-EXIT_WORSE = 3
-EXIT_INTERRUPTED = 130
 
 RESULTS = click.Path(path_type=Path, dir_okay=False)
 
@@ -38,12 +35,12 @@ def main() -> NoReturn:
         code = cli.main(standalone_mode=False, prog_name="vnetbench")
     except BenchError as error:
         _complain(str(error))
-        code = EXIT_BAD_INPUT
+        code = exit_codes.BAD_INPUT
     except click.ClickException as error:
         error.show()
-        code = EXIT_BAD_INPUT
+        code = exit_codes.BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        code = EXIT_INTERRUPTED
+        code = exit_codes.INTERRUPTED
     except BrokenPipeError:
         # Who read our output has left (`| head`): nothing to say, and nobody to say it to.
         sys.stderr.close()
@@ -52,7 +49,7 @@ def main() -> NoReturn:
         _complain(
             f"{error.filename or 'the output'}: {error.strerror}\n  fix: make room, or name another place"
         )
-        code = EXIT_BAD_INPUT
+        code = exit_codes.BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -173,7 +170,7 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
         click.echo(f"measured before, and now refused or failed: {counted(len(lost), 'treatment')}")
     if not worse and not lost:
         click.echo(f"none is worse by {fail_if_worse}")
-    return EXIT_WORSE if worse or lost else 0
+    return exit_codes.WORSE if worse or lost else 0
 
 
 @cli.command()
@@ -195,6 +192,7 @@ def doctor(server: str | None, host: str | None) -> int:
 cli.add_command(lab)
 cli.add_command(guest)
 cli.add_command(iperf3)
+cli.add_command(throughput)
 
 
 def _summary(path: Path) -> CampaignSummary:
@@ -220,9 +218,9 @@ def _conclude(path: Path, status: str) -> int:
         click.echo(
             f"\ninterrupted; everything measured so far is in {path}\n  go on:  vnetbench resume {path}"
         )
-        return EXIT_INTERRUPTED
+        return exit_codes.INTERRUPTED
     click.echo(f"\nresults: {path}\n  the page:  vnetbench report {path}")
-    return 0 if any(t.trials for t in summary.treatments) else EXIT_NOTHING_MEASURED
+    return 0 if any(t.trials for t in summary.treatments) else exit_codes.NOTHING_MEASURED
 
 
 def _console() -> Console:

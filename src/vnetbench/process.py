@@ -1,8 +1,9 @@
-"""Which process is which, told so that a reused process id is not taken for the one that had it before."""
+"""Which process is which, told so that a reused process id is not taken for another; and how one ended."""
 
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 
@@ -27,3 +28,8 @@ def _identity(pid: int) -> str | None:
     fields = stat.rpartition(")")[2].split()
     state, start = fields[0], fields[19]
     return None if state == "Z" else f"{pid}:{boot}:{start}"
+
+
+def spell_end(code: int) -> str:
+    """How a child ended, by what `subprocess` says of it: "killed by SIGKILL", "exit code 1"."""
+    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

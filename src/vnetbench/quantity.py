@@ -1,4 +1,4 @@
-"""How quantities are written: durations, sizes, rates, frequencies and shares, read and shown."""
+"""How quantities are written: durations, sizes, rates of several kinds and shares, read and shown."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ _RATE = {
     "Gbit/s": Decimal(10**9),
 }
 _FREQUENCY = {"/s": Decimal(1), "k/s": Decimal(10**3), "M/s": Decimal(10**6)}
+_FRAMES = {"frame/s": Decimal(1), "kframe/s": Decimal(10**3), "Mframe/s": Decimal(10**6)}
 _SHARE = {"%": Decimal("0.01")}
 
 # U+03BC (Greek mu) and U+00B5 (micro sign) look alike, and keyboards without either write "us".
@@ -50,6 +51,9 @@ _SAME = {
     "kbps": "kbit/s",
     "Mbps": "Mbit/s",
     "Gbps": "Gbit/s",
+    "frames/s": "frame/s",
+    "kframes/s": "kframe/s",
+    "Mframes/s": "Mframe/s",
 }
 _SLIPS = {
     "sec": "s",
@@ -74,6 +78,10 @@ _SLIPS = {
     "gbit": "Gbit/s",
     "mbit": "Mbit/s",
     "kbit": "kbit/s",
+    "fps": "frame/s",
+    "pps": "frame/s",
+    "kpps": "kframe/s",
+    "mpps": "Mframe/s",
     "percent": "%",
     "pct": "%",
 }
@@ -98,6 +106,7 @@ _DURATION = _Kind("duration", _TIME, "10 s", Decimal(10**9))
 _SIZE = _Kind("size", _BYTES, "64 KiB", Decimal(2**60))
 _BITRATE = _Kind("rate", _RATE, "10 Gbit/s", Decimal(10**15))
 _OFTEN = _Kind("frequency", _FREQUENCY, "10 k/s", Decimal(10**12))
+_FRAME_RATE = _Kind("frame rate", _FRAMES, "100 kframe/s", Decimal(10**12))
 _PART = _Kind("share", _SHARE, "3 %", Decimal(10**4))
 
 
@@ -119,6 +128,11 @@ def parse_rate(text: str) -> int:
 def parse_frequency(text: str) -> float:
     """How often a second: 10000.0 for "10000 /s" or "10 k/s"; raises QuantityError."""
     return float(_parse(text, _OFTEN))
+
+
+def parse_frame_rate(text: str) -> float:
+    """Frames a second: 100000.0 for "100 kframe/s"; raises QuantityError."""
+    return float(_parse(text, _FRAME_RATE))
 
 
 def parse_share(text: str) -> float:
@@ -219,6 +233,11 @@ def spell_frequency(per_s: float) -> str:
     return _spell(Decimal(str(per_s)), ("M/s", "k/s", "/s"), _FREQUENCY)
 
 
+def spell_frame_rate(rate_fps: float) -> str:
+    """An exact spelling of a frame rate: 100000 is "100 kframe/s"."""
+    return _spell(Decimal(str(rate_fps)), ("Mframe/s", "kframe/s", "frame/s"), _FRAMES)
+
+
 def spell_share(share: float) -> str:
     """A share as a percentage without loss: 0.03 is "3 %"."""
     return f"{_plain(Decimal(str(share)) * 100)} %"
@@ -270,6 +289,7 @@ _STEPS: dict[str, tuple[tuple[float, str, float], ...]] = {
     "s": ((1e-6, "µs", 0), (1e-3, "ms", 1e-3), (1, "s", 1)),
     "µs": ((1, "µs", 0), (1e3, "ms", 1e3), (1e6, "s", 1e6)),
     "1/s": ((1, "/s", 0), (1e3, "k/s", 1e3), (1e6, "M/s", 1e6)),
+    "frame/s": ((1, "frame/s", 0), (1e3, "kframe/s", 1e3), (1e6, "Mframe/s", 1e6)),
     "1": ((1, "", 0), (1e3, "k", 1e4), (1e6, "M", 1e6)),
 }
 _NO_FIGURE = "–"

@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,31 @@ def test_when_it_leaves_later_every_request_hears_why(port: Callable[[Serve], Pa
         client.call("trial.prepare")
     assert gone.value.is_dead
     client.close()
+
+
+def test_a_hung_guest_whose_port_is_full_is_asked_without_waiting_for_it(
+    port: Callable[[Serve], Path],
+) -> None:
+    is_over = threading.Event()
+
+    def speak(other: socket.socket) -> None:
+        answer(other, next(requests(other)), protocol=1)
+        is_over.wait(10)
+
+    met = SocketTransport(port(speak), lambda: "", 5)
+    writer = threading.Thread(target=write_until_closed, args=(met,), daemon=True)
+    writer.start()
+    for _ in range(3):
+        writer.join(timeout=0.2)  # it fills what the port holds, and hangs
+        met.ask_for_a_sign()
+    assert writer.is_alive()
+    is_over.set()
+    met.close()
+    writer.join(timeout=10)
+    assert not writer.is_alive()
+
+
+def write_until_closed(met: SocketTransport) -> None:
+    with suppress(OSError):
+        while True:
+            met.write_line(b"x" * 2**16)

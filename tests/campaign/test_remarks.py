@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vnetbench.campaign.judging import judge_streams
-from vnetbench.campaign.remarks import clock_remarks, remarks
+from vnetbench.campaign.remarks import clock_remarks, device_remarks, remarks
 
 
 def said(side: dict[str, Any]) -> list[str]:
@@ -53,3 +53,10 @@ def test_memory_that_was_mostly_copied_after_all_is_said() -> None:
     copied = said(lent(in_place=1, copied=9, unsettled=0))
     assert copied == ["b1: the kernel copied most of what was to be sent without a copy"]
     assert said(lent(in_place=9, copied=1, unsettled=0)) == []
+
+
+def test_a_device_that_had_to_share_the_testers_cpus_is_told_with_the_reason() -> None:
+    assert device_remarks({"device_cpus": "2-3"}) == []
+    (said,) = device_remarks({"device_cpus": "any", "device_not_apart": "not permitted"})
+    assert "no CPUs of its own" in said
+    assert said.endswith("not permitted")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.lab import netlink, netns, registry
-from vnetbench.lab.description import Shape, Testbed, Vm, describe
+from vnetbench.lab.description import Device, Shape, Testbed, Vm, describe
 from vnetbench.study.model import HostAsked
 
 NAME = "t-hosts"
@@ -26,6 +26,7 @@ ROOT = Path("/mnt")
 USER = "measurer"
 USER_ID = 4242
 PATIENCE_S = 20.0
+PORTS = ("p0", "p1")
 PARENTS = ("/run", "/var/tmp", "/tmp")
 """Where an agent may be put, beside the home."""
 
@@ -126,6 +127,27 @@ class Ground:
         with (ROOT / "client/config").open("a") as config:
             config.write(f"Host {name}\n" + "".join(f" {line}\n" for line in lines))
         return f"root@{name}"
+
+    @contextmanager
+    def device(self, host: Host) -> Iterator[tuple[Device, Device]]:
+        """Two more interfaces of a host, p0 and p1, which have no address, with a bridge between them."""
+        switch = self.testbed.switch_namespace
+        with netlink.in_namespace(switch) as ipr:
+            bridge = netns.add_bridges(ipr, ["device"])["device"]
+            for name in PORTS:
+                there = {"ifname": name, "net_ns_fd": host.vm.namespace}
+                ipr.link("add", ifname=f"to-{name}", kind="veth", peer=there)
+                netns.plug_in(ipr, f"to-{name}", bridge)
+        with netlink.in_namespace(host.vm.namespace) as ipr:
+            for name in PORTS:
+                ipr.link("set", index=netlink.index_of(ipr, name), state="up")
+        try:
+            first, second = (Device(name, host.vm.namespace, name) for name in PORTS)
+            yield first, second
+        finally:
+            with netlink.in_namespace(switch) as ipr:
+                for name in (*(f"to-{name}" for name in PORTS), "device"):
+                    ipr.link("del", index=netlink.index_of(ipr, name))
 
     @contextmanager
     def strangers(self) -> Iterator[None]:

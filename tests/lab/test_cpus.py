@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.cpus import local_cpus, receive_cpus, thread_cpus, vm_cpus
+from vnetbench.lab.cpus import Shares, local_cpus, receive_cpus, shares, thread_cpus, vm_cpus
 from vnetbench.lab.description import Shape, describe
 
 BED = describe("t-cpus", Shape(pairs=2)).endpoints
@@ -78,3 +78,37 @@ def test_one_endpoint_alone_gets_what_is_said_of_it() -> None:
         with pytest.raises(BenchError) as refused:
             local_cpus(level, FOUR)
         assert refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("level", "cpus", "online", "tester", "device"),
+    [
+        ("apart", "any", FOUR, {0, 1}, {2, 3}),
+        ("apart", "any", frozenset({0, 1, 2}), {0, 1}, {2}),
+        ("apart", "any", TWO, {0}, {1}),
+        ("apart", "2-3", FOUR, {2, 3}, {0, 1}),
+        ("3", "any", FOUR, {0, 1, 2}, {3}),
+        ("0-3", "any", FOUR, set(FOUR), set(FOUR)),
+        ("3", "0-1", FOUR, {0, 1}, {3}),
+        ("any", "any", FOUR, set(FOUR), set()),
+    ],
+)
+def test_a_device_has_cpus_that_its_tester_has_not(
+    level: str, cpus: str, online: frozenset[int], tester: set[int], device: set[int]
+) -> None:
+    found = shares(level, cpus, BED, online)
+    assert found == Shares(dict.fromkeys(("a1", "b1", "a2", "b2"), frozenset(tester)), frozenset(device))
+
+
+@pytest.mark.parametrize(
+    ("level", "cpus", "online", "what"),
+    [
+        ("apart", "any", frozenset({0}), "no CPU is left for the device"),
+        ("apart", "1 each", TWO, "no CPU is left for the device"),
+        ("4", "any", FOUR, "device_cpus = '4' names CPU 4; this machine has 0-3"),
+    ],
+)
+def test_a_device_without_a_cpu_is_refused(level: str, cpus: str, online: frozenset[int], what: str) -> None:
+    with pytest.raises(BenchError, match=what) as refused:
+        shares(level, cpus, BED, online)
+    assert refused.value.fix

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.host_addresses import Placed, Side, own_addresses, place
+from vnetbench.lab.host_addresses import Placed, Side, own_addresses, place, place_on_one
 from vnetbench.study.model import HostAsked
 
 WEB_1 = """\
@@ -108,3 +108,11 @@ def test_two_names_of_one_machine_are_seen_through() -> None:
     two = side(HostAsked("web-02", ssh="b"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
     with pytest.raises(BenchError, match="both hosts of the pair are one machine"):
         place(one, two)
+
+
+def test_two_interfaces_of_one_machine_need_neither_routes_nor_addresses() -> None:
+    a, b = place_on_one(web_1(interface="ens192"), web_1(interface="ens224"))
+    assert a == Placed("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True)
+    assert b == Placed("ens224", "198.19.0.1", "2001:2:0:1::1", has_ipv6=False)
+    a, _ = place_on_one(web_1(interface="ens192", address="10.9.9.9"), web_1(interface="ens224"))
+    assert a.address == "10.9.9.9"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,6 @@ from vnetbench.lab import hosts_bed, left_on_hosts, netlink, on_host, ssh
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.lab.ssh_refusals import Unreachable
-from vnetbench.process import this_process
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import HOSTS
@@ -50,18 +50,6 @@ def ground() -> Iterator[Ground]:
     with hosts_ground.raised("web-01", "web-02", "web-03", "web-04") as raised:
         raised.add("full-01", NOWHERE)
         yield raised
-
-
-@pytest.fixture
-def reached(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The tests' own client and state; afterwards nothing is left on hosts, nor of connections here."""
-    for name, value in ground.environment.items():
-        monkeypatch.setenv(name, value)
-    yield
-    assert hosts_ground.folders() == []
-    assert hosts_ground.agents() == {}
-    assert left_on_hosts.entries() == []
-    assert this_process() not in hosts_ground.connections()
 
 
 def asked(ground: Ground, *names: str, **keys: Any) -> TestbedAsked:
@@ -247,6 +235,16 @@ def test_the_users_own_configuration_applies_and_none_of_it_disturbs(ground: Gro
     finally:
         (ROOT / "web-01/root/.bashrc").unlink()
     assert list((ROOT / "client").glob("theirs-*")) == []
+
+
+def test_a_temporary_folder_of_a_long_name_keeps_no_host_from_being_entered(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = tmp_path / ("deep" * 30)
+    far.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(far))
+    with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
+        assert machine.run("echo here").output == "here\n"
 
 
 def test_a_host_without_room_says_of_every_place_what_it_lacks(ground: Ground) -> None:

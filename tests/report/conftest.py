@@ -15,6 +15,13 @@ from tests.report.campaigns import (
     single_campaign,
     surface_campaign,
 )
+from tests.report.frame_campaigns import (
+    bursts_campaign,
+    forwarding_campaign,
+    loss_campaign,
+    soak_campaign,
+    throughput_campaign,
+)
 from vnetbench.estimate.summary import CampaignSummary
 
 
@@ -64,3 +71,28 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
 @pytest.fixture(scope="session")
 def requests() -> CampaignSummary:
     return requests_campaign()
+
+
+@pytest.fixture(scope="session")
+def throughput() -> CampaignSummary:
+    return throughput_campaign()
+
+
+@pytest.fixture(scope="session")
+def forwarding() -> CampaignSummary:
+    return forwarding_campaign()
+
+
+@pytest.fixture(scope="session")
+def loss() -> CampaignSummary:
+    return loss_campaign()
+
+
+@pytest.fixture(scope="session")
+def bursts() -> CampaignSummary:
+    return bursts_campaign()
+
+
+@pytest.fixture(scope="session")
+def soak() -> CampaignSummary:
+    return soak_campaign()

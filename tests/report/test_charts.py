@@ -9,10 +9,10 @@ import pytest
 
 from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.chart import Chart
 from vnetbench.report.chart_forms import metric_chart
 from vnetbench.report.chart_rows import course_rows, metric_rows
 from vnetbench.report.charts import (
-    Chart,
     main_charts,
     other_metric_charts,
     still_picture,

@@ -17,7 +17,7 @@ from tests import made_up
 from vnetbench.errors import BenchError
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import Watched
+from vnetbench.results.records import SEARCH, StepRecord, Watched
 
 
 def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -42,6 +42,41 @@ def test_histograms_come_back_as_they_were_written(tmp_path: Path) -> None:
     file.add_trial(replace(written, sides=(replace(source, samples=(timed, *later)), *others)), 1)
     (found,) = file.trials()
     assert found.sides[0].samples == (timed, *later)
+
+
+def test_steps_come_back_with_their_trial_and_before_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    steps = tuple(
+        StepRecord(n, SEARCH, 1000.0 * n or None, None, 1.0, n, 1.2, 10 * n, 9 * n, {"ways": 1})
+        for n in range(4)
+    )
+    for step in steps:
+        file.add_step(2, 0, step, 5.0)
+    file.add_step(1, 0, steps[0], 6.0)
+    file.close("interrupted")
+    again = ResultsFile.open_to_write(path)
+    assert (again.steps(2, 0), again.steps(2, 1)) == (steps, ())
+    assert again.campaign().elapsed_s == 6.0
+    again.add_trial(made_up.trial(2, 0), 7.0)
+    assert [trial.steps for trial in again.trials()] == [steps]
+    other = replace(steps[1], load_fps=5.0)
+    again.add_step(2, 0, other, 8.0)
+    assert again.steps(2, 0) == (steps[0], other)
+    again.close("interrupted")
+
+
+def test_a_file_of_the_version_before_steps_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    file.add_trial(made_up.trial(), 1.0)
+    file.close("finished")
+    db = sqlite3.connect(path)
+    db.executescript("DROP TABLE step; PRAGMA user_version = 1;")
+    db.close()
+    read = ResultsFile.open_to_read(path)
+    assert [trial.steps for trial in read.trials()] == [()]
+    read.close()
 
 
 def test_what_was_watched_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -235,7 +270,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_trials_only(tmp_path: Path) 
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(small)], check=True)
     try:
         path = small / "r.vnb"
         file, _ = made_up.file_at(path)

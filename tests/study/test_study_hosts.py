@@ -170,6 +170,34 @@ def test_hosts_that_make_no_testbed_are_refused_with_their_line(hosts: str, line
     assert any(at == line and what in said for at, said in problems(HEAD + hosts + FACTORS))
 
 
+FRAMES = HEAD.replace("[testbed]", 'workload = "frames"\n[testbed]')
+P0, P1 = (
+    f'[[testbed.host]]\nname = "{port}"\nssh = "root@web-01"\ninterface = "{port}"\n' for port in ("p0", "p1")
+)
+
+
+def test_two_interfaces_of_one_machine_are_two_ports_for_frames() -> None:
+    study = parse_study(FRAMES + P0 + P1 + "[factors]\nflows = 1\n", None)
+    assert [host.interface for host in study.testbed.hosts] == ["p0", "p1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what"),
+    [
+        (HEAD + P0 + P1, 6, "another host is reached as root@web-01 too"),
+        (FRAMES + P0 + P1.replace('interface = "p1"\n', ""), 9, "each has to be an interface of its own"),
+        (FRAMES + P0 + P1.replace('interface = "p1"', 'interface = "p0"'), 5, "each has to be an interface"),
+        (HEAD + WEB_1 + 'next_hop = "52:54:00:00:00:01"\n' + WEB_2, 7, "next_hop is of frames"),
+        (FRAMES + P0 + 'next_hop = "10.0.0.1"\n' + P1, 9, "is no name here"),
+    ],
+)
+def test_ports_that_could_not_be_told_apart_are_refused_with_their_line(
+    text: str, line: int, what: str
+) -> None:
+    said = problems(text + "[factors]\nmtu = 1500\n")
+    assert any(at == line and what in message for at, message in said), said
+
+
 def test_what_builds_a_testbed_is_of_the_other_lab() -> None:
     text = HEAD + "uplink = true\nvswitch_mtu = 9000\n" + SERVER + FACTORS
     assert [(line, what.split()[0]) for line, what in problems(text)] == [(4, "uplink"), (5, "vswitch_mtu")]

@@ -143,6 +143,7 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
             st.tuples(cpus(), cpus()).map("/".join),
         ),
         "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpus()),
+        "device_cpus": st.one_of(st.sampled_from(["auto", "apart", "any"]), cpus()),
         "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
         "link_queue": st.one_of(
             st.sampled_from(["auto", "codel", "fq_codel"]),
@@ -155,6 +156,13 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "bit_rate": st.one_of(st.just("none"), st.integers(1000, 10**12)),
         "pacing": st.sampled_from(["spin", "sleep"]),
         "datagram_size": st.integers(18, 65507),
+        "frame_size": st.one_of(st.just("imix"), st.integers(64, 9216)),
+        "frame_load": st.one_of(
+            st.just("max"), st.integers(1, 10**9), st.integers(1, 200).map(lambda share: f"{share} %")
+        ),
+        "flows": st.integers(1, 10**6),
+        "generators": st.integers(1, 64),
+        "vlan_tags": st.integers(0, 2),
         "waiting": st.sampled_from(["block", "spin", "busy_poll"]),
         "send_mode": st.sampled_from(["copy", "auto", "sendfile", "splice", "zerocopy", "io_uring"]),
         "send_batch": st.integers(1, 256),

@@ -234,7 +234,7 @@ def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
 @pytest.mark.parametrize(
     ("rest", "line", "what"),
     [
-        ('vswitch = ["bridge", "direct"]\n[testbed]\nuplink = true\n', 5, "have no vSwitch, so no uplink"),
+        ('vswitch = ["bridge", "direct"]\n[testbed]\nuplink = true\n', 5, "direct has no vSwitch that could"),
         (
             "tso = [true, false]\nchecksum_offload = [true, false]\n",
             5,

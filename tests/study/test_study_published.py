@@ -92,7 +92,7 @@ def test_the_demo_of_adapters_asks_each_of_them_and_has_room_for_six_trials_of_e
 @pytest.mark.parametrize("name", sorted(FACTORS))
 def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
     for example in FACTORS[name].examples:
-        workload = FACTORS[name].workloads[0]
+        workload = "frame_latency" if name == "frame_load" else FACTORS[name].workloads[0]
         is_of_guests = QEMU in FACTORS[name].labs and (NETNS not in FACTORS[name].labs or "vsock" in example)
         lab = f'[testbed]\nlab = "{QEMU if is_of_guests else NETNS}"\n'
         text = f'title = "x"\nworkload = "{workload}"\n{lab}[factors]\n{name} = {example}\n'
@@ -117,8 +117,9 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
 def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -> None:
     line = f"{key} = {SECTIONS[section].keys[key].example}\n"
     head = "" if key == "title" else 'title = "x"\n'
-    if key == "idle":
-        head += 'workload = "mixed"\n'
+    workload = {"idle": "mixed", "published": "frames"}.get(key, "frames" if section == "search" else "")
+    if workload:
+        head += f'workload = "{workload}"\n'
     if key == "ports":
         line += 'lab = "hosts"\n' + "".join(f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab")
     factors = "[factors]\nmtu = 1500\n"

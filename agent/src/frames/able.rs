@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::generate::Source;
 use super::port::Port;
 use super::sink::{Counting, Sought};
-use super::{Asked, Pacing, Size, Way, Ways};
+use super::{Asked, Pacing, Refused, Size, Way, Ways};
 use crate::error::Result;
 
 #[derive(Deserialize)]
@@ -53,6 +53,7 @@ fn smallest_frames(port: &Port) -> Asked {
         most: None,
         flows: 1,
         vary_addresses: false,
+        refused: Refused::Unsent,
         from: Ipv4Addr::new(198, 18, 0, 1).into(),
         to: Ipv4Addr::new(198, 18, 0, 2).into(),
         vlan_tags: Vec::new(),

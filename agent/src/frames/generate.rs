@@ -17,7 +17,7 @@ use super::loading::{self, Able, Shared, SharedWithPrograms};
 use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
 use super::port::Port;
 use super::template::{Shape, Template};
-use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing};
+use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing, Refused};
 use crate::traffic::histogram::{self, BUCKETS};
 use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
@@ -124,6 +124,7 @@ pub struct Source {
     /// Whether there are several.
     has_sizes: bool,
     most: Option<u64>,
+    refused: Refused,
     /// Of one that has a rate.
     paced: Option<(Schedule, Pacing)>,
 }
@@ -164,6 +165,7 @@ impl Source {
             frame,
             has_sizes: shapes.len() > 1,
             most: asked.most,
+            refused: asked.refused,
             paced: asked.per_s.map(|per_s| {
                 (
                     Schedule::new(Pace::spread(per_s, place, sources)),
@@ -309,7 +311,11 @@ impl Frames for Source {
 
     fn counts(&self) -> Counts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (made, frames) = (load(&self.progress.made), load(&self.progress.sent));
+        let made = load(&self.progress.made);
+        let frames = match self.refused {
+            Refused::Unsent => load(&self.progress.sent),
+            Refused::Lost => made,
+        };
         let bytes = if self.has_sizes {
             // Which of them were refused is not known: all sizes alike.
             let made_bytes = load(&self.progress.made_bytes);

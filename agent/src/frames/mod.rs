@@ -68,6 +68,7 @@ pub struct Asked {
     pub generator: Way,
     pub sink: Way,
     pub pacing: Pacing,
+    pub refused: Refused,
     /// A sink ends when none has come for so long after the load has ended.
     pub settle: Duration,
 }
@@ -78,6 +79,17 @@ pub struct Asked {
 pub struct Size {
     pub bytes: usize,
     pub weight: u32,
+}
+
+/// What a frame is that the port does not take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// The port carries no more.
+    #[default]
+    Unsent,
+    /// It was offered all the same: the queue that was full is the first of what is tested.
+    Lost,
 }
 
 /// By which way frames are made or counted.

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::addresses::{self, Address};
 use super::forwarding::{self, Forwarding};
+use super::neighbours::{self, Neighbour};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::facts;
@@ -28,6 +29,8 @@ struct InterfaceAsked {
     mac: Option<String>,
     #[serde(default)]
     addresses: Vec<String>,
+    #[serde(default)]
+    neighbours: Vec<Neighbour>,
     up: Option<bool>,
 }
 
@@ -77,6 +80,11 @@ pub fn configure(asked: Asked) -> Result<Value> {
                 operation: format!("waiting for the link of {}", interface.name),
                 after_s: LINK_PATIENCE.as_secs_f64(),
             });
+        }
+    }
+    for (asked, adapter) in asked.interfaces.iter().zip(&found) {
+        for neighbour in &asked.neighbours {
+            neighbours::know(adapter.index, neighbour)?;
         }
     }
     let described: Result<Vec<Value>> = interfaces

@@ -6,6 +6,7 @@ mod configuration;
 mod forwarding;
 mod modules;
 mod mounts;
+mod neighbours;
 mod port;
 
 use std::convert::Infallible;

@@ -3,6 +3,7 @@
 pub mod coalescing;
 mod cpus;
 mod interrupts;
+mod napi;
 pub mod queues;
 mod receive_steering;
 pub mod rings;
@@ -52,7 +53,9 @@ pub const OFFLOADS: [&str; 7] = [
 
 /// Those of an interface. What one is set to may change what stands before it: a driver starts the adapter anew, and what
 /// needs checksums goes with them.
-pub const OF_INTERFACES: [&str; 14] = [
+pub const OF_INTERFACES: [&str; 16] = [
+    "napi_first",
+    "napi_cpus",
     "lro",
     "gro",
     "uso",
@@ -83,6 +86,8 @@ enum Knob {
     Coalesce,
     IrqCpus,
     RpsCpus,
+    NapiCpus,
+    NapiFirst,
     Cpus,
     Ports,
 }
@@ -108,6 +113,8 @@ impl Knob {
             "coalesce" => Self::Coalesce,
             "irq_cpus" => Self::IrqCpus,
             "rps_cpus" => Self::RpsCpus,
+            "napi_cpus" => Self::NapiCpus,
+            "napi_first" => Self::NapiFirst,
             "cpus" => Self::Cpus,
             "ports" => Self::Ports,
             _ => return Err(Error::BadParameter(format!("there is no knob \"{name}\""))),
@@ -132,6 +139,10 @@ impl Knob {
             Self::RpsCpus => {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
             }
+            Self::NapiCpus => {
+                napi::read_cpus(&of()?).map(|list| json!(list.map(|list| list.to_string())))
+            }
+            Self::NapiFirst => napi::read_first(&of()?).map(|first| json!(first)),
             Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::read())),
         };
@@ -185,6 +196,14 @@ impl Knob {
             Self::RpsCpus => {
                 let list = values::cpu_list(value)?;
                 of().and_then(|interface| receive_steering::set(&interface, &list))
+            }
+            Self::NapiCpus => {
+                let list = values::cpu_list(value)?;
+                of().and_then(|interface| napi::set_cpus(&interface, &list))
+            }
+            Self::NapiFirst => {
+                let first = values::switch(value)?;
+                of().and_then(|interface| napi::set_first(&interface, first))
             }
             Self::Cpus => {
                 let list = values::some_cpus(value)?;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import threading
@@ -14,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
+
+from vnetbench.process import spell_end
 
 CLOSING_TIMEOUT_S = 3.0
 HELLO_AGAIN_S = 2.0
@@ -56,7 +57,7 @@ class PipeTransport:
         self,
         process: subprocess.Popen[bytes],
         closing_timeout_s: float = CLOSING_TIMEOUT_S,
-        ending: Callable[[int], str] = "exit code {}".format,
+        ending: Callable[[int], str] = spell_end,
     ) -> None:
         """`ending` puts an exit code into words."""
         self._lock = threading.Lock()
@@ -91,9 +92,7 @@ class PipeTransport:
             code = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             return "it closed its output"
-        if code < 0:
-            return f"killed by {signal.Signals(-code).name}"
-        return self._ending(code)
+        return spell_end(code) if code < 0 else self._ending(code)
 
     def close(self) -> None:
         """See Transport."""
@@ -134,9 +133,16 @@ class SocketTransport:
         self._socket.settimeout(None)
 
     def ask_for_a_sign(self) -> None:
-        """Have the agent say something, which nobody waits for but who looks at `heard`."""
-        with suppress(OSError):
-            self.write_line(self._hello)
+        """Have the agent say something, which nobody waits for but who looks at `heard`.
+
+        Where the way there is full it is not asked, and says nothing: who looks must not hang with it.
+        """
+        if self._lock.acquire(blocking=False):
+            try:
+                with suppress(OSError):
+                    self._socket.send(self._hello + b"\n", socket.MSG_DONTWAIT)
+            finally:
+                self._lock.release()
 
     def write_line(self, line: bytes) -> None:
         """See Transport."""

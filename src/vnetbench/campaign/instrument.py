@@ -13,6 +13,8 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.calibration import TRIAL_S, calibrate
 from vnetbench.campaign.facts import endpoint_facts
+from vnetbench.campaign.remarks import device_remarks
+from vnetbench.campaign.series import run_series
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
 from vnetbench.lab.bed import Bed, Lab
@@ -67,6 +69,7 @@ class LabInstrument:
         """See Instrument."""
         shape = self._lab.shape(load.factors)
         calibration = load.calibration
+        known = len(load.series.recorded()) if load.series else 0
         try:
             if load.factors.get("send_mode") == "auto":
                 calibration = (
@@ -85,8 +88,11 @@ class LabInstrument:
         effective = {**effective, **measured.effective}
         if calibration is not None:
             effective["calibration"] = calibration
-        found = Measured(measured.sides, effective, measured.notes)
-        return Done(found, str(shape), max(0.0, time.monotonic() - began - load.duration_s))
+        notes = (*device_remarks(effective), *measured.notes)
+        found = replace(measured, effective=effective, notes=notes)
+        spent_s = time.monotonic() - began - load.duration_s
+        fresh = measured.steps[known:]
+        return Done(found, str(shape), max(0.0, spent_s - sum(step.took_s for step in fresh)))
 
     def _goodput(self, load: Load, mode: str, is_given_up: Callable[[], bool]) -> float:
         """Bits a second of a short trial by this send mode."""
@@ -102,12 +108,18 @@ class LabInstrument:
             try:
                 bed = self._bed(shape)
                 effective = bed.apply(load.factors, self._asked)
-                return measure(bed, self._watcher(), load, is_given_up), effective
+                return self._measure(bed, load, is_given_up), effective
             except BenchError as error:
                 self._discard(shape)
                 if is_new:
                     raise _as_refusal(error) from error
                 # Something may have happened to it since it was raised: only a new one's refusal counts.
+
+    def _measure(self, bed: Bed, load: Load, is_given_up: Callable[[], bool]) -> Measured:
+        def once(load: Load) -> Measured:
+            return measure(bed, self._watcher(), load, is_given_up)
+
+        return run_series(load, load.series, once) if load.series else once(load)
 
     def learned(self) -> Learned:
         """See Instrument."""

@@ -6,14 +6,20 @@ import time
 from dataclasses import dataclass, field
 
 from vnetbench.campaign import schedule
+from vnetbench.campaign.workloads import is_series
 from vnetbench.estimate.course import Course, warmups
 from vnetbench.estimate.length import PastTrial
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
 from vnetbench.estimate.model import Estimate
-from vnetbench.study.model import Plan, Study, Treatment
+from vnetbench.results.records import StepRecord
+from vnetbench.study.factors import complete
+from vnetbench.study.model import Plan, SearchAsked, Study, Treatment
+from vnetbench.study.workloads import OF_SERIES, main_metric
 
 OPEN = "open"
+LIKELY_MORE = 0.25
+"""Of the time that it has taken: what a series of steps takes on that is longer than expected."""
 
 
 @dataclass
@@ -28,6 +34,8 @@ class TreatmentProgress:
     next_s: float = 0.0
     """Seconds of load of its next trial."""
     setups_s: list[float] = field(default_factory=list)
+    series_s: list[float] = field(default_factory=list)
+    """What the steps of each trial took."""
     state: str = OPEN
     """`open`, or why it is repeated no more."""
     reason: str = ""
@@ -59,6 +67,8 @@ class Progress:
     """Index of the treatment whose trial runs now."""
     running_since: float = 0.0
     """When (monotonic) that trial began."""
+    steps: tuple[StepRecord, ...] = ()
+    """Those of that trial that are over, where it is a series."""
     is_leaving: bool = False
     """Nothing is measured any more, and the testbeds are being removed."""
     began: float = field(default_factory=time.monotonic)
@@ -82,11 +92,12 @@ class Progress:
         """Indexes of the treatments that are still repeated."""
         return [t.treatment.index for t in self.treatments if t.state == OPEN]
 
-    def finished(self, index: int, block: int, course: Course, setup_s: float) -> None:
+    def finished(self, index: int, block: int, course: Course, setup_s: float, series_s: float = 0.0) -> None:
         """Take in a finished trial."""
         treatment = self.treatments[index]
         treatment.courses[block] = course
         treatment.setups_s.append(setup_s)
+        treatment.series_s.append(series_s)
         treatment.last_trial = self.trials
         courses = [treatment.courses[block] for block in sorted(treatment.courses)]
         cuts = warmups(courses, self.study.timing)
@@ -99,24 +110,45 @@ class Progress:
 
     def left(self) -> tuple[int, float]:
         """Trials still to come, and the seconds that they will take: predictions, within the time limit."""
-        trials, seconds, setup_s = 0, 0.0, self.setup_s()
+        trials, seconds = 0, 0.0
         for index in self.still_open():
             treatment = self.treatments[index]
             more = schedule.trials_left(treatment.values, treatment.estimate, self.study.precision)
             trials += more
-            seconds += more * (treatment.next_s + setup_s)
+            seconds += more * self.trial_s(index)
         limit = self.study.precision.time_limit_s
         if limit is not None and seconds > (room := max(0.0, limit - self.elapsed_s)):
             trials, seconds = round(trials * room / seconds), room
         if self.running is not None:
-            seconds -= time.monotonic() - self.running_since
+            seconds += self.running_s() - self.trial_s(self.running)
         return trials, max(0.0, seconds)
+
+    def running_s(self) -> float:
+        """Seconds that the trial at work is expected to take on; a search may need more steps than others."""
+        if self.running is None:
+            return 0.0
+        spent_s = time.monotonic() - self.running_since
+        left_s = self.trial_s(self.running) - spent_s
+        return max(left_s, LIKELY_MORE * spent_s) if self.steps else max(0.0, left_s)
+
+    def trial_s(self, index: int) -> float:
+        """Seconds that the next trial of a treatment is expected to take, all in all."""
+        treatment = self.treatments[index]
+        others = [spent for each in self.treatments for spent in each.series_s]
+        steps_s = schedule.series_cost(treatment.series_s or others, self._search(index))
+        return treatment.next_s + self.setup_s() + steps_s
 
     def setup_s(self) -> float:
         """Seconds that a trial costs beside its load: the median so far."""
         return schedule.setup_cost([cost for t in self.treatments for cost in t.setups_s])
 
+    def _search(self, index: int) -> SearchAsked | None:
+        levels = complete(self.treatments[index].treatment.factors, self.study.workload)
+        return self.study.search if is_series(self.study, levels) else None
+
     def _next_s(self, past: list[PastTrial]) -> float:
         if self.study.timing.duration_s is not None:
             return self.study.timing.duration_s
+        if self.study.search is not None and main_metric(self.study) in OF_SERIES:
+            return self.study.search.step_s
         return schedule.trial_duration(past, self.setup_s(), self.study.precision, len(self.treatments))

@@ -87,3 +87,11 @@ def clock_remarks(effective: Mapping[str, object]) -> list[str]:
     if effective.get("shared_clock", True) is True:
         return []
     return ["no one-way delay: the two ends run under different kernels, whose clocks are not compared"]
+
+
+def device_remarks(effective: Mapping[str, object]) -> list[str]:
+    """What a reader must know where tester and device under test share their CPUs and should not."""
+    why = effective.get("device_not_apart")
+    if why is None:
+        return []
+    return [f"the device under test had no CPUs of its own, so it slows the generator down instead: {why}"]

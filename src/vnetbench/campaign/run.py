@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from vnetbench.campaign import schedule
 from vnetbench.campaign.calibration import MOST_TRIALS, TRIAL_S
 from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
-from vnetbench.campaign.trial import Abandoned, Load, TrialBroke
-from vnetbench.campaign.workloads import idle_s
+from vnetbench.campaign.trial import Abandoned, Load, Series, TrialBroke
+from vnetbench.campaign.workloads import idle_s, is_series
 from vnetbench.estimate.course import course
 from vnetbench.estimate.stopping import decide
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import TrialRecord
+from vnetbench.results.records import StepRecord, TrialRecord
 from vnetbench.study.factors import complete
-from vnetbench.study.model import Level, Plan, Study
-from vnetbench.study.plan import block_order
+from vnetbench.study.model import Level, Plan, SearchAsked, Study
+from vnetbench.study.plan import block_order, search_seed
 from vnetbench.study.workloads import main_metric
 
 ATTEMPTS = 3
@@ -84,8 +85,9 @@ class Campaign:
 
     def _count(self, trial: TrialRecord) -> None:
         self.progress.finished(
-            trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s
-        )
+            trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s,
+            sum(step.took_s for step in trial.steps),
+        )  # fmt: skip
         calibration = trial.effective.get("calibration")
         if isinstance(calibration, Mapping):
             self._calibrations[trial.treatment] = calibration
@@ -105,7 +107,7 @@ class Campaign:
 
     def _out_of_time(self, index: int) -> bool:
         progress = self.progress
-        expected = progress.treatments[index].next_s + progress.setup_s()
+        expected = progress.trial_s(index)
         expected += self._calibration_s(index)
         limit = self._study.precision.time_limit_s
         if not schedule.is_last_moment(progress.elapsed_s, expected, limit):
@@ -150,7 +152,10 @@ class Campaign:
         next_s = self.progress.treatments[index].next_s
         idle = idle_s(study.workload, levels, study.timing)
         known = self._calibrations.get(index)
-        load = Load(levels, next_s, study.timing.interval_s, study.workload, idle, known)
+        load = Load(
+            levels, next_s, study.timing.interval_s, study.workload, idle, known,
+            settle_s=(study.search or SearchAsked()).settle_s, series=self._series(index, block, levels),
+        )  # fmt: skip
         failure = ""
         for _ in range(ATTEMPTS):
             if interrupts.asked and failure:
@@ -175,10 +180,31 @@ class Campaign:
                 continue
             finally:
                 self.progress.running = None
+                self.progress.steps = ()
             self._keep(record)
             return
         self._close_treatment(index, "failed", f"{ATTEMPTS} trials in a row failed; the last one: {failure}")
         self._say(f"given up: {ATTEMPTS} trials in a row failed; the last one: {failure}", index)
+
+    def _series(self, index: int, block: int, levels: Mapping[str, Level]) -> Series | None:
+        """The steps that a trial begins with, where it is a series: on disk as soon as each is over."""
+        study = self._study
+        if study.search is None or not is_series(study, levels):
+            return None
+
+        def keep(step: StepRecord) -> None:
+            step = replace(step, started_s=max(0.0, self.progress.elapsed_s - step.took_s))
+            self._file.add_step(index, block, step, self.progress.elapsed_s)
+            self.progress.steps = (*self.progress.steps[: step.number], step)
+            self._tick()
+
+        def forget() -> None:
+            self._file.drop_steps(index, block)
+            self.progress.steps = ()
+
+        self.progress.steps = self._file.steps(index, block)
+        seed = search_seed(self._plan, block, index)
+        return Series(study.search, seed, lambda: self._file.steps(index, block), keep, forget)
 
     def _keep(self, trial: TrialRecord) -> None:
         """Put a trial on disk, and only then count it."""
@@ -209,7 +235,7 @@ def _record(index: int, block: int, began_s: float, load: Load, done: Done) -> T
     """The trial as it is kept; raises TrialFailed for one that has nothing to estimate from."""
     record = TrialRecord(
         index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
-        done.measured.sides, notes=done.measured.notes, idle_s=load.idle_s,
+        done.measured.sides, notes=done.measured.notes, idle_s=load.idle_s, steps=done.measured.steps,
     )  # fmt: skip
     try:
         course(record)

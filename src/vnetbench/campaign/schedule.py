@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from vnetbench.estimate.length import LONGEST_S, SHORTEST_S, PastTrial, next_duration
 from vnetbench.estimate.looks import looks
 from vnetbench.estimate.model import Estimate
-from vnetbench.study.model import Precision
+from vnetbench.study.model import Precision, SearchAsked
 
 PILOT_TRIALS = 3
 SHORTEST_IN_A_HURRY_S = 0.5
 """Shorter trials hold too few samples to tell a warm-up."""
 FIRST_SETUP_S = 0.15
 """Taken for the cost of a trial's set-up until one has been measured."""
+FIRST_STEPS = 20
+"""Full steps that a search is taken to be as long as until one has been made."""
 MEDIAN_OVER_MEAN = math.sqrt(math.pi / 2)
 """How much wider the interval of a normal distribution's median is than that of its mean."""
 SHARE_FOR_FEWEST = 0.9
@@ -62,6 +64,15 @@ def trials_left(values: Sequence[float], found: Estimate | None, precision: Prec
 def setup_cost(measured: Sequence[float]) -> float:
     """Seconds that a trial costs beside its load."""
     return statistics.median(measured) if measured else FIRST_SETUP_S
+
+
+def series_cost(measured: Sequence[float], search: SearchAsked | None) -> float:
+    """Seconds that the steps of a trial take: the median so far; 0 where the trial is no series."""
+    if search is None:
+        return 0.0
+    if measured:
+        return statistics.median(measured)
+    return min(search.time_limit_s, FIRST_STEPS * (search.step_s + search.settle_s + FIRST_SETUP_S))
 
 
 def enough_time(

@@ -5,13 +5,17 @@ from __future__ import annotations
 import queue
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.counts import wrong_counts
+from vnetbench.campaign.frame_counts import counts_of
+from vnetbench.campaign.frame_judging import frame_remarks, judge_frames, load_remarks, nothing_passes
+from vnetbench.campaign.frame_ports import way_of_frames, ways_of_frames
 from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
 from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
 from vnetbench.campaign.workloads import (
@@ -25,10 +29,10 @@ from vnetbench.lab.bed import Bed, pairs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.file import histogram_of, stream_sample, watched_of
-from vnetbench.results.records import HISTOGRAMS, HOST, OBSERVE, Sample, SideRecord
+from vnetbench.results.records import HISTOGRAMS, HOST, OBSERVE, Sample, SideRecord, StepRecord
 from vnetbench.study.load_factors import VSOCK
-from vnetbench.study.model import Level
-from vnetbench.study.workloads import MIXED, STREAM
+from vnetbench.study.model import Level, SearchAsked
+from vnetbench.study.workloads import MIXED, OF_FRAMES, STREAM
 
 GRACE_S = 5.0
 VMADDR_CID_HOST = 2
@@ -88,6 +92,20 @@ class Side:
 
 
 @dataclass(frozen=True)
+class Series:
+    """What a trial that is a series of steps asks, and how its steps are kept."""
+
+    asked: SearchAsked
+    seed: int
+    recorded: Callable[[], tuple[StepRecord, ...]]
+    """Its steps that are over."""
+    keep: Callable[[StepRecord], None]
+    """Makes a step durable."""
+    forget: Callable[[], None]
+    """Removes them all: the trial is to be begun anew."""
+
+
+@dataclass(frozen=True)
 class Load:
     """The load of one trial, and how it is watched."""
 
@@ -99,6 +117,13 @@ class Load:
     """How long `mixed` has only requests, before `duration_s`; whole intervals."""
     calibration: Mapping[str, object] | None = None
     """What an earlier trial of the same treatment was calibrated to: send_mode = auto stays with it."""
+
+    burst_frames: int | None = None
+    """Of frames: the most that each direction of a pair sends, as fast as it goes."""
+    settle_s: float = SearchAsked.settle_s
+    """Of frames: a trial has ended when none has come for so long after its load."""
+    series: Series | None = None
+    """Of frames: the steps that come before the load, and find it."""
 
     @property
     def whole_s(self) -> float:
@@ -113,6 +138,8 @@ class Measured:
     sides: tuple[SideRecord, ...]
     effective: Mapping[str, object]
     notes: tuple[str, ...]
+    steps: tuple[StepRecord, ...] = ()
+    """Those that came before it, where the trial is a series."""
 
 
 class TrialBroke(TrialFailed):
@@ -136,6 +163,12 @@ def measure(
     sides[HOST] = Side(observer, OBSERVE)
     measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
     endpoints = [side for side in measured.sides if side.role != OBSERVE]
+    if load.workload in OF_FRAMES:
+        counts = counts_of(endpoints, load.factors)
+        judge_frames(counts)
+        nothing = () if counts.all_received else (nothing_passes(counts.all_sent, measured.sides),)
+        remarked = (*frame_remarks(counts), *load_remarks(counts, load.factors, load.duration_s))
+        return replace(measured, notes=(*nothing, *remarked, *measured.notes))
     if wrong := wrong_counts(load.workload, load.whole_s, endpoints):
         raise TrialBroke(wrong, measured.sides)
     notes = judge_load(load.factors, load.whole_s, endpoints)
@@ -196,6 +229,10 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
         for agent, watch in watching
     ]
     workload = {**common, **parameters(load.workload, load.factors)}
+    if load.workload in OF_FRAMES:
+        burst = load.burst_frames
+        generators = int(load.factors["generators"])
+        workload |= {"settle_s": load.settle_s, "frames": None if burst is None else -(-burst // generators)}
     if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
         workload["threads"] = spinning_threads(load.factors, bed)
     if load.workload == MIXED:
@@ -203,36 +240,42 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     placed = thread_placement(load.workload, load.factors, bed, workload)
     # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
     keys = [secrets.token_hex(16) for _ in joined]
-    listeners = [
-        bed.agents[b.name].send(
-            "trial.prepare", **workload, streams=there, secret=key, interface=b.interface,
-            system=b.has_own_kernel, listen=_place_of(b, load.factors), thread_cpus=placed[b.name],
-        )
-        for (_, b), key in zip(joined, keys, strict=True)
-    ]  # fmt: skip
-    ports = [
-        bed.agents[b.name].wait(f, "trial.prepare")["port"]
-        for (_, b), f in zip(joined, listeners, strict=True)
-    ]
-    connectors = [
-        bed.agents[a.name].send(
-            "trial.prepare", **workload, streams=here, secret=key, interface=a.interface,
-            system=a.has_own_kernel, connect=_way_to(b, port, a, load.factors),
-            thread_cpus=placed[a.name],
-        )
-        for (a, b), key, port in zip(joined, keys, ports, strict=True)
-    ]  # fmt: skip
-    ready = {
-        a.name: bed.agents[a.name].wait(future, "trial.prepare")
-        for (a, _), future in zip(joined, connectors, strict=True)
-    }
-    waiting = [(b.name, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in joined]
-    ready |= {name: bed.agents[name].wait(future, "trial.ready") for name, future in waiting}
+
+    def prepare(at: Endpoint, key: str, **how: object) -> Future[dict[str, Any]]:
+        return bed.agents[at.name].send(
+            "trial.prepare", **workload, secret=key, interface=at.interface, system=at.has_own_kernel,
+            thread_cpus=placed[at.name], **how,
+        )  # fmt: skip
+
+    def answers(sent: Iterable[tuple[Endpoint, Future[dict[str, Any]]]], method: str) -> dict[str, Any]:
+        return {at.name: bed.agents[at.name].wait(future, method) for at, future in sent}
+
+    keyed = [(a, b, key) for (a, b), key in zip(joined, keys, strict=True)]
+    if load.workload in OF_FRAMES:
+        ends = [end for a, b, key in keyed for end in ((a, b, here, key), (b, a, there, key))]
+        opening = [
+            (at, prepare(at, key, streams=streams, **way_of_frames(bed, at, to, load.factors)))
+            for at, to, streams, key in ends
+        ]
+        ready = answers(opening, "trial.prepare")
+    else:
+        listening = [
+            (b, prepare(b, key, streams=there, listen=_place_of(b, load.factors))) for _, b, key in keyed
+        ]
+        ports = answers(listening, "trial.prepare")
+        connecting = [
+            (a, prepare(a, key, streams=here, connect=_way_to(b, ports[b.name]["port"], a, load.factors)))
+            for a, b, key in keyed
+        ]
+        ready = answers(connecting, "trial.prepare")
+        waiting = [(b, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in joined]
+        ready |= answers(waiting, "trial.ready")
     for agent, future in observing:
         agent.wait(future, "trial.prepare")
     return {
         **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
         **judge_threads(placed, {name: answer["thread_cpus"] for name, answer in ready.items()}),
+        **ways_of_frames(ready),
     }
 
 

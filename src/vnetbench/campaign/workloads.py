@@ -8,12 +8,24 @@ from collections.abc import Mapping, Sequence
 from vnetbench.lab.bed import Bed
 from vnetbench.lab.cpus import thread_cpus
 from vnetbench.study.direction import streams_each_way
+from vnetbench.study.frame_factors import AS_FAST_AS_IT_GOES
+from vnetbench.study.frames import mix_of, share_of_throughput
 from vnetbench.study.load_factors import VSOCK
-from vnetbench.study.model import Level, Timing
-from vnetbench.study.workloads import DATAGRAMS, MIXED, STREAM
+from vnetbench.study.model import Level, Study, Timing
+from vnetbench.study.workloads import (
+    DATAGRAMS,
+    FRAME_LATENCY,
+    FRAMES,
+    MIXED,
+    OF_FRAMES,
+    SOAK,
+    STREAM,
+)
 
 REQUESTS_FOR_P99 = 1000
 """Ten of them are beyond the 99th percentile."""
+VLAN_IDS = (100, 200)
+"""Of tagged frames, outermost first."""
 SHORTEST_IDLE_S, LONGEST_IDLE_S = 0.5, 5.0
 
 
@@ -40,6 +52,8 @@ def side_role(streams: Sequence[Mapping[str, object]]) -> str:
 
 def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     """What of trial.prepare is the workload's, the same for both sides."""
+    if workload in OF_FRAMES:
+        return _of_frames(factors)
     buffer, threads = factors.get("socket_buffer", "auto"), factors.get("threads", "auto")
     asked: dict[str, object] = {
         "workload": workload,
@@ -66,6 +80,14 @@ def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]
     elif workload != STREAM:
         asked |= _of_requests(factors)
     return asked
+
+
+def is_series(study: Study, factors: Mapping[str, Level]) -> bool:
+    """Whether a trial of these levels finds its load by steps; one of a load that is a rate need not."""
+    if study.search is None:
+        return False
+    of_load = study.workload in (FRAME_LATENCY, SOAK)
+    return not of_load or share_of_throughput(factors["frame_load"]) is not None
 
 
 def idle_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
@@ -107,6 +129,20 @@ def _of_datagrams(factors: Mapping[str, Level]) -> dict[str, object]:
     }
 
 
+def _of_frames(factors: Mapping[str, Level]) -> dict[str, object]:
+    load, generators = factors.get("frame_load", AS_FAST_AS_IT_GOES), int(factors["generators"])
+    return {
+        "workload": FRAMES,
+        "threads": 0,
+        "frame_bytes": [{"bytes": size, "weight": weight} for size, weight in mix_of(factors["frame_size"])],
+        "frames_per_s": None if load == AS_FAST_AS_IT_GOES else float(load) / generators,
+        "flows": int(factors["flows"]),
+        "vlan_tags": list(VLAN_IDS[: int(factors["vlan_tags"])]),
+        "generator": "auto",
+        "pacing": "auto",
+    }
+
+
 def thread_placement(
     workload: str, factors: Mapping[str, Level], bed: Bed, asked: Mapping[str, object]
 ) -> dict[str, list[str]]:
@@ -116,7 +152,7 @@ def thread_placement(
     transfers = streams - int(factors["connections"]) if workload == MIXED else 0
     shared = streams - transfers
     count = min(int(str(asked["threads"])) or shared, shared) + transfers
-    vms = bed.cpus(str(factors.get("cpus", "any")))
+    vms = bed.cpus(factors)
     counts = dict.fromkeys(vms, count)
     return thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
 
@@ -124,5 +160,5 @@ def thread_placement(
 def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
     """So many of each endpoint that each has a CPU: one that spins without takes another's time slices."""
     if any(endpoint.has_own_kernel for endpoint in bed.endpoints):
-        return min(len(own) for own in bed.cpus(str(factors.get("cpus", "any"))).values())
+        return min(len(own) for own in bed.cpus(factors).values())
     return max(1, len(bed.online) // len(bed.endpoints))

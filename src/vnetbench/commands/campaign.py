@@ -29,7 +29,11 @@ def begin(
 ) -> str:
     """Run a new campaign; returns `finished` or `interrupted`. Raises BenchError."""
     # The whole path is kept: `resume` may be called from another folder.
-    study = load_study(study_path.absolute(), overrides)
+    return begin_study(load_study(study_path.absolute(), overrides), output, seed, console)
+
+
+def begin_study(study: Study, output: Path, seed: int | None, console: Console) -> str:
+    """The same of a study that has been read."""
     plan = make_plan(study, seed)
     make_instrument = prepared(study, plan, console)
     return _run(ResultsFile.create(output, study, plan), study, plan, make_instrument, console)

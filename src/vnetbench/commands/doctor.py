@@ -44,6 +44,8 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     (NEEDED[1], {}, "tbf"),
     ("vswitch direct", {"vswitch": "direct"}, "tbf"),
     ("vswitch macvlan", {"vswitch": "macvlan"}, "tbf"),
+    ("vswitch router", {"vswitch": "router"}, "tbf"),
+    ("vswitch openvswitch", {"vswitch": "openvswitch"}, "tbf"),
     ("mtu 9000", {"mtu": 9000}, "tbf"),
     ("ip_version 6", {"ip_version": "6"}, "tbf"),
     ("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}, "tbf"),

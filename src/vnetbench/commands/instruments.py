@@ -12,8 +12,9 @@ from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.hosts_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.errors import BenchError
-from vnetbench.lab import privilege
-from vnetbench.lab.guest.lab import QemuLab, shape_of
+from vnetbench.lab import open_vswitch, privilege
+from vnetbench.lab.description import OPEN_VSWITCH
+from vnetbench.lab.guest.lab import QemuLab, check_placement, shape_of
 from vnetbench.lab.guest.ready import Ready, fetch, get_ready
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.netns_bed import NetnsLab
@@ -52,6 +53,8 @@ def prepared(study: Study, plan: Plan, console: Console, accelerator: str | None
                 fix="begin a new campaign (vnetbench run, another -o), or resume where it began",
             )
         return lambda say: LabInstrument(QemuLab(testbed, title, ready, say), testbed)
+    if any(level == OPEN_VSWITCH for f in study.factors if f.name == "vswitch" for level in f.levels):
+        open_vswitch.installed()
     privilege.enter_for_run()
     check_agent()
     return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
@@ -71,6 +74,8 @@ def _try(hosts: HostsLab) -> None:
 
 def _guests(study: Study, plan: Plan, console: Console) -> Ready:
     levels = [complete(t.factors, study.workload, study.testbed.kind) for t in plan.treatments]
+    for each in levels:
+        check_placement(each, study.testbed)
     shapes = list(dict.fromkeys(shape_of(each, study.testbed) for each in levels))
     # A namespace of our own has no way to where kernels are fetched from.
     fetch(shape.adapter for shape in shapes)

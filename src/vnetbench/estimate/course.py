@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.estimate.datagrams import arrived_in
+from vnetbench.estimate.frames import RECEIVED, frames_in, series_metrics
 from vnetbench.estimate.latency import count_of, merged, percentile_us
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
 from vnetbench.results.records import HISTOGRAMS, OBSERVE, Histogram, Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
+from vnetbench.study.workloads import OF_SERIES
 
 Steady = Sequence[tuple[SideRecord, Sequence[Sample]]]
 """Sides, each with its samples after the warm-up."""
@@ -47,6 +49,8 @@ class Course:
 
 def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     """A deciding metric (`study.workloads`) in time; raises ValueError for a trial without samples."""
+    if metric in OF_SERIES:
+        return Course((dict(series_metrics(trial))[metric],), (trial.duration_s,))
     together, idle = _together(intervals(trial)), _together(idle_intervals(trial))
     lengths = tuple(_length_s(at_once) for at_once in together)
     if metric == "goodput_bps":
@@ -56,6 +60,9 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
         return Course(rates, lengths, before=idle_rates)
     if metric == "datagrams_received_per_s":
         arrived = (sum(arrived_in(x) for side in at_once for x in side) for at_once in together)
+        return Course(tuple(n / s for n, s in zip(arrived, lengths, strict=True)), lengths)
+    if metric == "forwarding_rate_fps":
+        arrived = (sum(frames_in(x, RECEIVED) for side in at_once for x in side) for at_once in together)
         return Course(tuple(n / s for n, s in zip(arrived, lengths, strict=True)), lengths)
     kind = next((kind for kind in HISTOGRAMS if metric.startswith(kind)), "latency")
     histograms, idle_histograms = (

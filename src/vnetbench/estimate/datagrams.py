@@ -9,8 +9,11 @@ from typing import Any
 from vnetbench.estimate.latency import latency_metrics, merged
 from vnetbench.results.records import Sample, StreamSample, TrialRecord
 
-SHARES = ("loss_percent", "socket_drop_percent", "reordered_percent", "duplicate_percent")
-"""The metrics that are shares of the datagrams."""
+SHARES: Mapping[str, tuple[str, ...]] = {
+    "datagrams": ("loss_percent", "socket_drop_percent", "reordered_percent", "duplicate_percent"),
+    "frames": ("frame_loss_ratio", "reordered_percent", "duplicate_percent"),
+}
+"""The metrics that are shares of the datagrams, or of the frames, by the metric that says how many."""
 
 Intervals = Mapping[str, Sequence[Sequence[Sample]]]
 """Endpoint to its samples, an inner list an interval (`course.intervals`)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from vnetbench.study.workloads import THROUGHPUTS
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -19,6 +21,9 @@ class Metric:
 
 _SHARES = {"p50": "50", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99.99", "p99_999": "99.999"}
 
+
+_GOALS = ("the first", "the second", "the third", "the fourth")
+_THROUGHPUT_LABELS = ("Throughput", *(f"Throughput within {goal} goal" for goal in _GOALS[1:]))
 
 _ENDS = (
     ("sender", "Sender", "the sending endpoints"),
@@ -88,6 +93,67 @@ METRICS: dict[str, Metric] = {
             "neither",
             "datagrams that the sources handed to the kernel, all streams and pairs",
         ),
+        *(
+            Metric(
+                name,
+                "frame/s",
+                label,
+                "higher",
+                f"highest rate at which no more than {goal} accepted share of frames is lost (RFC 1242), all "
+                "directions and pairs",
+            )
+            for name, label, goal in zip(THROUGHPUTS, _THROUGHPUT_LABELS, _GOALS, strict=True)
+        ),
+        Metric(
+            "throughput_bps",
+            "bit/s",
+            "Throughput in bits",
+            "higher",
+            "the same of the first accepted share, in bits of frames with their check sequences, without "
+            "preambles and gaps",
+        ),
+        Metric(
+            "max_forwarding_rate_fps",
+            "frame/s",
+            "Maximum forwarding rate",
+            "higher",
+            "highest rate at which frames arrived, whatever load was offered (RFC 2285)",
+        ),
+        Metric(
+            "back_to_back_frames",
+            "1",
+            "Longest burst",
+            "higher",
+            "frames that were sent as fast as they go without one being lost, mean of repeated searches",
+        ),
+        Metric(
+            "buffer_s",
+            "s",
+            "Buffer time",
+            "higher",
+            "how long the device's buffer holds what comes as fast as it goes (RFC 9004, corrected)",
+        ),
+        Metric(
+            "forwarding_rate_fps",
+            "frame/s",
+            "Forwarding rate",
+            "higher",
+            "frames that arrived, all directions and pairs; of duplicates the first (RFC 2285)",
+        ),
+        Metric(
+            "offered_load_fps",
+            "frame/s",
+            "Offered load",
+            "neither",
+            "frames that were sent, all directions and pairs (RFC 2285)",
+        ),
+        Metric(
+            "frame_loss_ratio",
+            "%",
+            "Frame loss",
+            "lower",
+            "share of the frames that were sent and did not arrive (RFC 1242)",
+        ),
         Metric(
             "loss_percent",
             "%",
@@ -108,10 +174,14 @@ METRICS: dict[str, Metric] = {
             "%",
             "Reordered",
             "lower",
-            "share of the datagrams that arrived after one that was sent later (RFC 4737)",
+            "share of the datagrams (or frames) that arrived after one that was sent later (RFC 4737)",
         ),
         Metric(
-            "duplicate_percent", "%", "Duplicates", "lower", "copies of datagrams that had arrived already"
+            "duplicate_percent",
+            "%",
+            "Duplicates",
+            "lower",
+            "copies of datagrams (or frames) that had arrived already",
         ),
         Metric(
             "jitter_us",
@@ -120,7 +190,7 @@ METRICS: dict[str, Metric] = {
             "lower",
             "mean deviation of the time under way (RFC 3550), mean over streams and samples",
         ),
-        *_percentiles("delay", "One-way delay", "all times from sending to the receiving kernel"),
+        *_percentiles("delay", "One-way delay", "all times from sending to receiving"),
         Metric(
             "gap_deviation_us",
             "µs",
@@ -309,6 +379,7 @@ METRICS: dict[str, Metric] = {
             "neither",
             "datagrams that were sent after the warm-up, as far as the sinks know",
         ),
+        Metric("frames", "1", "Frames", "neither", "frames that were sent after the warm-up"),
         Metric("packets_per_s", "1/s", "Packets", "neither", "packets the receiving interfaces took in"),
         Metric("segments_per_s", "1/s", "TCP segments", "neither", "MSS-sized TCP segments that were sent"),
         Metric(

@@ -34,6 +34,9 @@ class Estimate:
     """Two modes when `modality` is `two`, ascending by value; else empty."""
     outliers: tuple[int, ...] = ()
     """Positions (in the order given) of trials marked as outliers; they are part of the estimate."""
+    is_of_one_search: bool = False
+    """`low` and `high` are what a single search of the throughput says of its own answer, at `confidence`
+    where its method knows one (else 0): nothing repeated it."""
 
     @property
     def half_width(self) -> float | None:

@@ -6,8 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vnetbench.estimate.course import Course, course, idle_samples, merged_of, steady_latencies, warmups
+from vnetbench.estimate.course import (
+    Course,
+    course,
+    idle_samples,
+    intervals,
+    merged_of,
+    steady_latencies,
+    warmups,
+)
 from vnetbench.estimate.datagrams import SHARES, most_unseen
+from vnetbench.estimate.frames import missing, own_intervals, search_of
 from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
@@ -90,6 +99,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             *_warnings(points.values(), file.facts_of_sessions(), main_metric(study)),
         ),
         combine=study.combine,
+        published=study.published,
         main_metric=main_metric(study),
     )
 
@@ -102,12 +112,13 @@ def estimates_of(values: Sequence[Mapping[str, float]], precision: Precision) ->
         measured = [each[name] for each in values if name in each]
         if measured:
             found[name] = estimate(measured, precision.confidence, looks(precision))
-    datagrams = sum(each.get("datagrams", 0.0) for each in values)
-    for name in SHARES:
-        if name in found and datagrams and not any(each.get(name) for each in values):
-            # Not one of them: an interval of no width would claim that there never is one.
-            most = most_unseen(datagrams, precision.confidence)
-            found[name] = replace(found[name], low=0.0, high=most)
+    for counted, shares in SHARES.items():
+        count = sum(each.get(counted, 0.0) for each in values)
+        for name in shares:
+            if name in found and count and not any(each.get(name) for each in values):
+                # Not one of them: an interval of no width would claim that there never is one.
+                most = most_unseen(count, precision.confidence)
+                found[name] = replace(found[name], low=0.0, high=most)
     return found
 
 
@@ -138,6 +149,9 @@ def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course) -> TrialPoint:
         course=of_trial.values,
         before=of_trial.before,
         notes=trial.notes,
+        missing=missing(intervals(trial)),
+        steps=trial.steps,
+        search=search_of(trial),
     )
 
 
@@ -150,16 +164,30 @@ def _treatment(
     study: Study,
 ) -> TreatmentSummary:
     reasons = (*failures, *((record.reason,) if record.reason else ()))
+    metrics = estimates_of([p.values for p in points], study.precision)
+    if len(points) == 1:
+        metrics |= _of_one_search(metrics, points[0])
     return TreatmentSummary(
         index=record.index,
         factors=record.factors,
         effective=effective,
         stopped_by=record.state if record.state in STATES_THAT_STAND else _unfinished(status),
-        metrics=estimates_of([p.values for p in points], study.precision),
+        metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
         notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
     )
+
+
+def _of_one_search(metrics: Mapping[str, Estimate], point: TrialPoint) -> dict[str, Estimate]:
+    """The throughputs of a treatment that was searched once, with the interval that the search gave."""
+    return {
+        name: replace(
+            metrics[name], low=own.low, high=own.high, confidence=own.confidence or 0.0, is_of_one_search=True
+        )
+        for name, own in own_intervals(point.search).items()
+        if name in metrics
+    }
 
 
 def _unfinished(status: str) -> str:

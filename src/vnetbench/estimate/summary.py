@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from vnetbench.estimate.model import Estimate
-from vnetbench.results.records import Histogram
+from vnetbench.results.records import Histogram, StepRecord
+from vnetbench.search.device import Answer
 from vnetbench.study.labs import NETNS
 from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 
@@ -29,6 +31,17 @@ class TrialPoint:
     before: tuple[float, ...] = ()
     """The same in the idle phase before the load, where there is one."""
     notes: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
+    """Of frames: how many had been sent and had not come, at the end of each sampling interval."""
+    steps: tuple[StepRecord, ...] = ()
+    """Those that came before the run of a trial that is a series."""
+    search: Mapping[str, Any] = field(default_factory=dict)
+    """What these found: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
+
+    @property
+    def answers(self) -> tuple[Answer, ...]:
+        """The throughput for each goal, as loads of each direction of each pair; none without a search."""
+        return tuple(Answer(**answer) for answer in self.search.get("answers", ()))
 
 
 @dataclass(frozen=True)
@@ -86,5 +99,7 @@ class CampaignSummary:
     warnings: tuple[str, ...] = ()
     combine: str = ALL
     """How levels make treatments (`Study.combine`)."""
+    published: str | None = None
+    """The published figures that the study names (`Study.published`)."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""

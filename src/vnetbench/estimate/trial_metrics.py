@@ -15,6 +15,7 @@ from vnetbench.estimate.course import (
     merged_of,
 )
 from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
+from vnetbench.estimate.frames import RECEIVED, SENT, frame_metrics
 from vnetbench.estimate.guest_metrics import busy_percent, guest_metrics, times_of
 from vnetbench.estimate.latency import count_of, latency_metrics
 from vnetbench.results.records import (
@@ -60,6 +61,7 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
         **dict(_of_requests(trial, sides, steady_s)),
         **dict(_of_load(trial, sides)),
         **dict(datagram_metrics(trial, load, cut, steady_s)),
+        **dict(frame_metrics(trial, load, cut, steady_s)),
         **dict(_of_host(host, sides, arrived, steady_s)),
         **dict(guest_metrics({**_groups(sides), **between}, host)),
         **dict(_of_servers(trial)),
@@ -86,7 +88,7 @@ def _sends_forward(samples: Sequence[Sample]) -> bool:
 
 def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
     groups = _groups(sides)
-    if not _only_requests(sides):
+    if not _only_requests(sides) and not _are_frames(sides):
         yield "goodput_bps", 8 * arrived / steady_s
         if "first_vm" in groups:
             reverse = _received(groups["first_vm"])
@@ -103,7 +105,8 @@ def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tupl
     if packets := _total(given, "tx_packets"):
         yield "mean_segment_bytes", _total(given, "tx_bytes") / packets
     streams = [x for _, samples in given for s in samples for x in s.streams if _loads(x)]
-    if not given or _of_kind(sides, "connect") or any("datagrams" in x.info for x in streams):
+    has_others = _are_frames(sides) or any("datagrams" in x.info for x in streams)
+    if not given or _of_kind(sides, "connect") or has_others:
         return  # what follows is known of the streams' own connections only, which carry none of the load
     yield "segments_per_s", sum(_number(x.info.get("segments_out")) for x in streams) / steady_s
     yield "retransmits_per_s", sum(x.retransmits or 0 for x in streams) / steady_s
@@ -144,6 +147,12 @@ def _only_requests(sides: Steady) -> bool:
     """Whether requests are the load, and not beside one (`mixed`)."""
     parts = {x.part for _, samples in sides for sample in samples for x in sample.streams}
     return _transactions(sides) > 0 and "transfers" not in parts
+
+
+def _are_frames(sides: Steady) -> bool:
+    """Whether the load is frames, whose bytes are no goodput and whose streams have no connection."""
+    streams = (x for _, samples in sides for sample in samples for x in sample.streams)
+    return any(kind in x.info for x in streams for kind in (SENT, RECEIVED))
 
 
 def _transactions(sides: Steady) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
 from vnetbench.agents.client import AgentClient
+from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.model import Level, TestbedAsked
 
@@ -31,8 +32,21 @@ class Bed(Protocol):
     def between(self) -> Mapping[str, Sequence[str]]:
         """The agents between the ends, that forward what goes from one to the other, and their interfaces."""
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
-        """The CPUs that each endpoint's processes may use, by a level of the factor `cpus`.
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """The MAC address that frames from an endpoint to the other one of its pair are sent to.
+
+        Raises BenchError where it cannot be found out.
+        """
+
+    @property
+    def refused_frames(self) -> str:
+        """What a frame is that an endpoint's port does not take: `lost` or `unsent`.
+
+        It is lost where the queue that was full is the first of the device under test, and else the port's.
+        """
+
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """The CPUs that each endpoint's processes may use in a treatment.
 
         They are numbered as the endpoint numbers them. Raises BenchError for CPUs that are not there.
         """
@@ -62,6 +76,19 @@ class Lab(Protocol):
 
     def remove_left(self, prefix: str) -> None:
         """Remove the testbeds whose names begin so: those that were broken off while they were raised."""
+
+
+def mac_in(agent: AgentClient, interface: str) -> str:
+    """The MAC address of an interface, as its agent says; raises BenchError where it does not."""
+    interfaces = agent.call("agent.facts")["interfaces"]
+    mac = next((each["mac"] for each in interfaces if each["name"] == interface), None)
+    if not mac:
+        raise BenchError(
+            f"{interface} has no MAC address, so no frames can be sent to it",
+            where=agent.endpoint,
+            fix="name an Ethernet interface",
+        )
+    return str(mac)
 
 
 def pairs(bed: Bed) -> list[tuple[Endpoint, Endpoint]]:

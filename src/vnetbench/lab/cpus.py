@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
@@ -27,7 +28,7 @@ def vm_cpus(level: str, endpoints: Sequence[Endpoint], online: frozenset[int]) -
         return _in_turn(int(level.removesuffix(" each")), endpoints, online)
     first, _, second = level.partition("/")
     lists = {"a": cpus_in(first), "b": cpus_in(second or first)}
-    _there(level, lists["a"] | lists["b"], online)
+    _there(f"cpus = {level!r}", lists["a"] | lists["b"], online)
     return {e.name: lists[e.side] for e in endpoints}
 
 
@@ -72,7 +73,7 @@ def local_cpus(level: str, online: frozenset[int]) -> frozenset[int]:
         return online
     if level.endswith(" each"):
         return frozenset(sorted(online)[: _within(int(level.removesuffix(" each")), online)])
-    return _there(level, cpus_in(level), online)
+    return _there(f"cpus = {level!r}", cpus_in(level), online)
 
 
 def receive_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: frozenset[int]) -> str:
@@ -98,6 +99,41 @@ def receive_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: fr
     return spell_cpu_list(wanted)
 
 
+@dataclass(frozen=True)
+class Shares:
+    """The CPUs of one machine that has both a tester and the device that it tests."""
+
+    tester: Mapping[str, frozenset[int]]
+    """Of each endpoint."""
+    device: frozenset[int]
+    """Nothing where the device's work is done on whatever CPU brings it: the tester's own."""
+
+
+def shares(level: str, cpus: str, endpoints: Sequence[Endpoint], online: frozenset[int]) -> Shares:
+    """Who gets which CPUs, by a level of the factor `device_cpus` and one of `cpus`.
+
+    `any`: both may use all. `LIST`: the device has these, the tester the others where `cpus` does not name
+    its own. `apart`: the device has those that `cpus` does not name; where it names none the tester has the
+    first half of all, rounded up. Raises BenchError for CPUs that are not there.
+    """
+    vms = vm_cpus(cpus, endpoints, online)
+    if level == "any":
+        return Shares(vms, frozenset())
+    ordered = sorted(online)
+    device = frozenset(ordered[(len(ordered) + 1) // 2 :]) if level == "apart" else cpus_in(level)
+    if level == "apart" and cpus != "any":
+        device = online.difference(*vms.values())
+    if not device:
+        raise BenchError(
+            "device_cpus = apart: no CPU is left for the device under test",
+            fix="leave one free in cpus, or take device_cpus = any",
+        )
+    _there(f"device_cpus = {level!r}", device, online)
+    if cpus != "any":
+        return Shares(vms, device)
+    return Shares(dict.fromkeys(vms, (online - device) or online), device)
+
+
 def _in_turn(count: int, endpoints: Sequence[Endpoint], online: frozenset[int]) -> dict[str, frozenset[int]]:
     ordered = sorted(online)
     _within(count, online)
@@ -108,11 +144,10 @@ def _in_turn(count: int, endpoints: Sequence[Endpoint], online: frozenset[int]) 
     return given
 
 
-def _there(level: str, named: frozenset[int], online: frozenset[int]) -> frozenset[int]:
+def _there(asked: str, named: frozenset[int], online: frozenset[int]) -> frozenset[int]:
     if missing := named - online:
         raise BenchError(
-            f"cpus = {level!r} names CPU {spell_cpu_list(missing)};"
-            f" this machine has {spell_cpu_list(online)}",
+            f"{asked} names CPU {spell_cpu_list(missing)}; this machine has {spell_cpu_list(online)}",
             fix="name CPUs that it has, or 'any', or '1 each'",
         )
     return named

@@ -16,6 +16,12 @@ ADDRESS6_FORM = "fd77::{side}:{pair:x}"  # in one /64
 PREFIX6_LENGTH = 64
 MOST_PAIRS = 64
 VM_INTERFACE = "eth0"
+BRIDGE, DIRECT, MACVLAN, ROUTER, OPEN_VSWITCH = "bridge", "direct", "macvlan", "router", "openvswitch"
+"""The levels of the factor `vswitch`."""
+ROUTER_PAIR = 254
+"""A router's place among the addresses of a side: no pair has it."""
+ROUTED_LENGTH, ROUTED6_LENGTH = 24, 112
+"""Prefixes of the networks on either side of a router, where else both are one network."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,11 @@ class Device:
     label: str
     namespace: str
     interface: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Its namespace and its name there."""
+        return self.namespace, self.interface
 
 
 @dataclass(frozen=True)
@@ -93,6 +104,11 @@ class Testbed:
     """For each pair: the interfaces between its two vNICs, from a to b."""
 
     @property
+    def has_switch_namespace(self) -> bool:
+        """Whether something stands between the VMs of a pair."""
+        return self.shape.vswitch != DIRECT
+
+    @property
     def shaped(self) -> tuple[Device, ...]:
         """Those whose way out a `link_rate` limits: the uplink's both ends, else every vNIC."""
         return self.uplinks or tuple(e.device for e in self.endpoints)
@@ -106,9 +122,15 @@ class Testbed:
         a, b = (next(e for e in self.side(side) if e.pair == pair) for side in "ab")
         return (a.device, *self.ports[pair - 1], b.device)
 
+    def next_hop(self, endpoint: Endpoint) -> Device:
+        """The interface that takes what this endpoint sends to the other one of its pair."""
+        if self.shape.vswitch == ROUTER:
+            return self.ports[endpoint.pair - 1]["ab".index(endpoint.side)]
+        return next(e.device for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
+
     def namespaces(self) -> tuple[str, ...]:
         """All namespaces, that of the virtual switches first."""
-        switch = () if self.shape.vswitch == "direct" else (self.switch_namespace,)
+        switch = (self.switch_namespace,) if self.has_switch_namespace else ()
         return (*switch, *(e.namespace for e in self.endpoints))
 
     def as_facts(self) -> dict[str, object]:
@@ -138,21 +160,19 @@ def describe(name: str, shape: Shape) -> Testbed:
         raise BenchError(
             f"a testbed has 1 to {MOST_PAIRS} pairs of VMs, not {shape.pairs}", fix="ask for fewer"
         )
-    if shape.uplink and shape.vswitch == "direct":
+    if shape.uplink and shape.vswitch in (DIRECT, ROUTER):
         raise BenchError(
-            "VMs joined by a direct link have no vSwitch, so no uplink", fix="use vswitch = bridge"
+            f"VMs joined by vswitch = {shape.vswitch} have no vSwitch, so no uplink",
+            fix="use vswitch = bridge",
         )
     endpoints = tuple(
-        Vm(
-            f"{side}{pair}", side, pair, VM_INTERFACE, ADDRESS_FORM.format(side=number, pair=pair),
-            ADDRESS6_FORM.format(side=number, pair=pair), namespace(name, f"{side}{pair}"),
-        )
+        _vm(name, shape, number, side, pair)
         for pair in range(1, shape.pairs + 1)
         for number, side in enumerate("ab", start=1)
-    )  # fmt: skip
+    )
     switch = namespace(name, "sw")
     uplinks = uplink_of(switch) if shape.uplink else ()
-    vswitches = {"direct": 0, "bridge": 1, "macvlan": 1}[shape.vswitch] * (2 if shape.uplink else 1)
+    vswitches = 0 if shape.vswitch in (DIRECT, ROUTER) else 2 if shape.uplink else 1
     return Testbed(
         name,
         shape,
@@ -161,6 +181,14 @@ def describe(name: str, shape: Shape) -> Testbed:
         tuple(f"sw{i}" for i in range(vswitches)),
         uplinks,
         tuple(_ports(shape, switch, uplinks, pair) for pair in range(1, shape.pairs + 1)),
+    )
+
+
+def router_addresses(side: int) -> tuple[str, str]:
+    """A router's own on one side (1 or 2), IPv4 and IPv6."""
+    return (
+        ADDRESS_FORM.format(side=side, pair=ROUTER_PAIR),
+        ADDRESS6_FORM.format(side=side, pair=ROUTER_PAIR),
     )
 
 
@@ -175,11 +203,25 @@ def uplink_of(switch_namespace: str) -> tuple[Device, Device]:
     return first, second
 
 
+def _vm(testbed: str, shape: Shape, number: int, side: str, pair: int) -> Vm:
+    own = f"{side}{pair}"
+    is_routed = shape.vswitch == ROUTER
+    return Vm(
+        own, side, pair, VM_INTERFACE, ADDRESS_FORM.format(side=number, pair=pair),
+        ADDRESS6_FORM.format(side=number, pair=pair), namespace(testbed, own),
+        ROUTED_LENGTH if is_routed else PREFIX_LENGTH,
+        ROUTED6_LENGTH if is_routed else PREFIX6_LENGTH,
+        router_addresses(number) if is_routed else (),
+    )  # fmt: skip
+
+
 def _ports(shape: Shape, switch: str, uplinks: tuple[Device, ...], pair: int) -> tuple[Device, ...]:
-    if shape.vswitch == "direct":
+    if shape.vswitch == DIRECT:
         return ()
-    if shape.vswitch == "macvlan":
+    if shape.vswitch == MACVLAN:
         return uplinks or (Device("parent of vSwitch sw0", switch, "low0"),)
+    if shape.vswitch == ROUTER:
+        return tuple(Device(f"port {side}{pair} of the router", switch, f"{side}{pair}") for side in "ab")
     last = "sw1" if uplinks else "sw0"
     return (
         Device(f"port a{pair} of vSwitch sw0", switch, f"a{pair}"),

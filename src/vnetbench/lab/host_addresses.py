@@ -53,6 +53,30 @@ def place(a: Side, b: Side) -> tuple[Placed, Placed]:
     return found_a, found_b
 
 
+def place_on_one(a: Side, b: Side) -> tuple[Placed, Placed]:
+    """Two interfaces of one machine: its routes lead from neither to the other, and frames need none."""
+    first, second = (
+        _of_port(side, *addresses)
+        for side, addresses in ((a, ("198.18.0.1", "2001:2::1")), (b, ("198.19.0.1", "2001:2:0:1::1")))
+    )
+    return first, second
+
+
+def _of_port(side: Side, ours: str, ours6: str) -> Placed:
+    """With its own addresses, else with ours, which are kept for benchmarks.
+
+    Each side's is from its half of 198.18.0.0/15 (RFC 2544, appendix C.2.2) or 2001:2::/48 (RFC 5180,
+    section 8).
+    """
+    interface = side.asked.interface or ""
+    own = [address for _, address in own_addresses(side.addresses, interface)]
+    if side.asked.address:
+        own.insert(0, side.asked.address)
+    four = next((each for each in own if ":" not in each), ours)
+    six = next((each for each in own if ":" in each), ours6)
+    return Placed(interface, four, six, _has_ipv6(side, interface))
+
+
 def own_addresses(addresses: str, interface: str | None = None) -> list[tuple[str, str]]:
     """Interface and address of all that are good for load, IPv4 first; of one interface, or of all."""
     found = [
@@ -91,9 +115,13 @@ def _of_side(side: Side, other: str) -> Placed:
     else:
         interface, address = side.route(other, None)
     six = [each for _, each in own_addresses(side.addresses, interface) if ":" in each]
-    has_ipv6 = re.search(rf"^\d+: {re.escape(interface)}\S*\s+inet6 ", side.addresses, re.MULTILINE)
     address6 = address if ":" in address else next(iter(six), "")
-    return Placed(interface, address, address6, has_ipv6 is not None)
+    return Placed(interface, address, address6, _has_ipv6(side, interface))
+
+
+def _has_ipv6(side: Side, interface: str) -> bool:
+    inet6 = rf"^\d+: {re.escape(interface)}\S*\s+inet6 "
+    return re.search(inet6, side.addresses, re.MULTILINE) is not None
 
 
 def _first(side: Side, interface: str) -> str:

@@ -16,8 +16,8 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.starting import greet
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
-from vnetbench.lab import host_addresses, hosts_path, knobs, left_on_hosts, on_host, ssh
-from vnetbench.lab.bed import pairs
+from vnetbench.lab import host_addresses, hosts_path, knobs, left_on_hosts, on_host, path, ssh
+from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.cpus import cpus_in, local_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.left_on_hosts import Left
@@ -45,6 +45,12 @@ class HostEndpoint(Endpoint):
     """That it takes load on, `first-last`; empty for any."""
 
 
+class FurtherPort(HostEndpoint):
+    """Another interface of a machine that is an endpoint already, whose kernel that one tells of."""
+
+    has_own_kernel = False
+
+
 @dataclass
 class Entered:
     """A host with an agent at work."""
@@ -62,6 +68,7 @@ class HostsBed:
     def __init__(self, entered: Sequence[Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
         self._entered = entered
         self.endpoints = endpoints
+        self._asked = {each.asked.name: each.asked for each in entered}
         self.agents = {each.asked.name: each.agent for each in entered}
         self.online = frozenset(os.sched_getaffinity(0))
         own = [
@@ -76,9 +83,7 @@ class HostsBed:
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         """See Bed."""
-        wanted = knobs.settings(
-            factors, self.endpoints, self.cpus(str(factors.get("cpus", "any"))), frozenset()
-        )
+        wanted = knobs.settings(factors, self.endpoints, self.cpus(factors), frozenset())
         before = knobs.read_back(self.endpoints, self.agents, wanted)
         for setting in wanted:
             if not setting.holds(before[setting.endpoint.name].get(setting.knob)):
@@ -86,10 +91,18 @@ class HostsBed:
         found = knobs.set_all(wanted, self.endpoints, self.agents)
         knobs.judge(wanted, found)
         ip_version = self._ip_version(factors)
-        proved = hosts_path.prove(
-            pairs(self), self.agents, {name: values["mtu"] for name, values in found.items()},
-            int(factors["mtu"]) if "mtu" in factors else None, ip_version, is_settling=before != found,
-        )  # fmt: skip
+        mtus = {name: int(values["mtu"]) for name, values in found.items()}
+        # What one machine sends from one of its addresses to another never leaves it: only frames do.
+        apart = [pair for pair in pairs(self) if not self._is_one_machine(*pair)]
+        proved: dict[str, Any] = {}
+        if apart:
+            proved = hosts_path.prove(
+                apart, self.agents, {e.name: mtus[e.name] for pair in apart for e in pair},
+                int(factors["mtu"]) if "mtu" in factors else None, ip_version, is_settling=before != found,
+            )  # fmt: skip
+        for endpoint in self.endpoints:
+            mtu = min(mtus[endpoint.name], int(proved.get("path_mtu_proved", mtus[endpoint.name])))
+            path.check_frames(factors, mtu, f"{endpoint.name} {endpoint.interface}")
         return {**knobs.alike(found), **proved}
 
     def watch(self) -> Mapping[str, object] | None:
@@ -100,9 +113,21 @@ class HostsBed:
         """See Bed: none."""
         return {}
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed: as the study names it, else the other interface's own, as on one link."""
+        if asked := self._asked[endpoint.name].next_hop:
+            return asked
+        (other,) = (e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
+        return mac_in(self.agents[other.name], other.interface)
+
+    @property
+    def refused_frames(self) -> str:
+        """See Bed: an adapter has a queue of its own, which is full where its link carries no more."""
+        return "unsent"
+
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed."""
-        first, _, second = level.partition("/")
+        first, _, second = str(factors.get("cpus", "any")).partition("/")
         given = {}
         for endpoint in self.endpoints:
             own = second if second and endpoint.side == "b" else first
@@ -124,6 +149,9 @@ class HostsBed:
         """See Bed. What a lost connection keeps from being removed stays registered."""
         with ThreadPoolExecutor(len(self._entered) or 1) as pool:
             list(pool.map(leave, self._entered))
+
+    def _is_one_machine(self, a: Endpoint, b: Endpoint) -> bool:
+        return self._asked[a.name].machine == self._asked[b.name].machine
 
     def _refuse_harm(self, setting: knobs.Setting) -> None:
         """Raise TreatmentRefused for a setting that cannot be made, or could not be undone."""
@@ -213,6 +241,7 @@ class HostsLab:
 
     def _endpoints(self, entered: Sequence[Entered]) -> tuple[HostEndpoint, ...]:
         endpoints: list[HostEndpoint] = []
+        told_of: set[str] = set()
         for number, two in enumerate(zip(entered[::2], entered[1::2], strict=True), start=1):
             a, b = (
                 host_addresses.Side(
@@ -223,9 +252,13 @@ class HostsLab:
                 )
                 for each in two
             )
-            for side, each, placed in zip("ab", two, host_addresses.place(a, b), strict=True):
+            is_one = a.asked.machine == b.asked.machine
+            places = host_addresses.place_on_one(a, b) if is_one else host_addresses.place(a, b)
+            for side, each, placed in zip("ab", two, places, strict=True):
+                kind = FurtherPort if each.asked.machine in told_of else HostEndpoint
+                told_of.add(each.asked.machine)
                 endpoints.append(
-                    HostEndpoint(
+                    kind(
                         each.asked.name, side, number, placed.interface, placed.address, placed.address6,
                         each.found.user, each.found.is_root, placed.has_ipv6, self._ports,
                     )
@@ -278,6 +311,8 @@ def _remove_earlier(machine: ssh.Machine, own: Left) -> None:
     for left in left_on_hosts.entries():
         if left.destination != own.destination or left.folder == own.folder:
             continue
+        if left.is_ours and left.testbed == own.testbed and left.host != own.host:
+            continue  # that of another of its interfaces
         if left.in_use and not left.is_ours:
             raise BenchError(
                 f"another campaign is at work on it (process {left.owner.split(':')[0]}: {left.purpose})",

@@ -17,7 +17,7 @@ from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level
 
 INTERFACE_KNOBS = ("mtu", "tso", "gso", "uso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")
-CPU_LISTS = ("cpus", "rps_cpus", "irq_cpus")
+CPU_LISTS = ("cpus", "rps_cpus", "irq_cpus", "napi_cpus")
 SPREAD = "spread"
 INTERRUPTS_APART = ";"
 """Between the lists of an adapter's interrupts, where they differ: none of them is what was asked."""
@@ -52,6 +52,8 @@ FIXES = {
     "irq_cpus": "name CPUs that it has; end irqbalance there, or leave irq_pin out",
     "rps_cpus": "receive processing is placed by root only: run as root (sudo), or leave irq_cpus out",
     "cpus": "name CPUs that this machine lets you use",
+    "napi_cpus": "run as root, on Linux 6.9 or newer; or take device_cpus = any",
+    "napi_first": "run as root, on Linux 6.9 or newer; or take device_cpus = any",
 }
 
 

@@ -178,9 +178,18 @@ def index_of(ipr: IPRoute, interface: str) -> int:
 
 def mtu_of(namespace: str, interface: str) -> int:
     """The interface's MTU in bytes."""
+    return int(_link(namespace, interface).get_attr("IFLA_MTU"))
+
+
+def mac_of(namespace: str, interface: str) -> str:
+    """The interface's MAC address."""
+    return str(_link(namespace, interface).get_attr("IFLA_ADDRESS"))
+
+
+def _link(namespace: str, interface: str) -> Any:
     with in_namespace(namespace) as ipr:
         (link,) = ipr.get_links(index_of(ipr, interface))
-        return int(link.get_attr("IFLA_MTU"))
+        return link
 
 
 def attribute(message: Any, *path: str) -> Any:

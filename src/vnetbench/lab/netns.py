@@ -1,17 +1,27 @@
-"""The lab `netns`: namespaces as VMs, joined by a bridge, by macvlan or directly."""
+"""The lab `netns`: namespaces as VMs, and what joins them."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ifaddrmsg
 
-from vnetbench.lab import netlink
-from vnetbench.lab.description import Device, Network, Testbed, Vm
+from vnetbench.lab import netlink, open_vswitch, router
+from vnetbench.lab.description import (
+    BRIDGE,
+    DIRECT,
+    MACVLAN,
+    OPEN_VSWITCH,
+    ROUTER,
+    Device,
+    Network,
+    Testbed,
+    Vm,
+)
 from vnetbench.lab.refusal import TreatmentRefused
 from vnetbench.study.testbed_factors import LEAST_MTU6
 
@@ -34,25 +44,28 @@ QUIET_IPV6 = {
 
 def build(testbed: Testbed) -> None:
     """Make namespaces, links and virtual switches; raises BenchError when the kernel refuses."""
-    for name in testbed.namespaces():
-        add_namespace(name, is_switch=name == testbed.switch_namespace)
-    if testbed.shape.vswitch == "direct":
+    for endpoint in testbed.endpoints:
+        add_namespace(endpoint.namespace)
+    vswitch = testbed.shape.vswitch
+    if vswitch == DIRECT:
         _join_directly(testbed)
     else:
+        is_router = vswitch == ROUTER
+        add_namespace(testbed.switch_namespace, {**QUIET_IPV6, **router.FORWARDING} if is_router else NO_IPV6)
         with netlink.in_namespace(testbed.switch_namespace) as switch:
-            if testbed.shape.vswitch == "bridge":
-                _join_by_bridges(testbed, switch)
-            else:
-                _join_by_macvlan(testbed, switch)
+            _JOIN[vswitch](testbed, switch)
     for endpoint in testbed.endpoints:
         give_addresses(endpoint)
+    if vswitch == ROUTER:
+        router.give_addresses(testbed)
+        if netlink.do_inside(testbed.switch_namespace, _has_ipv6):
+            router.give_ipv6(testbed)
 
 
-def add_namespace(name: str, *, is_switch: bool) -> None:
-    """A new namespace, for a VM or for virtual switches, which keep silent in IPv6."""
+def add_namespace(name: str, settings: Mapping[str, str] = QUIET_IPV6) -> None:
+    """A new namespace: a VM, unless its `settings` (sysctl) make it something else."""
     netlink.make_namespace(name)
-    ipv6 = NO_IPV6 if is_switch else QUIET_IPV6
-    netlink.do_inside(name, partial(_set_sysctls, {**SYSCTLS, **ipv6}))
+    netlink.do_inside(name, partial(_set_sysctls, {**SYSCTLS, **settings}))
     with netlink.in_namespace(name) as ipr:
         _set_up(ipr, "lo")
 
@@ -161,27 +174,52 @@ def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
 
 def add_uplink(switch: IPRoute, uplinks: tuple[Device, ...], bridges: Mapping[str, int]) -> None:
     """Join two virtual switches."""
-    first, second = (d.interface for d in uplinks)
+    add_link(switch, uplinks)
+    for device, bridge in zip(uplinks, bridges.values(), strict=True):
+        plug_in(switch, device.interface, bridge)
+
+
+def add_link(switch: IPRoute, ends: tuple[Device, ...]) -> None:
+    """A link between two interfaces of one namespace, both up."""
+    first, second = (d.interface for d in ends)
     switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
-    for interface, bridge in zip((first, second), bridges.values(), strict=True):
-        plug_in(switch, interface, bridge)
+    for interface in (first, second):
+        _set_up(switch, interface)
 
 
 def add_vm_port(switch: IPRoute, endpoint: Vm, bridge: int) -> None:
-    """A VM's vNIC and the port of the virtual switch that leads to it, named as the VM."""
+    """A VM's vNIC and the port of the virtual switch that leads to it."""
+    add_vm_link(switch, endpoint)
+    plug_in(switch, endpoint.name, bridge)
+
+
+def add_vm_link(switch: IPRoute, endpoint: Vm) -> None:
+    """A VM's vNIC and the interface that leads to it, named as the VM."""
     switch.link(
         "add",
         ifname=endpoint.name,
         kind="veth",
         peer={"ifname": endpoint.interface, "net_ns_fd": endpoint.namespace},
     )
-    plug_in(switch, endpoint.name, bridge)
+    _set_up(switch, endpoint.name)
 
 
 def plug_in(switch: IPRoute, interface: str, bridge: int) -> None:
     """Make an interface a port of a virtual switch."""
-    switch.link("set", index=netlink.index_of(switch, interface), master=bridge)
-    _set_up(switch, interface)
+    switch.link("set", index=_set_up(switch, interface), master=bridge)
+
+
+def _join_by_router(testbed: Testbed, switch: IPRoute) -> None:
+    for endpoint in testbed.endpoints:
+        add_vm_link(switch, endpoint)
+
+
+def _join_by_open_vswitch(testbed: Testbed, switch: IPRoute) -> None:
+    for endpoint in testbed.endpoints:
+        add_vm_link(switch, endpoint)
+    if testbed.uplinks:
+        add_link(switch, testbed.uplinks)
+    open_vswitch.start(testbed)
 
 
 def _join_by_macvlan(testbed: Testbed, switch: IPRoute) -> None:
@@ -200,6 +238,14 @@ def _join_by_macvlan(testbed: Testbed, switch: IPRoute) -> None:
         switch.link("add", ifname=endpoint.name, kind="macvlan", link=parent, macvlan_mode="bridge")
         index = netlink.index_of(switch, endpoint.name)
         switch.link("set", index=index, net_ns_fd=endpoint.namespace, ifname=endpoint.interface)
+
+
+_JOIN: Mapping[str, Callable[[Testbed, IPRoute], None]] = {
+    BRIDGE: _join_by_bridges,
+    MACVLAN: _join_by_macvlan,
+    ROUTER: _join_by_router,
+    OPEN_VSWITCH: _join_by_open_vswitch,
+}
 
 
 def _vswitch(testbed: Testbed, endpoint: Vm) -> str:

@@ -9,10 +9,15 @@ from typing import Any
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
-from vnetbench.lab import knobs, netns, netns_knobs, path, registry
-from vnetbench.lab.cpus import vm_cpus
-from vnetbench.lab.description import Shape, Testbed, Vm, describe
+from vnetbench.lab import device, knobs, netlink, netns, netns_knobs, open_vswitch, path, registry, router
+from vnetbench.lab.cpus import Shares
+from vnetbench.lab.description import OPEN_VSWITCH, ROUTER, Shape, Testbed, Vm, describe
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.testbed_factors import AUTO
+
+SWITCH = "sw"
+"""The agent in the switch namespace."""
 
 
 class NetnsBed:
@@ -22,6 +27,9 @@ class NetnsBed:
         self.testbed = testbed
         self.agents: dict[str, AgentClient] = {}
         self.online = frozenset(os.sched_getaffinity(0))
+        self._is_for_frames = False
+        self._why_not_apart = ""
+        """What kept this machine from giving the device CPUs of its own, once that was found out."""
 
     @property
     def endpoints(self) -> tuple[Vm, ...]:
@@ -30,13 +38,32 @@ class NetnsBed:
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         """See Bed."""
-        cpus = self.cpus(str(factors.get("cpus", "any")))
-        wanted = knobs.settings(factors, self.endpoints, cpus, self.online)
+        self._is_for_frames = device.FACTOR in factors
+        try:
+            return self._apply(factors, asked)
+        except device.NotApart as refused:
+            if factors[device.FACTOR] != AUTO or self._why_not_apart:
+                raise
+            self._why_not_apart = ": ".join(filter(None, (refused.where, refused.what)))
+            return self._apply(factors, asked)
+
+    def _apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
+        given = self._shares(factors)
+        wanted = knobs.settings(factors, self.endpoints, given.tester, self.online)
+        wanted += device.settings_of_vms(self.testbed, factors)
         effective = netns_knobs.apply(wanted, self.endpoints, factors, asked, self.testbed, self.agents)
+        if self._is_for_frames:
+            effective |= device.place(self.testbed, {**self.agents, **self._at_ports()}, factors, given)
+            if factors[device.FACTOR] == AUTO and self._why_not_apart:
+                effective["device_not_apart"] = self._why_not_apart
         ip_version = str(factors.get("ip_version", "4"))
         if ip_version == "6":
             netns.restore_ipv6(self.endpoints)
-        return {**effective, **self.prove(knobs.least_mtu(effective), ip_version)}
+            if self.testbed.shape.vswitch == ROUTER:
+                router.give_ipv6(self.testbed)
+        proved = self.prove(knobs.least_mtu(effective), ip_version)
+        path.check_frames(factors, proved["path_mtu_proved"], self.endpoints[0].device.label)
+        return {**effective, **proved}
 
     def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
         """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
@@ -48,20 +75,57 @@ class NetnsBed:
         return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, hops))
 
     def watch(self) -> Mapping[str, object] | None:
-        """See Bed: nothing."""
-        return None
+        """See Bed: with frames the ports of what is tested, and the threads of Open vSwitch."""
+        watched = list(dict.fromkeys(d.interface for way in self.testbed.ports for d in way))
+        if not self._is_for_frames or not watched:
+            return None
+        threads = open_vswitch.threads(self.testbed.name)
+        return {
+            "interfaces": watched,
+            "namespace": str(netlink.NETNS_DIR / self.testbed.switch_namespace),
+            "threads": [{"name": name, "tid": thread} for thread, name in threads.items()],
+        }
 
     def between(self) -> dict[str, tuple[str, ...]]:
         """See Bed: none."""
         return {}
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Bed."""
-        return vm_cpus(level, self.endpoints, self.online)
+        return netlink.mac_of(*self.testbed.next_hop(endpoint).place)
+
+    @property
+    def refused_frames(self) -> str:
+        """See Bed: behind a VM's interface is a port of what stands between, if that has any."""
+        return "lost" if device.ports(self.testbed) else "unsent"
+
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """See Bed."""
+        return self._shares(factors).tester
+
+    def _shares(self, factors: Mapping[str, Level]) -> Shares:
+        return device.shares_of(self.testbed, factors, self.online, self._why_not_apart)
+
+    def _at_ports(self) -> dict[str, AgentClient]:
+        """The agent that sets what is in the switch namespace, by the labels of the device's ports."""
+        ports = device.ports(self.testbed)
+        if ports and SWITCH not in self.agents:
+            self.start_agents({SWITCH: self.testbed.switch_namespace})
+        return {port.name: self.agents[SWITCH] for port in ports}
+
+    def start_agents(self, namespaces: Mapping[str, str]) -> None:
+        """Start an agent in each of these, by its name; raises as `Lab.raise_bed` does."""
+        for name, namespace in namespaces.items():
+            command = ["ip", "netns", "exec", namespace, str(agent_binary()), "stdio"]
+            self.agents[name] = AgentClient(name, started(command, self.testbed.name))
+        for name in namespaces:
+            greet(self.agents[name])
 
     def as_facts(self) -> Mapping[str, object]:
         """See Bed."""
-        return self.testbed.as_facts()
+        if self.testbed.shape.vswitch != OPEN_VSWITCH:
+            return self.testbed.as_facts()
+        return {**self.testbed.as_facts(), "open_vswitch": open_vswitch.installed()}
 
     def leave(self) -> None:
         """End the agents, and let the testbed stand until `lab down`."""
@@ -110,11 +174,7 @@ def raise_bed(name: str, shape: Shape, purpose: str) -> NetnsBed:
     bed = NetnsBed(testbed)
     try:
         netns.build(testbed)
-        for endpoint in testbed.endpoints:
-            command = ["ip", "netns", "exec", endpoint.namespace, str(agent_binary()), "stdio"]
-            bed.agents[endpoint.name] = AgentClient(endpoint.name, started(command, name))
-        for agent in bed.agents.values():
-            greet(agent)
+        bed.start_agents({endpoint.name: endpoint.namespace for endpoint in testbed.endpoints})
     except BaseException:
         bed.close()
         raise

@@ -12,6 +12,9 @@ from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.netlink import mtu_of
 from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.study.factors import format_level
+from vnetbench.study.frames import packet_bytes
+from vnetbench.study.model import Level
 
 ATTEMPTS = 3
 TIMEOUT_S = 0.3
@@ -88,6 +91,17 @@ def probe(
 def passed(answer: Mapping[str, Any]) -> bool:
     """Whether packets passed both ways."""
     return bool(answer["forward"] and answer["back"])
+
+
+def check_frames(factors: Mapping[str, Level], mtu: int, where: str) -> None:
+    """Raise TreatmentRefused where a treatment's largest frame does not fit a path of this proved MTU."""
+    if "frame_size" in factors and (needed := packet_bytes(factors)) > mtu:
+        raise TreatmentRefused(
+            f"frame_size = {format_level('frame_size', factors['frame_size'])}: a packet of {needed} bytes "
+            f"does not fit an MTU of {mtu}",
+            where=where,
+            fix=f"raise the MTU there to {needed}, or make frame_size smaller",
+        )
 
 
 def as_found(mtu: int, proved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -37,6 +37,8 @@ LOST = 255
 POLL_S = 0.02
 _FOLDER_PREFIX = "vnetbench-ssh-"
 """Of the folders on this machine that connections have their sockets in."""
+LONGEST_FOLDER = 60
+"""Of the name of the folder for these: a socket's has 107 bytes at most (unix(7)), and OpenSSH adds some."""
 _BY_SIGNAL = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
 """The exit codes of a shell whose program was killed."""
 
@@ -170,7 +172,7 @@ def connect(name: str, destination: str, label: str) -> Host:
 
 def remove_left() -> None:
     """Remove the folders of connections whose bench was killed; the connections ended with it."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER_PREFIX}*"):
+    for folder in _place().glob(f"{_FOLDER_PREFIX}*"):
         with suppress(OSError):  # gone meanwhile
             is_ours = folder.lstat().st_uid == os.geteuid()
             if is_ours and not is_alive((folder / "owner").read_text()):
@@ -181,7 +183,7 @@ class _Master:
     """The one connection to a host, which all commands share (ssh_config(5), ControlMaster)."""
 
     def __init__(self, ssh: BaseCommand, destination: str) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_place()))
         (self._folder / "owner").write_text(this_process())
         self.control = self._folder / "control"
         # `cat` ends with its input, so with the bench, however that ends; then the connection does.
@@ -248,6 +250,12 @@ def _session(ssh: BaseCommand, destination: str, master: _Master) -> SshMachine 
         return None
     finally:
         watch.cancel()
+
+
+def _place() -> Path:
+    """Where the folders with the connections' sockets are made."""
+    chosen = tempfile.gettempdir()
+    return Path(chosen if len(os.fsencode(chosen)) <= LONGEST_FOLDER else "/tmp")
 
 
 def _options(named: Mapping[str, str]) -> list[str]:

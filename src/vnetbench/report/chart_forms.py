@@ -20,6 +20,10 @@ Spec = dict[str, Any]
 
 ROWS = "rows"
 """The name of the dataset in every specification; whoever draws it supplies the rows."""
+DATA = alt.NamedData(ROWS)
+"""The dataset itself: layers that are put into panels must share one."""
+AXIS_ROOM = "axisRoom"
+"""Where a specification says how many pixels the y axis of its panels takes, if it is more than numbers."""
 _LINE_HEIGHT = 280
 _SPACING = {"row": 44, "column": 28}
 _ASIDE = 9
@@ -36,8 +40,8 @@ _MARKS = {"trial": "circle", "of two modes": "diamond", "outlier": "cross"}
 
 def metric_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
     """Estimates with intervals and every trial: lines over the numeric factor, or a dot plot without one."""
-    chart = _lines(summary, layout, metric) if layout.x else _dots(summary, layout, metric)
-    return _as_spec(chart)
+    chart = lines(summary, layout, metric) if layout.x else _dots(summary, layout, metric)
+    return as_spec(chart)
 
 
 def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
@@ -65,7 +69,7 @@ def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
     y = alt.Y(
         "series:O", sort=y_texts, title=factor_label(layout.heat.name), scale=alt.Scale(paddingInner=0.05)
     )
-    rows = alt.Chart(alt.NamedData(ROWS)).transform_filter("datum.kind == 'estimate'")
+    rows = alt.Chart(DATA).transform_filter("datum.kind == 'estimate'")
     base = rows.encode(x=x, y=y)
     cells = base.mark_rect().encode(
         color=alt.Color(
@@ -86,12 +90,12 @@ def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
         second="datum.low === null ? '' : '[' + split(datum.figure, ' [')[1]"
     ).mark_text(dy=9, fontSize=10)
     layers = cells + value.encode(text="first:N", color=ink) + spread.encode(text="second:N", color=ink)
-    return _as_spec(_in_panels(layers.properties(width=640, height=52 * len(y_texts)), summary, layout))
+    return as_spec(_in_panels(layers.properties(width=640, height=52 * len(y_texts)), summary, layout))
 
 
 def time_chart(rows_in_time: Sequence[Row]) -> Spec:
     """Each trial against its treatment's median, in the order they ran: drift and modes show here."""
-    rows = alt.Chart(alt.NamedData(ROWS))
+    rows = alt.Chart(DATA)
     minutes = alt.X(
         "minutes:Q",
         title="Minutes since the campaign began",
@@ -132,7 +136,7 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
         .encode(x=minutes, y="deviation:Q", order=alt.Order("block:Q"))
     )
     zero = rows.mark_rule(strokeDash=[3, 3], opacity=0.5).encode(y=alt.datum(0))
-    return _as_spec((zero + blocks + points).properties(width=640, height=220))
+    return as_spec((zero + blocks + points).properties(width=640, height=220))
 
 
 def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
@@ -142,7 +146,7 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
     """
     has_idle = any(row["part"] == "idle" for row in rows_of_trials)
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
-    data = alt.Chart(alt.NamedData(ROWS))
+    data = alt.Chart(DATA)
     rows = data.encode(
         x=alt.X(
             "t:Q",
@@ -159,16 +163,9 @@ def course_chart(rows_of_trials: Sequence[Row]) -> Spec:
     layers = alt.layer(
         *([begin.encode(x=alt.datum(0))] if has_idle else []),
         counted.mark_line(strokeWidth=1.2, opacity=0.55),
-        cut.mark_line(strokeWidth=1.4, strokeDash=[3, 2], style="cut"),
+        cut.mark_line(strokeWidth=1.4, strokeDash=[3, 2], style="soft"),
     ).properties(width=250, height=100)
-    return _as_spec(
-        layers.facet(
-            facet=alt.Facet("treatment:N", sort=names, title=None),
-            columns=3,
-            spacing={**_SPACING, "column": 64},
-            bounds="flush",
-        ).resolve_scale(y="independent")
-    )
+    return as_spec(panel_each(layers, names, columns=3).resolve_scale(y="independent"))
 
 
 def latency_chart(rows_of_curves: Sequence[Row], noun: str) -> Spec:
@@ -176,7 +173,7 @@ def latency_chart(rows_of_curves: Sequence[Row], noun: str) -> Spec:
     colours, dashes = (list(dict.fromkeys(str(row[key]) for row in rows_of_curves)) for key in _CURVE_KEYS)
     least = min(float(row["beyond"]) for row in rows_of_curves)
     decades = [10.0**-step for step in range(round(-math.log10(least)) + 1)]
-    rows = alt.Chart(alt.NamedData(ROWS)).encode(
+    rows = alt.Chart(DATA).encode(
         x=alt.X(
             "beyond:Q",
             title="Percentile",
@@ -203,10 +200,17 @@ def latency_chart(rows_of_curves: Sequence[Row], noun: str) -> Spec:
         rows = rows.encode(
             strokeDash=alt.StrokeDash("dash:N", sort=dashes, scale=alt.Scale(domain=dashes), title=None)
         )
-    return _as_spec(rows.mark_line(strokeWidth=1.8).properties(width=640, height=320))
+    return as_spec(rows.mark_line(strokeWidth=1.8).properties(width=640, height=320))
 
 
-def _lines(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevelMixin:
+def lines(
+    summary: CampaignSummary,
+    layout: Layout,
+    metric: str,
+    beneath: Sequence[alt.Chart] = (),
+    top: float | None = None,
+) -> alt.TopLevelMixin:
+    """Lines over the numeric factor on x, with layers `beneath` them; `top` is where the y axis ends."""
     assert layout.x is not None
     places = positions(layout.x)
     values = list(places.values())
@@ -224,15 +228,19 @@ def _lines(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLeve
     )
     shown = metric_rows(summary, layout, metric)
     has_negative = any((row.get("low") or row["value"] or 0) < 0 for row in shown)
+    ends: dict[str, Any] = {} if has_negative else {"domainMin": 0}
+    if top is not None:
+        ends |= {"domainMax": top, "nice": False}
     y = alt.Y(
         "value:Q",
         title=None,
-        scale=alt.Scale(zero=True) if has_negative else alt.Scale(zero=True, domainMin=0),
+        scale=alt.Scale(zero=True, **ends),
         axis=alt.Axis(tickCount=6, minExtent=34),
     )
-    rows = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, **_series(layout))
+    rows = alt.Chart(DATA).encode(x=x, y=y, **series(layout))
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
+        *beneath,
         rows.transform_filter("datum.kind == 'trial'")
         .mark_point(filled=True, size=16, opacity=0.45, xOffset=_ASIDE)
         .encode(**_shape(layout), tooltip=_trial_tooltip(metric)),
@@ -265,7 +273,7 @@ def _dots(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevel
     offset: dict[str, Any] = {}
     if layout.colour:
         offset["yOffset"] = alt.YOffset("series:N", sort=series_texts(layout))
-    rows = alt.Chart(alt.NamedData(ROWS)).encode(x=x, y=y, **_series(layout), **offset)
+    rows = alt.Chart(DATA).encode(x=x, y=y, **series(layout), **offset)
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
         rows.transform_filter("datum.kind == 'trial'")
@@ -300,7 +308,8 @@ def _modes_and_missing(rows: alt.Chart) -> list[alt.Chart]:
     ]
 
 
-def _series(layout: Layout) -> dict[str, Any]:
+def series(layout: Layout) -> dict[str, Any]:
+    """The encoding of colour that tells the lines apart; nothing where there is one."""
     if layout.colour is None:
         return {}
     return {"color": alt.Color(f"series:{_kind(layout)}", **_series_key(layout))}
@@ -371,7 +380,20 @@ def _trial_tooltip(metric: str) -> list[alt.Tooltip]:
     ]
 
 
-def _as_spec(chart: alt.TopLevelMixin) -> Spec:
+def panel_each(
+    layers: alt.LayerChart | alt.FacetChart, treatments: Sequence[str], columns: int, row_gap: int = 44
+) -> alt.FacetChart:
+    """A panel for each treatment, in this order; `row_gap` is what stands between rows, in pixels."""
+    return layers.facet(
+        facet=alt.Facet("treatment:N", sort=list(treatments), title=None),
+        columns=columns,
+        spacing={"row": row_gap, "column": 64},
+        bounds="flush",
+    )
+
+
+def as_spec(chart: alt.TopLevelMixin) -> Spec:
+    """The chart as Vega-Lite, without data and without looks."""
     spec: Spec = chart.to_dict(validate=False, context={"pre_transform": False})
     spec.pop("config", None)  # Altair's own default; the theme supplies it
     return spec

@@ -50,9 +50,9 @@ def metric_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[R
             {
                 **base,
                 "kind": "estimate",
-                "value": None if two else _short(estimate.value / scale.divisor),
-                "low": None if two or estimate.low is None else _short(estimate.low / scale.divisor),
-                "high": None if two or estimate.high is None else _short(estimate.high / scale.divisor),
+                "value": None if two else short(estimate.value / scale.divisor),
+                "low": None if two or estimate.low is None else short(estimate.low / scale.divisor),
+                "high": None if two or estimate.high is None else short(estimate.high / scale.divisor),
             }
         )
         for mode, text in zip(estimate.modes, mode_texts(estimate, metric, scale), strict=True):
@@ -61,14 +61,14 @@ def metric_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[R
                 {
                     **base,
                     "kind": "mode",
-                    "value": _short(mode.value / scale.divisor),
+                    "value": short(mode.value / scale.divisor),
                     "share": share,
                     "figure": text,
                 }
             )
         for point in treatment.points:
             if metric in point.values:
-                value = _short(point.values[metric] / scale.divisor)
+                value = short(point.values[metric] / scale.divisor)
                 rows.append({**base, "kind": "trial", "value": value, "trial": point.trial, "figure": ""})
     return rows
 
@@ -86,8 +86,8 @@ def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row
             rows.append(
                 {
                     "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
-                    "minutes": _short(point.started_at / 60),
-                    "deviation": _short(point.values[metric] / estimate.value - 1),
+                    "minutes": short(point.started_at / 60),
+                    "deviation": short(point.values[metric] / estimate.value - 1),
                     "trial": point.trial,
                     "block": point.block,
                     "mark": mark,
@@ -105,7 +105,7 @@ def course_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], st
     those with the widest intervals.
     """
     scale = scale_of(summary.treatments, summary.main_metric)
-    drawn = [t for t in summary.treatments if any(point.course for point in t.points)]
+    drawn = [t for t in summary.treatments if any(len(point.course) > 1 for point in t.points)]
     chosen = sorted(drawn, key=lambda t: _oddity(t, summary.main_metric))[:_MOST_PANELS]
     rows: list[Row] = []
     for treatment in sorted(chosen, key=lambda t: t.index):
@@ -141,11 +141,11 @@ def _course(point: TrialPoint, divisor: float) -> Iterator[Row]:
     for start in range(0, idle, step):
         samples = point.before[start : start + step]
         t = (start + len(samples) / 2 - idle) * interval_s
-        yield {"t": _short(t), "value": _short(sum(samples) / len(samples) / divisor), "part": "idle"}
+        yield {"t": short(t), "value": short(sum(samples) / len(samples) / divisor), "part": "idle"}
     for start in range(0, count, step):
         samples = point.course[start : start + step]
         t = (start + len(samples) / 2) * interval_s
-        row = {"t": _short(t), "value": _short(sum(samples) / len(samples) / divisor)}
+        row = {"t": short(t), "value": short(sum(samples) / len(samples) / divisor)}
         is_cut = start * interval_s < point.warmup_s - interval_s / 2
         yield {**row, "part": "warm-up" if is_cut else "measured"}
         # The first measured sample ends the line of the warm-up too, or there would be a gap.
@@ -172,9 +172,9 @@ def latency_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
                 "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
                 "colour": treatment_phrase(treatment.factors, coloured),
                 "dash": dash,
-                "beyond": _short(beyond),
+                "beyond": short(beyond),
                 "percentile": f"{100 * (1 - beyond):.6g} %",
-                "latency": _short(latency_us),
+                "latency": short(latency_us),
             }
             for dash, latencies in curves
             for beyond, latency_us in curve(latencies)
@@ -234,6 +234,6 @@ def _combination(factors: tuple[FactorLevels, ...], treatment: TreatmentSummary)
     )
 
 
-def _short(value: float) -> float:
+def short(value: float) -> float:
     """Five significant digits: what a chart can show, and a third of the bytes."""
     return float(f"{value:.5g}")

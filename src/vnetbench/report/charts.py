@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import vl_convert
@@ -13,23 +12,26 @@ import vl_convert
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import spell_share
 from vnetbench.report.changes import by_change
+from vnetbench.report.chart import Chart
 from vnetbench.report.chart_forms import (
     ROWS,
-    Spec,
     course_chart,
     heat_chart,
     latency_chart,
     metric_chart,
     time_chart,
 )
-from vnetbench.report.chart_rows import Row, course_rows, latency_rows, metric_rows, time_rows
+from vnetbench.report.chart_rows import course_rows, latency_rows, metric_rows, time_rows
 from vnetbench.report.emulation import emulation
 from vnetbench.report.figures import heading, is_zero_throughout, measured_metrics, metric_of, scale_of
+from vnetbench.report.frame_charts import frame_charts, is_over_sizes, over_sizes
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.theme import chart_config
-from vnetbench.study.workloads import DATAGRAMS
+from vnetbench.study.workloads import DATAGRAMS, OF_FRAMES, THROUGHPUTS
 
 _METRICS = (
+    *THROUGHPUTS, "throughput_bps", "forwarding_rate_fps", "frame_loss_ratio", "offered_load_fps",
+    "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
     "goodput_bps", "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent",
     "delay_p50_us", "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent",
     "cycles_per_datagram", "latency_increase_p50_us", "latency_increase_p99_us", "transactions_per_s",
@@ -44,17 +46,11 @@ _METRICS = (
 """Metrics that have a chart beside the main one, the most useful first."""
 _CAPTION_WIDTH = 100
 _OF_REQUESTS = ("Latency", "transaction")
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One chart: a Vega-Lite specification without data, its rows, and the words around it."""
-
-    name: str
-    title: str
-    caption: str
-    spec: Spec
-    rows: list[Row]
+_TIMED = {
+    DATAGRAMS: ("One-way delay", "datagram"),
+    **dict.fromkeys(OF_FRAMES, ("One-way delay", "frame")),
+}
+"""What the latencies of a workload are, and of what; of all others `_OF_REQUESTS`."""
 
 
 def main_charts(summary: CampaignSummary) -> list[Chart]:
@@ -67,13 +63,13 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
     layout = lay_out(summary)
     main = summary.main_metric
     chart = _metric_chart(summary, layout, main)
-    latencies = list(_latencies(summary, layout))
+    beside = [*frame_charts(summary, layout), *_latencies(summary, layout)]
     if not layout.heat:
-        return [chart, *latencies]
+        return [chart, *beside]
     share = spell_share(summary.precision.confidence)
     caption = f"Median of the trials and its {share} interval."
     spec = heat_chart(summary, layout, main)
-    return [Chart(f"{main}-heat", chart.title, caption, spec, chart.rows), chart, *latencies]
+    return [Chart(f"{main}-heat", chart.title, caption, spec, chart.rows), chart, *beside]
 
 
 def other_metric_charts(summary: CampaignSummary) -> list[Chart]:
@@ -122,6 +118,8 @@ def still_picture(chart: Chart) -> str:
 
 
 def _metric_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Chart:
+    if is_over_sizes(layout, metric):
+        return over_sizes(summary, layout, metric)
     share = spell_share(summary.precision.confidence)
     rows = metric_rows(summary, layout, metric)
     words = [f"Median of the trials with its {share} interval; each trial is a faint point."]
@@ -138,7 +136,7 @@ def _metric_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Char
 
 def _latencies(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
     if rows := latency_rows(summary, layout):
-        noun, single = ("One-way delay", "datagram") if summary.workload == DATAGRAMS else _OF_REQUESTS
+        noun, single = _TIMED.get(summary.workload, _OF_REQUESTS)
         words = (
             "How long all but the slowest took: all trials of a treatment together, without their warm-up. A "
             f"line ends where a single {single} is left."

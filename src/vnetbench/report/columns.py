@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.summary import TreatmentSummary
+from vnetbench.quantity import format_share, spell_share
 from vnetbench.report.figures import (
     Measured,
     is_zero_throughout,
@@ -17,11 +20,16 @@ from vnetbench.report.figures import (
     short_figure,
 )
 from vnetbench.report.labels import factor_label, level_text
+from vnetbench.search.device import Answer
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.model import FactorLevels, Level
+from vnetbench.study.workloads import THROUGHPUTS
 
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
+    *THROUGHPUTS, "throughput_bps", "forwarding_rate_fps", "frame_loss_ratio", "offered_load_fps",
+    "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s", "delay_p99_9_us", "delay_p99_99_us",
+    "delay_p99_999_us",
     "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "datagrams_sent_per_s",
     "socket_drop_percent", "jitter_us", "gap_deviation_us", "reordered_percent",
     "goodput_bps", "goodput_forward_bps", "goodput_reverse_bps", "latency_increase_p50_us",
@@ -36,6 +44,11 @@ _BY_IMPORTANCE = (
     "host_cpu_percent",
 )  # fmt: skip
 _SHORT_LABELS = {
+    "throughput_bps": "In bits",
+    "forwarding_rate_fps": "Forwarded",
+    "max_forwarding_rate_fps": "Most forwarded",
+    "offered_load_fps": "Offered",
+    "frame_loss_ratio": "Lost",
     "transactions_per_s": "Transactions",
     "latency_increase_p50_us": "Increase, 50 %",
     "latency_increase_p99_us": "Increase, 99 %",
@@ -145,6 +158,30 @@ def metric_columns(rows: Sequence[Row], main: str) -> list[Column]:
     return [_metric_column(rows, name, main) for name in (main, *names)]
 
 
+def search_columns(rows: Sequence[Row]) -> list[Column]:
+    """What limited the throughput, and how sure a search is of it by itself; none where none was searched."""
+    found = [
+        [point.answers[0] for point in row.points if point.answers]
+        for row in rows
+        if isinstance(row, TreatmentSummary)
+    ]
+    if not any(found):
+        return []
+    limits = [_limits(answers) for answers in found]
+    halves = [_widest(answers) for answers in found]
+    words = sorted(set(limits))
+    return [
+        Column(
+            "limited_by", "Limited by", "", tuple(limits), False,
+            tuple(float(words.index(each)) for each in limits),
+        ),
+        Column(
+            "one_search", "One search", "",
+            tuple((f"± {format_share(half)}" if half > 0 else "–",) for half in halves), True, tuple(halves),
+        ),
+    ]  # fmt: skip
+
+
 def trials_column(rows: Sequence[Row]) -> Column:
     """How many trials each estimate rests on."""
     ranks = tuple(float(row.trials) for row in rows)
@@ -165,6 +202,32 @@ def _rank(factor: FactorLevels, level: Level | None) -> float:
     return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
 
 
+def _limits(answers: Sequence[Answer]) -> tuple[str, ...]:
+    """What limited the trials: a line, or where it was not always the same a line each."""
+    counts = Counter(answer.limited_by for answer in answers)
+    if len(counts) == 1:
+        return tuple(counts)
+    return tuple(f"{reason} ({count})" for reason, count in counts.most_common()) or ("–",)
+
+
+def _widest(answers: Sequence[Answer]) -> float:
+    """Half of the widest interval, as a share of its throughput; 0 without any."""
+    return max(
+        ((a.high_fps - a.low_fps) / 2 / a.throughput_fps for a in answers if a.throughput_fps), default=0.0
+    )
+
+
+def _title(rows: Sequence[Row], name: str) -> str:
+    """A metric's heading; a throughput's by what share of the frames may be lost."""
+    goals = next(
+        (p.answers for row in rows if isinstance(row, TreatmentSummary) for p in row.points if p.answers), ()
+    )
+    if name in THROUGHPUTS[: len(goals)] and len(goals) > 1:
+        lost = f"{spell_share(goals[THROUGHPUTS.index(name)].goal)} lost"
+        return f"{metric_of(name).label}, {lost}" if name == THROUGHPUTS[0] else lost
+    return _SHORT_LABELS.get(name, metric_of(name).label)
+
+
 def _metric_column(rows: Sequence[Row], name: str, main: str) -> Column:
     scale = scale_of(rows, name)
     cells = tuple(
@@ -176,4 +239,4 @@ def _metric_column(rows: Sequence[Row], name: str, main: str) -> Column:
     unit = METRICS[name].unit if name in METRICS else ""
     shown = _SHORT_UNITS.get(unit, scale.unit)
     ranks = tuple(row.metrics[name].value if name in row.metrics else -math.inf for row in rows)
-    return Column(name, _SHORT_LABELS.get(name, metric_of(name).label), shown, cells, True, ranks)
+    return Column(name, _title(rows, name), shown, cells, True, ranks)

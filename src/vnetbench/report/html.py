@@ -21,16 +21,26 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.answer import Answer, answer
 from vnetbench.report.changes import by_change, gain_column
+from vnetbench.report.chart import Chart
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
-from vnetbench.report.charts import Chart, main_charts, other_metric_charts, still_picture, trial_charts
-from vnetbench.report.columns import Column, factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.charts import main_charts, other_metric_charts, still_picture, trial_charts
+from vnetbench.report.columns import (
+    Column,
+    factor_columns,
+    metric_columns,
+    search_columns,
+    stopped_column,
+    trials_column,
+)
 from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
 from vnetbench.report.figures import metric_of, mode_texts, scale_of
+from vnetbench.report.findings import findings
 from vnetbench.report.labels import counted
 from vnetbench.report.method import method
 from vnetbench.report.notes import notes
+from vnetbench.report.published_table import beside, columns_beside
 from vnetbench.report.theme import chart_config
 
 LARGEST_PAGE = 3_000_000
@@ -62,6 +72,10 @@ class _Section:
     columns: list[Column]
     rows: list[list[_Cell]]
     notes: tuple[str, ...]
+    findings: tuple[str, ...]
+    published: str
+    """Title and conditions of the published figures beside; empty without any."""
+    beside: list[Column]
     facts: tuple[Fact, ...]
     method: tuple[tuple[str, str], ...]
     fallback: str
@@ -109,10 +123,12 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         first,
         *([gains] if gains else []),
         trials_column(rows),
+        *search_columns(rows),
         stopped_column(rows),
         *others,
     ]
     main = main_charts(summary)
+    compared = beside(summary)
     trials = sum(treatment.trials for treatment in rows)
     return _Section(
         id=id_,
@@ -129,6 +145,9 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         columns=columns,
         rows=[[_cell(summary, column, i) for column in columns] for i in range(len(rows))],
         notes=notes(summary),
+        findings=findings(summary),
+        published=f"{compared.source.title}: {compared.source.conditions}" if compared else "",
+        beside=columns_beside(compared) if compared else [],
         facts=facts_of(summary),
         method=method(summary),
         fallback=_as_image(still_picture(main[0])) if main else "",

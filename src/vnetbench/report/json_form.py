@@ -6,15 +6,26 @@ import csv
 import io
 import json
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.report.changes import by_change, gain_column
-from vnetbench.report.columns import factor_columns, metric_columns, stopped_column, trials_column
+from vnetbench.report.columns import (
+    Column,
+    factor_columns,
+    metric_columns,
+    search_columns,
+    stopped_column,
+    trials_column,
+)
 from vnetbench.report.emulation import accelerator
 from vnetbench.report.figures import measured_metrics
+from vnetbench.report.findings import findings
 from vnetbench.report.notes import legend, notes
+from vnetbench.report.published_table import Beside, Ways, beside, both_over_one, columns_beside
 from vnetbench.study.factors import FACTORS
 
 VERSION = 1
@@ -58,6 +69,8 @@ def as_json(summary: CampaignSummary) -> str:
         "testbed": summary.testbed,
         "facts": summary.facts,
         "warnings": list(summary.warnings),
+        "findings": list(findings(summary)),
+        "published": _beside(beside(summary)),
         "study": summary.study_text,
     }
     return json.dumps(form, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
@@ -66,8 +79,9 @@ def as_json(summary: CampaignSummary) -> str:
 def as_csv(summary: CampaignSummary) -> str:
     """One row a treatment; for each metric its value, low, high and modes (`value*share` joined by blanks).
 
-    Numbers are in base units, an empty cell says that there is none. Of guests the last column says what ran
-    them (`kvm`, `tcg`). Lines end as RFC 4180 has it.
+    Numbers are in base units, an empty cell says that there is none. Where throughputs were searched a
+    column says what limited them; of guests the last one says what ran them (`kvm`, `tcg`). Lines end as
+    RFC 4180 has it.
     """
     names = [factor.name for factor in summary.factors]
     metrics = measured_metrics(summary.treatments)
@@ -76,13 +90,16 @@ def as_csv(summary: CampaignSummary) -> str:
     ran_by = accelerator(summary)
     groups = [f"{metric}{part}" for metric in metrics for part in ("", "_low", "_high", "_modes")]
     guests = () if ran_by is None else ("accelerator",)
-    writer.writerow(["treatment", *names, "trials", "stopped_by", *groups, "failures", *guests])
-    for treatment in summary.treatments:
+    limits = search_columns(summary.treatments)[:1]
+    told = [*(column.key for column in limits), *guests]
+    writer.writerow(["treatment", *names, "trials", "stopped_by", *groups, "failures", *told])
+    for place, treatment in enumerate(summary.treatments):
         cells: list[object] = [treatment.index, *(treatment.factors.get(name, "") for name in names)]
         cells += [treatment.trials, treatment.stopped_by]
         for metric in metrics:
             cells += _csv_group(treatment.metrics.get(metric))
-        writer.writerow([*cells, "; ".join(treatment.failures), *((ran_by,) if guests else ())])
+        cells += ["; ".join(treatment.failures), *("; ".join(c.cells[place]) for c in limits)]
+        writer.writerow([*cells, *((ran_by,) if guests else ())])
     return out.getvalue()
 
 
@@ -95,19 +112,52 @@ def as_markdown(summary: CampaignSummary) -> str:
         *([gains] if gains else []),
         *metric_columns(rows, summary.main_metric)[:_MARKDOWN_METRICS],
         trials_column(rows),
+        *search_columns(rows),
         stopped_column(rows),
     ]
-    heads = [f"{column.title} ({column.unit})" if column.unit else column.title for column in columns]
     lines = [f"# {_escaped(summary.title)}", ""]
     if summary.question:
         lines += [_escaped(summary.question), ""]
-    lines.append(f"| {' | '.join(map(_escaped, heads))} |")
-    lines.append(f"|{'|'.join('---:' if column.is_number else ':---' for column in columns)}|")
-    for i in range(len(rows)):
-        cells = ("<br>".join(map(_escaped, column.cells[i])) for column in columns)
-        lines.append(f"| {' | '.join(cells)} |")
-    lines += ["", legend(summary), *(f"\n- {_escaped(note)}" for note in notes(summary)), ""]
+    lines += [*_markdown_table(columns), "", legend(summary)]
+    lines += [*(f"\n- {_escaped(said)}" for said in (*findings(summary), *notes(summary))), ""]
+    if (compared := beside(summary)) is not None:
+        source = compared.source
+        lines += [f"## {_escaped(source.title)}, beside", "", _escaped(source.conditions), ""]
+        lines += [*_markdown_table(columns_beside(compared)), ""]
     return "\n".join(lines)
+
+
+def _markdown_table(columns: Sequence[Column]) -> Iterator[str]:
+    heads = [f"{column.title} ({column.unit})" if column.unit else column.title for column in columns]
+    yield f"| {' | '.join(map(_escaped, heads))} |"
+    yield f"|{'|'.join('---:' if column.is_number else ':---' for column in columns)}|"
+    for i in range(len(columns[0].cells)):
+        cells = ("<br>".join(map(_escaped, column.cells[i])) for column in columns)
+        yield f"| {' | '.join(cells)} |"
+
+
+def _beside(compared: Beside | None) -> dict[str, object] | None:
+    if compared is None:
+        return None
+    source = compared.source
+    return {
+        "title": source.title,
+        "conditions": source.conditions,
+        "metric": source.metric,
+        "beside": [
+            {
+                "factors": pair.levels,
+                "here": _ways(pair.here),
+                "published": [{"setting": name, **_ways(each)} for name, each in pair.there.items()],
+            }
+            for pair in compared.pairs
+        ],
+    }
+
+
+def _ways(ways: Ways) -> dict[str, object]:
+    spreads = {direction: asdict(spread) for direction, spread in ways.items()}
+    return {**spreads, "both_over_one": both_over_one(ways)}
 
 
 def _treatment(treatment: TreatmentSummary) -> dict[str, object]:
@@ -149,6 +199,8 @@ def _point(point: TrialPoint) -> dict[str, object]:
         "warmup_s": point.warmup_s,
         "steady": point.steady,
         "values": point.values,
+        **({"answers": [asdict(answer) for answer in point.answers]} if point.answers else {}),
+        **({"steps": [asdict(step) for step in point.steps]} if point.steps else {}),
         "notes": list(point.notes),
     }
 

@@ -33,6 +33,8 @@ _LABELS = {
     "tx_ring": "Transmit ring",
     "coalesce": "Coalescing",
     "lro": "LRO",
+    "vlan_tags": "VLAN tags",
+    "device_cpus": "Device's CPUs",
 }
 _COUNTED = {
     "streams": "stream",
@@ -42,6 +44,9 @@ _COUNTED = {
     "vcpus": "vCPU",
     "queues": "queue",
     "threads": "thread",
+    "flows": "flow",
+    "generators": "generator",
+    "vlan_tags": "VLAN tag",
 }
 _PHRASES = {
     CHANGED: "{}",
@@ -76,6 +81,9 @@ _PHRASES = {
     "rx_ring": "receive ring {}",
     "tx_ring": "transmit ring {}",
     "coalesce": "coalescing {}",
+    "frame_size": "frames of {}",
+    "frame_load": "load {}",
+    "device_cpus": "device on CPUs {}",
 }
 _STOPPED = {
     "precision": "precise enough",

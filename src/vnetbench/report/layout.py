@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.study.frames import mean_bytes
 from vnetbench.study.model import FactorLevels, Level
 
+_ALWAYS_ON_X = "frame_size"
+"""What a frame rate means is read off against this one, however many levels others have."""
 _FIRST_ON_X = ("streams", "pairs", "message_size", "socket_buffer", "queues", "link_rate")
 """Where two factors have as many levels, the one named first here is on x."""
 _AS_LINES = ("adapter",)
@@ -35,9 +38,10 @@ class Layout:
 def lay_out(summary: CampaignSummary) -> Layout:
     """Decide from the levels that the treatments have.
 
-    x is the numeric factor with the most levels, three at least. A heat map is drawn where a second numeric
-    factor has three levels or more. Of the rest, the adapter or else the factor with the fewest levels makes
-    the lines (they are compared within one panel), every other one makes panels (or rows, in a dot plot).
+    x is the size of frames, or else the numeric factor with the most levels; it has three at least. A heat
+    map is drawn where a second numeric factor has three levels or more. Of the rest, the adapter or else the
+    factor with the fewest levels makes the lines (they are compared within one panel), every other one makes
+    panels (or rows, in a dot plot).
     """
     factors = [_seen_levels(summary, factor) for factor in summary.factors]
     varying = tuple(factor for factor in factors if len(factor.levels) > 1)
@@ -66,8 +70,10 @@ def positions(factor: FactorLevels) -> dict[Level, float]:
     """Where each level stands on an axis, and so whether the axis is linear or logarithmic.
 
     Numbers that span a factor of eight or more stand at their binary logarithm, other numbers at themselves.
-    A factor with a word among its levels is spaced evenly.
+    A factor with a word among its levels is spaced evenly; a mix of frame sizes stands at its mean.
     """
+    if factor.name == _ALWAYS_ON_X:
+        return {level: math.log2(mean_bytes(level)) for level in factor.levels}
     numbers = [level for level in factor.levels if not isinstance(level, str)]
     if len(numbers) < len(factor.levels):
         return {level: float(place) for place, level in enumerate(factor.levels)}
@@ -87,6 +93,6 @@ def _seen_levels(summary: CampaignSummary, factor: FactorLevels) -> FactorLevels
     return FactorLevels(factor.name, (*numbers, *words))
 
 
-def _x_rank(factor: FactorLevels) -> tuple[int, int]:
+def _x_rank(factor: FactorLevels) -> tuple[bool, int, int]:
     named = _FIRST_ON_X.index(factor.name) if factor.name in _FIRST_ON_X else len(_FIRST_ON_X)
-    return -len(factor.levels), named
+    return factor.name != _ALWAYS_ON_X, -len(factor.levels), named

@@ -21,11 +21,14 @@ from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.figures import metric_of
 from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.report.table import LiveRow, live_table
+from vnetbench.results.records import BURST
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import main_metric
 
 REFRESHES_PER_S = 1
 """Drawing forty treatments takes some 20 ms of CPU time, which the trials would miss."""
+_LATEST_STEPS = 6
+"""Of a search: where these looked is where it is."""
 LINE_EVERY_S = 10.0
 """In a log a line of progress comes at most this often."""
 
@@ -141,7 +144,22 @@ def status_line(progress: Progress, trials: int, seconds: float) -> str:
     done = f"{counted(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
     if progress.is_leaving:
         return f"{done}; removing the testbeds"
-    return f"{done}; about {trials} more, {_whole_seconds(seconds)} left"
+    return f"{done}; about {trials} more, {_whole_seconds(seconds)} left{_series(progress)}"
+
+
+def _series(progress: Progress) -> str:
+    """Where the series of steps at work is; empty where none is."""
+    if not progress.steps:
+        return ""
+    last = progress.steps[-1]
+    at = f"; step {last.number + 1}"
+    if last.purpose == BURST:
+        return f"{at}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
+    loads = [step.load_fps for step in progress.steps[-_LATEST_STEPS:] if step.load_fps is not None]
+    if not loads:
+        return at
+    low, high = (format_value(load, "frame/s") for load in (min(loads), max(loads)))
+    return f"{at}, at {low}" if low == high else f"{at}, between {low} and {high}"
 
 
 def _whole_seconds(seconds: float) -> str:

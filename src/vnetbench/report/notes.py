@@ -18,6 +18,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 """Notes that differ in their numbers alone are one."""
 _MOST_NAMED = 2
 """So many treatments that share a fate are named."""
+_SHARES = tuple(dict.fromkeys(name for shares in SHARES.values() for name in shares))
 _MOST_LISTED = 12
 """So many trials are named; the page and the JSON have them all."""
 
@@ -30,7 +31,11 @@ def legend(summary: CampaignSummary) -> str:
     estimates = [t.metrics[main] for t in summary.treatments if main in t.metrics]
     if any(each.low is None for each in estimates):
         parts.append("± ?: too few trials for an interval.")
-    if any(_is_unseen(t.metrics[name]) for t in summary.treatments for name in SHARES if name in t.metrics):
+    if any(each.is_of_one_search for t in summary.treatments for each in t.metrics.values()):
+        parts.append("Of a treatment that was searched once ± is what its search says of its own answer.")
+    if any(point.answers for treatment in summary.treatments for point in treatment.points):
+        parts.append("One search: half of its own interval, of the least sure one.")
+    if any(_is_unseen(t.metrics[name]) for t in summary.treatments for name in _SHARES if name in t.metrics):
         parts.append(f"A share of 0 ± x: not one was seen, and more than x is ruled out ({share}).")
     if any(each.modes for each in estimates):
         parts.append(

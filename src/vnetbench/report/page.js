@@ -23,9 +23,10 @@
     const copy = structuredClone(spec);
     if (copy.facet) {
       const gap = copy.spacing?.column ?? copy.spacing ?? 28;
-      const fitting = Math.floor((width - Y_AXIS + gap) / (NARROWEST_PANEL + gap));
+      const axis = copy.usermeta?.axisRoom ?? Y_AXIS;
+      const fitting = Math.floor((width - axis + gap) / (NARROWEST_PANEL + gap));
       copy.columns = Math.max(1, Math.min(copy.columns ?? 3, fitting));
-      copy.spec.width = Math.floor((width - Y_AXIS - gap * (copy.columns - 1)) / copy.columns) - 4;
+      copy.spec.width = Math.floor((width - axis - gap * (copy.columns - 1)) / copy.columns) - 4;
     } else if (!copy.layer?.some((layer) => JSON.stringify(layer).includes('"rect"'))) {
       copy.width = Math.max(NARROWEST_PANEL, width - 12);
       copy.autosize = { type: "fit-x", contains: "padding" };

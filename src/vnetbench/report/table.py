@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
 from rich.text import Text
 
 from vnetbench.estimate.model import Estimate
@@ -21,13 +23,16 @@ from vnetbench.report.columns import (
     Row,
     factor_columns,
     metric_columns,
+    search_columns,
     stopped_column,
     trials_column,
     varying_factors,
 )
+from vnetbench.report.findings import findings
 from vnetbench.report.grid import GAP, drawn, folded, listed, total_width, width_of
 from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.notes import legend, notes
+from vnetbench.report.published_table import Beside, beside, columns_beside
 from vnetbench.study.model import FactorLevels, Level
 
 _BAR = "bar"
@@ -35,6 +40,7 @@ _BAR_WIDTHS = (18, 40)
 """Narrowest and widest bar in a column; where the narrowest does not fit the bars stand below the table."""
 _BEFORE_THE_BAR = 3
 """So many columns beside factors, the main metric and trials are more useful than the bar."""
+_NARROWEST_NAME = 16
 _LINES_AROUND = 8
 """Lines of the terminal that a live table leaves to its own headings and to what is shown below it."""
 
@@ -65,6 +71,8 @@ class EstimatesTable:
     notes: tuple[str, ...]
     gains: Column | None = None
     """Stands beside the main metric."""
+    beside: Beside | None = None
+    """Published figures, shown below."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = _fitting(self.rows, self.factors, self.main, options.max_width, self.gains)
@@ -74,6 +82,8 @@ class EstimatesTable:
             yield from _bar_block(self.rows, self.factors, self.main, options.max_width)
         yield Text(self.legend)
         yield listed(self.notes)
+        if self.beside is not None:
+            yield from _published(self.beside, options.max_width)
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,13 @@ def estimates_table(summary: CampaignSummary) -> EstimatesTable:
     """The final table: treatments by what varies, their estimates, why they stopped; bars and notes below."""
     told = by_change(summary)
     return EstimatesTable(
-        told.treatments, told.factors, told.main_metric, legend(told), notes(told), gain_column(told)
+        told.treatments,
+        told.factors,
+        told.main_metric,
+        legend(told),
+        (*findings(told), *notes(told)),
+        gain_column(told),
+        beside(told),
     )
 
 
@@ -134,7 +150,7 @@ def _fitting(
     if not head or total_width([*head, *chosen]) > width:
         head = [folded(rows, factors, width - total_width(chosen) - GAP)]
     left = width - total_width([*head, *chosen])
-    less_needed = [stopped_column(rows), *metrics]
+    less_needed = [*search_columns(rows), stopped_column(rows), *metrics]
     left -= _take(chosen, less_needed[:_BEFORE_THE_BAR], left)
     has_bar = left >= _BAR_WIDTHS[0] + GAP
     if has_bar:
@@ -170,6 +186,20 @@ def _bar_block(rows: Sequence[Row], factors: Sequence[FactorLevels], main: str, 
         yield Text(label + " " * (label_width - cell_len(label) + GAP)).append(line, style="cyan")
     if bars:
         yield Text("")
+
+
+def _published(found: Beside, width: int) -> Iterator[Text | Table]:
+    """The campaign beside the published figures; treatments are folded where they leave no room."""
+    name, *others = columns_beside(found)
+    lines = [
+        textwrap.wrap(cell[0], max(_NARROWEST_NAME, width - total_width(others) - GAP)) for cell in name.cells
+    ]
+    folded_name = replace(name, cells=tuple(map(tuple, lines)))
+    yield Text("")
+    yield Text(f"{found.source.title}, beside: {found.source.conditions}")
+    yield Text("")
+    yield drawn([folded_name, *others], [""] * len(name.cells), range(len(name.cells)))
+    yield Text("Mean [least, most] of the trials.")
 
 
 def _bars(rows: Sequence[Row], main: str, width: int) -> list[str]:

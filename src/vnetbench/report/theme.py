@@ -61,6 +61,6 @@ def chart_config(dark: bool) -> dict[str, Any]:
             "ramp": {"scheme": "viridis"},
         },
         "text": {"color": ink, "fontSize": 11},
-        "style": {"cut": {"color": soft}},
+        "style": {"soft": {"color": soft}, "ink": {"color": ink}},
         **{mark: {"color": first} for mark in ("rule", "tick", "point", "line")},
     }  # fmt: skip

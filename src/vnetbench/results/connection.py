@@ -11,7 +11,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 
 APPLICATION_ID = 0x764E4231  # "vNB1", in the SQLite header: `file` and we know the file by it
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:

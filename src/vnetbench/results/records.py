@@ -37,6 +37,9 @@ class StreamSample:
 OBSERVE, HOST = "observe", "host"
 """The role of a side that has no end of the load, and the name of the one that is the bench's own machine."""
 
+GENERATOR, SEARCH, CURVE, BURST = "generator", "search", "curve", "burst"
+"""Purposes of steps: to find what the generator can, the throughput, a course of loss, longest bursts."""
+
 
 @dataclass(frozen=True)
 class Watched:
@@ -97,6 +100,38 @@ class SideRecord:
 
 
 @dataclass(frozen=True)
+class StepRecord:
+    """One step of a trial of several: a load of frames held for a time, or a burst, and what came of it.
+
+    Loads and bursts are of each direction of each pair, counts are over all of them.
+    """
+
+    number: int
+    """From 0."""
+    purpose: str
+    """`generator`, `search`, `curve` or `burst`."""
+    load_fps: float | None
+    """None: as fast as the generator goes."""
+    burst_frames: int | None
+    """The most that is sent; None: as long as it lasts."""
+    duration_s: float
+    started_s: float
+    """Time at work of the campaign when it began."""
+    took_s: float
+    """With all that a step costs beside its load."""
+    sent: int
+    received: int
+    """Distinct frames of those."""
+    details: Json = field(default_factory=dict)
+    """`directions`: `sent` and `received` of each; `duplicates`, `out_of_order`, `foreign`, `delay`."""
+
+    @property
+    def loss_ratio(self) -> float:
+        """Share of the frames sent that did not arrive; 0 where none were sent."""
+        return max(0, self.sent - self.received) / self.sent if self.sent else 0.0
+
+
+@dataclass(frozen=True)
 class TrialRecord:
     """One execution of a treatment, finished or failed."""
 
@@ -113,6 +148,8 @@ class TrialRecord:
     id: int = 0
     idle_s: float = 0.0
     """How long there were only requests before the load of `duration_s` began; 0 for other workloads."""
+    steps: tuple[StepRecord, ...] = ()
+    """Those that came before the load of `duration_s`, where the trial is a series of them."""
 
     @property
     def state(self) -> str:

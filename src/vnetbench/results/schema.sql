@@ -1,4 +1,4 @@
--- A campaign's results file, schema version 1. docs/results-file.md says what every column means.
+-- A campaign's results file, schema version 2. docs/results-file.md says what every column means.
 
 CREATE TABLE campaign (
     id               INTEGER PRIMARY KEY CHECK (id = 1),
@@ -102,4 +102,21 @@ CREATE TABLE stream_sample (
     retransmits      INTEGER,
     info             TEXT    NOT NULL,           -- JSON: the rest, of TCP_INFO or of the datagrams' counts
     PRIMARY KEY (trial_id, endpoint, stream, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE step (
+    treatment_id     INTEGER NOT NULL REFERENCES treatment (id),
+    block            INTEGER NOT NULL,           -- with the treatment: of which trial, which may not be over
+    number           INTEGER NOT NULL,           -- from 0
+    session_id       INTEGER NOT NULL REFERENCES session (id),
+    purpose          TEXT    NOT NULL,           -- generator, search, curve, burst
+    load_fps         REAL,                       -- of each direction of each pair; NULL: as fast as it goes
+    burst_frames     INTEGER,                    -- of each direction of each pair; NULL: no burst
+    duration_s       REAL    NOT NULL,           -- of the load, as asked
+    started_s        REAL    NOT NULL,           -- time at work of the campaign when it began
+    took_s           REAL    NOT NULL,           -- with all that a step costs beside its load
+    sent             INTEGER NOT NULL,           -- frames, all directions and pairs
+    received         INTEGER NOT NULL,           -- distinct ones of these
+    details          TEXT    NOT NULL,           -- JSON: by direction, duplicates, order, foreign frames, delay
+    PRIMARY KEY (treatment_id, block, number)
 ) STRICT, WITHOUT ROWID;

@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from vnetbench.quantity import spell_duration
+from vnetbench.published.figures import published
+from vnetbench.quantity import spell_duration, spell_frame_rate
 from vnetbench.study.contradictions import contradictions
 from vnetbench.study.factors import check_workload, format_level
 from vnetbench.study.lab_checks import check_lab
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
-from vnetbench.study.workloads import DECIDING, MIXED
+from vnetbench.study.workloads import DECIDING, FRAMES, MIXED, OF_FRAMES, OF_SERIES, SOAK
 
 MAX_TREATMENTS = 10_000
 """Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
@@ -97,16 +98,56 @@ def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
         except WrongValue as error:
             yield place("factors", factor.name).problem(error)
     metric, known = study.precision.metric, DECIDING[study.workload]
+    if metric in OF_SERIES and study.workload == FRAMES and study.search is None:
+        wrong = WrongValue(f"{metric} is found by a search", fix="write [search] on a line of its own")
+        yield place("precision", "metric").problem(wrong)
     if metric is not None and metric not in known:
         fix = suggest(metric, known, otherwise=f"write one of {', '.join(known)}")
         wrong = WrongValue(f"{metric} is not measured by the workload {study.workload}", fix=fix)
         yield place("precision", "metric").problem(wrong)
+    if study.published is not None and study.workload != (its := published(study.published).workload):
+        wrong = WrongValue(
+            f"{study.published} has no figures of the workload {study.workload}",
+            fix=f'take it out, or write workload = "{its}"',
+        )
+        yield place("published").problem(wrong)
     if study.timing.idle_s is not None and study.workload != MIXED:
         wrong = WrongValue(
             f"the workload {study.workload} has no idle phase",
             fix=f'take it out, or write workload = "{MIXED}"',
         )
         yield place("timing", "idle").problem(wrong)
+    if study.search is not None and study.workload not in OF_FRAMES:
+        wrong = WrongValue(
+            f"the workload {study.workload} has no search", fix=f'take it out, or write workload = "{FRAMES}"'
+        )
+        yield place("search").problem(wrong)
+    if study.workload == SOAK and study.timing.duration_s is None:
+        wrong = WrongValue(
+            f"{SOAK} holds its load for as long as it is told, and no duration is",
+            fix='write duration = "1 h" under [timing]',
+        )
+        yield place("timing", "duration").problem(wrong)
+    yield from _search(study, place)
+
+
+def _search(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+    search, interval_s = study.search, study.timing.interval_s
+    if search is None:
+        return
+    if search.step_s < interval_s:
+        wrong = WrongValue(
+            f"a step of {spell_duration(search.step_s)} has no whole sample of {spell_duration(interval_s)}",
+            fix="make trial longer or timing.interval shorter",
+        )
+        yield place("search", "trial").problem(wrong)
+    if search.most_load_fps is not None and search.most_load_fps <= search.least_load_fps:
+        least, most = map(spell_frame_rate, (search.least_load_fps, search.most_load_fps))
+        wrong = WrongValue(
+            f"loads from {least} to {most} leave nothing to search",
+            fix="raise most_load, or lower least_load",
+        )
+        yield place("search", "most_load").problem(wrong)
 
 
 def _timing(study: Study, place: _PlaceOf) -> Iterator[Problem]:

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
 from vnetbench.study import adapters
 from vnetbench.study.cpus import cpu_list, spell_cpu_list
 from vnetbench.study.direction import MOST_STREAMS, streams_each_way
 from vnetbench.study.factors import complete, format_level
+from vnetbench.study.frame_rules import FRAME_RULES, frame_words
 from vnetbench.study.load_factors import BATCHED, LENDING, VSOCK
 from vnetbench.study.model import Level, Study
 from vnetbench.study.problems import Place, Problem, WrongValue
+from vnetbench.study.rule import EXCLUDE, Rule, TreatmentLevels
 from vnetbench.study.testbed_factors import LEAST_MTU6
 from vnetbench.study.workloads import CONNECTIONS, RATES
 
-_Treatment = Mapping[str, Level]
-"""Levels with defaults. What is of another workload or lab, a problem of its own, may stand alone."""
-_EXCLUDE = "leave these out with [[exclude]]"
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """A contradiction. `what` and `fix` may name factors in braces: their levels stand there."""
-
-    factor: str
-    """The one that the problem is told at."""
-    is_broken: Callable[[_Treatment, Study], bool]
-    what: str
-    fix: str = _EXCLUDE
-
 
 def contradictions(
-    study: Study, treatments: Iterable[_Treatment], place: Callable[..., Place]
+    study: Study, treatments: Iterable[TreatmentLevels], place: Callable[..., Place]
 ) -> Iterator[Problem]:
     """Each kind of contradiction among the treatments once, by the first treatment that has it."""
     open_rules = list(_RULES)
@@ -43,38 +29,39 @@ def contradictions(
             spelled = {name: format_level(name, level) for name, level in levels.items()}
             forward, reverse = map(str, streams_each_way(levels))
             spelled |= {"shaper": study.testbed.shaper, "missing": _cpus_of_others(levels),
-                        "forward": forward, "reverse": reverse, **_of_adapter(levels)}  # fmt: skip
+                        "forward": forward, "reverse": reverse, "workload": study.workload,
+                        **_of_adapter(levels), **frame_words(levels)}  # fmt: skip
             wrong = WrongValue(rule.what.format_map(spelled), fix=rule.fix.format_map(spelled))
             yield place("factors", rule.factor).problem(wrong)
 
 
-def _are(**wanted: Level) -> Callable[[_Treatment, Study], bool]:
+def _are(**wanted: Level) -> Callable[[TreatmentLevels, Study], bool]:
     """Whether all these factors have these levels."""
     return lambda levels, _: all(levels.get(name) == level for name, level in wanted.items())
 
 
-def _has(levels: _Treatment, name: str, without: Level = "none") -> bool:
+def _has(levels: TreatmentLevels, name: str, without: Level = "none") -> bool:
     """Whether the factor has another level than the one that leaves it out."""
     return levels.get(name, without) != without
 
 
-def _is_vsock_with(factor: str, without: Level) -> Callable[[_Treatment, Study], bool]:
+def _is_vsock_with(factor: str, without: Level) -> Callable[[TreatmentLevels, Study], bool]:
     return lambda levels, _: levels.get("transport") == VSOCK and _has(levels, factor, without)
 
 
-def _has_too_long_a(ring: str) -> Callable[[_Treatment, Study], bool]:
+def _has_too_long_a(ring: str) -> Callable[[TreatmentLevels, Study], bool]:
     return lambda levels, _: adapters.has_too_long_a_ring(levels, ring)
 
 
-def _is_gso_with(rate: str) -> Callable[[_Treatment, Study], bool]:
+def _is_gso_with(rate: str) -> Callable[[TreatmentLevels, Study], bool]:
     return lambda levels, _: levels.get("udp_gso") == "on" and _has(levels, rate)
 
 
-def _too_many_threads(levels: _Treatment, _: Study) -> bool:
+def _too_many_threads(levels: TreatmentLevels, _: Study) -> bool:
     return _has(levels, "threads", "auto") and int(levels["threads"]) > sum(streams_each_way(levels))
 
 
-def _too_many_beside(levels: _Treatment, _: Study) -> bool:
+def _too_many_beside(levels: TreatmentLevels, _: Study) -> bool:
     """Of `mixed`, whose connections are streams too; where the transfers alone are too many is told apart."""
     if "streams" not in levels or "connections" not in levels:
         return False
@@ -82,7 +69,7 @@ def _too_many_beside(levels: _Treatment, _: Study) -> bool:
     return transfers <= MOST_STREAMS < transfers + int(levels["connections"])
 
 
-def _cpus_of_others(levels: _Treatment) -> str:
+def _cpus_of_others(levels: TreatmentLevels) -> str:
     """The CPUs that `thread_cpus` names and `cpus` does not, where both are lists; empty for none."""
     threads, vms = (str(levels.get(name, "any")) for name in ("thread_cpus", "cpus"))
     if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
@@ -93,27 +80,27 @@ def _cpus_of_others(levels: _Treatment) -> str:
     return spell_cpu_list(missing)
 
 
-def _exceeds(factor: str) -> Callable[[_Treatment, Study], bool]:
+def _exceeds(factor: str) -> Callable[[TreatmentLevels, Study], bool]:
     """Whether the adapter cannot have so much of it."""
 
-    def exceeds(levels: _Treatment, _: Study) -> bool:
+    def exceeds(levels: TreatmentLevels, _: Study) -> bool:
         limits = adapters.limits(levels)
         return limits is not None and factor in levels and int(levels[factor]) > getattr(limits, factor)
 
     return exceeds
 
 
-def _has_not(factor: str, without: Level) -> Callable[[_Treatment, Study], bool]:
+def _has_not(factor: str, without: Level) -> Callable[[TreatmentLevels, Study], bool]:
     """Whether the adapter has no such thing, and is asked for another level than `without`."""
 
-    def has_not(levels: _Treatment, _: Study) -> bool:
+    def has_not(levels: TreatmentLevels, _: Study) -> bool:
         limits = adapters.limits(levels)
         return limits is not None and _has(levels, factor, without) and not getattr(limits, factor)
 
     return has_not
 
 
-def _of_adapter(levels: _Treatment) -> dict[str, str]:
+def _of_adapter(levels: TreatmentLevels) -> dict[str, str]:
     """What its rules say of the adapter's limits."""
     limits = adapters.limits(levels)
     if limits is None:
@@ -123,7 +110,7 @@ def _of_adapter(levels: _Treatment) -> dict[str, str]:
     return {**rings, **most, "own_queues": str(adapters.queues_of_vmxnet3(levels))}
 
 
-def _has_not_the_cpus(levels: _Treatment, _: Study) -> bool:
+def _has_not_the_cpus(levels: TreatmentLevels, _: Study) -> bool:
     """Whether `irq_pin` names CPUs that a guest lacks."""
     named = str(levels.get("irq_pin", "spread"))
     return "vcpus" in levels and named != "spread" and max(cpu_list(named)) >= int(levels["vcpus"])
@@ -133,18 +120,19 @@ _SWITCHED_BY_OTHERS = ("macvtap", "vf")
 """Adapters that are not ports of a bridge."""
 
 _RULES = (
-    _Rule(
+    *FRAME_RULES,
+    Rule(
         "mtu",
         _exceeds("mtu"),
         "mtu = {mtu} with adapter = {adapter}: its driver takes {most_mtu} at most",
     ),
-    _Rule(
+    Rule(
         "queues",
         _exceeds("queues"),
         "queues = {queues} with adapter = {adapter}: its driver has {most_queues} at most",
-        f'{_EXCLUDE}, or take "virtio-net"',
+        f'{EXCLUDE}, or take "virtio-net"',
     ),
-    _Rule(
+    Rule(
         "queues",
         lambda levels, _: (
             levels.get("adapter") == "vmxnet3"
@@ -152,80 +140,98 @@ _RULES = (
         ),
         "queues = {queues} with adapter = vmxnet3 and vcpus = {vcpus}: its driver has one for each vCPU, "
         "{own_queues} here",
-        f"{_EXCLUDE}, or give the guests as many vCPUs",
+        f"{EXCLUDE}, or give the guests as many vCPUs",
     ),
     *(
-        _Rule(
+        Rule(
             ring,
             _has_too_long_a(ring),
             f"{ring} = {{{ring}}} with adapter = {{adapter}}: it takes {{{ring}s}}",
         )
         for ring in ("rx_ring", "tx_ring")
     ),
-    _Rule(
+    Rule(
         "lro",
         _has_not("lro", "off"),
         "lro = on with adapter = {adapter}: it has no LRO",
     ),
-    _Rule(
+    Rule(
         "coalesce",
         _has_not("coalesce", "none"),
         "coalesce with adapter = {adapter}: when it interrupts cannot be set",
     ),
-    _Rule(
+    Rule(
         "irq_pin",
         _has_not_the_cpus,
         "irq_pin = {irq_pin} with vcpus = {vcpus}: a guest's CPUs are counted from 0",
-        f"{_EXCLUDE}, or name CPUs that the guests have",
+        f"{EXCLUDE}, or name CPUs that the guests have",
     ),
-    _Rule(
+    Rule(
         "emulator_pin",
         lambda levels, _: (
             levels.get("emulator_pin") in ("own", "apart") and not _has(levels, "vcpu_pin", "any")
         ),
         "emulator_pin = {emulator_pin} without a vcpu_pin: vCPUs run everywhere then",
-        f'name a vcpu_pin ("spread"), or {_EXCLUDE}',
+        f'name a vcpu_pin ("spread"), or {EXCLUDE}',
     ),
-    _Rule(
+    Rule(
         "role",
         lambda levels, study: study.testbed.uplink and levels.get("role") in ("router", "bridge"),
         "role = {role} with testbed.uplink: the guest stands where the uplink would",
         "take testbed.uplink away",
     ),
-    _Rule(
+    Rule(
         "adapter",
         lambda levels, study: (
             levels.get("adapter") in _SWITCHED_BY_OTHERS
             and (study.testbed.uplink or levels.get("role") != "guest-to-guest")
         ),
         "adapter = {adapter} is no port of a vSwitch: its only role is guest-to-guest, and it has no uplink",
-        f"{_EXCLUDE}, or take testbed.uplink away",
+        f"{EXCLUDE}, or take testbed.uplink away",
     ),
-    _Rule(
+    Rule(
         "adapter",
         lambda levels, study: levels.get("adapter") == "vf" and study.testbed.vf_of is None,
         "adapter = vf, and no adapter of this machine is named that has virtual functions",
         'write vf_of = "ens1f0" under [testbed]',
     ),
-    _Rule(
+    Rule(
         "vswitch",
-        lambda levels, study: study.testbed.uplink and levels.get("vswitch") == "direct",
-        "VMs joined by a direct link have no vSwitch, so no uplink",
-        'take the level "direct" away, or testbed.uplink',
+        lambda levels, study: study.testbed.uplink and levels.get("vswitch") in ("direct", "router"),
+        "vswitch = {vswitch} has no vSwitch that could have an uplink",
+        'take the level "{vswitch}" away, or testbed.uplink',
     ),
-    _Rule(
+    *(
+        Rule(
+            "vswitch",
+            _are(**{"vswitch": "openvswitch", offload: "on"}),
+            f"{offload} = on with vswitch = openvswitch: its userspace datapath takes whole packets only",
+            f'{EXCLUDE}, or take {offload} = "off"',
+        )
+        for offload in ("checksum_offload", "tso", "uso")
+    ),
+    Rule(
+        "device_cpus",
+        lambda levels, _: (
+            levels.get("device_cpus", "auto") not in ("auto", "any")
+            and levels.get("vswitch") in ("direct", "macvlan")
+        ),
+        "device_cpus = {device_cpus} with vswitch = {vswitch}: its work is done on the CPU that sends",
+        f'{EXCLUDE}, or take "auto"',
+    ),
+    Rule(
         "vswitch",
         lambda levels, study: study.testbed.vswitch_mtu is not None and levels.get("vswitch") == "direct",
         "VMs joined by a direct link have no vSwitch, so no MTU of it",
         'take the level "direct" away, or testbed.vswitch_mtu',
     ),
-    _Rule(
+    Rule(
         "link_queue",
         lambda levels, _: _has(levels, "link_queue", "auto") and not _has(levels, "link_rate"),
         "link_queue without a link_rate: nothing waits before a link that is not shaped",
-        f"name a link_rate, or {_EXCLUDE}",
+        f"name a link_rate, or {EXCLUDE}",
     ),
-    _Rule(
+    Rule(
         "link_queue",
         lambda levels, study: (
             not isinstance(levels.get("link_queue", "auto"), str)
@@ -235,132 +241,132 @@ _RULES = (
         "a link_queue of a duration with the shaper {shaper}: its own counts packets",
         'take the shaper "tbf"',
     ),
-    _Rule(
+    Rule(
         "waiting",
         lambda levels, _: levels.get("waiting") == "busy_poll" and _has(levels, "rate"),
         "waiting = busy_poll with a rate: while the kernel waits for answers nothing can be asked",
-        f'{_EXCLUDE}, or take "spin"',
+        f'{EXCLUDE}, or take "spin"',
     ),
-    _Rule(
+    Rule(
         "waiting",
         _are(waiting="busy_poll", transport="mptcp"),
         "waiting = busy_poll with transport = mptcp: Linux does not poll for MPTCP sockets",
-        f'{_EXCLUDE}, or take "spin"',
+        f'{EXCLUDE}, or take "spin"',
     ),
-    _Rule(
+    Rule(
         "pacing_rate",
         lambda levels, _: levels.get("transport") == "mptcp" and _has(levels, "pacing_rate"),
         "pacing_rate with transport = mptcp: Linux has no SO_MAX_PACING_RATE of MPTCP sockets",
-        f'{_EXCLUDE}, or take "none"',
+        f'{EXCLUDE}, or take "none"',
     ),
-    _Rule(
+    Rule(
         "send_mode",
         lambda levels, _: levels.get("transport") == "mptcp" and levels.get("send_mode") in LENDING,
         "send_mode = {send_mode} with transport = mptcp: Linux lends no memory to MPTCP sockets",
-        f'{_EXCLUDE}, or take "copy"',
+        f'{EXCLUDE}, or take "copy"',
     ),
-    _Rule(
+    Rule(
         "transport",
         lambda levels, _: levels.get("transport") == VSOCK and levels.get("role") != "guest-to-host",
         "transport = vsock leads from a guest to its host, and nowhere else",
-        f'take the lab "qemu" with role = "guest-to-host", or {_EXCLUDE}',
+        f'take the lab "qemu" with role = "guest-to-host", or {EXCLUDE}',
     ),
-    _Rule(
+    Rule(
         "transport",
         lambda levels, study: levels.get("transport") == VSOCK and study.workload == CONNECTIONS,
         "transport = vsock with tcp_crr: connections are counted over TCP only",
         "take tcp_stream or tcp_rr",
     ),
-    _Rule(
+    Rule(
         "transport",
         lambda levels, _: levels.get("transport") == VSOCK and levels.get("waiting") == "busy_poll",
         "waiting = busy_poll with transport = vsock: there is no adapter to poll",
-        f'{_EXCLUDE}, or take "spin"',
+        f'{EXCLUDE}, or take "spin"',
     ),
     *(
-        _Rule(
+        Rule(
             factor,
             _is_vsock_with(factor, without),
             f"{factor} with transport = vsock: VSOCK has no such thing",
-            f'{_EXCLUDE}, or take "{without}"',
+            f'{EXCLUDE}, or take "{without}"',
         )
         for factor, without in (("socket_buffer", "auto"), ("pacing_rate", "none"))
     ),
-    _Rule(
+    Rule(
         "send_batch",
         lambda levels, _: (
             _has(levels, "send_batch", 1) and levels.get("send_mode", BATCHED[0]) not in BATCHED
         ),
         "send_batch above 1 with send_mode = {send_mode}: one call sends one message",
-        f"{_EXCLUDE}, or take {' or '.join(BATCHED)}",
+        f"{EXCLUDE}, or take {' or '.join(BATCHED)}",
     ),
-    _Rule(
+    Rule(
         "bit_rate",
         lambda levels, _: _has(levels, "bit_rate") and _has(levels, "rate"),
         "bit_rate together with rate: both say how often a datagram is sent",
-        f"name one of them, or {_EXCLUDE}",
+        f"name one of them, or {EXCLUDE}",
     ),
     *(
-        _Rule(
+        Rule(
             "udp_gso",
             _is_gso_with(rate),
             f"udp_gso = on with a {rate}: it sends many datagrams at once, a rate one at a time",
-            f'{_EXCLUDE}, or take udp_gso = "off"',
+            f'{EXCLUDE}, or take udp_gso = "off"',
         )
         for rate in RATES
     ),
-    _Rule(
+    Rule(
         "fragments",
         _are(fragments="on", udp_gso="on"),
         "fragments = on with udp_gso = on: what the kernel cuts into datagrams it does not fragment",
     ),
-    _Rule(
+    Rule(
         "direction",
         lambda levels, _: sum(streams_each_way(levels)) > MOST_STREAMS,
         "{forward} streams forward and {reverse} in reverse are too many for one VM",
         f"ask for {MOST_STREAMS} both ways together at most",
     ),
-    _Rule(
+    Rule(
         "connections",
         _too_many_beside,
         "{connections} connections beside {forward} transfers forward and {reverse} in reverse are too many "
         "for one VM",
         f"ask for {MOST_STREAMS} together at most",
     ),
-    _Rule(
+    Rule(
         "pacing",
         lambda levels, _: _has(levels, "pacing", "spin") and not any(_has(levels, rate) for rate in RATES),
         "pacing = {pacing} without a rate: nothing waits that is sent as fast as it goes",
-        f"name a {' or a '.join(RATES)}, or {_EXCLUDE}",
+        f"name a {' or a '.join(RATES)}, or {EXCLUDE}",
     ),
-    _Rule(
+    Rule(
         "threads",
         _too_many_threads,
         "threads = {threads} with fewer streams: a stream is one thread's, so some would have none",
-        f'{_EXCLUDE}, or take "auto"',
+        f'{EXCLUDE}, or take "auto"',
     ),
-    _Rule(
+    Rule(
         "thread_cpus",
         lambda levels, _: bool(_cpus_of_others(levels)),
         "thread_cpus = {thread_cpus} with cpus = {cpus}: CPU {missing} is not the VM's",
-        f"{_EXCLUDE}, or name CPUs that the VM has",
+        f"{EXCLUDE}, or name CPUs that the VM has",
     ),
-    _Rule(
+    Rule(
         "ip_version",
         lambda levels, _: levels.get("ip_version") == "6" and int(levels.get("mtu", LEAST_MTU6)) < LEAST_MTU6,
         f"ip_version = 6 with mtu = {{mtu}}: a link of less than {LEAST_MTU6} has no IPv6",
-        f"{_EXCLUDE}, or choose an MTU of {LEAST_MTU6} at least",
+        f"{EXCLUDE}, or choose an MTU of {LEAST_MTU6} at least",
     ),
-    _Rule(
+    Rule(
         "tso",
         _are(tso="on", checksum_offload="off"),
         "tso = on with checksum_offload = off: the kernel has TSO off without checksum offload",
         'leave these out: [[exclude]] tso = "on", checksum_offload = "off" (a line each)',
     ),
-    _Rule(
+    Rule(
         "irq_cpus",
         lambda levels, _: levels.get("irq_cpus") == "apart" and not _has(levels, "cpus", "any"),
         "irq_cpus = apart with cpus = any: a VM that may use every CPU leaves none apart from it",
-        f'give the VMs CPUs of their own (cpus = "1 each"), or {_EXCLUDE}',
+        f'give the VMs CPUs of their own (cpus = "1 each"), or {EXCLUDE}',
     ),
 )

@@ -11,6 +11,8 @@ from vnetbench.study.problems import WrongValue
 WORDS = {"forward": (1, 0), "reverse": (0, 1), "both": (1, 1)}
 MOST_SHARES = 64
 MIX_PATTERN = r"[0-9]+\s*/\s*[0-9]+"
+_COUNTS = ("streams", "connections", "generators")
+"""The factors that say how many there are for each direction, the first that a workload has."""
 MOST_STREAMS = 1024
 """Of one endpoint, both ways together (docs/protocol.md, Limits)."""
 
@@ -28,8 +30,8 @@ def canonical_mix(text: str) -> str:
 
 
 def streams_each_way(factors: Mapping[str, Level]) -> tuple[int, int]:
-    """How many streams (or connections) of a pair go forward, and how many in reverse."""
-    count = int(factors.get("streams", factors.get("connections", 1)))
+    """How many streams (or connections, or generators) of a pair go forward, and how many in reverse."""
+    count = int(next((factors[name] for name in _COUNTS if name in factors), 1))
     level = str(factors.get("direction", "forward"))
     forward, reverse = WORDS[level] if level in WORDS else (int(share) for share in level.split("/"))
     return count * forward, count * reverse

@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.study.factor import Factor
+from vnetbench.study.frame_factors import FRAME_FACTORS
+from vnetbench.study.frames import least_frame, packet_bytes
 from vnetbench.study.guest_factors import GUEST_FACTORS
 from vnetbench.study.labs import HOSTS, IPERF3, NETNS, OF_IPERF3
 from vnetbench.study.load_factors import LOAD_FACTORS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest
 from vnetbench.study.testbed_factors import TESTBED_FACTORS
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import OF_FRAMES, STREAM
 
 FACTORS: Mapping[str, Factor] = {
-    factor.name: factor for factor in (*LOAD_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
+    factor.name: factor for factor in (*LOAD_FACTORS, *FRAME_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
 }
 """Every factor by its name, in the order of the reference."""
 
 _COUNTERPARTS: Mapping[str, tuple[str, ...]] = {
-    "streams": ("connections",),
-    "connections": ("streams",),
-    "message_size": ("request_size", "datagram_size"),
-    "request_size": ("message_size", "datagram_size"),
-    "datagram_size": ("message_size", "request_size"),
+    "streams": ("connections", "flows"),
+    "connections": ("streams", "flows"),
+    "rate": ("frame_load",),
+    "message_size": ("request_size", "datagram_size", "frame_size"),
+    "request_size": ("message_size", "datagram_size", "frame_size"),
+    "datagram_size": ("message_size", "request_size", "frame_size"),
+    "frame_size": ("datagram_size", "message_size", "request_size"),
+    "frame_load": ("rate",),
 }
 """What stands for a factor in other workloads, however unlike the words are."""
 
@@ -52,13 +57,21 @@ def has_factor(bed: str, name: str) -> bool:
 
 
 def complete(levels: Mapping[str, Level], workload: str = STREAM, bed: str = NETNS) -> dict[str, Level]:
-    """The levels of a treatment with the defaults, of workload and testbed, of the factors that it lacks."""
-    return {**_defaults(workload, bed), **levels}
+    """The levels of a treatment with the defaults, of workload and testbed, of the factors that it lacks.
+
+    Of frames: the smallest that there are, and an MTU that the largest of them fits, where none is named.
+    """
+    found = {**_defaults(workload, bed), **levels}
+    if workload in OF_FRAMES:
+        found["frame_size"] = levels.get("frame_size", least_frame(found))
+        if "mtu" in found and "mtu" not in levels:
+            found["mtu"] = max(int(found["mtu"]), packet_bytes(found))
+    return found
 
 
 def _defaults(workload: str, bed: str) -> dict[str, Level]:
     # What nobody asks to change on a host that exists is left as it is.
-    made_by_us = LOAD_FACTORS if bed == HOSTS else FACTORS.values()
+    made_by_us = (*LOAD_FACTORS, *FRAME_FACTORS) if bed == HOSTS else FACTORS.values()
     return {
         factor.name: default
         for factor in made_by_us

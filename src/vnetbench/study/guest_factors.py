@@ -5,6 +5,7 @@ from __future__ import annotations
 from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
 from vnetbench.study.labs import HOSTS, QEMU
+from vnetbench.study.workloads import OF_FRAMES
 
 ADAPTERS = (
     "virtio-net", "virtio-net-vhost", "vmxnet3", "e1000e", "e1000", "rtl8139", "igb", "vf", "macvtap",
@@ -39,8 +40,10 @@ GUEST_FACTORS = (
         "guest-to-guest",
         "What the guests do. `guest-to-guest`: both ends of a stream are guests. `guest-to-host`: the second "
         "end is on the host. `router` and `bridge`: both ends are on the host, and the guest between them "
-        "forwards IP packets or frames from one of its two adapters to the other.",
+        "forwards IP packets or frames from one of its two adapters to the other. With frames it is one of "
+        "these two, and the ends are its taps themselves, so that the guest alone is tested.",
         ('["guest-to-guest", "guest-to-host"]', '"router"'),
+        defaults=dict.fromkeys(OF_FRAMES, "router"),
         labs=(QEMU,),
     ),
     Factor(

@@ -1,4 +1,4 @@
-"""The kinds of value that name hosts: a name, an address, an interface, a server's place, ways in, ports."""
+"""The kinds of value that name hosts: a name, addresses, an interface, a server's place, ways in, ports."""
 
 from __future__ import annotations
 
@@ -33,6 +33,11 @@ def addresses() -> Kind:
         raise WrongValue(f"{shown(raw)} is no IP address", fix=f"write {expects}, in quotes")
 
     return Kind(expects, parse, str, r"[0-9A-Fa-f:.]+")
+
+
+def macs() -> Kind:
+    """A MAC address."""
+    return _matching(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", "a MAC address, such as 52:54:00:12:34:56")
 
 
 def servers() -> Kind:

@@ -132,6 +132,42 @@ def frequencies(low_per_s: float, high_per_s: float, *words: str) -> Kind:
     return _quantities("frequency", parse, spell, low_per_s, high_per_s, units, words)
 
 
+def frame_rates(low_fps: float, high_fps: float, *words: str) -> Kind:
+    """So many frames a second, or one of the words."""
+    units = "frame/s|kframe/s|Mframe/s|frames/s|kframes/s|Mframes/s"
+    parse, spell = quantity.parse_frame_rate, quantity.spell_frame_rate
+    return _quantities("frame rate", parse, spell, low_fps, high_fps, units, words)
+
+
+def frame_loads(low_fps: float, high_fps: float, *words: str) -> Kind:
+    """A frame rate, a share of the throughput (a level as "90 %"), or one of the words."""
+    rate, share = frame_rates(low_fps, high_fps, *words), shares(0.01, 2)
+
+    def parse(raw: object) -> Level:
+        is_share = isinstance(raw, str) and raw.strip().endswith("%")
+        return share.spell(share.parse(raw)) if is_share else rate.parse(raw)
+
+    expects = f'{rate.expects}, or a share of the throughput such as "90 %"'
+    return Kind(expects, parse, rate.spell, f"({rate.pattern}|{share.pattern})", words=words)
+
+
+def loss_goals(most: int) -> Kind:
+    """Accepted shares of lost frames, ascending: a text, or a list; a level as "0 %, 0.5 %"."""
+    share = shares(0, 0.5)
+    expects = f'up to {most} ascending shares from "0 %" to "50 %", such as ["0 %", "0.5 %"]'
+
+    def parse(raw: object) -> Level:
+        parts = raw if isinstance(raw, list) else raw.split(",") if isinstance(raw, str) else [raw]
+        goals = [float(share.parse(part)) for part in parts]
+        if not 1 <= len(goals) <= most or goals != sorted(set(goals)):
+            raise WrongValue("these are not a few goals in ascending order", fix=f"write {expects}")
+        return ", ".join(map(share.spell, goals))
+
+    many: Json = {"type": "array", "items": {"type": "string", "pattern": rf"^\s*({share.pattern})\s*$"}}
+    many |= {"minItems": 1, "maxItems": most}
+    return Kind(expects, parse, str, rf"{share.pattern}(\s*,\s*{share.pattern})*", (many,), commas=True)
+
+
 def shares(low: float, high: float) -> Kind:
     """A share of 1, written as a percentage."""
     return _quantities("share", quantity.parse_share, quantity.spell_share, low, high, "%", ())
@@ -294,6 +330,12 @@ def emulator_cpus() -> Kind:
     """Which of the host's CPUs an emulator's own threads may use."""
     expects = '"any", "own", "apart" or CPUs such as "0-1"'
     return _cpu_kind(("any", "own", "apart"), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+
+
+def device_cpus() -> Kind:
+    """Which CPUs do the packet processing of a device under test."""
+    expects = '"auto", "apart", "any" or CPUs such as "2-3"'
+    return _cpu_kind(("auto", "apart", "any"), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
 
 
 def interrupt_cpus() -> Kind:

@@ -9,7 +9,7 @@ from vnetbench.study.factors import FACTORS, format_level, has_factor
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedAsked
 from vnetbench.study.problems import Place, Problem, WrongValue
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import OF_FRAMES, STREAM
 
 HERE = "here"
 """What the machine of the bench is called where no host is local."""
@@ -48,9 +48,9 @@ def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
                 f"{key} is of labs that build networks: hosts are left as they are", fix="take it away"
             )
             yield place("testbed", key).problem(wrong)
-    yield from _each_host(testbed, place)
+    yield from _each_host(testbed, study.workload in OF_FRAMES, place)
     if testbed.kind != IPERF3:
-        yield from _pairs_of_hosts(testbed, place)
+        yield from _pairs_of_hosts(testbed, study.workload in OF_FRAMES, place)
         return
     yield from _server_and_here(testbed, place)
     if study.workload != STREAM:
@@ -61,12 +61,14 @@ def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     yield from _levels_for_iperf3(study, place)
 
 
-def _each_host(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
+def _each_host(testbed: TestbedAsked, is_for_frames: bool, place: _PlaceOf) -> Iterator[Problem]:
     """One name and one way for each, and no two of them alike."""
     names = Counter(host.name for host in testbed.hosts)
     if testbed.kind == IPERF3 and not any(host.local for host in testbed.hosts):
         names[HERE] += 1
     ways = Counter(host.ssh for host in testbed.hosts if host.ssh)
+    machines = Counter(host.machine for host in testbed.hosts)
+    ports = Counter((host.machine, host.interface) for host in testbed.hosts)
     for number, host in enumerate(testbed.hosts):
         if names[host.name] > 1 or host.name in TAKEN:
             wrong = WrongValue(f'another endpoint is called "{host.name}"', fix="give it another name")
@@ -78,9 +80,19 @@ def _each_host(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
                 "or local = true for this machine",
             )
             yield place("testbed", "host", number).problem(wrong)
-        if host.ssh and ways[host.ssh] > 1:
+        if host.ssh and ways[host.ssh] > 1 and not is_for_frames:
             wrong = WrongValue(f"another host is reached as {host.ssh} too", fix="name every machine once")
             yield place("testbed", "host", number, "ssh").problem(wrong)
+        is_shared = is_for_frames and machines[host.machine] > 1
+        if is_shared and (host.interface is None or ports[host.machine, host.interface] > 1):
+            wrong = WrongValue(
+                f"{host.name} and another host are one machine, so each has to be an interface of its own",
+                fix='write interface = "ens192" below each of them, another for each',
+            )
+            yield place("testbed", "host", number).problem(wrong)
+        if host.next_hop and not is_for_frames:
+            wrong = WrongValue("next_hop is of frames: other load is routed", fix="take it away")
+            yield place("testbed", "host", number, "next_hop").problem(wrong)
         for key in ("interface", "address"):
             if getattr(host, key) and host.iperf3:
                 wrong = WrongValue(
@@ -90,7 +102,7 @@ def _each_host(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
                 yield place("testbed", "host", number, key).problem(wrong)
 
 
-def _pairs_of_hosts(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]:
+def _pairs_of_hosts(testbed: TestbedAsked, is_for_frames: bool, place: _PlaceOf) -> Iterator[Problem]:
     count, here = len(testbed.hosts), sum(host.local for host in testbed.hosts)
     if count < 2 or count % 2:
         wrong = WrongValue(
@@ -99,7 +111,7 @@ def _pairs_of_hosts(testbed: TestbedAsked, place: _PlaceOf) -> Iterator[Problem]
             "one of them may have local = true",
         )
         yield place("testbed", "host").problem(wrong)
-    if here > 1:
+    if here > 1 and not is_for_frames:
         wrong = WrongValue("several hosts are this machine", fix="write local = true below one of them")
         yield place("testbed", "host").problem(wrong)
 

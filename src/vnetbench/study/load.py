@@ -13,7 +13,16 @@ from vnetbench.study.checks import check, check_levels_of_table
 from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
 from vnetbench.study.expression import read_levels
 from vnetbench.study.factors import FACTORS, factor_named
-from vnetbench.study.model import FactorLevels, HostAsked, Level, Precision, Study, TestbedAsked, Timing
+from vnetbench.study.model import (
+    FactorLevels,
+    HostAsked,
+    Level,
+    Precision,
+    SearchAsked,
+    Study,
+    TestbedAsked,
+    Timing,
+)
 from vnetbench.study.problems import (
     Place,
     Problem,
@@ -24,11 +33,13 @@ from vnetbench.study.problems import (
     suggest,
 )
 from vnetbench.study.sections import HOST, SECTIONS, TABLES, TOP, Key, Section, home_of, place_of_keys
+from vnetbench.study.workloads import FRAMES, OF_FRAMES
 
 MAX_TABLES = 200
 """Of `[[exclude]]`, and of `[[together]]`."""
 MAX_HOSTS = 64
 
+_SEARCHING = set(OF_FRAMES) - {FRAMES}
 _HEADINGS = [name for name in SECTIONS if name != TOP]
 
 
@@ -67,8 +78,11 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     if problems:
         raise StudyError(problems)
     values = {name: {**file.values[name], **changes.values[name]} for name in SECTIONS}
+    top = _fields(TOP, values)
+    # Of the other workloads of frames a search is a part anyway.
+    searches = "search" in document.values or changes.values["search"] or top["workload"] in _SEARCHING
     study = Study(
-        **_fields(TOP, values),
+        **top,
         testbed=TestbedAsked(**_fields("testbed", values), hosts=tuple(file.hosts)),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
         exclude=tuple(file.tables["exclude"].values()),
@@ -77,6 +91,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
         ),
         timing=Timing(**_fields("timing", values)),
         precision=Precision(**_fields("precision", values)),
+        search=SearchAsked(**_fields("search", values)) if searches else None,
         text=text,
         path=path,
         overrides=tuple(overrides),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, REQUESTS, STREAM
+from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, OF_FRAMES, OF_SOCKETS, REQUESTS, STREAM
 
 BATCHED = ("io_uring", "io_uring_zerocopy")
 """Send modes by which one call can hand over several messages."""
@@ -201,6 +201,7 @@ LOAD_FACTORS = (
         "kernel grants less (`net.core.wmem_max`, `rmem_max`) the treatment is refused. Of `udp_stream` the "
         "buffers of its UDP sockets; `auto` is the kernel's default.",
         ('["8 KiB", "64 KiB", "auto"]', '"auto"'),
+        OF_SOCKETS,
     ),
     Factor(
         "transport",
@@ -247,6 +248,7 @@ LOAD_FACTORS = (
         "the threads of each VM take these in turn. `0-1/2-3`: those of the first VM of a pair take the ones "
         "before the stroke, those of the second the ones after it.",
         ('["any", "spread"]', '"0/1"'),
+        defaults=dict.fromkeys(OF_FRAMES, "spread"),
     ),
     Factor(
         "congestion_control",

@@ -51,6 +51,33 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class SearchAsked:
+    """How the throughput is searched: a series of steps, each a load held for a time (RFC 2544's trial)."""
+
+    method: str = "vnetbench"
+    loss: str = "0 %"
+    """The goals: accepted frame loss ratios, ascending."""
+    width: float = 0.01
+    """Of the answer's interval, as a share of the throughput."""
+    step_s: float = 1.0
+    """Length of a full step."""
+    settle_s: float = 0.1
+    """A step has ended when no frame of it has come for so long after its load."""
+    most_load_fps: float | None = None
+    """Of each direction. None: as fast as the generator goes."""
+    least_load_fps: float = 1000.0
+    """Of each direction; a device that loses too much of this has no throughput."""
+    confidence: float = 0.95
+    time_limit_s: float = 600.0
+    """Of all steps of one search."""
+
+    @property
+    def goals(self) -> tuple[float, ...]:
+        """The accepted frame loss ratios as numbers."""
+        return tuple(float(goal.strip(" %")) / 100 for goal in self.loss.split(","))
+
+
+@dataclass(frozen=True)
 class HostAsked:
     """An endpoint that exists already, of the lab `hosts`."""
 
@@ -65,6 +92,13 @@ class HostAsked:
     """What the load goes through. None: as its system routes it."""
     address: str | None = None
     """Its own, for the load. None: the interface's, or as its system chooses it."""
+    next_hop: str | None = None
+    """The MAC address that frames are sent to. None: that of the pair's other interface."""
+
+    @property
+    def machine(self) -> str:
+        """Alike for two interfaces of one machine, as far as the study tells."""
+        return self.ssh or self.iperf3 or ""
 
 
 @dataclass(frozen=True)
@@ -112,6 +146,10 @@ class Study:
     """`all` combinations of levels; or `one-at-a-time`: the first levels, and one change to them each."""
     together: tuple[Mapping[str, Level], ...] = ()
     """Of `one-at-a-time`: changes that are made together, a treatment each."""
+    search: SearchAsked | None = None
+    """How each trial searches the throughput; None: it does not."""
+    published: str | None = None
+    """The published figures that results are shown beside (`published.figures.NAMES`)."""
     path: str | None = None
     overrides: tuple[str, ...] = ()
     """The `--set` arguments that changed the file's levels, as given."""

@@ -59,6 +59,11 @@ def block_order(plan: Plan, block: int, members: Collection[int]) -> tuple[int, 
     return tuple(sorted(members, key=lambda index: (_draw(plan.seed, block, index), index)))
 
 
+def search_seed(plan: Plan, block: int, index: int) -> int:
+    """The seed of the search that is a treatment's trial in a block: the same whenever that is resumed."""
+    return int.from_bytes(_draw(plan.seed, block, index)[:4], "big")
+
+
 def _draw(seed: int, block: int, index: int) -> bytes:
     # A hash and not `random`: its values stay the same in every version of Python.
     return hashlib.blake2b(f"{seed}/{block}/{index}".encode(), digest_size=16).digest()

@@ -65,7 +65,9 @@ A quantity is a number and its unit in quotes. A missing unit is an error: none 
 | duration | `µs` (or `us`), `ms`, `s`, `min`, `h`; several from large to small | `"2 min 30 s"` |
 | size | `B`; `kB`, `MB`, `GB` (powers of 1000); `KiB`, `MiB`, `GiB` (powers of 1024) | `"64 KiB"` |
 | rate | `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s` (or `bps`, `kbps`, …), powers of 1000 | `"10 Gbit/s"` |
+| frame rate | `frame/s`, `kframe/s`, `Mframe/s` (powers of 1000) | `"10 kframe/s"` |
 | frequency | `/s`, `k/s`, `M/s` (powers of 1000) | `"10 k/s"` |
+| frame rate | `frame/s`, `kframe/s`, `Mframe/s` (powers of 1000) | `"100 kframe/s"` |
 | share | `%` | `"3 %"` |
 """
 

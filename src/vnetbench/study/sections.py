@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vnetbench.published.figures import NAMES
 from vnetbench.study import host_kinds, kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.kinds import Kind
 from vnetbench.study.labs import LABS
-from vnetbench.study.model import ALL, ONE_AT_A_TIME, HostAsked, Level, Precision, TestbedAsked, Timing
-from vnetbench.study.workloads import DECIDING, STREAM, WORKLOADS
+from vnetbench.study.model import (
+    ALL,
+    ONE_AT_A_TIME,
+    HostAsked,
+    Level,
+    Precision,
+    SearchAsked,
+    TestbedAsked,
+    Timing,
+)
+from vnetbench.study.workloads import DECIDING, MOST_GOALS, STREAM, WORKLOADS
 
 TOP = ""
 """The name of the section without a heading, at the head of the file."""
@@ -60,6 +70,7 @@ def _section(name: str, description: str, *keys: Key) -> Section:
 
 
 _TIMING, _PRECISION, _TESTBED, _HOST = Timing(), Precision(), TestbedAsked(), HostAsked("")
+_SEARCH = SearchAsked()
 
 _ALL = (
     _section(
@@ -86,7 +97,10 @@ _ALL = (
             STREAM,
             "The load. `tcp_stream`: data as fast as TCP takes it. `tcp_rr`: requests and their answers. "
             "`tcp_crr`: the same, each on a connection of its own. `mixed`: requests by themselves, and then "
-            "beside a `tcp_stream`: latency under load.",
+            "beside a `tcp_stream`: latency under load. `frames`: frames made and counted at the interfaces, "
+            "at one load, or with `[search]` to find the throughput. RFC 2544's other tests: `frame_latency` "
+            "(26.2), `frame_loss`, from the highest load down in steps (26.3), `back_to_back`, the longest "
+            "burst without loss (26.4, as RFC 9004 has it). `soak`: frames at one load for long.",
             '"tcp_stream"',
         ),
         Key(
@@ -97,6 +111,14 @@ _ALL = (
             "which has the first level of every factor; the base with one factor at another level, for each "
             "such level; and what `[[together]]` adds. The results say what each gains over the base.",
             '"one-at-a-time"',
+        ),
+        Key(
+            "published",
+            kinds.words("none", *NAMES),
+            None,
+            "Figures of a published measurement to be shown beside the results, for treatments alike.",
+            '"packet-forwarding-2011"',
+            absent="none",
         ),
     ),
     _section(
@@ -191,6 +213,85 @@ _ALL = (
         ),
     ),
     _section(
+        "search",
+        "Of the workloads of frames: each trial is a search of the throughput, a series of steps that each "
+        "hold a load for a time, and ends with a step at the throughput, whose counters and latencies are "
+        "the trial's. With `frames` the section has to be written; `frame_loss` and `back_to_back` are "
+        "series of steps anyway, `frame_latency` and `soak` begin with one where their load is a share of "
+        "the throughput.",
+        Key(
+            "method",
+            kinds.words("vnetbench", "rfc2544", "mlrsearch"),
+            _SEARCH.method,
+            "`vnetbench`: a model of loss against load says which step tells most. `rfc2544`: halving the "
+            "interval (RFC 2544, 26.1). `mlrsearch`: the library of FD.io, where it is installed.",
+            '"rfc2544"',
+        ),
+        Key(
+            "loss",
+            kinds.loss_goals(MOST_GOALS),
+            _SEARCH.loss,
+            "The goals: shares of the frames that may be lost. Each has a throughput of its own; the first "
+            "one's is `throughput_fps`.",
+            '["0 %", "0.01 %", "0.5 %"]',
+        ),
+        Key(
+            "width",
+            kinds.shares(0.0001, 0.5),
+            _SEARCH.width,
+            "Of the answer's interval, as a share of the throughput.",
+            '"1 %"',
+        ),
+        Key(
+            "trial",
+            kinds.durations(0.01, 3600),
+            _SEARCH.step_s,
+            "Length of a full step: what RFC 2544 calls a trial.",
+            '"1 s"',
+            field="step_s",
+        ),
+        Key(
+            "settle",
+            kinds.durations(0.001, 4),
+            _SEARCH.settle_s,
+            "A step has ended when no frame of it has come for so long after its load.",
+            '"100 ms"',
+            field="settle_s",
+        ),
+        Key(
+            "most_load",
+            kinds.frame_rates(1, 10**9, "auto"),
+            _SEARCH.most_load_fps,
+            "The highest load, of each direction. `auto`: as fast as the generator goes.",
+            '"2 Mframe/s"',
+            field="most_load_fps",
+            absent="auto",
+        ),
+        Key(
+            "least_load",
+            kinds.frame_rates(1, 10**9),
+            _SEARCH.least_load_fps,
+            "The lowest load, of each direction. A device that loses too much of it has no throughput.",
+            '"100 frame/s"',
+            field="least_load_fps",
+        ),
+        Key(
+            "confidence",
+            kinds.shares(0.5, 0.9999),
+            _SEARCH.confidence,
+            "That the throughput lies in the answer's interval.",
+            '"99 %"',
+        ),
+        Key(
+            "time_limit",
+            kinds.durations(1, 36_000_000),
+            _SEARCH.time_limit_s,
+            "Of all steps of one search together.",
+            '"2 min"',
+            field="time_limit_s",
+        ),
+    ),
+    _section(
         "precision",
         "When a treatment has been repeated often enough: as soon as the interval of the deciding metric is "
         "as narrow as asked, else after the most trials or when the time is up. The result says which.",
@@ -200,7 +301,10 @@ _ALL = (
             _PRECISION.metric,
             "The metric that decides. `auto`: of `tcp_stream` the goodput, of `tcp_rr` the transaction rate "
             "(the 99th percentile of latency where every `rate` is set), of `tcp_crr` the connection rate, "
-            "of `mixed` the 99th percentile of latency under load.",
+            "of `mixed` the 99th percentile of latency under load, of `frames` the throughput within the "
+            "first goal (without `[search]` the forwarding rate), of `frame_latency` the 99th percentile of "
+            "delay, of `frame_loss` the maximum forwarding rate, of `back_to_back` the burst, of `soak` the "
+            "forwarding rate.",
             '"goodput_bps"',
             absent="auto",
         ),
@@ -285,15 +389,25 @@ HOST = _section(
         "interface",
         host_kinds.interfaces(),
         _HOST.interface,
-        "The interface that the load goes through. Without it the system's routes decide.",
+        "The interface that the load goes through. Without it the system's routes decide. With frames two "
+        "hosts may be two interfaces of one machine, with the device under test between them.",
         '"ens192"',
     ),
     Key(
         "address",
         host_kinds.addresses(),
         _HOST.address,
-        "Its own address for the load. Without it the interface's, or what the system's routes choose.",
+        "Its own address for the load. Without it the interface's, or what the system's routes choose. "
+        "Frames from one interface of a machine to another need none: they come from 198.18.0.0/15 then.",
         '"192.0.2.1"',
+    ),
+    Key(
+        "next_hop",
+        host_kinds.macs(),
+        _HOST.next_hop,
+        "The MAC address that its frames are sent to: that of the pair's other interface, as a bridge wants "
+        "it, unless a router is tested, whose own on this side has to stand here.",
+        '"52:54:00:12:34:56"',
     ),
 )
 """The keys of a `[[testbed.host]]`, which may stand several times."""

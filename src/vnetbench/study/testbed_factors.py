@@ -5,6 +5,9 @@ from __future__ import annotations
 from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
+from vnetbench.study.workloads import OF_FRAMES
+
+AUTO = "auto"
 
 LEAST_MTU6 = 1280
 """A link of a smaller MTU carries no IPv6 (RFC 8200, section 5)."""
@@ -135,12 +138,31 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "vswitch",
-        kinds.words("bridge", "direct", "macvlan"),
+        kinds.words("bridge", "direct", "macvlan", "router", "openvswitch"),
         "",
         "bridge",
         "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no "
-        "switch; `macvlan` interfaces of one parent.",
-        ('["bridge", "macvlan"]', '"direct"'),
+        "switch; `macvlan` interfaces of one parent; a `router`, a namespace that forwards IP packets "
+        "between two networks, one on each side; `openvswitch`, Open vSwitch of the distribution with its "
+        "userspace datapath. That one takes whole packets with their checksums: the VMs then have "
+        "`checksum_offload` off, and with it `tso` and `uso`.",
+        ('["bridge", "macvlan"]', '"openvswitch"'),
+        labs=(NETNS,),
+    ),
+    Factor(
+        "device_cpus",
+        kinds.device_cpus(),
+        "",
+        AUTO,
+        "CPUs that do the packet processing of the device under test, by threads of its own (threaded "
+        "NAPI of its ports, the threads of Open vSwitch). `apart`: those that `cpus` does not give to the "
+        "tester; where it gives none, the second half of all, and the tester, which generates and counts, "
+        "has the first. `any`: no threads of its own; the kernel then processes a frame on the CPU that "
+        "generates it, so that the device slows the generator down rather than lose frames. `auto`: "
+        "`apart` where this machine lets it (root, two CPUs, Linux 6.9), else `any`; the trial keeps "
+        "which, and why. Or a CPU list.",
+        ('["apart", "any"]', '"2-3"'),
+        OF_FRAMES,
         labs=(NETNS,),
     ),
 )

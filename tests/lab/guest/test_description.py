@@ -68,6 +68,17 @@ def test_a_router_leads_from_one_network_to_another_and_a_bridge_is_in_one() -> 
     assert bridged.vms[0].gateways == () == bridged.guests[0].nics[0].addresses
 
 
+@pytest.mark.parametrize("role", ["router", "bridge"])
+def test_frames_come_from_the_taps_of_the_guest_that_alone_is_tested(role: str) -> None:
+    shape = shape_of(complete({"role": role, "guests": 2}, "frames", QEMU), TestbedAsked(lab=QEMU))
+    bed = describe("t-frames", shape)
+    assert way(shape, 2) == ["a2 eth0", "g2", "b2 eth0"]
+    assert bed.vswitches == ()
+    assert [nic.port.place for nic in bed.guests[1].nics] == [e.device.place for e in bed.vms[2:]]
+    other = shape_of(complete({"role": role}, "udp_stream", QEMU), TestbedAsked(lab=QEMU))
+    assert way(other)[1] == "port a1 of vSwitch sw0"
+
+
 def test_rings_and_queues_are_hardware_of_virtio_and_settings_of_the_rest() -> None:
     assert asked({"rx_ring": 1024, "queues": 4, "vcpus": 4}).hardware("tcg").adapters == (
         Adapter("virtio-net", 4, 1024, 256),

@@ -17,6 +17,7 @@ from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.lab import netlink, registry
+from vnetbench.lab.description import Vm
 from vnetbench.lab.guest import hardware, snapshot, watching
 from vnetbench.lab.guest.bed import GuestBed
 from vnetbench.lab.guest.hardware import Hardware, Software
@@ -135,10 +136,32 @@ def test_a_guest_between_two_ends_of_the_host_forwards(raise_bed: Raise, role: s
         assert answer["values"] == {"gro": False, "mtu": 2000}
 
 
+@pytest.mark.parametrize(("role", "adapter"), [("router", "virtio-net"), ("bridge", "vmxnet3")])
+def test_a_guest_that_frames_are_sent_through_has_the_ends_as_its_taps(
+    ready: Ready, role: str, adapter: str
+) -> None:
+    factors = complete({"role": role, "adapter": adapter, "vcpu_pin": "0"}, "frames", QEMU)
+    bed = QemuLab(ASKED, "a test", ready).raise_bed("t-guests-taps", shape_of(factors, ASKED))
+    try:
+        assert bed.apply(factors, ASKED)["path_mtu_proved"] == 1500
+        for vm, nic in zip(bed.testbed.vms, bed.testbed.guests[0].nics, strict=True):
+            facts = bed.agents[vm.name].call("agent.facts")["interfaces"]
+            assert {each["driver"] for each in facts if each["name"] == "eth0"} == {"tun"}
+            assert bed.next_hop(vm, "4") == (nic.mac if role == "router" else mac_of_other(bed, vm))
+        assert bed.cpus(factors)["a1"] == bed.online - {0}
+    finally:
+        bed.close()
+
+
+def mac_of_other(bed: GuestBed, vm: Vm) -> str:
+    (other,) = (each for each in bed.testbed.vms if each is not vm)
+    return netlink.mac_of(*other.device.place)
+
+
 def test_a_guest_speaks_with_the_host(raise_bed: Raise) -> None:
     bed = raise_bed(role="guest-to-host")
     assert bed.apply(levels(role="guest-to-host", mtu=1500), ASKED)["path_mtu_proved"] == 1500
-    assert set(bed.cpus("any")) == {"a1", "b1"}
+    assert set(bed.cpus({})) == {"a1", "b1"}
 
 
 def test_testbeds_that_are_kept_are_stopped_while_another_is_used(raise_bed: Raise) -> None:

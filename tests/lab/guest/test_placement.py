@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.guest.placement import Threads, emulator_places, place, vcpu_places
+from vnetbench.lab.guest.placement import Threads, check, emulator_places, place, vcpu_places
 from vnetbench.lab.refusal import TreatmentRefused
 
 ONLINE = frozenset(range(4))
@@ -50,6 +50,15 @@ def test_the_emulator_is_with_its_vcpus_or_apart_from_all() -> None:
     assert emulator_places("apart", vcpus, ONLINE) == {"a1": {2, 3}, "b1": {2, 3}}
     assert emulator_places("3", vcpus, ONLINE) == {"a1": {3}, "b1": {3}}
     assert emulator_places("any", vcpus, ONLINE) == {"a1": ONLINE, "b1": ONLINE}
+
+
+def test_what_cannot_be_placed_is_known_before_any_guest_is_there() -> None:
+    both = [("a1", "a"), ("b1", "b")]
+    check("0-1/2-3", "own", both, 2, ONLINE)
+    with pytest.raises(BenchError, match="names CPU 4-5"):
+        check("0-1/4-5", "own", both, 2, ONLINE)
+    with pytest.raises(BenchError, match="every CPU is a vCPU's"):
+        check("0-1/2-3", "apart", both, 2, ONLINE)
 
 
 def test_cpus_that_are_not_there_are_named() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
+from vnetbench.lab.bed import mac_in, pairs
 from vnetbench.lab.description import Device
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
-from vnetbench.lab.guest.description import Guest, GuestTestbed
+from vnetbench.lab.guest.description import TAPS, Guest, GuestTestbed
 from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.starting import Running, close_all
 from vnetbench.lab.guest.watching import Watch
@@ -61,10 +62,7 @@ class GuestBed:
         """See Bed."""
         self._comes_to_use(self)
         threads = self._threads()
-        placed = placement.place(
-            str(factors.get("vcpu_pin", placement.ANY)), str(factors.get("emulator_pin", placement.ANY)),
-            threads, self.online,
-        )  # fmt: skip
+        placed = placement.place(*placement.levels_of(factors), threads, self.online)
         ends = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
         wanted = self._settings(factors, ends)
@@ -73,14 +71,13 @@ class GuestBed:
         if ip_version == "6":
             netns.restore_ipv6(self.testbed.vms)
         proved = self.prove(knobs.least_mtu(effective), ip_version)
+        path.check_frames(factors, proved["path_mtu_proved"], self.endpoints[0].name)
         found = {knob: knobs.where_alike(where) for knob, where in placed.items() if knob in factors}
         return {**effective, **found, **proved, "accelerator": self._facts["accelerator"]}
 
     def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
         """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
-        sides = {side: [e for e in self.endpoints if e.side == side] for side in "ab"}
-        joined = list(zip(sides["a"], sides["b"], strict=True))
-        proved = path.prove(joined, self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
+        proved = path.prove(pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
         return path.as_found(mtu, proved)
 
     def watch(self) -> dict[str, object]:
@@ -106,10 +103,30 @@ class GuestBed:
         guests = (guest for guest in self.testbed.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
 
-    def cpus(self, level: str) -> Mapping[str, frozenset[int]]:
-        """See Bed: a guest has its vCPUs, an end of the host all CPUs."""
-        own = frozenset(range(self.testbed.shape.vcpus))
-        return {e.name: own if self.testbed.guest(e.name) else self.online for e in self.endpoints}
+    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Bed; of its own adapters a guest itself says the address."""
+        place = self.testbed.next_hop(endpoint)
+        if isinstance(place, Device):
+            return netlink.mac_of(*place.place)
+        name, interface = place
+        return mac_in(self.agents[name], interface)
+
+    @property
+    def refused_frames(self) -> str:
+        """See Bed: behind a tap is the guest."""
+        return "lost" if self.testbed.shape.ends == TAPS else "unsent"
+
+    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """See Bed: a guest has its vCPUs, an end of the host all CPUs.
+
+        An end that sends frames leaves those to the guest that its vCPUs are pinned to.
+        """
+        own, ends = frozenset(range(self.testbed.shape.vcpus)), self.online
+        pin = str(factors.get("vcpu_pin", placement.ANY))
+        if self.testbed.shape.ends == TAPS and pin != placement.ANY:
+            places = placement.vcpu_places(pin, self._threads(), self.online).values()
+            ends = self.online.difference(*(cpus for each in places for cpus in each)) or self.online
+        return {e.name: own if self.testbed.guest(e.name) else ends for e in self.endpoints}
 
     def pause(self, is_paused: bool) -> None:
         """Stop the guests while nobody needs them, so that they take no CPU time; or let them go on."""
@@ -155,7 +172,7 @@ class GuestBed:
         return [*self.testbed.vms, *(end for guest in self.testbed.guests for end in guest.knob_endpoints())]
 
     def _settings(self, factors: Mapping[str, Level], ends: Sequence[Endpoint]) -> list[Setting]:
-        own = self.cpus("any")
+        own = self.cpus(factors)
         vcpus = frozenset(range(self.testbed.shape.vcpus))
         vms = set(self.testbed.vms)
         of_host = {name: level for name, level in factors.items() if name in HOST_KNOBS}

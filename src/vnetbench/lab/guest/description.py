@@ -11,11 +11,14 @@ from vnetbench.lab.description import (
     MOST_PAIRS,
     PREFIX6_LENGTH,
     PREFIX_LENGTH,
+    ROUTED6_LENGTH,
+    ROUTED_LENGTH,
     VM_INTERFACE,
     Device,
     Vm,
     check_name,
     namespace,
+    router_addresses,
     uplink_of,
 )
 from vnetbench.lab.endpoint import Endpoint
@@ -23,13 +26,11 @@ from vnetbench.lab.guest.hardware import VIRTIO_RING, Adapter, Hardware, mac
 
 GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host", "router", "bridge"
 """The levels of the factor `role`."""
-ROUTER_PAIR = 254
-"""A router's place among the addresses of a side: no pair has it."""
 ROUTER_LINK_LOCAL = "fe80::fe/64"
 """With it a router asks for its neighbours (RFC 4861, section 7.2.2): guests have none by themselves."""
-ROUTED_LENGTH, ROUTED6_LENGTH = 24, 112
-"""Prefixes of the networks on either side of a router, where else both are one network."""
 MACVTAP_PARENT = "low0"
+PORTS, TAPS = "ports", "taps"
+"""The host's own ends are VMs on ports of switches, as the guest's taps are; or these taps themselves."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class GuestShape:
     """The interface of the host whose virtual functions the guests get; empty for none."""
     vsock: bool = False
     """Whether they have VSOCK to the host."""
+    ends: str = PORTS
+    """What the host's own ends of a guest between them are."""
 
     def __str__(self) -> str:
         default = GuestShape()
@@ -79,6 +82,7 @@ class Nic:
     port: Device
     """The interface of the host that it is plugged into."""
     vswitch: str
+    """That this is a port of; empty where it is an end itself."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,17 @@ class GuestTestbed:
             middle = (*ports[:2], between, *ports[2:])
         return (self._end(a), *middle, self._end(b))
 
+    def next_hop(self, endpoint: Endpoint) -> Device | tuple[str, str]:
+        """What takes the frames that this endpoint sends to the other one of its pair.
+
+        An interface of the host, or a guest's name and its interface.
+        """
+        if self.shape.role == ROUTER:
+            between = next(guest for guest in self.guests if guest.pair == endpoint.pair)
+            return between.name, between.nics["ab".index(endpoint.side)].interface
+        other = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
+        return other.device if isinstance(other, Vm) else (other.name, other.interface)
+
     def _end(self, endpoint: Endpoint) -> Device | Guest:
         if isinstance(endpoint, Vm):
             return endpoint.device
@@ -207,7 +222,7 @@ def describe(name: str, shape: GuestShape) -> GuestTestbed:
 
 
 def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range) -> GuestTestbed:
-    """Both ends on the host, a guest between. Each pair has switches of its own: bridges make no loop."""
+    """Both ends on the host, a guest between. Each pair has switches of its own, if any: no loop is made."""
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
     ports: list[tuple[Device, ...]] = []
@@ -218,21 +233,26 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
         nics: list[Nic] = []
         for number, side in enumerate("ab", start=1):
             vswitch, own = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
-            router, router6 = _address(number, ROUTER_PAIR), _address6(number, ROUTER_PAIR)
+            router, router6 = router_addresses(number)
             endpoints.append(
                 Vm(own, side, pair, VM_INTERFACE, _address(number, pair), _address6(number, pair),
                    namespace(name, own), length, length6, (router, router6) if is_router else ())
             )  # fmt: skip
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
             port = Device(f"port {between}{side} of vSwitch {vswitch}", switch, f"{between}{side}")
+            if shape.ends == TAPS:
+                port, vswitch = Device(f"tap of {between}", namespace(name, own), VM_INTERFACE), ""
             nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
         guests.append(Guest(between, "", pair, tuple(nics)))
+        if shape.ends == TAPS:
+            ports.append(())
+            continue
         first, last = (
             Device(f"port {side}{pair} of vSwitch {nic.vswitch}", switch, f"{side}{pair}")
             for side, nic in zip("ab", nics, strict=True)
         )
         ports.append((first, nics[0].port, nics[1].port, last))
-    vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics))
+    vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))
     return GuestTestbed(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
 
 

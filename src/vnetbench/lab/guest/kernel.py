@@ -154,6 +154,8 @@ def _fetch_by_apt() -> Kernel:
         if _says("apt-cache", "show", beside):
             wanted.append(beside)
     place = cache.folder("kernels") / package
+    if place.exists():
+        return _fetched(place)
     with cache.making(place) as folder:
         packages = folder / "packages"
         packages.mkdir(parents=True)
@@ -190,6 +192,8 @@ def _fetch_by_dnf() -> Kernel:
         raise BenchError(f"dnf knows no package kernel-core, and {why_not_own()}", fix="dnf makecache")
     release = named.split()[0]
     place = cache.folder("kernels") / f"kernel-core-{release}"
+    if place.exists():
+        return _fetched(place)
     with cache.making(place) as folder:
         packages = folder / "packages"
         packages.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 
@@ -9,9 +10,9 @@ from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
 from vnetbench.lab import registry
-from vnetbench.lab.guest import network
+from vnetbench.lab.guest import network, placement
 from vnetbench.lab.guest.bed import GuestBed
-from vnetbench.lab.guest.description import GuestShape, describe
+from vnetbench.lab.guest.description import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, describe
 from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
 from vnetbench.lab.guest.machine import MachineEnded
 from vnetbench.lab.guest.qemu import VIRTIO
@@ -43,7 +44,17 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
         uplink=asked.uplink,
         vf_of=asked.vf_of or "",
         vsock=factors.get("transport") == VSOCK,
+        # Frames are the guest's alone: a switch on the way would be part of the device under test.
+        ends=TAPS if "frame_size" in factors and factors["role"] in (ROUTER, BRIDGE) else PORTS,
     )
+
+
+def check_placement(factors: Mapping[str, Level], asked: TestbedAsked) -> None:
+    """Raise BenchError where a treatment wants its guests' threads on CPUs that are not here."""
+    shape = shape_of(factors, asked)
+    guests = [(guest.name, guest.side) for guest in describe("check", shape).guests]
+    levels = placement.levels_of(factors)
+    placement.check(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
 
 
 class QemuLab:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import time
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from vnetbench.lab.guest.hardware import Files
 from vnetbench.lab.guest.qmp import Monitor, MonitorError
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.lab.registry import PROCESS_LABEL
+from vnetbench.process import spell_end
 
 STARTING_TIMEOUT_S = 15.0
 ENDING_TIMEOUT_S = 2.0
@@ -84,11 +84,9 @@ class Machine:
                 code = self._process.wait(timeout=ENDING_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 return self._with_console("its QEMU closed the line")
-            why = (
-                f"its QEMU was killed by {signal.Signals(-code).name}"
-                if code < 0
-                else ("its QEMU ended" if code == 0 else f"its QEMU ended with exit code {code}")
-            )
+            why = f"its QEMU was {spell_end(code)}" if code < 0 else "its QEMU ended"
+            if code > 0:
+                why += f" with {spell_end(code)}"
         return self._with_console(why)
 
     def kill(self, why: str) -> None:
@@ -115,9 +113,8 @@ class Machine:
         code = self._process.poll()
         if code is None:
             return f"its QEMU did not open its monitor within {STARTING_TIMEOUT_S:g} s"
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         last = _last_lines(self.files.said.read_text(errors="replace"), 1)
-        return f"its QEMU did not start ({how}{': ' if last else ''}{' '.join(last)})"
+        return f"its QEMU did not start ({spell_end(code)}{': ' if last else ''}{' '.join(last)})"
 
     def _with_console(self, why: str) -> str:
         console = said = ""

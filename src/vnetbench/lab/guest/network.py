@@ -6,8 +6,8 @@ import fcntl
 import os
 import secrets
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from pyroute2 import IPRoute
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns
 from vnetbench.lab.description import Device, Vm
-from vnetbench.lab.guest.description import MACVTAP_PARENT, Guest, GuestTestbed
+from vnetbench.lab.guest.description import MACVTAP_PARENT, PORTS, TAPS, Guest, GuestTestbed, Nic
 from vnetbench.lab.guest.functions import functions_of
 from vnetbench.lab.guest.hardware import Plug
 
@@ -31,9 +31,9 @@ _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_MULTI_QUEUE = 0x0002, 0x1000, 0x4000, 
 
 def build(testbed: GuestTestbed) -> None:
     """Make namespaces, switches, ports and the host's own ends; raises BenchError when the kernel refuses."""
-    netns.add_namespace(testbed.switch_namespace, is_switch=True)
+    netns.add_namespace(testbed.switch_namespace, netns.NO_IPV6)
     for vm in testbed.vms:
-        netns.add_namespace(vm.namespace, is_switch=False)
+        netns.add_namespace(vm.namespace)
     with netlink.in_namespace(testbed.switch_namespace) as switch:
         if testbed.shape.adapter == "macvtap":
             _add_macvtaps(testbed, switch)
@@ -42,11 +42,14 @@ def build(testbed: GuestTestbed) -> None:
         if testbed.uplinks:
             netns.add_uplink(switch, testbed.uplinks, bridges)
         for vm in testbed.vms:
-            netns.add_vm_port(switch, vm, bridges[_vswitch_of(testbed, vm)])
+            if testbed.shape.ends == PORTS:
+                netns.add_vm_port(switch, vm, bridges[_vswitch_of(testbed, vm)])
         for nic in (nic for guest in testbed.guests for nic in guest.nics):
             if nic.vswitch in bridges:
                 _add_tap(nic.port, testbed.shape.queues)
                 netns.plug_in(switch, nic.port.interface, bridges[nic.vswitch])
+            elif testbed.shape.ends == TAPS:
+                _add_tap(nic.port, testbed.shape.queues)
     for vm in testbed.vms:
         netns.give_addresses(vm)
 
@@ -59,20 +62,28 @@ def plugs(testbed: GuestTestbed, guest: Guest) -> Iterator[list[Plug]]:
         place = testbed.guests.index(guest)
         yield [Plug(device=f"host={functions_of(testbed.shape.vf_of)[place]}")]
         return
-    if kind == "macvtap":
-        opened = [_open_macvtap(nic.port) for nic in guest.nics for _ in range(testbed.shape.queues)]
-        try:
-            yield [
-                Plug(f"tap,fds={':'.join(map(str, opened))}", guest.nics[0].mac, descriptors=tuple(opened))
-            ]
-        finally:
-            for descriptor in opened:
-                os.close(descriptor)
+    vhost = ",vhost=on" if kind == "virtio-net-vhost" else ""
+    if kind == "macvtap" or testbed.shape.ends == TAPS:
+        open_one = _open_macvtap if kind == "macvtap" else _open_tap
+        with ExitStack() as opened:
+            yield [_by_descriptor(nic, testbed.shape.queues, open_one, opened, vhost) for nic in guest.nics]
         return
-    options = "script=no,downscript=no" + (",vhost=on" if kind == "virtio-net-vhost" else "")
+    options = f"script=no,downscript=no{vhost}"
     if testbed.shape.queues > 1:
         options += f",queues={testbed.shape.queues}"
     yield [Plug(f"tap,ifname={nic.port.interface},{options}", nic.mac) for nic in guest.nics]
+
+
+def _by_descriptor(
+    nic: Nic, queues: int, open_one: Callable[[Device, int], int], opened: ExitStack, options: str
+) -> Plug:
+    """A tap that QEMU cannot open by its name: it is of another namespace, or a macvtap."""
+    descriptors = []
+    for _ in range(queues):
+        descriptors.append(open_one(nic.port, queues))
+        opened.callback(os.close, descriptors[-1])
+    own = ":".join(map(str, descriptors))
+    return Plug(f"tap,fds={own}{options}", nic.mac, descriptors=tuple(descriptors))
 
 
 def _vswitch_of(testbed: GuestTestbed, vm: Vm) -> str:
@@ -89,16 +100,34 @@ def _add_tap(device: Device, queues: int) -> None:
 
 
 def _make_tap(device: Device, queues: int) -> None:
+    descriptor = _attach(device, queues)
+    try:
+        fcntl.ioctl(descriptor, _TUNSETPERSIST, 1)
+    finally:
+        os.close(descriptor)
+
+
+def _open_tap(device: Device, queues: int) -> int:
+    """A queue of a tap that is there, in whatever namespace."""
+    return netlink.do_inside(device.namespace, partial(_attach, device, queues))
+
+
+def _attach(device: Device, queues: int) -> int:
+    """A queue of the tap of this name, which is made where it is not there yet; raises BenchError."""
     flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | (_IFF_MULTI_QUEUE if queues > 1 else 0)
     try:
-        with TUN.open("r+b", buffering=0) as tun:
-            fcntl.ioctl(tun, _TUNSETIFF, struct.pack("16sH22x", device.interface.encode(), flags))
-            fcntl.ioctl(tun, _TUNSETPERSIST, 1)
+        descriptor = os.open(TUN, os.O_RDWR)
+        try:
+            fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", device.interface.encode(), flags))
+        except OSError:
+            os.close(descriptor)
+            raise
     except OSError as error:
         raise BenchError(
             f"no tap can be made for a guest: {error.strerror}", where=str(TUN),
             fix="modprobe tun; in a container it needs the device /dev/net/tun",
         ) from error  # fmt: skip
+    return descriptor
 
 
 def _add_macvtaps(testbed: GuestTestbed, switch: IPRoute) -> None:
@@ -116,7 +145,7 @@ def _add_macvtaps(testbed: GuestTestbed, switch: IPRoute) -> None:
         switch.link("set", index=netlink.index_of(switch, nic.port.interface), state="up")
 
 
-def _open_macvtap(device: Device) -> int:
+def _open_macvtap(device: Device, _queues: int) -> int:
     with netlink.in_namespace(device.namespace) as ipr:
         path = Path(f"/dev/tap{netlink.index_of(ipr, device.interface)}")
     try:

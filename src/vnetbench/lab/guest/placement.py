@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,8 +10,9 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import cpus_in
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.threads import move, named_tasks
 from vnetbench.study.cpus import spell_cpu_list
+from vnetbench.study.model import Level
 
 ANY, SPREAD, OWN, APART = "any", "spread", "own", "apart"
 
@@ -40,9 +40,14 @@ class Threads:
         }
 
 
+def levels_of(factors: Mapping[str, Level]) -> tuple[str, str]:
+    """The levels of `vcpu_pin` and `emulator_pin` of a treatment."""
+    return str(factors.get("vcpu_pin", ANY)), str(factors.get("emulator_pin", ANY))
+
+
 def threads_of(guest: str, side: str, pid: int, vcpus: Sequence[int]) -> Threads:
     """All threads of a guest's QEMU, `pid`, whose vCPUs are the threads `vcpus`."""
-    names = _named_tasks(pid)
+    names = named_tasks(pid)
     vhost = [*_vhost_of(pid), *(task for task, name in names.items() if name == f"vhost-{pid}")]
     helpers = names.keys() - {*vcpus, *vhost, pid}
     return Threads(guest, side, tuple(vcpus), pid, tuple(vhost), tuple(sorted(helpers)))
@@ -107,6 +112,18 @@ def emulator_places(
     return dict.fromkeys(own, wanted)
 
 
+def check(
+    vcpu_level: str,
+    emulator_level: str,
+    guests: Iterable[tuple[str, str]],
+    vcpus: int,
+    online: frozenset[int],
+) -> None:
+    """Raise BenchError where `place` could not put guests of so many vCPUs, given by name and side."""
+    threads = [Threads(name, side, tuple(range(vcpus)), 0, (), ()) for name, side in guests]
+    emulator_places(emulator_level, vcpu_places(vcpu_level, threads, online), online)
+
+
 def place(
     vcpu_level: str, emulator_level: str, guests: Sequence[Threads], online: frozenset[int]
 ) -> dict[str, dict[str, object]]:
@@ -120,40 +137,11 @@ def place(
     for guest in guests:
         pairs = zip(guest.vcpus, vcpus[guest.guest], strict=True)
         found["vcpu_pin"][guest.guest] = [
-            _move(thread, cpus, f"{guest.guest} vcpu{number}") for number, (thread, cpus) in enumerate(pairs)
+            move(thread, cpus, f"{guest.guest} vcpu{number}") for number, (thread, cpus) in enumerate(pairs)
         ]
         cpus, others = emulators[guest.guest], (guest.main, *guest.vhost, *guest.helpers)
-        moved = {_move(thread, cpus, f"{guest.guest}'s QEMU") for thread in others} - {""}
+        moved = {move(thread, cpus, f"{guest.guest}'s QEMU") for thread in others} - {""}
         found["emulator_pin"][guest.guest] = "; ".join(sorted(moved))
-    return found
-
-
-def _move(thread: int, cpus: frozenset[int], what: str) -> str:
-    """Where a thread may run once it was moved; empty for one that has ended meanwhile."""
-    try:
-        os.sched_setaffinity(thread, cpus)
-        found = frozenset(os.sched_getaffinity(thread))
-    except ProcessLookupError:
-        return ""
-    except OSError as error:
-        raise TreatmentRefused(
-            f"a thread cannot be placed on CPU {spell_cpu_list(cpus)}: {error.strerror}", where=what,
-            fix="name CPUs that this machine lets you use",
-        ) from error  # fmt: skip
-    if found != cpus:
-        raise TreatmentRefused(
-            f"a thread was placed on CPU {spell_cpu_list(cpus)}, and may use {spell_cpu_list(found)}",
-            where=what, fix="name CPUs that this machine lets you use",
-        )  # fmt: skip
-    return spell_cpu_list(found)
-
-
-def _named_tasks(pid: int) -> dict[int, str]:
-    """The names of a process's threads."""
-    found = {}
-    for path in Path(f"/proc/{pid}/task").glob("*/comm"):
-        with suppress(OSError):  # it has ended meanwhile
-            found[int(path.parent.name)] = path.read_text().strip()
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet
 from vnetbench.agents.transport import SocketTransport
-from vnetbench.lab import registry
+from vnetbench.lab import netlink, registry
 from vnetbench.lab.guest import network, snapshot
 from vnetbench.lab.guest.description import BRIDGE, ROUTER, Guest, GuestTestbed
 from vnetbench.lab.guest.hardware import Files, Hardware, Software, command_line
@@ -205,8 +205,17 @@ def _who(testbed: GuestTestbed, guest: Guest) -> dict[str, object]:
         "interfaces": [
             {
                 "match": {"index": number}, "name": nic.interface, "mac": nic.mac or None,
-                "addresses": list(nic.addresses), "up": True,
+                "addresses": list(nic.addresses), "up": True, "neighbours": _neighbours(testbed, guest, side),
             }
-            for number, nic in enumerate(guest.nics)
+            for number, (side, nic) in enumerate(zip("ab", guest.nics, strict=False))
         ],
     }  # fmt: skip
+
+
+def _neighbours(testbed: GuestTestbed, guest: Guest, side: str) -> list[dict[str, str]]:
+    """Whom a router need not ask for on one side: nobody may answer while frames come."""
+    if testbed.shape.role != ROUTER:
+        return []
+    (end,) = (vm for vm in testbed.vms if vm.pair == guest.pair and vm.side == side)
+    mac = netlink.mac_of(*end.device.place)
+    return [{"address": address, "mac": mac} for address in (end.address, end.address6)]

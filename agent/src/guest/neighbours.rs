@@ -1,0 +1,40 @@
+//! Neighbours that a guest need not ask for: it knows their MAC addresses (rtnetlink(7), include/uapi/linux/neighbour.h).
+
+use std::net::IpAddr;
+
+use serde::Deserialize;
+
+use super::addresses::{family_of, octets_of};
+use crate::error::{Error, Result};
+use crate::interface::mac_bytes;
+use crate::netlink::{self, Message, NLM_F_CREATE, NLM_F_REPLACE, ask};
+
+const RTM_NEWNEIGH: u16 = 28;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const NUD_PERMANENT: u8 = 0x80;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Neighbour {
+    address: IpAddr,
+    mac: String,
+}
+
+/// It stays known until another MAC address is told; others that are known stay so too.
+pub fn know(interface: u32, neighbour: &Neighbour) -> Result<()> {
+    let Neighbour { address, mac } = neighbour;
+    let mac = mac_bytes(mac)
+        .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is no MAC address")))?;
+    let [a, b, c, d] = interface.to_ne_bytes();
+    let [low, high] = u16::from(NUD_PERMANENT).to_ne_bytes();
+    // `struct ndmsg`: family, three bytes to fill up, the interface, the state, flags, type.
+    let head = [family_of(*address), 0, 0, 0, a, b, c, d, low, high, 0, 0];
+    let message = Message::new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head)
+        .with(NDA_DST, &octets_of(*address))
+        .with(NDA_LLADDR, &mac);
+    netlink::open(None)
+        .and_then(|socket| ask(&socket, &message))
+        .map_err(|error| Error::system(format!("know the neighbour {address}"), error))?;
+    Ok(())
+}

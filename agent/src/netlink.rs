@@ -1,0 +1,142 @@
+//! The kernel's netlink: messages with their attributes, written, sent and read (netlink(7), include/uapi/linux/netlink.h).
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::net::{
+    AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
+};
+
+pub const NLM_F_DUMP: u16 = 0x300;
+pub const NLM_F_REPLACE: u16 = 0x100;
+pub const NLM_F_CREATE: u16 = 0x400;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
+const NLM_F_REQUEST: u16 = 0x01;
+const NLM_F_ACK: u16 = 0x04;
+/// `struct nlmsghdr`.
+const HEAD_BYTES: usize = 16;
+/// `struct nlattr`.
+const ATTRIBUTE_BYTES: usize = 4;
+/// The kernel fills no more than this at a time (NLMSG_GOODSIZE and what a dump may make of it).
+const ANSWER_BYTES: usize = 64 << 10;
+
+/// A request that is being written.
+pub struct Message(Vec<u8>);
+
+impl Message {
+    /// `head` is what messages of this kind have before their attributes.
+    pub fn new(kind: u16, flags: u16, head: &[u8]) -> Self {
+        let mut bytes = vec![0; HEAD_BYTES];
+        bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+        bytes[6..8].copy_from_slice(&(flags | NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
+        bytes.extend(head);
+        Self(bytes).closed()
+    }
+
+    pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
+        let length = (ATTRIBUTE_BYTES + value.len()) as u16;
+        self.0.extend(length.to_ne_bytes());
+        self.0.extend(kind.to_ne_bytes());
+        self.0.extend(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self.closed()
+    }
+
+    fn closed(mut self) -> Self {
+        let length = self.0.len() as u32;
+        self.0[..4].copy_from_slice(&length.to_ne_bytes());
+        self
+    }
+}
+
+/// `None`: NETLINK_ROUTE, which is netlink's protocol 0.
+pub fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?)
+}
+
+/// Kind and body of all that the kernel answers; its refusal is the error.
+pub fn ask(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<u8>)>> {
+    send(socket, &message.0, SendFlags::empty())?;
+    let mut answers = Vec::new();
+    let mut buffer = vec![0; ANSWER_BYTES];
+    loop {
+        let (length, _) = recv(socket, &mut buffer[..], RecvFlags::empty())?;
+        let mut rest = &buffer[..length];
+        while let Some((kind, body, after)) = next(rest, HEAD_BYTES, whole_message) {
+            match kind {
+                NLMSG_DONE => return Ok(answers),
+                NLMSG_ERROR => return acknowledged(body).map(|()| answers),
+                _ => answers.push((kind, body.to_vec())),
+            }
+            rest = after;
+        }
+    }
+}
+
+/// Kind and value of each attribute, from where they begin.
+pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let (kind, value, after) = next(bytes, ATTRIBUTE_BYTES, whole_attribute)?;
+        bytes = after;
+        Some((kind, value))
+    })
+}
+
+/// The body of NLMSG_ERROR: 0 for what was done, else the error below zero.
+fn acknowledged(body: &[u8]) -> io::Result<()> {
+    let code = body
+        .first_chunk()
+        .map_or(-libc::EPROTO, |code| i32::from_ne_bytes(*code));
+    if code == 0 {
+        return Ok(());
+    }
+    Err(io::Error::from_raw_os_error(-code))
+}
+
+fn whole_message(head: &[u8]) -> (usize, u16) {
+    let length = u32::from_ne_bytes(head[..4].try_into().expect("four bytes are four"));
+    (length as usize, u16::from_ne_bytes([head[4], head[5]]))
+}
+
+fn whole_attribute(head: &[u8]) -> (usize, u16) {
+    let length = u16::from_ne_bytes([head[0], head[1]]);
+    (length.into(), u16::from_ne_bytes([head[2], head[3]]))
+}
+
+/// The first of what lies one after another, each aligned to four bytes: its kind, what is in it, and what follows.
+fn next(
+    bytes: &[u8],
+    head_bytes: usize,
+    read_head: fn(&[u8]) -> (usize, u16),
+) -> Option<(u16, &[u8], &[u8])> {
+    let (length, kind) = read_head(bytes.get(..head_bytes)?);
+    let body = bytes.get(head_bytes..length)?;
+    let after = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some((kind, body, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again_whatever_its_length() {
+        let message = Message::new(20, 0, &[1, 2, 3, 4])
+            .with(7, b"odd")
+            .with(8, b"even");
+        let (kind, body, rest) = next(&message.0, HEAD_BYTES, whole_message).expect("whole");
+        assert_eq!((kind, rest.len()), (20, 0));
+        let found: Vec<_> = attributes(&body[4..]).collect();
+        assert_eq!(found, [(7, &b"odd"[..]), (8, &b"even"[..])]);
+    }
+
+    #[test]
+    fn what_is_cut_short_is_no_message() {
+        let message = Message::new(20, 0, &[]).with(1, &[0; 16]);
+        for length in 0..message.0.len() {
+            assert!(next(&message.0[..length], HEAD_BYTES, whole_message).is_none());
+        }
+    }
+}

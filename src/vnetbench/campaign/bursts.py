@@ -1,0 +1,49 @@
+"""The longest burst that a device takes without loss (RFC 2544, 26.4, as RFC 9004 has it)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from vnetbench.campaign.steps import Steps
+from vnetbench.lab.refusal import TrialFailed
+from vnetbench.results.records import BURST
+from vnetbench.search.device import Asked
+
+REPEATS = 5
+"""Searches in one trial. RFC 9004 wants the mean of many: a treatment's trials are repeated too."""
+LONGEST_S = 2.0
+"""What is sent for longer is no burst (RFC 2544, 26.4)."""
+ROOM, LEAST_ROOM_S = 1.5, 0.05
+"""A burst has so many times what it takes as fast as it goes, and at least so long."""
+
+
+def longest_bursts(steps: Steps, asked: Asked, rate_fps: float) -> tuple[int, ...]:
+    """The longest burst that each of the repeated searches found, frames in each direction.
+
+    `rate_fps` is that of frames as fast as they go. Where a burst of `LONGEST_S` loses nothing, the generator
+    is the limit, and it is the one answer.
+    """
+
+    def passes(frames: int) -> bool:
+        step = steps.held(BURST, None, max(LEAST_ROOM_S, ROOM * frames / rate_fps), frames)
+        if step.fell_behind:
+            too_busy = TrialFailed(
+                f"the generator did not send a burst of {frames} frames: this machine was too busy"
+            )
+            raise steps.void(too_busy)
+        return step.record.loss_ratio == 0
+
+    most = max(2, round(rate_fps * LONGEST_S))
+    if passes(most):
+        return (most,)
+    return tuple(_longest(passes, most, asked.width) for _ in range(REPEATS))
+
+
+def _longest(passes: Callable[[int], bool], too_many: int, width: float) -> int:
+    """Halves in factors, since a buffer may hold ten frames or a million; 0 where not even one passes."""
+    low, high = 0, too_many
+    while high - low > max(1, width * low):
+        middle = min(high - 1, max(low + 1, round(math.sqrt(max(low, 1) * high))))
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low

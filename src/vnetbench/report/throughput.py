@@ -1,0 +1,74 @@
+"""The answer of `vnetbench throughput`: for each frame size and goal one line, and what limited it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.quantity import format_interval, format_value, spell_share
+from vnetbench.report.columns import varying_factors
+from vnetbench.report.labels import factor_label, level_text
+from vnetbench.search.device import LimitedBy
+from vnetbench.study.workloads import THROUGHPUTS
+
+_LIMITS: Mapping[LimitedBy, str] = {
+    "device": "the device",
+    "generator": "the generator",
+    "nothing passes": "nothing passes",
+    "time": "the time limit of the search",
+}
+_HOW = {
+    1: "Intervals are what each search says of its own answer: --repeat 6 tells how far searches differ.",
+    2: "Median of the searches, with the median's interval where there are enough of them.",
+}
+"""What the figures are after one search, and after two or more."""
+
+
+def throughput_answer(summary: CampaignSummary) -> RenderableType:
+    """A table of the throughputs, and what has to be known of them."""
+    varying = varying_factors(summary.treatments, summary.factors) or summary.factors[:1]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for factor in varying:
+        table.add_column(factor_label(factor.name), justify="right")
+    for title in ("Loss", "Throughput", "Interval", "Confidence", "In bits", "Limited by"):
+        table.add_column(title, justify="left" if title in ("Interval", "Limited by") else "right")
+    for treatment in summary.treatments:
+        levels = [
+            level_text(f.name, treatment.factors[f.name]) for f in varying if f.name in treatment.factors
+        ]
+        for cells in _lines(treatment):
+            table.add_row(*levels, *cells)
+    notes = dict.fromkeys(note for t in summary.treatments for note in (*t.failures, *t.notes))
+    most = max((t.trials for t in summary.treatments), default=0)
+    told = [Text(f"· {text}") for text in (_ways(summary), _HOW.get(min(most, 2), ""), *notes) if text]
+    return Group(table, Text(""), *told)
+
+
+def _lines(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
+    """Loss, throughput, interval, confidence, bits and limit of each goal; a line for a treatment without."""
+    searches = [point.answers for point in treatment.points]
+    if not searches:
+        yield ("", treatment.stopped_by, "", "", "", "")
+        return
+    bits = 8 * float(treatment.points[-1].search["frame_bytes"])
+    for name, answers in zip(THROUGHPUTS, zip(*searches, strict=True), strict=False):
+        found = treatment.metrics[name]
+        text = format_interval(found.value, found.low, found.high, "frame/s")
+        limits = {answer.limited_by for answer in answers}
+        yield (
+            spell_share(answers[0].goal),
+            f"{'≥ ' if limits == {'generator'} else ''}{text.value} {text.unit}",
+            text.interval,
+            spell_share(found.confidence) if text.interval and found.confidence else "",
+            format_value(bits * found.value, "bit/s"),
+            ", ".join(_LIMITS[limit] for limit in sorted(limits)),
+        )
+
+
+def _ways(summary: CampaignSummary) -> str:
+    ways = {int(p.search["ways"]) for t in summary.treatments for p in t.points if p.search}
+    return "Throughputs are sums over all directions and pairs." if max(ways, default=1) > 1 else ""

@@ -1,0 +1,34 @@
+"""The search as hardware testers do it: RFC 2544 §26.1 by halving, one full step a load, each goal by itself.
+
+The first step is at the most load. A load whose loss is within the goal is a lower end, any other an upper
+one, and the next lies midway, until both are within the width. One step decides, whatever made it lose.
+"""
+
+from __future__ import annotations
+
+from vnetbench.search.device import Answer, Asked, Device, Found
+from vnetbench.search.log import Log, OutOfTimeError
+
+
+def search(device: Device, asked: Asked, seed: int) -> Found:
+    """The highest load found for each goal. There is nothing to draw: `seed` is not used."""
+    log = Log(device, asked)
+    answers = tuple(_halve(log, asked, goal) for goal in asked.goals)
+    return Found(answers, tuple(log.steps))
+
+
+def _halve(log: Log, asked: Asked, goal: float) -> Answer:
+    low, high = 0.0, asked.most_fps
+    try:
+        if log.measure(high, asked.step_s).loss_ratio <= goal:
+            return Answer(goal, high, high, high, None, "generator")
+        while high > asked.least_fps and high - low > asked.width * low:
+            middle = max(asked.least_fps, ((low or asked.least_fps) + high) / 2)
+            # The least load itself is tried only when all above it has failed.
+            if low == 0 and middle <= asked.least_fps * (1 + asked.width):
+                middle = asked.least_fps
+            passed = log.measure(middle, asked.step_s).loss_ratio <= goal
+            low, high = (middle, high) if passed else (low, middle)
+    except OutOfTimeError:
+        return Answer(goal, low, low, high, None, "time")
+    return Answer(goal, low, low, high, None, "device" if low else "nothing passes")

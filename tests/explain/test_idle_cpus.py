@@ -1,0 +1,63 @@
+"""Whether CPUs that look idle lose frames: from both counts of them, never from one alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.report.campaigns import estimate
+from tests.report.frame_campaigns import forwarding_campaign, searched
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.idle_cpus import at_the_limit
+from vnetbench.report.findings import findings
+
+
+@pytest.fixture(scope="module")
+def forwarding() -> CampaignSummary:
+    return forwarding_campaign()
+
+
+def with_cpus(treatment: TreatmentSummary, busy: float, vcpu: float) -> TreatmentSummary:
+    """The treatment with a guest that calls its CPUs `busy` and whose vCPU threads take `vcpu`, percent."""
+    told = {"forwarder_busy_percent": busy, "forwarder_vcpu_percent": vcpu}
+    points = tuple(
+        replace(
+            point,
+            values={**point.values, **{name: value + place / 10 for name, value in told.items()}},
+        )
+        for place, point in enumerate(treatment.points)
+    )
+    metrics = {name: estimate([point.values[name] for point in points]) for name in told}
+    return replace(treatment, points=points, metrics={**treatment.metrics, **metrics})
+
+
+def campaign_of(forwarding: CampaignSummary, *cpus: tuple[float, float]) -> CampaignSummary:
+    treatments = tuple(
+        with_cpus(treatment, *of_it) for treatment, of_it in zip(forwarding.treatments, cpus, strict=False)
+    )
+    return replace(forwarding, treatments=treatments)
+
+
+def test_an_idle_guest_whose_vcpu_is_full_is_found_with_its_figures(forwarding: CampaignSummary) -> None:
+    summary = campaign_of(forwarding, (62.0, 97.0), (99.0, 99.0))
+    (sentence,) = findings(summary)
+    assert sentence.startswith("CPUs that look idle still lose frames, in 1 of 2 treatments")
+    assert "idle for 38 % of the time" in sentence and "vCPU threads for 97 %" in sentence
+    assert "Most so with forward: 37.9 % idle as the guest says" in sentence and "(3 trials)" in sentence
+
+
+def test_guests_that_are_busy_are_said_to_be(forwarding: CampaignSummary) -> None:
+    (sentence,) = findings(campaign_of(forwarding, (95.0, 97.0), (85.0, 97.0)))
+    assert sentence.startswith("CPUs that look idle and lose frames were not seen")
+    assert "most with both: 14.9 % idle" in sentence
+
+
+def test_where_the_generator_was_the_limit_nothing_is_said(forwarding: CampaignSummary) -> None:
+    never_lost = with_cpus(searched(0, {"adapter": "virtio-net"}, 1e9), 30.0, 97.0)
+    assert {a.limited_by for p in never_lost.points for a in p.answers} == {"generator"}
+    assert at_the_limit(replace(forwarding, treatments=(never_lost,))) == ()
+
+
+def test_without_a_guest_between_nothing_is_said(forwarding: CampaignSummary) -> None:
+    assert findings(forwarding) == ()

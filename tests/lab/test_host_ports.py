@@ -1,0 +1,77 @@
+"""Two interfaces of one host as the ports of a tester, with a device between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.lab import hosts_ground
+from tests.lab.hosts_ground import Ground
+from vnetbench.lab import netlink
+from vnetbench.lab.hosts_bed import HostsLab
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.study.factors import complete
+from vnetbench.study.labs import HOSTS
+from vnetbench.study.model import HostAsked, Level, TestbedAsked
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root", "reached")]
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[Ground]:
+    with hosts_ground.raised("web-01") as raised:
+        yield raised
+
+
+def raised(of: TestbedAsked) -> Any:
+    return closing(HostsLab(of, "a test").raise_bed("t-ports", "ports"))
+
+
+def ports_of(name: str, **second: Any) -> TestbedAsked:
+    """Two interfaces of one host as a study names them."""
+    p0, p1 = (HostAsked(port, ssh=f"root@{name}", interface=port) for port in hosts_ground.PORTS)
+    return TestbedAsked(lab=HOSTS, hosts=(p0, replace(p1, **second)))
+
+
+def of_frames(**levels: Level) -> dict[str, Level]:
+    return complete(levels, "frames", HOSTS)
+
+
+def test_two_ports_of_one_host_have_an_agent_and_a_journal_each(ground: Ground) -> None:
+    of = ports_of("web-01")
+    with ground.device(ground.hosts["web-01"]) as ports:
+        with raised(of) as bed:
+            assert len(hosts_ground.agents()) == len(hosts_ground.folders()) == 2
+            a, b = bed.endpoints
+            assert [e.address for e in bed.endpoints] == ["198.18.0.1", "198.19.0.1"]
+            assert (bed.next_hop(a, "4"), bed.next_hop(b, "4")) == (
+                netlink.mac_of(*ports[1].place), netlink.mac_of(*ports[0].place),
+            )  # fmt: skip
+            assert [e.has_own_kernel for e in bed.endpoints] == [True, False]
+            assert bed.apply(of_frames(mtu=9000, frame_size=9018), of)["mtu"] == 9000
+            assert [netlink.mtu_of(*port.place) for port in ports] == [9000, 9000]
+        assert [netlink.mtu_of(*port.place) for port in ports] == [1500, 1500]
+
+
+def test_frames_larger_than_a_port_of_a_host_takes_are_refused_with_the_port(ground: Ground) -> None:
+    of = ports_of("web-01")
+    with (
+        ground.device(ground.hosts["web-01"]),
+        closing(HostsLab(of, "a test").raise_bed("t-ports", "")) as bed,
+    ):
+        with pytest.raises(TreatmentRefused, match="8000 bytes does not fit an MTU of 1500") as refused:
+            bed.apply(of_frames(frame_size=8018), of)
+        assert "p0 p0" in str(refused.value)
+
+
+def test_frames_go_to_the_router_that_the_study_names(ground: Ground) -> None:
+    of = ports_of("web-01", next_hop="52:54:00:12:34:56")
+    with (
+        ground.device(ground.hosts["web-01"]),
+        closing(HostsLab(of, "a test").raise_bed("t-ports", "")) as bed,
+    ):
+        assert bed.next_hop(bed.endpoints[1], "4") == "52:54:00:12:34:56"

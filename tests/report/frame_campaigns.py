@@ -1,0 +1,163 @@
+"""Campaigns of tests by frames: every figure in them is what a search found of a simulated device."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+import numpy as np
+
+from tests.report.campaigns import campaign, estimate
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.results.records import BURST, CURVE, SEARCH, StepRecord
+from vnetbench.search.device import Asked, Step
+from vnetbench.search.find import find
+from vnetbench.search.simulated import Physics, SimulatedDevice
+from vnetbench.study.frames import mean_bytes
+from vnetbench.study.model import FactorLevels, Level
+from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, FRAMES, SOAK, THROUGHPUTS
+
+GOALS = (0.0, 1e-4, 5e-3)
+_SIZES: tuple[Level, ...] = (64, 128, 256, 512, 1024, 1280, 1518, "imix")
+_LIMITS_FPS = {"bridge": 1.9e6, "router": 1.2e6, "openvswitch": 2.4e5}
+
+
+def searched(
+    index: int,
+    factors: Mapping[str, Level],
+    limit_fps: float,
+    trials: int = 3,
+    goals: Sequence[float] = GOALS,
+) -> TreatmentSummary:
+    """A treatment whose trials each searched a device of about this limit."""
+    ways = 2 if factors.get("direction") == "both" else 1
+    points = []
+    for block in range(trials):
+        random = np.random.default_rng([index, block])
+        physics = Physics(
+            limit_fps / ways * float(np.exp(random.normal(0, 0.02))), noise=0.004, early_from=0.8,
+            early_ratio=2e-4,
+        )  # fmt: skip
+        asked = Asked(tuple(goals), 0.01, 1000.0, 4e6, 1.0)
+        found = find("rfc2544", SimulatedDevice(physics, index + 100 * block), asked, block)
+        values = {
+            name: ways * answer.throughput_fps
+            for name, answer in zip(THROUGHPUTS, found.answers, strict=False)
+        }
+        search = {"answers": [asdict(answer) for answer in found.answers], "ways": ways}
+        points.append(_point(index, block, values, _records(SEARCH, found.steps, ways), search))
+    return _treatment(index, factors, points)
+
+
+def throughput_campaign() -> CampaignSummary:
+    """Three virtual switches × eight sizes of frames × one way and both, three searches each."""
+    factors = [
+        FactorLevels("vswitch", tuple(_LIMITS_FPS)),
+        FactorLevels("frame_size", _SIZES),
+        FactorLevels("direction", ("forward", "both")),
+    ]
+    treatments = []
+    for index, levels in enumerate(itertools.product(*(factor.levels for factor in factors))):
+        treated = dict(zip((factor.name for factor in factors), levels, strict=True))
+        # A cost for each frame and one for each byte.
+        limit = 1 / (1 / _LIMITS_FPS[str(treated["vswitch"])] + mean_bytes(treated["frame_size"]) / 2e9)
+        treatments.append(searched(index, treated, limit))
+    found = campaign("Throughput of virtual switches", "Which forwards most?", factors, treatments)
+    return replace(found, workload=FRAMES, main_metric="throughput_fps")
+
+
+def forwarding_campaign() -> CampaignSummary:
+    """Guests that route: two adapters × two placements × one way and both, beside the published figures."""
+    factors = [
+        FactorLevels("adapter", ("virtio-net", "e1000")),
+        FactorLevels("vcpu_pin", ("0", "1")),
+        FactorLevels("direction", ("forward", "both")),
+    ]
+    limits = {"virtio-net": 5e4, "e1000": 2e4}
+    treatments = []
+    for index, levels in enumerate(itertools.product(*(factor.levels for factor in factors))):
+        treated = dict(zip((factor.name for factor in factors), levels, strict=True))
+        limit = limits[str(treated["adapter"])] * (0.6 if treated["vcpu_pin"] == "0" else 1.0)
+        treatments.append(searched(index, {**treated, "frame_size": 64}, limit, goals=(1e-4,)))
+    found = campaign("Packet forwarding", "What does a guest forward?", factors, treatments)
+    return replace(found, workload=FRAMES, main_metric="throughput_fps", published="packet-forwarding-2011")
+
+
+def loss_campaign() -> CampaignSummary:
+    """The frame loss of two virtual switches at tenths of their highest load, two trials each."""
+    factors = [FactorLevels("vswitch", ("bridge", "router"))]
+    treatments = []
+    for index, name in enumerate(("bridge", "router")):
+        points = []
+        for block in range(2):
+            device = SimulatedDevice(Physics(_LIMITS_FPS[name], noise=0.01), block)
+            steps = [_measured(device, tenth * 2.5e5, 1.0) for tenth in range(10, 1, -1)]
+            values = {"max_forwarding_rate_fps": max(step.received / step.duration_s for step in steps)}
+            points.append(_point(index, block, values, _records(CURVE, steps, 1)))
+        treatments.append(_treatment(index, {"vswitch": name}, points))
+    found = campaign("Frame loss", "What is lost at which load?", factors, treatments)
+    return replace(found, workload=FRAME_LOSS, main_metric="max_forwarding_rate_fps")
+
+
+def bursts_campaign() -> CampaignSummary:
+    """Bursts at a device whose buffer holds 10 ms."""
+    device = SimulatedDevice(Physics(1e6, spare_s=0.01), 1)
+    steps = [_measured(device, 4e6, 0.0005 * 2**power) for power in range(8)]
+    values = {"back_to_back_frames": float(max(step.sent for step in steps if not step.loss_ratio))}
+    treatment = _treatment(0, {"frame_size": 64}, [_point(0, 0, values, _records(BURST, steps, 1))])
+    found = campaign("Bursts", "How long a burst passes?", [FactorLevels("frame_size", (64,))], [treatment])
+    return replace(found, workload=BACK_TO_BACK, main_metric="back_to_back_frames")
+
+
+def soak_campaign() -> CampaignSummary:
+    """Ten minutes at one load at which a device stands still now and then."""
+    device = SimulatedDevice(Physics(1e6, stalls_per_s=0.02, stall_s=0.02), 3)
+    seconds = [_measured(device, 5e5, 1.0) for _ in range(600)]
+    lost = tuple(itertools.accumulate(step.sent - step.received for step in seconds))
+    values = {"forwarding_rate_fps": sum(step.received for step in seconds) / len(seconds)}
+    point = replace(_point(0, 0, values, ()), duration_s=600.0, missing=lost)
+    treatment = _treatment(0, {"frame_load": 5e5}, [point])
+    found = campaign("Soak", "Is anything lost?", [FactorLevels("frame_load", (5e5,))], [treatment])
+    return replace(found, workload=SOAK, main_metric="forwarding_rate_fps")
+
+
+def _measured(device: SimulatedDevice, load_fps: float, duration_s: float) -> Step:
+    counted = device.measure(load_fps, duration_s)
+    return Step(load_fps, duration_s, counted.sent, counted.received)
+
+
+def _records(purpose: str, steps: Sequence[Step], ways: int) -> tuple[StepRecord, ...]:
+    """The steps as a trial keeps them."""
+    return tuple(
+        StepRecord(
+            number, purpose, step.load_fps, step.sent if purpose == BURST else None, step.duration_s, 0.0,
+            step.duration_s + 0.1, step.sent, step.received, {"ways": ways},
+        )
+        for number, step in enumerate(steps)
+    )  # fmt: skip
+
+
+def _point(
+    index: int,
+    block: int,
+    values: Mapping[str, float],
+    steps: tuple[StepRecord, ...],
+    search: Mapping[str, object] | None = None,
+) -> TrialPoint:
+    return TrialPoint(
+        trial=1 + index + 100 * block,
+        block=block,
+        started_at=60.0 * (index + 50 * block),
+        duration_s=1.0,
+        warmup_s=0.0,
+        steady=True,
+        values=values,
+        steps=steps,
+        search=search or {},
+    )
+
+
+def _treatment(index: int, factors: Mapping[str, Level], points: Sequence[TrialPoint]) -> TreatmentSummary:
+    metrics = {name: estimate([point.values[name] for point in points]) for name in points[0].values}
+    return TreatmentSummary(index, factors, {}, "most trials", metrics, tuple(points))

@@ -1,0 +1,169 @@
+"""Tests by frames as they are shown: limits drawn, steps as points, goals and published figures named."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import altair as alt
+import pytest
+from rich.console import Console
+
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.published.figures import Spread
+from vnetbench.report.charts import main_charts, other_metric_charts, still_picture, trial_charts
+from vnetbench.report.columns import metric_columns, search_columns
+from vnetbench.report.frame_rows import line_rate_fps, near_rows, size_rows, step_rows
+from vnetbench.report.html import render
+from vnetbench.report.json_form import as_csv, as_json, as_markdown
+from vnetbench.report.layout import lay_out
+from vnetbench.report.published_table import beside, both_over_one
+from vnetbench.report.table import estimates_table
+
+
+def printed(summary: CampaignSummary, width: int) -> str:
+    console = Console(width=width, highlight=False)
+    with console.capture() as capture:
+        console.print(estimates_table(summary))
+    return capture.get()
+
+
+@pytest.mark.parametrize("name", ["throughput", "forwarding", "loss", "bursts", "soak"])
+def test_every_chart_of_frames_is_valid_vega_lite_and_draws(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    summary: CampaignSummary = request.getfixturevalue(name)
+    for chart in (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)):
+        alt.Chart.from_dict(chart.spec, validate=True)
+    assert all(still_picture(chart).startswith("<svg") for chart in main_charts(summary))
+
+
+def test_a_line_rate_is_that_of_ethernet() -> None:
+    # RFC 5180 and every data sheet: 14.88 Mframe/s of 64 bytes on 10 Gbit/s, 812,743 of 1518.
+    assert line_rate_fps(10e9, 64) == pytest.approx(14_880_952, abs=1)
+    assert line_rate_fps(10e9, 1518) == pytest.approx(812_743, abs=1)
+
+
+def test_frame_sizes_are_on_x_with_the_mix_at_its_mean(throughput: CampaignSummary) -> None:
+    layout = lay_out(throughput)
+    assert layout.x is not None and layout.x.name == "frame_size"
+    rows, _ = size_rows(throughput, layout, "throughput_fps")
+    at = {row["xlevel"]: row["x"] for row in rows if row["kind"] == "estimate" and row["series"] == "forward"}
+    assert at["256"] < at["imix"] < at["512"]
+
+
+def test_line_rates_near_the_results_and_the_limit_of_packets_are_drawn(throughput: CampaignSummary) -> None:
+    rows, top = size_rows(throughput, lay_out(throughput), "throughput_fps")
+    rates = {(row["combination"], row["rate"]) for row in rows if row["kind"] == "line rate"}
+    assert ("vSwitch bridge", "10 Gbit/s") in rates
+    # 0.2 Mframe/s of 1518 bytes are far from 10 Gbit/s.
+    assert ("vSwitch openvswitch", "10 Gbit/s") not in rates
+    assert all(row["value"] <= top * 1.001 for row in rows if row["kind"] == "line rate")
+    for row in rows:
+        if row["kind"] == "packet limit":
+            values = [
+                other["value"]
+                for other in rows
+                if other["kind"] == "estimate" and row["combination"] == other["combination"]
+                and row["series"] == other["series"]
+            ]  # fmt: skip
+            assert row["value"] == max(values)
+
+
+def test_a_link_rate_that_was_set_is_the_line_rate_and_twice_that_both_ways(
+    throughput: CampaignSummary,
+) -> None:
+    shaped = tuple(
+        replace(t, factors={**t.factors, "link_rate": 1e9, "direction": "both"})
+        for t in throughput.treatments
+        if t.factors["direction"] == "both"
+    )
+    summary = replace(throughput, treatments=shaped)
+    rows, _ = size_rows(summary, lay_out(summary), "throughput_fps")
+    assert {row["rate"] for row in rows if row["kind"] == "line rate"} == {"2 × 1 Gbit/s"}
+
+
+def test_every_step_of_the_drawn_treatments_is_a_point_and_every_answer_a_mark(
+    forwarding: CampaignSummary,
+) -> None:
+    rows, scale, left_out = step_rows(forwarding, lay_out(forwarding))
+    steps = [step for t in forwarding.treatments for p in t.points for step in p.steps]
+    assert sum(row["kind"] == "step" for row in rows) == len(steps) and not left_out
+    assert scale.unit == "kframe/s"
+    answers = [answer for t in forwarding.treatments for p in t.points for answer in p.answers]
+    assert sum(row["kind"] == "answer" for row in rows) == len(answers)
+    assert {row["text"] for row in rows if row["kind"] == "goal"} == {"0.01 %"}
+
+
+def test_more_treatments_than_panels_are_said_to_be_left_out(throughput: CampaignSummary) -> None:
+    _, _, left_out = step_rows(throughput, lay_out(throughput))
+    assert left_out == "Drawn are the first 8 of 48 treatments."
+
+
+def test_near_the_throughput_only_loads_about_it_are_drawn(forwarding: CampaignSummary) -> None:
+    rows, _, _ = step_rows(forwarding, lay_out(forwarding))
+    near = [row["load"] for row in near_rows(rows) if row["treatment"].startswith("virtio-net, vCPUs: 1, f")
+            and row["kind"] == "step"]  # fmt: skip
+    assert near and max(near) < 1.3 * min(near)
+
+
+def test_a_soak_shows_when_frames_went_missing(soak: CampaignSummary) -> None:
+    (chart,) = [chart for chart in main_charts(soak) if chart.name == "missing"]
+    missing = [row["missing"] for row in chart.rows]
+    assert missing == sorted(missing) and missing[-1] == soak.treatments[0].points[0].missing[-1] > 0
+    assert chart.rows[-1]["t"] == 600 and len(chart.rows) <= 200
+
+
+def test_throughputs_are_named_by_what_may_be_lost(throughput: CampaignSummary) -> None:
+    titles = [column.title for column in metric_columns(throughput.treatments, throughput.main_metric)]
+    assert titles[:3] == ["Throughput, 0 % lost", "0.01 % lost", "0.5 % lost"]
+
+
+def test_what_limited_a_search_stands_beside_its_throughput(forwarding: CampaignSummary) -> None:
+    limited_by, one_search = search_columns(forwarding.treatments)
+    assert set(limited_by.cells) == {("device",)}
+    assert all(cell[0].startswith("± 0.") for cell in one_search.cells)
+    assert "limited_by" in as_csv(forwarding).splitlines()[0]
+    first = json.loads(as_json(forwarding))["treatments"][0]["each_trial"][0]
+    assert first["answers"][0]["limited_by"] == "device" and first["steps"][0]["sent"] > 0
+
+
+def test_a_campaign_stands_beside_the_published_figures_of_the_same(forwarding: CampaignSummary) -> None:
+    found = beside(forwarding)
+    assert found is not None
+    pair = next(pair for pair in found.pairs if pair.levels == {"adapter": "e1000", "vcpu_pin": "1"})
+    # e1000,"1,1",#1: one way 20261 [16602, 21713], both 25227 [21484, 27698]
+    assert pair.there["1,1"] == {"forward": Spread(20261, 16602, 21713), "both": Spread(25227, 21484, 27698)}
+    assert both_over_one(pair.there["1,1"]) == pytest.approx(25227 / 20261)
+    measured = [point.values["throughput_fps"] for point in forwarding.treatments[6].points]
+    assert pair.here["forward"] == Spread(sum(measured) / 3, min(measured), max(measured))
+
+
+def test_the_same_number_of_queues_leaves_one_published_figure(forwarding: CampaignSummary) -> None:
+    queued = tuple(replace(t, factors={**t.factors, "queues": 8}) for t in forwarding.treatments)
+    found = beside(replace(forwarding, treatments=queued))
+    assert found is not None and all(list(pair.there) == ["8,8"] for pair in found.pairs)
+
+
+def test_treatments_that_nobody_published_stand_alone(forwarding: CampaignSummary) -> None:
+    unknown = tuple(replace(t, factors={**t.factors, "vcpu_pin": "3"}) for t in forwarding.treatments)
+    found = beside(replace(forwarding, treatments=unknown))
+    assert found is not None and all(not pair.there for pair in found.pairs)
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_the_published_figures_fit_the_terminal_uncut(forwarding: CampaignSummary, width: int) -> None:
+    text = printed(forwarding, width)
+    assert "…" not in text and max(map(len, text.splitlines())) <= width
+    assert "20.3 [16.6, 21.7]" in text and "both / one" in text
+
+
+def test_published_figures_and_their_conditions_are_on_the_page_and_in_markdown(
+    forwarding: CampaignSummary,
+) -> None:
+    for text in (render([forwarding]), as_markdown(forwarding)):
+        assert "Xeon L5520" in text and "20.3" in text and "Host" in text
+
+
+def test_a_study_that_names_nothing_published_shows_nothing_of_it(throughput: CampaignSummary) -> None:
+    assert beside(throughput) is None and "Beside published" not in render([throughput])
