@@ -40,10 +40,12 @@ def test_frames_are_counted_by_direction_and_pair_from_the_ids_of_their_streams(
     assert found.ways == 4
 
 
-def test_a_port_that_sends_nothing_is_down() -> None:
-    with pytest.raises(TreatmentRefused, match="not one frame could be sent") as refused:
-        judge_frames(counts(0, 0))
+def test_a_port_that_takes_nothing_is_told_from_a_generator_that_could_not_run() -> None:
+    with pytest.raises(TreatmentRefused, match="the ports refused all 900") as refused:
+        judge_frames(counts(0, 0, refused=900))
     assert "carrier" in str(refused.value.fix)
+    with pytest.raises(TrialFailed, match="kept from running"):
+        judge_frames(counts(0, 0))
 
 
 def test_own_frames_that_come_back_are_a_loop_and_a_few_are_a_remark() -> None:
@@ -96,6 +98,7 @@ def test_what_all_steps_of_a_trial_saw_is_added_up() -> None:
         "ways": 1,
         "sent": {"forward": 5},
         "received": {"forward": 4},
+        "refused": 0,
         "duplicates": 2,
         "out_of_order": 1,
     }

@@ -23,9 +23,12 @@ use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
 use crate::traffic::{End, Order, Orders};
 
-/// Runs of one batch; the kernel's own number, and what keeps frames from waiting for others that are not due.
+/// Runs of one batch: the kernel's own number, fewer than a veth's ring holds.
 const BATCH: u32 = 64;
-const PACED_BATCH: u32 = 8;
+/// A paced frame waits for the end of its batch, so it has no more runs than frames may become due within so long: fewer
+/// cost more than they are worth (bench/README.md).
+const LEAST_BATCH: u32 = 2;
+const BATCH_TIME: Duration = Duration::from_micros(4);
 /// How long a call may keep its thread: so much later it sees that the load is over.
 const CALL: Duration = Duration::from_millis(5);
 const FIRST_RUNS: u32 = 1024;
@@ -81,6 +84,7 @@ struct Progress {
     made: AtomicU64,
     made_bytes: AtomicU64,
     sent: AtomicU64,
+    now: AtomicU64,
     due: AtomicU64,
     due_fraction: AtomicU64,
     gate: AtomicU64,
@@ -117,6 +121,8 @@ pub struct Source {
     late: Shared<Late>,
     /// What every page begins as: the largest of the sizes.
     frame: Vec<u8>,
+    /// Whether there are several.
+    has_sizes: bool,
     most: Option<u64>,
     refused: Refused,
     /// Of one that has a rate.
@@ -157,6 +163,7 @@ impl Source {
             object,
             _in_dispatcher: in_dispatcher,
             frame,
+            has_sizes: shapes.len() > 1,
             most: asked.most,
             refused: asked.refused,
             paced: asked.per_s.map(|per_s| {
@@ -290,7 +297,9 @@ impl Frames for Source {
     fn run(&self, orders: &Orders) -> io::Result<End> {
         match &self.paced {
             None => self.run_on(orders, BATCH)?,
-            Some((_, Pacing::Auto | Pacing::Program)) => self.run_on(orders, PACED_BATCH)?,
+            Some((schedule, Pacing::Auto | Pacing::Program)) => {
+                self.run_on(orders, paced_batch(schedule.gap()))?;
+            }
             Some((schedule, Pacing::Batches)) => self.run_when_due(schedule, orders)?,
         }
         Ok(End::Drained)
@@ -307,12 +316,16 @@ impl Frames for Source {
             Refused::Unsent => load(&self.progress.sent),
             Refused::Lost => made,
         };
-        let made_bytes = load(&self.progress.made_bytes);
-        // Which of them were refused is not known: all sizes alike.
-        let bytes = u128::from(made_bytes) * u128::from(frames) / u128::from(made.max(1));
+        let bytes = if self.has_sizes {
+            // Which of them were refused is not known: all sizes alike.
+            let made_bytes = load(&self.progress.made_bytes);
+            (u128::from(made_bytes) * u128::from(frames) / u128::from(made.max(1))) as u64
+        } else {
+            frames * self.frame.len() as u64
+        };
         Counts {
             frames,
-            bytes: bytes as u64 + frames * FCS_BYTES as u64,
+            bytes: bytes + frames * FCS_BYTES as u64,
         }
     }
 
@@ -355,7 +368,8 @@ fn plan(asked: &Asked, template: &Template, shapes: &[Shape], largest: usize) ->
     let mut start = [0; START_WORDS];
     // The number that follows is the program's to write, so that a word too long does no harm.
     let length = template.head_at() + 4;
-    let mut bytes = template.start[..length].to_vec();
+    let first = template.frame(shapes[0].bytes.into(), 0, 0, 0);
+    let mut bytes = first[..length].to_vec();
     bytes.resize(length.next_multiple_of(8), 0);
     for (word, bytes) in start.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
@@ -386,6 +400,13 @@ fn plan(asked: &Asked, template: &Template, shapes: &[Shape], largest: usize) ->
         plan.slack = gap.slack;
     }
     plan
+}
+
+fn paced_batch(gap: Duration) -> u32 {
+    let frames = BATCH_TIME.as_nanos() / gap.as_nanos().max(1);
+    (frames as u32)
+        .next_power_of_two()
+        .clamp(LEAST_BATCH, BATCH)
 }
 
 fn way(pacing: Pacing) -> &'static str {

@@ -46,6 +46,8 @@ class FrameCounts:
     """Distinct frames, by direction."""
     ways: int
     """Directions of all pairs together: the load is offered in each of them."""
+    refused: int = 0
+    """By the ports that they were to leave by; none of those is sent."""
     duplicates: int = 0
     out_of_order: int = 0
     foreign: Mapping[str, Foreign] = field(default_factory=dict)
@@ -69,6 +71,7 @@ class FrameCounts:
             "ways": self.ways,
             "sent": dict(self.sent),
             "received": dict(self.received),
+            "refused": self.refused,
             "duplicates": self.duplicates,
             "out_of_order": self.out_of_order,
             "foreign": {name: vars(each) for name, each in self.foreign.items() if each != Foreign()},
@@ -94,6 +97,7 @@ def counts_of(sides: Sequence[SideRecord], factors: Mapping[str, Level]) -> Fram
         sent={way: total("frames_sent", way) for way in ways},
         received={way: total("frames_received", way) for way in ways},
         ways=len(ways) * len(ends) // 2,
+        refused=sum(total("refused", way) for way in ways),
         duplicates=sum(total("duplicates", way) for way in ways),
         out_of_order=sum(total("out_of_order", way) for way in ways),
         foreign=dict(_foreign(ends)),
@@ -103,18 +107,26 @@ def counts_of(sides: Sequence[SideRecord], factors: Mapping[str, Level]) -> Fram
 
 def total_of(steps: Sequence[StepRecord]) -> FrameCounts:
     """What all these steps counted together, but for their delays."""
-    sent, received, foreign = Counter[str](), Counter[str](), dict[str, Foreign]()
-    ways = duplicates = out_of_order = 0
+    sent, received, beside = Counter[str](), Counter[str](), Counter[str]()
+    foreign: dict[str, Foreign] = {}
+    ways = 0
     for step in steps:
         details: Mapping[str, Any] = step.details
+        ways = details["ways"]
         sent.update(details["sent"])
         received.update(details["received"])
-        ways = details["ways"]
-        duplicates += details["duplicates"]
-        out_of_order += details["out_of_order"]
+        beside.update({name: details[name] for name in ("refused", "duplicates", "out_of_order")})
         for name, told in details["foreign"].items():
             foreign[name] = foreign.get(name, Foreign()) + Foreign(**told)
-    return FrameCounts(sent, received, ways, duplicates, out_of_order, foreign)
+    return FrameCounts(
+        sent,
+        received,
+        ways,
+        refused=beside["refused"],
+        duplicates=beside["duplicates"],
+        out_of_order=beside["out_of_order"],
+        foreign=foreign,
+    )
 
 
 def _foreign(ends: Sequence[SideRecord]) -> Iterator[tuple[str, Foreign]]:
