@@ -163,7 +163,7 @@ def test_frames_pass_a_guest_that_routes(ready: Ready) -> None:
     finally:
         lab.close()
     counts = counts_of(sides, factors)
-    assert counts.all_received > 0.5 * counts.all_sent > 0
+    assert counts.all_sent >= counts.all_received > 0
 
 
 def mac_of_other(bed: GuestBed, vm: Vm) -> str:
