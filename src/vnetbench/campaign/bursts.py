@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from vnetbench.campaign.steps import Steps
+from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.records import BURST
 from vnetbench.search.device import Asked
 
@@ -25,18 +26,18 @@ def longest_bursts(steps: Steps, asked: Asked, rate_fps: float) -> tuple[int, ..
     """
 
     def passes(frames: int) -> bool:
-        room_s = max(LEAST_ROOM_S, ROOM * frames / rate_fps)
-        return steps.run(BURST, None, room_s, frames).record.loss_ratio == 0
+        step = steps.held(BURST, None, max(LEAST_ROOM_S, ROOM * frames / rate_fps), frames)
+        if step.fell_behind:
+            too_busy = TrialFailed(
+                f"the generator did not send a burst of {frames} frames: this machine was too busy"
+            )
+            raise steps.void(too_busy)
+        return step.record.loss_ratio == 0
 
-    most = max(2, most_frames(rate_fps))
+    most = max(2, round(rate_fps * LONGEST_S))
     if passes(most):
         return (most,)
     return tuple(_longest(passes, most, asked.width) for _ in range(REPEATS))
-
-
-def most_frames(rate_fps: float) -> int:
-    """The longest burst that is tried."""
-    return round(rate_fps * LONGEST_S)
 
 
 def _longest(passes: Callable[[int], bool], too_many: int, width: float) -> int:

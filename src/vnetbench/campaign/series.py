@@ -14,7 +14,7 @@ from vnetbench.campaign.frame_counts import total_of
 from vnetbench.campaign.frame_judging import frame_remarks, nothing_passes
 from vnetbench.campaign.steps import Step, Steps
 from vnetbench.campaign.trial import Load, Measured, Series
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_value, spell_frame_rate, spell_share
 from vnetbench.results.records import CURVE, GENERATOR, SEARCH
 from vnetbench.search.device import Answer, Asked, Counted
@@ -26,8 +26,6 @@ GENERATOR_S = 0.5
 """How long the highest load is tried first, at most; a step may be shorter."""
 MOST_SHARE = 0.97
 """Of what the generator does as fast as it goes: what it is sure to keep when it is paced."""
-ATTEMPTS = 3
-"""Steps in which the generator falls behind are none of the device's: so often one is tried."""
 CURVE_STEP = 0.05
 """Of the highest load: each step of the course of loss is lower by this (RFC 2544, 26.3: a tenth at most)."""
 LOSSLESS_STEPS = 2
@@ -43,6 +41,11 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
     first, asked = _bounds(steps, series)
     is_course = load.workload == FRAME_LOSS
     answers = _course(steps, asked) if is_course else _search(steps, asked, series)
+    if answers[0].limited_by == "generator" and not answers[0].throughput_fps:
+        too_busy = (
+            f"the generator did not hold even {spell_frame_rate(asked.least_fps)}: this machine was too busy"
+        )
+        raise steps.void(TrialFailed(too_busy))
     found: dict[str, object] = {}
     if load.workload == BACK_TO_BACK:
         rate_fps = steps.run(GENERATOR, None, first.record.duration_s).offered_fps
@@ -68,20 +71,22 @@ def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
     try_s = min(GENERATOR_S, wanted.step_s)
     first = steps.run(GENERATOR, wanted.most_load_fps, try_s)
     if not first.record.received and not steps.run(GENERATOR, wanted.least_load_fps, try_s).record.received:
-        raise TreatmentRefused(
+        deaf = TreatmentRefused(
             nothing_passes(sum(step.sent for step in steps.over), steps.latest),
             fix="see that the device forwards these frames: their size, tags and version of IP, its filters",
         )
+        raise steps.void(deaf)
     most_fps = wanted.most_load_fps or MOST_SHARE * first.offered_fps
     if first.fell_behind:
         most_fps = MOST_SHARE * first.offered_fps
     if most_fps <= wanted.least_load_fps:
-        raise TreatmentRefused(
+        too_slow = TreatmentRefused(
             f"the generator sends {format_value(first.offered_fps, 'frame/s')} at most in each direction, "
             f"and the search begins at {spell_frame_rate(wanted.least_load_fps)}",
             where="search.least_load",
             fix="lower it, or take more generators",
         )
+        raise steps.void(too_slow)
     return first, Asked(
         goals=wanted.goals,
         width=wanted.width,
@@ -101,10 +106,7 @@ def _search(steps: Steps, asked: Asked, series: Series) -> tuple[Answer, ...]:
         """The device as a search sees it."""
 
         def measure(self, load_fps: float, duration_s: float) -> Counted:
-            for _ in range(ATTEMPTS):
-                step = steps.run(SEARCH, load_fps, duration_s)
-                if not step.fell_behind:
-                    break
+            step = steps.held(SEARCH, load_fps, duration_s)
             tried.append(step)
             # What the generator never sends has not passed either: the load is none that was held.
             sent = max(step.record.sent, step.due) if step.fell_behind else step.record.sent
@@ -118,7 +120,7 @@ def _rightly_limited(answer: Answer, tried: Sequence[Step]) -> Answer:
     """The answer, limited by the generator where that, and not the device, failed at the next higher load."""
     above = [step for step in tried if (step.record.load_fps or 0.0) > answer.throughput_fps]
     failed = [step for step in above if step.fell_behind or step.record.loss_ratio > answer.goal]
-    if answer.limited_by != "device" or not failed:
+    if answer.limited_by not in ("device", "nothing passes") or not failed:
         return answer
     nearest = min(failed, key=lambda step: step.record.load_fps or 0.0)
     is_generator = nearest.fell_behind and nearest.record.loss_ratio <= answer.goal
@@ -132,7 +134,7 @@ def _course(steps: Steps, asked: Asked) -> tuple[Answer, ...]:
         load_fps = asked.most_fps * (1 - CURVE_STEP * number)
         if load_fps < asked.least_fps:
             break
-        tried.append(steps.run(CURVE, load_fps, asked.step_s))
+        tried.append(steps.held(CURVE, load_fps, asked.step_s))
         last = tried[-LOSSLESS_STEPS:]
         if len(last) == LOSSLESS_STEPS and not any(step.record.loss_ratio for step in last):
             break

@@ -101,6 +101,8 @@ class Series:
     """Its steps that are over."""
     keep: Callable[[StepRecord], None]
     """Makes a step durable."""
+    forget: Callable[[], None]
+    """Removes them all: the trial is to be begun anew."""
 
 
 @dataclass(frozen=True)
