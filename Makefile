@@ -8,7 +8,7 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-agent test-bench test-peers fuzz lint bench bench-estimates docs clean
+.PHONY: help install demo demo-adapters test test-agent test-bench test-peers fuzz lint bench bench-estimates bench-search docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -18,6 +18,7 @@ help:
 	@echo "make fuzz             a million mutated messages at the parsers of iperf3's protocol"
 	@echo "make bench            the instrument beside its peers, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
+	@echo "make bench-search     the ways of searching a throughput on simulated devices: trial time, wrong answers"
 	@echo "make docs             the generated pages: study reference and its JSON Schema"
 
 install: $(BIN)/vnetbench $(AGENT)
@@ -77,6 +78,9 @@ bench: install
 
 bench-estimates: install
 	$(BIN)/python -m bench.estimates
+
+bench-search: install
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.search
 
 docs: install
 	$(BIN)/python -m vnetbench.study.reference docs

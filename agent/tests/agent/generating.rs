@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::driving::{Agent, SECRET, is_root};
 
 /// One side of a trial at a port; `changes` are to its parameters.
-fn at(port: &str, role: &str, changes: &Value) -> Value {
+pub fn at(port: &str, role: &str, changes: &Value) -> Value {
     let (from, to, mac_to) = match port {
         "left" => ("198.18.0.1", "198.18.0.2", "02:00:00:00:00:02"),
         _ => ("198.18.0.2", "198.18.0.1", "02:00:00:00:00:01"),
@@ -23,7 +23,7 @@ fn at(port: &str, role: &str, changes: &Value) -> Value {
 
 /// Has a source at the left port and a sink at the right one; returns what `trial.prepare` said of the source, and the
 /// ends of both.
-fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
+pub fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
     let ways = agent.must("trial.prepare", at("left", "source", changes))["frames"].take();
     let sink = match changes.get("streams") {
         Some(sources) => {
@@ -48,7 +48,7 @@ fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
     [ways, source, sink]
 }
 
-fn sum(end: &Value, count: &str) -> u64 {
+pub fn sum(end: &Value, count: &str) -> u64 {
     let streams = end["streams"].as_array().expect("streams");
     let counts = streams
         .iter()
@@ -57,7 +57,7 @@ fn sum(end: &Value, count: &str) -> u64 {
 }
 
 /// All that the port took came, once and in order.
-fn assert_all_came(source: &Value, sink: &Value) {
+pub fn assert_all_came(source: &Value, sink: &Value) {
     assert_eq!(source["reason"], "done", "{source}");
     assert!(sum(source, "frames_sent") > 0, "{source}");
     assert_eq!(

@@ -63,7 +63,7 @@ class Watch:
             self.suspect = Suspect(step.load_fps, missed)
 
     def judge(self, step: Step) -> tuple[float, ...]:
-        """Takes a full step at the suspect, and returns the goals for which that load is now known to be bad."""
+        """Takes a full step at the suspect, and returns the goals that this load is now known to miss."""
         suspect = self.suspect
         if suspect is None:
             raise ValueError("no load is suspected")

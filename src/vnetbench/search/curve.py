@@ -43,6 +43,7 @@ class Curve:
         self.lengths = lengths
         self._seen: list[Seen] = []
         self._overloaded: list[tuple[float, float]] = []
+        self.belief: passing.Belief
         self._put_on(passing.first_grid(self.least, self.most, open_above))
 
     def learn(self, steps: Iterable[Step]) -> None:
@@ -52,9 +53,9 @@ class Curve:
             seen = Seen(int(np.argmin(ratios)), math.log(step.load_fps), step.loss_ratio <= self.goal)
             self._seen.append(seen)
             self._evidences[seen.level] += passing.evidence_of(self.belief.grid, seen)
-            if not seen.kept:
-                forwarded = math.log(max(1 - step.loss_ratio, 1e-9) / (1 - self.goal))
-                self._overloaded.append((-forwarded, seen.log_load + forwarded))
+            if step.loss_ratio > 0:
+                passed = math.log(max(1 - step.loss_ratio, 1e-9))
+                self._overloaded.append((-passed, seen.log_load + passed))
         self.belief = self._believed(self.belief.grid)
         for _ in range(_REFINEMENTS):
             if not self._too_coarse():
@@ -96,17 +97,22 @@ class Curve:
         return False
 
     def _guess(self) -> Guess | None:
-        """What the device forwarded when it was least overloaded; the worse a guess, the more that was.
+        """What the device forwarded when it lost about as much as the goal allows, from all lossy steps.
 
-        A device that forwards the same however overloaded it is gives a better one: its forwarding rate is
-        carried on in a straight line to where nothing is lost.
+        The further their loss was from the goal the worse a guess, unless the device forwards the same
+        however overloaded it is, which two steps of different overload show.
         """
         if not self._overloaded:
             return None
-        (overload, forwarded), *more = sorted(self._overloaded)
-        slope = _FIRST_SLOPE
-        for other, other_forwarded in more:
-            if other > 1.5 * overload:
-                slope = min(slope, abs(other_forwarded - forwarded) / (other - overload))
-                break
-        return Guess(forwarded, _GUESS_FLOOR + slope * overload)
+        wanted = -math.log1p(-self.goal)
+        (overload, forwarded), *others = sorted(self._overloaded, key=lambda each: abs(each[0] - wanted))
+        away = abs(overload - wanted)
+        slope = next(
+            (
+                min(_FIRST_SLOPE, abs((rate - forwarded) / (other - overload)))
+                for other, rate in others
+                if abs(other - overload) > away / 2
+            ),
+            _FIRST_SLOPE,
+        )
+        return Guess(forwarded + wanted, _GUESS_FLOOR + slope * away)

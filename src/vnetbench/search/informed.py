@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,7 +32,9 @@ def search(device: Device, asked: Asked, seed: int) -> Found:
     watch = Watch(asked, lengths)
 
     def measure(load_fps: float, duration_s: float) -> Step:
-        step = log.measure(load_fps, duration_s)
+        # Rounded, lest the last bit of a sum, which another number of threads may change, change a step.
+        rounded_fps = float(f"{load_fps:.6g}")
+        step = log.measure(min(asked.most_fps, max(asked.least_fps, rounded_fps)), duration_s)
         for curve in curves:
             curve.learn([step])
         return step
@@ -55,7 +58,7 @@ def search(device: Device, asked: Asked, seed: int) -> Found:
                 break
     except OutOfTimeError:
         pass
-    return Found(tuple(_answer(curve, asked) for curve in curves), tuple(log.steps))
+    return Found(_ascending([_answer(curve, asked) for curve in curves]), tuple(log.steps))
 
 
 def _below(load_fps: float, curve: Curve, steps: Sequence[Step]) -> Curve:
@@ -85,6 +88,22 @@ def _answer(curve: Curve, asked: Asked) -> Answer:
     return Answer(curve.goal, middle, low, high, asked.confidence, limited_by)
 
 
+def _ascending(answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """The answers with what a stricter goal already proves for the laxer ones after it."""
+    found: list[Answer] = []
+    for answer in answers:
+        if found:
+            before = found[-1]
+            answer = replace(
+                answer,
+                throughput_fps=max(before.throughput_fps, answer.throughput_fps),
+                low_fps=max(before.low_fps, answer.low_fps),
+                high_fps=max(before.high_fps, answer.high_fps),
+            )
+        found.append(answer)
+    return tuple(found)
+
+
 def _most_telling(curves: Sequence[Curve], asked: Asked, random: np.random.Generator) -> tuple[float, float]:
     """Load and length of the step that is expected to tell most of these goals in its time."""
     width = math.log1p(asked.width)
@@ -103,4 +122,4 @@ def _most_telling(curves: Sequence[Curve], asked: Asked, random: np.random.Gener
         best = int(np.argmax(told))
         if told[best] > most_told:
             most_told, load, length = float(told[best]), float(loads[best]), length_s
-    return min(asked.most_fps, max(asked.least_fps, math.exp(load))), length
+    return math.exp(load), length

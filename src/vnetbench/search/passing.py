@@ -30,7 +30,7 @@ _SPREADS = np.geomspace(0.0006, 0.3, 9)
 _SPREAD_PRIOR = 0.65 ** np.arange(9) / np.sum(0.65 ** np.arange(9))
 """Most devices have a sharp limit: each wider spread is less likely than the one before."""
 _LAPSES = np.array([0.004, 0.04, 0.15, 0.33])
-_LAPSE_PRIOR = np.array([0.65, 0.2, 0.1, 0.05])
+_LAPSE_PRIOR = np.array([0.55, 0.22, 0.13, 0.1])
 _SHAPES = len(_SPREADS) * len(_LAPSES)
 _SHAPE_LOG_PRIOR = np.log(np.outer(_SPREAD_PRIOR, _LAPSE_PRIOR)).reshape(_SHAPES, 1)
 _LEAN = np.tile(0.5 - _LAPSES, len(_SPREADS))[:, None]

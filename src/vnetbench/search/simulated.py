@@ -23,8 +23,7 @@ Random = np.random.Generator
 SLICE_S = 0.02
 """How long the limit stays what it is where it is noisy within a step."""
 
-_DRAWS = 4001
-_LOADS = 240
+_DRAWS = 2001
 
 
 @dataclass(frozen=True)

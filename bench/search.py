@@ -1,0 +1,170 @@
+"""The ways of searching on simulated devices whose throughput is known: trial time, errors, wrong answers.
+
+Each method is asked the same of the same devices, with the same counts from the same steps. An answer is
+wrong where it is off by more than the width that was asked. `make bench-search` runs it; docs/search.md says
+which devices they are, and quotes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from rich.progress import track
+
+from vnetbench.search import informed, mlrsearch, rfc2544
+from vnetbench.search.device import Answer, Asked, Device, Found, spent_s
+from vnetbench.search.simulated import KINDS, SimulatedDevice, draw_physics, truth_fps
+
+ASKED = Asked(
+    goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180.0
+)
+FIRST_SEED = 5000
+"""The searches were developed on devices 0 to 19 of each kind: none of those are reported on."""
+
+METHODS: Mapping[str, Callable[[Device, Asked, int], Found]] = {
+    "rfc2544": rfc2544.search,
+    "mlrsearch": mlrsearch.search,
+    "mlrsearch, 7 steps a load": partial(mlrsearch.search, tuning=mlrsearch.Tuning(steps_a_load=7)),
+    "mlrsearch, 3 steps a load": partial(mlrsearch.search, tuning=mlrsearch.Tuning(steps_a_load=3)),
+    "vnetbench": informed.search,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method found of one device; lists have one entry a goal."""
+
+    kind: str
+    seconds: float
+    steps: int
+    errors: tuple[float, ...]
+    """Of the throughput, as a share of the truth; infinite where one of them is 0 and the other is not."""
+    middle_errors: tuple[float, ...]
+    """The same of the middle between low and high."""
+    covered: tuple[bool, ...]
+    """Whether the truth lies between low and high."""
+
+
+def compare(
+    kind: str, seed: int, methods: Sequence[str] = tuple(METHODS), asked: Asked = ASKED
+) -> list[Outcome]:
+    """What each of the methods finds of the device of this kind and seed, in their order."""
+    physics = draw_physics(kind, seed)
+    # Where nothing drifts the truth does not depend on how long a search took.
+    lasting = None if physics.drift else [truth_fps(physics, asked, goal) for goal in asked.goals]
+    outcomes = []
+    for name in methods:
+        device = SimulatedDevice(physics, seed, asked.settle_s)
+        found = METHODS[name](device, asked, seed)
+        truths = lasting or [truth_fps(physics, asked, goal, device.now_s) for goal in asked.goals]
+        outcomes.append(_outcome(kind, found, truths, asked))
+    return outcomes
+
+
+def main() -> None:
+    """Print the tables, in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--devices", type=int, default=16, help="simulated devices of each kind")
+    parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="of the first device of each kind")
+    options = parser.parse_args()
+    tasks = [(kind, options.first_seed + number) for number in range(options.devices) for kind in KINDS]
+    with ProcessPoolExecutor() as pool:
+        running = pool.map(compare, *zip(*tasks, strict=True))
+        compared = list(track(running, description="searching", total=len(tasks), transient=True))
+    by_method = {name: [row[number] for row in compared] for number, name in enumerate(METHODS)}
+    goals = ", ".join(f"{goal:.2%}" for goal in ASKED.goals)
+    print(
+        f"{len(tasks)} devices; goals {goals}; width {ASKED.width:.0%}; steps of {ASKED.step_s:g} s; at most"
+        f" {ASKED.time_limit_s:g} s a search; trial time with {ASKED.settle_s:g} s of settling a step.\n"
+    )
+    _print_overall(by_method)
+    print("\nTrial time, s: median (quartiles)\n")
+    _print_by_kind(by_method, _times)
+    print("\nWrong\n")
+    _print_by_kind(by_method, _wrong)
+    print("\nTruth within low..high\n")
+    _print_by_kind(by_method, _covered)
+
+
+def _outcome(kind: str, found: Found, truths: Sequence[float], asked: Asked) -> Outcome:
+    pairs = list(zip(found.answers, truths, strict=True))
+    return Outcome(
+        kind,
+        spent_s(found.steps, asked.settle_s),
+        len(found.steps),
+        tuple(_error(answer.throughput_fps, truth) for answer, truth in pairs),
+        tuple(_error(_middle(answer), truth) for answer, truth in pairs),
+        # A truth is known to some hundred-thousandths, which must not decide.
+        tuple(answer.low_fps * 0.9999 <= truth <= answer.high_fps * 1.0001 for answer, truth in pairs),
+    )
+
+
+def _middle(answer: Answer) -> float:
+    return math.sqrt(answer.low_fps * answer.high_fps)
+
+
+def _error(found_fps: float, truth_fps: float) -> float:
+    if found_fps == truth_fps:
+        return 0.0
+    return abs(found_fps / truth_fps - 1) if truth_fps and found_fps else math.inf
+
+
+def _print_overall(by_method: Mapping[str, Sequence[Outcome]]) -> None:
+    print(
+        "| method | trial time, s: median (quartiles) | mean | steps | error, median | wrong"
+        " | wrong, by the middle | truth within low..high |\n|---|---|---|---|---|---|---|---|"
+    )
+    for name, outcomes in by_method.items():
+        errors = [error for outcome in outcomes for error in outcome.errors]
+        print(
+            f"| {name} | {_times(outcomes)} | {np.mean([each.seconds for each in outcomes]):.1f}"
+            f" | {np.median([each.steps for each in outcomes]):.0f} | {np.median(errors):.2%}"
+            f" | {_wrong(outcomes)} | {_share([_wrongs(each.middle_errors) for each in outcomes])}"
+            f" | {_covered(outcomes)} |"
+        )
+
+
+def _print_by_kind(
+    by_method: Mapping[str, Sequence[Outcome]], cell: Callable[[Sequence[Outcome]], str]
+) -> None:
+    """A row for each kind of device, a column for each method."""
+    print("| kind | " + " | ".join(by_method) + " |\n|---|" + "---|" * len(by_method))
+    for kind in KINDS:
+        of_kind = [[each for each in outcomes if each.kind == kind] for outcomes in by_method.values()]
+        print(f"| {kind} | " + " | ".join(cell(outcomes) for outcomes in of_kind) + " |")
+
+
+def _times(outcomes: Sequence[Outcome]) -> str:
+    low, middle, high = np.quantile([outcome.seconds for outcome in outcomes], (0.25, 0.5, 0.75))
+    return f"{middle:.1f} ({low:.1f} to {high:.1f})"
+
+
+def _wrong(outcomes: Sequence[Outcome]) -> str:
+    return _share([_wrongs(outcome.errors) for outcome in outcomes])
+
+
+def _covered(outcomes: Sequence[Outcome]) -> str:
+    return _share([outcome.covered for outcome in outcomes])
+
+
+def _wrongs(errors: Sequence[float]) -> tuple[bool, ...]:
+    return tuple(error > ASKED.width for error in errors)
+
+
+def _share(answers: Sequence[Sequence[bool]]) -> str:
+    """Share of answers with its 95 % interval, by a bootstrap over devices: goals of one hang together."""
+    per_device = np.mean(np.asarray(answers, dtype=float), axis=1)
+    random = np.random.default_rng(0)
+    drawn = random.choice(per_device, (2000, len(per_device))).mean(axis=1)
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    return f"{per_device.mean():.1%} ({low:.1%} to {high:.1%})"
+
+
+if __name__ == "__main__":
+    main()
