@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use aya::maps::xdp::DevMap;
 use aya::{Ebpf, Pod};
 use rustix::thread::set_current_timer_slack;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::dispatcher::Place;
@@ -18,6 +17,7 @@ use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
 use super::port::Port;
 use super::template::{Shape, Template};
 use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing, Refused};
+use crate::clock::monotonic_nanos;
 use crate::traffic::histogram::{self, BUCKETS};
 use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
@@ -289,7 +289,7 @@ impl Frames for Source {
             schedule.begin(at);
             // The program's clock is this one.
             let ahead = schedule.due(0).saturating_duration_since(Instant::now());
-            let due = now_nanos() + ahead.as_nanos() as u64;
+            let due = monotonic_nanos() + ahead.as_nanos() as u64;
             self.progress.due.store(due, Ordering::Relaxed);
         }
     }
@@ -421,10 +421,4 @@ fn runs_of_a_call(runs: u32, took: Duration) -> u32 {
     let rate = f64::from(runs) / took.as_secs_f64().max(1e-9);
     let wanted = (rate * CALL.as_secs_f64()) as u32;
     wanted.clamp(1, runs.saturating_mul(2)).min(MOST_RUNS)
-}
-
-/// CLOCK_MONOTONIC in nanoseconds, as bpf_ktime_get_ns tells it.
-fn now_nanos() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
