@@ -18,6 +18,7 @@ use super::packet::monotonic_nanos;
 use super::port::Port;
 use super::template::{Shape, Template};
 use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing, Refused};
+use crate::clock::monotonic_nanos;
 use crate::traffic::histogram::{self, BUCKETS};
 use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
