@@ -37,8 +37,21 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_every_command() -> None:
     code, output = bench.run("--help")
     assert code == 0
-    for command in ("run", "resume", "show", "report", "compare", "lab", "iperf3", "doctor"):
+    for command in ("run", "resume", "show", "report", "compare", "lab", "iperf3", "doctor", "throughput"):
         assert f"\n  {command} " in output
+
+
+def test_a_wrong_option_of_throughput_is_told_as_the_study_would_tell_it() -> None:
+    for options, what in (
+        (("--frame-size", "63"), "63 is out of range"),
+        (("--vswitch", "brigde"), 'did you mean "bridge"?'),
+        (("--method", "rfc"), 'did you mean "rfc2544"?'),
+        (("--loss", "1 %, 0 %"), "ascending"),
+        (("--adapter", "vmxnet3", "--vswitch", "bridge"), "vswitch cannot be set in the lab qemu"),
+    ):
+        code, output = bench.run("throughput", *options)
+        assert code == 2
+        assert what in output and "fix: " in output
 
 
 def test_show_in_a_pipe_is_plain_and_fits_eighty_columns(results: Path) -> None:

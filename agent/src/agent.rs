@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::counters::ProcessCycles;
 use crate::error::{Error, Result};
+use crate::frames::able::able;
 use crate::lines::{Line, MAX_LINE_BYTES, next_line};
 use crate::outbox::Outbox;
 use crate::path::Paths;
@@ -139,6 +140,10 @@ impl Agent {
             "path.close" => reply.send(rpc::params(params).and_then(|p| self.paths.close(p))),
             "path.probe" => match rpc::params(params) {
                 Ok(params) => self.apart(reply, || path::probe(params)),
+                Err(error) => reply.send(Err(error)),
+            },
+            "frames.able" => match rpc::params(params) {
+                Ok(params) => self.apart(reply, || able(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "iperf3.greet" => match rpc::params(params) {

@@ -19,6 +19,7 @@ mod netlink;
 mod outbox;
 mod path;
 mod ports;
+mod priority;
 mod rpc;
 mod signals;
 mod socket_option;

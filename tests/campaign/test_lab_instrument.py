@@ -23,7 +23,7 @@ from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.load_factors import BATCHED
 from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import DATAGRAMS, MIXED, WORKLOADS
+from vnetbench.study.workloads import DATAGRAMS, MIXED, OF_FRAMES, WORKLOADS
 
 pytestmark = pytest.mark.lab
 
@@ -127,12 +127,14 @@ def test_every_workload_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
 ) -> None:
     def load_of(**levels: Level) -> Load:
         idle = 0.2 if workload == MIXED else 0.0
+        if workload in OF_FRAMES:
+            levels["frame_load"] = 1000.0
         return Load(complete(levels, workload), 0.2, 0.05, workload, idle)
 
     four = instrument.measure(load_of(mtu=1000), lambda: False).measured
     six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measured
     assert all(side.bytes_received for side in six.sides if side.role == "sink")
-    if workload != DATAGRAMS:
+    if workload not in (DATAGRAMS, *OF_FRAMES):
         # 40 bytes of IPv6, 20 of TCP, 12 of its timestamps; IPv4 takes 20 in place of the 40.
         assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)
 
@@ -247,7 +249,7 @@ def test_a_testbed_that_cannot_be_built_stops_what_needs_it_and_nothing_else(
     def lacking(*_: object) -> None:
         raise BenchError("the kernel refused: Operation not supported", where="sw", fix="vnetbench doctor")
 
-    monkeypatch.setattr(netns, "_join_by_macvlan", lacking)
+    monkeypatch.setitem(netns._JOIN, "macvlan", lacking)
     with pytest.raises(TreatmentRefused, match="Operation not supported"):
         instrument.measure(load(vswitch="macvlan"), lambda: False)
     assert raised() == 0

@@ -149,6 +149,35 @@ def test_a_generator_that_falls_behind_is_not_taken_for_the_device(tmp_path: Pat
     assert any("at least" in note for note in treatment.notes)
 
 
+def test_a_machine_too_busy_for_the_least_load_is_not_taken_for_a_device_that_passes_nothing(
+    tmp_path: Path,
+) -> None:
+    class Starved(Tiring):
+        def measure(self, load_fps: float, duration_s: float) -> Counted:
+            sent = round(load_fps * duration_s) if load_fps == 1e6 else 5
+            return Counted(sent, sent)
+
+    found, said = run(tmp_path / "x.vnb", study_of(), SimulatedPorts(Starved(50.0)))
+    assert found.treatments[0].stopped_by == "failed"
+    assert all("the generator did not hold even 100 frame/s" in each for each in said)
+    file = ResultsFile.open_to_read(tmp_path / "x.vnb")
+    assert file.steps(0, 0) == ()
+    file.close()
+
+
+def test_a_step_that_the_generator_fell_behind_in_is_tried_again(tmp_path: Path) -> None:
+    class Stumbling(Tiring):
+        def measure(self, load_fps: float, duration_s: float) -> Counted:
+            self.asked.append(load_fps)
+            sent = round(load_fps * duration_s / (2 if len(self.asked) % 5 == 0 else 1))
+            return Counted(sent, min(sent, round(100_000 * duration_s)))
+
+    found, _ = run(tmp_path / "x.vnb", study_of(), SimulatedPorts(Stumbling(1e9)))
+    (treatment,) = found.treatments
+    assert treatment.metrics["throughput_fps"].value == pytest.approx(100_000, rel=0.01)
+    assert treatment.points[0].answers[0].limited_by == "device"
+
+
 @dataclass
 class Deaf:
     """A device that forwards nothing until it has been asked so often."""
@@ -166,7 +195,7 @@ def test_where_nothing_passes_two_steps_say_so(tmp_path: Path) -> None:
     ports = SimulatedPorts(Deaf())
     found, said = run(tmp_path / "x.vnb", study_of(), ports)
     assert found.treatments[0].stopped_by == "refused"
-    assert said[0].startswith("refused: nothing passes: none of 500000 frames arrived")
+    assert said[0].startswith("refused: nothing passes: none of 500050 frames arrived")
     assert [load.factors["frame_load"] for load in ports.asked] == ["max", 100.0]
 
 
@@ -231,7 +260,7 @@ def test_a_series_that_takes_another_way_than_it_did_forgets_where_it_had_been()
         StepRecord(n, SEARCH, load, None, 1.0, 0.0, 1.0, 10, 10, {"ways": 1})
         for n, load in enumerate((4e3, 2e3, 3e3))
     )
-    series = Series(SearchAsked(), 1, lambda: earlier, kept.append)
+    series = Series(SearchAsked(), 1, lambda: earlier, kept.append, kept.clear)
     ports = SimulatedPorts()
     load = Load(complete({}, "frames"), 1.0, 0.05, "frames", series=series)
     steps = Steps(load, series, ports.once)

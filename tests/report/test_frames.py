@@ -97,7 +97,7 @@ def test_every_step_of_the_drawn_treatments_is_a_point_and_every_answer_a_mark(
 
 def test_more_treatments_than_panels_are_said_to_be_left_out(throughput: CampaignSummary) -> None:
     _, _, left_out = step_rows(throughput, lay_out(throughput))
-    assert left_out == "Drawn are the first 12 of 48 treatments."
+    assert left_out == "Drawn are the first 8 of 48 treatments."
 
 
 def test_near_the_throughput_only_loads_about_it_are_drawn(forwarding: CampaignSummary) -> None:

@@ -17,23 +17,27 @@ use super::loading::{self, Able, Shared, SharedWithPrograms};
 use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
 use super::port::Port;
 use super::template::{Shape, Template};
-use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing};
+use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing, Refused};
 use crate::traffic::histogram::{self, BUCKETS};
 use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
 use crate::traffic::{End, Order, Orders};
 
-/// Runs of one batch; the kernel's own number, and what keeps frames from waiting for others that are not due.
+/// Runs of one batch: the kernel's own number, fewer than a veth's ring holds.
 const BATCH: u32 = 64;
-const PACED_BATCH: u32 = 8;
+/// A paced frame waits for the end of its batch, so it has no more runs than frames may become due within so long: fewer
+/// cost more than they are worth (bench/README.md).
+const LEAST_BATCH: u32 = 2;
+const BATCH_TIME: Duration = Duration::from_micros(4);
 /// How long a call may keep its thread: so much later it sees that the load is over.
 const CALL: Duration = Duration::from_millis(5);
 const FIRST_RUNS: u32 = 1024;
 const MOST_RUNS: u32 = 1 << 20;
-/// How long a thread sleeps at most while nothing is due.
+/// How long a thread sleeps at most while nothing is due, and how long before it stays awake: a sleep may end that late.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+const AWAKE: Duration = Duration::from_micros(100);
 /// What the page of a live frame has left for it (net/bpf/test_run.c), on machines with pages of 4096 bytes.
-pub const MOST_LIVE_BYTES: usize = 3300;
+pub const MOST_LIVE_BYTES: usize = 3408;
 const START_WORDS: usize = 10;
 
 /// What a source came to, beside how many the port took.
@@ -80,6 +84,7 @@ struct Progress {
     made: AtomicU64,
     made_bytes: AtomicU64,
     sent: AtomicU64,
+    now: AtomicU64,
     due: AtomicU64,
     due_fraction: AtomicU64,
     gate: AtomicU64,
@@ -116,7 +121,10 @@ pub struct Source {
     late: Shared<Late>,
     /// What every page begins as: the largest of the sizes.
     frame: Vec<u8>,
+    /// Whether there are several.
+    has_sizes: bool,
     most: Option<u64>,
+    refused: Refused,
     /// Of one that has a rate.
     paced: Option<(Schedule, Pacing)>,
 }
@@ -155,7 +163,9 @@ impl Source {
             object,
             _in_dispatcher: in_dispatcher,
             frame,
+            has_sizes: shapes.len() > 1,
             most: asked.most,
+            refused: asked.refused,
             paced: asked.per_s.map(|per_s| {
                 (
                     Schedule::new(Pace::spread(per_s, place, sources)),
@@ -241,9 +251,13 @@ impl Source {
                 .min(self.left());
             if due > 0 {
                 self.run_program(due.min(MOST_RUNS.into()) as u32, BATCH)?;
+                continue;
+            }
+            let left = schedule.due(made).saturating_duration_since(now);
+            if left > AWAKE {
+                std::thread::sleep((left - AWAKE).min(LOOK_EVERY));
             } else {
-                let left = schedule.due(made).saturating_duration_since(now);
-                std::thread::sleep(left.min(LOOK_EVERY));
+                std::hint::spin_loop();
             }
         }
         Ok(())
@@ -283,7 +297,9 @@ impl Frames for Source {
     fn run(&self, orders: &Orders) -> io::Result<End> {
         match &self.paced {
             None => self.run_on(orders, BATCH)?,
-            Some((_, Pacing::Auto | Pacing::Program)) => self.run_on(orders, PACED_BATCH)?,
+            Some((schedule, Pacing::Auto | Pacing::Program)) => {
+                self.run_on(orders, paced_batch(schedule.gap()))?;
+            }
             Some((schedule, Pacing::Batches)) => self.run_when_due(schedule, orders)?,
         }
         Ok(End::Drained)
@@ -295,13 +311,21 @@ impl Frames for Source {
 
     fn counts(&self) -> Counts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (made, frames) = (load(&self.progress.made), load(&self.progress.sent));
-        let made_bytes = load(&self.progress.made_bytes);
-        // Which of them were refused is not known: all sizes alike.
-        let bytes = u128::from(made_bytes) * u128::from(frames) / u128::from(made.max(1));
+        let made = load(&self.progress.made);
+        let frames = match self.refused {
+            Refused::Unsent => load(&self.progress.sent),
+            Refused::Lost => made,
+        };
+        let bytes = if self.has_sizes {
+            // Which of them were refused is not known: all sizes alike.
+            let made_bytes = load(&self.progress.made_bytes);
+            (u128::from(made_bytes) * u128::from(frames) / u128::from(made.max(1))) as u64
+        } else {
+            frames * self.frame.len() as u64
+        };
         Counts {
             frames,
-            bytes: bytes as u64 + frames * FCS_BYTES as u64,
+            bytes: bytes + frames * FCS_BYTES as u64,
         }
     }
 
@@ -344,7 +368,8 @@ fn plan(asked: &Asked, template: &Template, shapes: &[Shape], largest: usize) ->
     let mut start = [0; START_WORDS];
     // The number that follows is the program's to write, so that a word too long does no harm.
     let length = template.head_at() + 4;
-    let mut bytes = template.start[..length].to_vec();
+    let first = template.frame(shapes[0].bytes.into(), 0, 0, 0);
+    let mut bytes = first[..length].to_vec();
     bytes.resize(length.next_multiple_of(8), 0);
     for (word, bytes) in start.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
@@ -375,6 +400,13 @@ fn plan(asked: &Asked, template: &Template, shapes: &[Shape], largest: usize) ->
         plan.slack = gap.slack;
     }
     plan
+}
+
+fn paced_batch(gap: Duration) -> u32 {
+    let frames = BATCH_TIME.as_nanos() / gap.as_nanos().max(1);
+    (frames as u32)
+        .next_power_of_two()
+        .clamp(LEAST_BATCH, BATCH)
 }
 
 fn way(pacing: Pacing) -> &'static str {

@@ -9,7 +9,7 @@ use super::arrivals::Arrived;
 use super::own_network::{frame, has_all_rights, in_own_network, pair, run_on, shell};
 use super::packet::ring::Ring;
 use super::port::Port;
-use super::sink::{self, Counting, Sought};
+use super::sink::{Counting, Sought};
 use super::template::tests::asked;
 use super::{FCS_BYTES, Way};
 use crate::traffic::histogram::Counts;
@@ -344,20 +344,6 @@ fn a_port_that_another_program_holds_is_counted_at_by_a_ring_and_why_is_told() {
         let (_, third, _) = Counting::open(&b, &sought(), Way::Auto).expect("it counts");
         assert_eq!(third, name);
     });
-}
-
-#[test]
-fn to_ask_what_a_port_is_able_to_leaves_nothing_there() {
-    in_own_network(
-        path!(to_ask_what_a_port_is_able_to_leaves_nothing_there),
-        || {
-            let [_, b] = pair();
-            let (name, why) = sink::able(&b).expect("it can be counted at");
-            assert_eq!(name == "xdp native", why.is_empty(), "{name}: {why}");
-            let shown = shell("ip -d link show b");
-            assert!(!shown.contains("xdp"), "{shown}");
-        },
-    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A stream is the frames that one thread makes at one side and that are counted at the other. What stands at their head
 //! is in `bpf/frame.h`. The sides have no connection: each is ready when its own port is.
 
+pub mod able;
 mod arrivals;
 mod dispatcher;
 mod foreign;
@@ -35,6 +36,7 @@ use self::port::Port;
 use self::sink::Sought;
 pub use self::sink::{AtPort, MAX_STREAMS, Watch};
 use crate::error::{Error, Result};
+use crate::priority::{Rank, run_before_others};
 use crate::traffic::histogram;
 use crate::traffic::threads::{self, Threads};
 use crate::traffic::udp_head;
@@ -66,6 +68,7 @@ pub struct Asked {
     pub generator: Way,
     pub sink: Way,
     pub pacing: Pacing,
+    pub refused: Refused,
     /// A sink ends when none has come for so long after the load has ended.
     pub settle: Duration,
 }
@@ -76,6 +79,17 @@ pub struct Asked {
 pub struct Size {
     pub bytes: usize,
     pub weight: u32,
+}
+
+/// What a frame is that the port does not take.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Refused {
+    /// The port carries no more.
+    #[default]
+    Unsent,
+    /// It was offered all the same: the queue that was full is the first of what is tested.
+    Lost,
 }
 
 /// By which way frames are made or counted.
@@ -259,6 +273,10 @@ pub fn start(
         let guard = Guard::new(&own[0], on_end);
         Ok(move |orders: &Orders| {
             let stream = &*guard.stream;
+            if stream.role == Role::Source {
+                // Where it is refused, other work makes frames late, which is told.
+                run_before_others(Rank::Generator);
+            }
             let frames = stream.frames.as_ref().expect("a stream of frames");
             stream.note_end(frames.run(orders).unwrap_or_else(End::Broken));
         })

@@ -35,7 +35,8 @@ impl Port {
             mtu: interface.mtu().map_err(refused)? as usize,
             driver: interface.driver().unwrap_or_default(),
         };
-        if !interface.has_link() {
+        // Set up a moment ago, it may not have found it yet.
+        if !(interface.is_up().map_err(refused)? && interface.wait_for_link()) {
             return Err(refused(io::Error::other("it is down, or has no link")));
         }
         Ok(port)

@@ -8,7 +8,6 @@ use serde::Serialize;
 
 use super::arrivals::Arrived;
 use super::foreign::{Foreign, Strangers};
-use super::loading::Able;
 use super::packet::sink::PacketSink;
 use super::port::Port;
 use super::sink_program::SinkProgram;
@@ -212,18 +211,6 @@ pub fn open(
     let sinks = sinks.collect();
     let then = OnceLock::new();
     Ok((sinks, Watch { counting, then }))
-}
-
-/// The best way to count at a port, and why there is no better one. Nothing stays at the port.
-pub fn able(port: &Port) -> Able<(&'static str, String)> {
-    let sought = Sought {
-        prefix: 0,
-        sources: Vec::new(),
-        sinks: Vec::new(),
-    };
-    let found = Counting::open(port, &sought, Way::Auto);
-    let (_, name, why) = found.map_err(|error| error.to_string())?;
-    Ok((name, why))
 }
 
 impl Frames for Sink {

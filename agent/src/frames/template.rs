@@ -227,7 +227,7 @@ pub fn learning_frame(port: &Port, asked: &Asked, key: u32) -> Vec<u8> {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::{Pacing, Way};
+    use super::super::{Pacing, Refused, Way};
     use super::*;
     use std::time::Duration;
 
@@ -240,6 +240,7 @@ pub mod tests {
             most: None,
             flows: 1,
             vary_addresses: false,
+            refused: Refused::Unsent,
             from,
             to,
             vlan_tags: tags.into(),

@@ -8,6 +8,7 @@ use rustix::thread::Pid;
 use crate::cpu_list::CpuList;
 use crate::interface::Interface;
 use crate::netlink::{self, Message, NLM_F_DUMP, ask, attributes};
+use crate::priority::Rank;
 
 // include/uapi/linux/genetlink.h
 const GENL_ID_CTRL: u16 = 16;
@@ -72,7 +73,7 @@ pub fn read_first(interface: &Interface) -> io::Result<Option<bool>> {
 
 pub fn set_first(interface: &Interface, first: bool) -> io::Result<()> {
     let (policy, priority) = if first {
-        (libc::SCHED_FIFO, 1)
+        (libc::SCHED_FIFO, Rank::Port as libc::c_int)
     } else {
         (libc::SCHED_OTHER, 0)
     };

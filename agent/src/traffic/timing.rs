@@ -102,7 +102,7 @@ impl Schedule {
     }
 
     /// From one to the next.
-    pub(super) fn gap(&self) -> Duration {
+    pub fn gap(&self) -> Duration {
         Duration::from_secs_f64(1.0 / self.pace.per_s)
     }
 

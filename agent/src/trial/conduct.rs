@@ -19,6 +19,7 @@ use super::{Connecting, Message, Trial, Trials, lock};
 use crate::error::{Error, Result};
 use crate::iperf3::parameters::Parameters;
 use crate::iperf3::trial::Agreed;
+use crate::priority::{Rank, run_before_others};
 use crate::rpc;
 use crate::traffic::datagrams::Datagrams;
 use crate::traffic::route::Route;
@@ -205,7 +206,7 @@ impl Conductor {
         duration: Duration,
         started: &SyncSender<Result<u64>>,
     ) -> Outcome {
-        let is_realtime = run_before_others();
+        let is_realtime = run_before_others(Rank::Sampler);
         let adapter = sampler.read_adapter();
         let first = sampler.read();
         let clock = clock_gettime(ClockId::Monotonic);
@@ -374,14 +375,6 @@ fn never_started(reason: Reason, sampler: &mut Sampler) -> Outcome {
         adapter: None,
         instrument: Instrument::default(),
     }
-}
-
-/// Lets this thread run as soon as it is due, whatever load there is: it sleeps nearly all the time, and a sample that
-/// comes late is of another interval. False where that is not permitted (CAP_SYS_NICE).
-fn run_before_others() -> bool {
-    let lowest = libc::sched_param { sched_priority: 1 };
-    // SAFETY: `lowest` is a valid `sched_param` through the call; 0 means this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &lowest) == 0 }
 }
 
 fn thread_cpu_time() -> Duration {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::parameters::{bad, within};
 use crate::error::Result;
 use crate::frames::template::{self, MOST_FLOWS};
-use crate::frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Size, Way};
+use crate::frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way};
 use crate::interface;
 
 /// What a kernel takes as a frame, jumbo frames of any adapter included.
@@ -37,6 +37,7 @@ pub struct OfFrames {
     generator: Option<Way>,
     sink: Option<Way>,
     pacing: Option<Pacing>,
+    refused: Option<Refused>,
     settle_s: Option<f64>,
 }
 
@@ -102,6 +103,7 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
         generator: asked.generator.unwrap_or_default(),
         sink: asked.sink.unwrap_or_default(),
         pacing: asked.pacing.unwrap_or_default(),
+        refused: asked.refused.unwrap_or_default(),
         settle: Duration::from_secs_f64(settle_s),
     };
     check_sizes(&frames)?;

@@ -2,6 +2,7 @@
 
 mod carrying;
 mod connecting;
+mod counting;
 mod datagrams;
 mod driving;
 mod endings;

@@ -23,12 +23,14 @@ REACHED_SHARE = 0.5
 
 def judge_frames(counts: FrameCounts) -> None:
     """Raises TreatmentRefused for a port or a device that makes all counts void, TrialFailed for ours."""
-    if not counts.all_sent:
+    if not counts.all_sent and counts.refused:
         raise TreatmentRefused(
-            "not one frame could be sent",
-            fix="see that the ports are up and have a carrier (ip -br link), and what their drivers count as "
+            f"not one frame could be sent: the ports refused all {counts.refused}",
+            fix="see that they are up and have a carrier (ip -br link), and what their drivers count as "
             "errors (ip -s link)",
         )
+    if not counts.all_sent:
+        raise TrialFailed("not one frame was sent: the generators were kept from running")
     for name, foreign in counts.foreign.items():
         if foreign.own > LOOP_SHARE * counts.all_sent:
             raise TreatmentRefused(
@@ -48,6 +50,11 @@ def frame_remarks(counts: FrameCounts) -> Iterator[str]:
     if counts.duplicates:
         share = format_share(counts.duplicates / max(1, counts.all_received))
         yield f"the device made copies: {counts.duplicates} duplicates came ({share} of the frames)"
+    for name, dropped in counts.sink_dropped.items():
+        yield (
+            f"{name}: the bench's own receive ring had no room for {dropped} frames, which are counted as "
+            "arrived: with fewer frames/s, or as root (for XDP), it has"
+        )
     few = max(FEWEST_FOREIGN, FOREIGN_SHARE * counts.all_received)
     for name, foreign in counts.foreign.items():
         if foreign.own:
@@ -81,6 +88,11 @@ def load_remarks(counts: FrameCounts, factors: Mapping[str, Level], duration_s: 
             f"the generator sent only {format_share(counts.all_sent / due)} of what was asked: it was the "
             "limit, take more generators"
         )
+
+
+def nothing_passes(sent: int, sides: Sequence[SideRecord]) -> str:
+    """What is said of a device that all these frames were lost in."""
+    return f"nothing passes: none of {sent} frames arrived{where_they_stop(sides)}"
 
 
 def where_they_stop(sides: Sequence[SideRecord]) -> str:

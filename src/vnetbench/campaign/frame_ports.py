@@ -18,6 +18,7 @@ def way_of_frames(bed: Bed, at: Endpoint, to: Endpoint, factors: Mapping[str, Le
         "ip_version": int(ip_version),
         "addresses": {"from": at.address_of(ip_version), "to": to.address_of(ip_version)},
         "mac_to": bed.next_hop(at, ip_version),
+        "refused": bed.refused_frames,
     }
 
 

@@ -52,6 +52,12 @@ def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
             where=endpoint,
             fix="sysctl -w net.mptcp.enabled=1 there; a kernel built with CONFIG_MPTCP has it",
         )
+    if operation.endswith("as a port"):
+        return TreatmentRefused(
+            error.message,
+            where=endpoint,
+            fix="set it up (ip link set dev NAME up), and what it is joined to: ip -br link shows both",
+        )
     if operation.startswith("send by "):
         return TreatmentRefused(
             f"this send_mode is not to be had: {error.message}",

@@ -18,6 +18,8 @@ from vnetbench.study.model import Plan, SearchAsked, Study, Treatment
 from vnetbench.study.workloads import OF_SERIES, main_metric
 
 OPEN = "open"
+LIKELY_MORE = 0.25
+"""Of the time that it has taken: what a series of steps takes on that is longer than expected."""
 
 
 @dataclass
@@ -118,21 +120,16 @@ class Progress:
         if limit is not None and seconds > (room := max(0.0, limit - self.elapsed_s)):
             trials, seconds = round(trials * room / seconds), room
         if self.running is not None:
-            # One that takes longer than expected does not make the others shorter.
-            seconds -= min(time.monotonic() - self.running_since, self.trial_s(self.running))
+            seconds += self.running_s() - self.trial_s(self.running)
         return trials, max(0.0, seconds)
 
-    def bounds(self) -> tuple[float | None, float | None]:
-        """Of the search at work: the highest load that kept its first goal, the lowest above it that did not.
-
-        In frames/s of each direction; None where there is none yet.
-        """
-        goal = self.study.search.goals[0] if self.study.search else 0.0
-        loads = [(step.load_fps, step.loss_ratio <= goal) for step in self.steps]
-        kept = [load for load, is_kept in loads if load is not None and is_kept]
-        low = max(kept, default=None)
-        above = [x for x, is_kept in loads if x is not None and not is_kept and x > (low or 0.0)]
-        return low, min(above, default=None)
+    def running_s(self) -> float:
+        """Seconds that the trial at work is expected to take on; a search may need more steps than others."""
+        if self.running is None:
+            return 0.0
+        spent_s = time.monotonic() - self.running_since
+        left_s = self.trial_s(self.running) - spent_s
+        return max(left_s, LIKELY_MORE * spent_s) if self.steps else max(0.0, left_s)
 
     def trial_s(self, index: int) -> float:
         """Seconds that the next trial of a treatment is expected to take, all in all."""

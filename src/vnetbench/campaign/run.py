@@ -198,9 +198,13 @@ class Campaign:
             self.progress.steps = (*self.progress.steps[: step.number], step)
             self._tick()
 
+        def forget() -> None:
+            self._file.drop_steps(index, block)
+            self.progress.steps = ()
+
         self.progress.steps = self._file.steps(index, block)
         seed = search_seed(self._plan, block, index)
-        return Series(study.search, seed, lambda: self._file.steps(index, block), keep)
+        return Series(study.search, seed, lambda: self._file.steps(index, block), keep, forget)
 
     def _keep(self, trial: TrialRecord) -> None:
         """Put a trial on disk, and only then count it."""

@@ -11,10 +11,10 @@ from dataclasses import asdict, replace
 
 from vnetbench.campaign.bursts import longest_bursts
 from vnetbench.campaign.frame_counts import total_of
-from vnetbench.campaign.frame_judging import frame_remarks
+from vnetbench.campaign.frame_judging import frame_remarks, nothing_passes
 from vnetbench.campaign.steps import Step, Steps
 from vnetbench.campaign.trial import Load, Measured, Series
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_value, spell_frame_rate, spell_share
 from vnetbench.results.records import CURVE, GENERATOR, SEARCH
 from vnetbench.search.device import Answer, Asked, Counted
@@ -41,10 +41,19 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
     first, asked = _bounds(steps, series)
     is_course = load.workload == FRAME_LOSS
     answers = _course(steps, asked) if is_course else _search(steps, asked, series)
+    if answers[0].limited_by == "generator" and not answers[0].throughput_fps:
+        too_busy = (
+            f"the generator did not hold even {spell_frame_rate(asked.least_fps)}: this machine was too busy"
+        )
+        raise steps.void(TrialFailed(too_busy))
     found: dict[str, object] = {}
+    remarked = list(_remarks(answers, asked))
     if load.workload == BACK_TO_BACK:
         rate_fps = steps.run(GENERATOR, None, first.record.duration_s).offered_fps
-        found["bursts"] = {"frames": longest_bursts(steps, asked, rate_fps), "rate_fps": rate_fps}
+        longest = longest_bursts(steps, asked, rate_fps)
+        found["bursts"] = {"frames": longest, "rate_fps": rate_fps}
+        if len(longest) == 1:
+            remarked.append(f"the longest burst has at least {longest[0]} frames: no longer one was sent")
     share = share_of_throughput(load.factors.get("frame_load", "")) or 1.0
     at_fps = max(asked.least_fps, share * answers[0].throughput_fps)
     run = measure(steps.load_of(at_fps, load.duration_s))
@@ -56,7 +65,7 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
         "frame_bytes": mean_bytes(load.factors["frame_size"]),
         "run_fps": at_fps,
     }
-    notes = dict.fromkeys((*_remarks(answers, asked), *frame_remarks(total_of(steps.over)), *run.notes))
+    notes = dict.fromkeys((*remarked, *frame_remarks(total_of(steps.over)), *run.notes))
     return replace(run, effective={**run.effective, **found}, notes=tuple(notes), steps=tuple(steps.over))
 
 
@@ -66,20 +75,22 @@ def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
     try_s = min(GENERATOR_S, wanted.step_s)
     first = steps.run(GENERATOR, wanted.most_load_fps, try_s)
     if not first.record.received and not steps.run(GENERATOR, wanted.least_load_fps, try_s).record.received:
-        raise TreatmentRefused(
-            f"nothing passes: none of {first.record.sent} frames arrived{steps.stopped_at}",
+        deaf = TreatmentRefused(
+            nothing_passes(sum(step.sent for step in steps.over), steps.latest),
             fix="see that the device forwards these frames: their size, tags and version of IP, its filters",
         )
+        raise steps.void(deaf)
     most_fps = wanted.most_load_fps or MOST_SHARE * first.offered_fps
     if first.fell_behind:
         most_fps = MOST_SHARE * first.offered_fps
     if most_fps <= wanted.least_load_fps:
-        raise TreatmentRefused(
+        too_slow = TreatmentRefused(
             f"the generator sends {format_value(first.offered_fps, 'frame/s')} at most in each direction, "
             f"and the search begins at {spell_frame_rate(wanted.least_load_fps)}",
             where="search.least_load",
             fix="lower it, or take more generators",
         )
+        raise steps.void(too_slow)
     return first, Asked(
         goals=wanted.goals,
         width=wanted.width,
@@ -99,9 +110,9 @@ def _search(steps: Steps, asked: Asked, series: Series) -> tuple[Answer, ...]:
         """The device as a search sees it."""
 
         def measure(self, load_fps: float, duration_s: float) -> Counted:
-            step = steps.run(SEARCH, load_fps, duration_s)
+            step = steps.held(SEARCH, load_fps, duration_s)
             tried.append(step)
-            # What the generator did not send has not passed either: the load is none that was held.
+            # What the generator never sends has not passed either: the load is none that was held.
             sent = max(step.record.sent, step.due) if step.fell_behind else step.record.sent
             return Counted(sent, step.record.received)
 
@@ -113,7 +124,7 @@ def _rightly_limited(answer: Answer, tried: Sequence[Step]) -> Answer:
     """The answer, limited by the generator where that, and not the device, failed at the next higher load."""
     above = [step for step in tried if (step.record.load_fps or 0.0) > answer.throughput_fps]
     failed = [step for step in above if step.fell_behind or step.record.loss_ratio > answer.goal]
-    if answer.limited_by != "device" or not failed:
+    if answer.limited_by not in ("device", "nothing passes") or not failed:
         return answer
     nearest = min(failed, key=lambda step: step.record.load_fps or 0.0)
     is_generator = nearest.fell_behind and nearest.record.loss_ratio <= answer.goal
@@ -127,7 +138,7 @@ def _course(steps: Steps, asked: Asked) -> tuple[Answer, ...]:
         load_fps = asked.most_fps * (1 - CURVE_STEP * number)
         if load_fps < asked.least_fps:
             break
-        tried.append(steps.run(CURVE, load_fps, asked.step_s))
+        tried.append(steps.held(CURVE, load_fps, asked.step_s))
         last = tried[-LOSSLESS_STEPS:]
         if len(last) == LOSSLESS_STEPS and not any(step.record.loss_ratio for step in last):
             break

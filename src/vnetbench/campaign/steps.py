@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from vnetbench.campaign.frame_counts import counts_of
-from vnetbench.campaign.frame_judging import fell_behind, where_they_stop
+from vnetbench.campaign.frame_judging import fell_behind
 from vnetbench.campaign.trial import Load, Measured, Series
-from vnetbench.results.records import GENERATOR, StepRecord
+from vnetbench.results.records import SideRecord, StepRecord
 from vnetbench.study.frame_factors import AS_FAST_AS_IT_GOES
 
 
@@ -32,8 +33,12 @@ class Step:
     @property
     def due(self) -> int:
         """Frames that were asked for, over all directions; as many as were sent where it was left open."""
-        load_fps = self.record.load_fps
-        return self.record.sent if load_fps is None else round(load_fps * self.record.duration_s) * self.ways
+        record = self.record
+        if record.burst_frames is not None:
+            return record.burst_frames * self.ways
+        return (
+            record.sent if record.load_fps is None else round(record.load_fps * record.duration_s) * self.ways
+        )
 
     @property
     def fell_behind(self) -> bool:
@@ -41,15 +46,21 @@ class Step:
         return fell_behind(self.record.sent, self.due, self.ways)
 
 
+Error = TypeVar("Error", bound=Exception)
+ATTEMPTS = 3
+"""So often a step is tried that the generator falls behind in."""
+
+
 class Steps:
     """The steps of one trial, in order. Those that an earlier session had are not measured again."""
 
     def __init__(self, load: Load, series: Series, measure: Callable[[Load], Measured]) -> None:
         self.over: list[StepRecord] = []
-        self.stopped_at = ""
-        """Where frames of the latest step that came nowhere stopped, in words, as far as that is known."""
+        self.latest: tuple[SideRecord, ...] = ()
+        """What every side counted in the latest step that was measured here."""
         self._load = load
         self._keep = series.keep
+        self._forget = series.forget
         self._measure = measure
         self._earlier = series.recorded()
 
@@ -68,6 +79,21 @@ class Steps:
         self.over.append(step)
         return Step(step)
 
+    def held(
+        self, purpose: str, load_fps: float | None, duration_s: float, burst_frames: int | None = None
+    ) -> Step:
+        """The same, tried again where the generator fell behind: its loss is then not the device's."""
+        for _ in range(ATTEMPTS):
+            step = self.run(purpose, load_fps, duration_s, burst_frames)
+            if not step.fell_behind:
+                break
+        return step
+
+    def void(self, error: Error) -> Error:
+        """The error, once what it rests on is forgotten: whoever tries again measures it again."""
+        self._forget()
+        return error
+
     def load_of(self, load_fps: float | None, duration_s: float, burst_frames: int | None = None) -> Load:
         """The load of a single run of this trial."""
         level = AS_FAST_AS_IT_GOES if load_fps is None else load_fps
@@ -79,7 +105,7 @@ class Steps:
     def _measured(self, asked: StepRecord) -> StepRecord:
         began = time.monotonic()
         found = self._measure(self.load_of(asked.load_fps, asked.duration_s, asked.burst_frames))
-        self.stopped_at = where_they_stop(found.sides)
+        self.latest = found.sides
         counts = counts_of(found.sides, self._load.factors)
         return replace(
             asked,
@@ -94,8 +120,6 @@ def _is_known(asked: StepRecord, earlier: tuple[StepRecord, ...]) -> bool:
     if asked.number >= len(earlier):
         return False
     known = earlier[asked.number]
-    if known.purpose == GENERATOR and not known.received:
-        return False  # it was refused then, and is tried anew
     return (asked.purpose, asked.load_fps, asked.burst_frames, asked.duration_s) == (
         known.purpose, known.load_fps, known.burst_frames, known.duration_s,
     )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.counts import wrong_counts
 from vnetbench.campaign.frame_counts import counts_of
-from vnetbench.campaign.frame_judging import frame_remarks, judge_frames, load_remarks
+from vnetbench.campaign.frame_judging import frame_remarks, judge_frames, load_remarks, nothing_passes
 from vnetbench.campaign.frame_ports import way_of_frames, ways_of_frames
 from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
 from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
@@ -101,6 +101,8 @@ class Series:
     """Its steps that are over."""
     keep: Callable[[StepRecord], None]
     """Makes a step durable."""
+    forget: Callable[[], None]
+    """Removes them all: the trial is to be begun anew."""
 
 
 @dataclass(frozen=True)
@@ -164,8 +166,9 @@ def measure(
     if load.workload in OF_FRAMES:
         counts = counts_of(endpoints, load.factors)
         judge_frames(counts)
+        nothing = () if counts.all_received else (nothing_passes(counts.all_sent, measured.sides),)
         remarked = (*frame_remarks(counts), *load_remarks(counts, load.factors, load.duration_s))
-        return replace(measured, notes=(*remarked, *measured.notes))
+        return replace(measured, notes=(*nothing, *remarked, *measured.notes))
     if wrong := wrong_counts(load.workload, load.whole_s, endpoints):
         raise TrialBroke(wrong, measured.sides)
     notes = judge_load(load.factors, load.whole_s, endpoints)

@@ -38,6 +38,13 @@ class Bed(Protocol):
         Raises BenchError where it cannot be found out.
         """
 
+    @property
+    def refused_frames(self) -> str:
+        """What a frame is that an endpoint's port does not take: `lost` or `unsent`.
+
+        It is lost where the queue that was full is the first of the device under test, and else the port's.
+        """
+
     def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """The CPUs that each endpoint's processes may use in a treatment.
 

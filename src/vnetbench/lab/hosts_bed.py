@@ -120,6 +120,11 @@ class HostsBed:
         (other,) = (e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
         return mac_in(self.agents[other.name], other.interface)
 
+    @property
+    def refused_frames(self) -> str:
+        """See Bed: an adapter has a queue of its own, which is full where its link carries no more."""
+        return "unsent"
+
     def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed."""
         first, _, second = str(factors.get("cpus", "any")).partition("/")

@@ -94,6 +94,11 @@ class NetnsBed:
         """See Bed."""
         return netlink.mac_of(*self.testbed.next_hop(endpoint).place)
 
+    @property
+    def refused_frames(self) -> str:
+        """See Bed: behind a VM's interface is a port of what stands between, if that has any."""
+        return "lost" if device.ports(self.testbed) else "unsent"
+
     def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed."""
         return self._shares(factors).tester

@@ -16,6 +16,7 @@ from vnetbench.report.frame_forms import (
     steps_chart,
 )
 from vnetbench.report.frame_rows import (
+    MODEL_SHARE,
     NEAR_SHARE,
     burst_rows,
     curve_rows,
@@ -87,8 +88,10 @@ def _steps(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
         return
     load = f"Offered load in each direction ({scale.unit})"
     words = (
-        "Each point is a step of a search, larger the longer it was. A dashed line is a goal, a diamond on "
-        f"it the throughput of a trial with its interval. {left_out}"
+        "Each point is a step of a search, larger the longer it was. The grey band is to hold "
+        f"{spell_share(MODEL_SHARE)} of the full steps at each load, by a model of loss that learned from "
+        "the newest of them. A dashed line is a goal, a diamond on it the throughput of a trial with its "
+        f"interval. {left_out}"
     )
     yield Chart("loss-load", "Frame loss ratio against load", words.rstrip(), steps_chart(rows, load), rows)
     if near := near_rows(rows):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.layout import Layout, positions
 from vnetbench.report.published_table import Beside, scale_of_beside, way_of
 from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
+from vnetbench.search.device import Step
+from vnetbench.search.model import Model, fit
 
 _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""
@@ -23,7 +26,11 @@ _BETWEEN_BYTES = 20
 _NEAR_LEAST, _NEAR_MOST = 0.05, 1.1
 """An Ethernet is near whose line rate for the largest frames is within these shares of the highest figure."""
 NEAR_SHARE = 0.1
-_MOST_PANELS = 12
+MODEL_SHARE = 0.9
+"""Of steps at a load that the band of the model holds."""
+_POINTS_OF_MODEL = 120
+_MOST_LEARNED = 60
+_MOST_PANELS = 8
 _POINTS_OF_LINE = 24
 _MOST_POINTS = 200
 
@@ -58,7 +65,7 @@ def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[li
 
 
 def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale, str]:
-    """Kinds `step`, `goal` and `answer` of treatments that searched; the loads' unit; what is left out.
+    """Kinds `step`, `model`, `goal`, `answer` of treatments that searched; the loads' unit; what is left out.
 
     Loads are of each direction of each pair.
     """
@@ -222,8 +229,41 @@ def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
                 "low": short(answer.low_fps / divisor), "high": short(answer.high_fps / divisor),
                 "text": f"{spell_share(answer.goal)} lost, limited by {answer.limited_by}",
             }  # fmt: skip
+    yield from _model(_newest(treatment), divisor)
     for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.answers):
         yield {"kind": "goal", "loss": goal, "text": spell_share(goal)}
+
+
+def _newest(treatment: TreatmentSummary) -> tuple[Step, ...]:
+    """The steps of its newest searches, of so many as a model can learn from in little time."""
+    newest: list[Step] = []
+    for point in reversed(treatment.points):
+        steps = [
+            Step(_load_fps(step), step.duration_s, step.sent, step.received)
+            for step in point.steps
+            if step.purpose == SEARCH and step.sent
+        ]
+        if newest and len(newest) + len(steps) > _MOST_LEARNED:
+            break
+        newest += steps
+    return tuple(newest)
+
+
+@lru_cache(maxsize=64)
+def _fitted(steps: tuple[Step, ...]) -> Model:
+    # It takes a second, and the page and the pictures want the same.
+    return fit(steps)
+
+
+def _model(steps: tuple[Step, ...], divisor: float) -> Iterator[Row]:
+    """What full steps at the loads that were tried are expected to lose, from these steps together."""
+    model = _fitted(steps)
+    loads = np.geomspace(model.least_fps, model.most_fps, _POINTS_OF_MODEL)
+    for load, median, low, high in zip(loads.tolist(), *model.loss_at(loads, MODEL_SHARE), strict=True):
+        yield {
+            "kind": "model", "load": short(load / divisor), "loss": short(float(median)),
+            "low": short(float(low)), "high": short(float(high)),
+        }  # fmt: skip
 
 
 def _step(trial: int, step: StepRecord, load: float) -> Row:

@@ -27,6 +27,8 @@ from vnetbench.study.workloads import main_metric
 
 REFRESHES_PER_S = 1
 """Drawing forty treatments takes some 20 ms of CPU time, which the trials would miss."""
+_LATEST_STEPS = 6
+"""Of a search: where these looked is where it is."""
 LINE_EVERY_S = 10.0
 """In a log a line of progress comes at most this often."""
 
@@ -152,12 +154,12 @@ def _series(progress: Progress) -> str:
     last = progress.steps[-1]
     at = f"; step {last.number + 1}"
     if last.purpose == BURST:
-        return f"{at}: bursts"
-    low, high = progress.bounds()
-    between = [format_value(bound, "frame/s") for bound in (low, high) if bound is not None]
-    if len(between) == 2:
-        return f"{at}: between {' and '.join(between)}"
-    return f"{at}: {'at least' if low is not None else 'below'} {between[0]}" if between else at
+        return f"{at}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
+    loads = [step.load_fps for step in progress.steps[-_LATEST_STEPS:] if step.load_fps is not None]
+    if not loads:
+        return at
+    low, high = (format_value(load, "frame/s") for load in (min(loads), max(loads)))
+    return f"{at}, at {low}" if low == high else f"{at}, between {low} and {high}"
 
 
 def _whole_seconds(seconds: float) -> str:

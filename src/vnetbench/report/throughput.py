@@ -21,6 +21,11 @@ _LIMITS: Mapping[LimitedBy, str] = {
     "nothing passes": "nothing passes",
     "time": "the time limit of the search",
 }
+_HOW = {
+    1: "Intervals are what each search says of its own answer: --repeat 6 tells how far searches differ.",
+    2: "Median of the searches, with the median's interval where there are enough of them.",
+}
+"""What the figures are after one search, and after two or more."""
 
 
 def throughput_answer(summary: CampaignSummary) -> RenderableType:
@@ -38,13 +43,8 @@ def throughput_answer(summary: CampaignSummary) -> RenderableType:
         for cells in _lines(treatment):
             table.add_row(*levels, *cells)
     notes = dict.fromkeys(note for t in summary.treatments for note in (*t.failures, *t.notes))
-    repeats = max((t.trials for t in summary.treatments), default=0)
-    how = (
-        "Intervals are what each search says of its own answer: --repeat 6 tells how far searches differ."
-        if repeats == 1
-        else "Median of the searches, with the interval of the median where there are enough of them."
-    )
-    told = [Text(f"· {text}") for text in (_ways(summary), how, *notes) if text]
+    most = max((t.trials for t in summary.treatments), default=0)
+    told = [Text(f"· {text}") for text in (_ways(summary), _HOW.get(min(most, 2), ""), *notes) if text]
     return Group(table, Text(""), *told)
 
 

@@ -154,6 +154,11 @@ class ResultsFile:
             steps.add(self._db, self._session, treatment, block, step)
             self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (elapsed_s, self._session))
 
+    def drop_steps(self, treatment: int, block: int) -> None:
+        """Remove the steps of a trial that is to be begun anew."""
+        with explained(self.path), self._db:
+            steps.drop(self._db, treatment, block)
+
     def _add_side(self, trial_id: int, side: SideRecord) -> None:
         key = (trial_id, side.endpoint)
         self._db.execute(

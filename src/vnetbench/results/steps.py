@@ -17,7 +17,7 @@ def are_in(db: sqlite3.Connection) -> bool:
 def add(db: sqlite3.Connection, session: int | None, treatment: int, block: int, step: StepRecord) -> None:
     """Put a step into the file, in place of it and of all after it, which another course would have."""
     key = (treatment, block, step.number)
-    db.execute("DELETE FROM step WHERE treatment_id = ? AND block = ? AND number >= ?", key)
+    drop(db, *key)
     db.execute(
         "INSERT INTO step VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
@@ -25,6 +25,12 @@ def add(db: sqlite3.Connection, session: int | None, treatment: int, block: int,
             step.took_s, step.sent, step.received, json.dumps(step.details, separators=(",", ":")),
         ),
     )  # fmt: skip
+
+
+def drop(db: sqlite3.Connection, treatment: int, block: int, first: int = 0) -> None:
+    """Remove a trial's steps from this number on."""
+    key = (treatment, block, first)
+    db.execute("DELETE FROM step WHERE treatment_id = ? AND block = ? AND number >= ?", key)
 
 
 def of_trial(db: sqlite3.Connection, treatment: int, block: int) -> tuple[StepRecord, ...]:

@@ -29,7 +29,7 @@ struct shape {
 /* `Plan` of generate.rs. It is constant before the program is loaded, so the verifier drops the branches that it rules
  * out. */
 struct plan {
-	/* A frame up to the head's number, in words of 8 bytes. */
+	/* The first frame of the first size up to the head's number, in words of 8 bytes. */
 	__u64 start[MOST_START];
 	__u64 most;
 	/* From one frame to the next, in ns and 2^-32 of one; 0: as fast as it goes. */
@@ -57,8 +57,11 @@ struct progress {
 	__u64 first_number;
 	__u64 unused[6];
 	__u64 made;
+	/* Kept only where there are several sizes. */
 	__u64 made_bytes;
 	__u64 sent;
+	/* The time that frames are stamped with. */
+	__u64 now;
 	/* CLOCK_MONOTONIC, when the next frame is due; its fraction in 2^-32 ns. */
 	__u64 due;
 	__u64 due_fraction;
@@ -145,7 +148,7 @@ SEC("xdp")
 int generate(struct xdp_md *ctx)
 {
 	const volatile struct shape *shape = plan.shapes;
-	__u32 zero = 0, flow, size, varying = 0;
+	__u32 zero = 0, flow = 0, size, varying = 0;
 	__be16 from_port, to_port;
 	struct progress *p;
 	__be64 number, sent;
@@ -155,7 +158,10 @@ int generate(struct xdp_md *ctx)
 	p = bpf_map_lookup_elem(&progress, &zero);
 	if (!p || p->stop || p->made >= plan.most)
 		return XDP_DROP;
-	now = bpf_ktime_get_ns();
+	/* To ask for the time costs as much as all else here; of frames that leave together one stands for the others. */
+	if (plan.gap || !p->waiting || p->made % MOST_WAITING == 0)
+		p->now = bpf_ktime_get_ns();
+	now = p->now;
 	if (plan.gap) {
 		if (!is_due(p, now))
 			return XDP_DROP;
@@ -182,13 +188,16 @@ int generate(struct xdp_md *ctx)
 		if (i < plan.start_words)
 			*(__u64 *)(data + 8 * i) = plan.start[i];
 
-	flow = p->flow;
-	p->flow = flow + 1 < plan.flows ? flow + 1 : 0;
+	if (plan.flows > 1) {
+		flow = p->flow;
+		p->flow = flow + 1 < plan.flows ? flow + 1 : 0;
+	}
 	from_port = bpf_htons(FIRST_PORT + flow % PORTS);
 	to_port = bpf_htons(FIRST_PORT + flow / PORTS);
-	*(__be16 *)(data + plan.udp_at) = from_port;
-	*(__be16 *)(data + plan.udp_at + 2) = to_port;
-	*(__be16 *)(data + plan.udp_at + 4) = shape->udp_length;
+	if (plan.flows > 1) {
+		*(__be16 *)(data + plan.udp_at) = from_port;
+		*(__be16 *)(data + plan.udp_at + 2) = to_port;
+	}
 
 	if (plan.varies_addresses) {
 		__be16 *from = data + (plan.is_ipv6 ? plan.ip_at + 22 : plan.ip_at + 14);
@@ -210,18 +219,20 @@ int generate(struct xdp_md *ctx)
 		__u16 sum = folded(shape->udp_sum + varying + from_port + to_port + sum_of_long(number) +
 				   sum_of_long(sent & 0xffffffffffffULL));
 
-		*(__be16 *)(data + plan.ip_at + 4) = shape->ip_length;
 		/* Zero would say that there is none (RFC 8200, section 8.1). */
 		*(__u16 *)(data + plan.udp_at + 6) = sum ? sum : 0xffff;
-	} else {
-		*(__be16 *)(data + plan.ip_at + 2) = shape->ip_length;
+	} else if (plan.sizes > 1 || plan.varies_addresses) {
 		*(__u16 *)(data + plan.ip_at + 10) = folded(shape->ip_sum + varying);
+	}
+	if (plan.sizes > 1) {
+		*(__be16 *)(data + plan.ip_at + (plan.is_ipv6 ? 4 : 2)) = shape->ip_length;
+		*(__be16 *)(data + plan.udp_at + 4) = shape->udp_length;
+		p->made_bytes += shape->bytes;
 	}
 
 	p->made++;
-	p->made_bytes += shape->bytes;
-	p->cpu = bpf_get_smp_processor_id();
-	p->waiting++;
+	if (!p->waiting++)
+		p->cpu = bpf_get_smp_processor_id();
 	return bpf_redirect_map(&port, 0, 0);
 }
 

@@ -107,13 +107,11 @@ static __always_inline struct udphdr *udp_of(void *data, void *end, __u32 *kind)
 }
 
 /* How long a frame was under way: the difference of the clock's lowest 48 bits, negative where the sender's is another. */
-static __always_inline __s64 transit_of(const struct head *head, __u64 now)
+static __always_inline __s64 transit_of(const void *head, __u64 now)
 {
-	__u64 sent = 0;
+	const void *at = head + offsetof(struct head, sent);
+	__u64 sent = (__u64)bpf_ntohl(*(__be32 *)at) << 16 | bpf_ntohs(*(__be16 *)(at + 4));
 
-#pragma unroll
-	for (int i = 0; i < 6; i++)
-		sent = sent << 8 | head->sent[i];
 	return (__s64)((now - sent) << 16) >> 16;
 }
 
@@ -229,14 +227,15 @@ int sink(struct xdp_md *context)
 		return XDP_PASS;
 
 	struct udphdr *udp = udp_of(data, end, &kind);
-	struct head *head = (void *)(udp + 1);
+	void *head = udp + 1;
 
-	if (!udp || (void *)(head + 1) > end)
+	if (!udp || head + sizeof(struct head) > end)
 		return note_foreign(context, receiver, kind);
 
 	__u64 now = bpf_ktime_get_ns();
-	__u64 number = (__u64)bpf_ntohl(head->number[0]) << 32 | bpf_ntohl(head->number[1]);
-	__u32 id = bpf_ntohl(head->key) ^ secret;
+	/* As a whole: what is packed is else loaded byte by byte. */
+	__u64 number = bpf_be64_to_cpu(*(__be64 *)(head + offsetof(struct head, number)));
+	__u32 id = bpf_ntohl(*(__be32 *)head) ^ secret;
 	__s64 transit = transit_of(head, now);
 	__u32 place = id < MAX_STREAMS ? places[id] : NO_STREAM;
 

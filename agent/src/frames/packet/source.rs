@@ -16,7 +16,7 @@ use crate::frames::generate::Sent;
 use crate::frames::pacing::{BurstCounter, Gap, Kept};
 use crate::frames::port::Port;
 use crate::frames::template::{Shape, Template};
-use crate::frames::{Asked, Counts, FCS_BYTES, Frames, Outcome};
+use crate::frames::{Asked, Counts, FCS_BYTES, Frames, Outcome, Refused};
 use crate::socket_option;
 use crate::traffic::histogram::{self, Histogram};
 use crate::traffic::timing::{Pace, Schedule};
@@ -40,6 +40,8 @@ pub struct PacketSource {
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     refused: AtomicU64,
+    refused_bytes: AtomicU64,
+    refused_are: Refused,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,8 @@ impl PacketSource {
             sent: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            refused_bytes: AtomicU64::new(0),
+            refused_are: asked.refused,
         })
     }
 
@@ -147,9 +151,14 @@ impl PacketSource {
         add(&self.sent, taken as u64);
         add(&self.sent_bytes, bytes as u64);
         // The call ends with the first frame that the port does not take, and that is gone.
-        let refused = u64::from(taken < count);
+        let gone = (taken + usize::from(taken < count)).min(count);
+        let refused = (gone - taken) as u64;
         add(&self.refused, refused);
-        Ok(taken as u64 + refused)
+        add(
+            &self.refused_bytes,
+            (batch.bytes(gone) - batch.bytes(taken)) as u64 + refused * FCS_BYTES as u64,
+        );
+        Ok(gone as u64)
     }
 }
 
@@ -176,9 +185,14 @@ impl Frames for PacketSource {
     }
 
     fn counts(&self) -> Counts {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (frames, bytes) = match self.refused_are {
+            Refused::Unsent => (0, 0),
+            Refused::Lost => (load(&self.refused), load(&self.refused_bytes)),
+        };
         Counts {
-            frames: self.sent.load(Ordering::Relaxed),
-            bytes: self.sent_bytes.load(Ordering::Relaxed),
+            frames: frames + load(&self.sent),
+            bytes: bytes + load(&self.sent_bytes),
         }
     }
 

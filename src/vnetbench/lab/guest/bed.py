@@ -111,6 +111,11 @@ class GuestBed:
         name, interface = place
         return mac_in(self.agents[name], interface)
 
+    @property
+    def refused_frames(self) -> str:
+        """See Bed: behind a tap is the guest."""
+        return "lost" if self.testbed.shape.ends == TAPS else "unsent"
+
     def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs.
 
