@@ -91,7 +91,8 @@ def _run(
             display(console) as shown,
             Interrupts(
                 lambda: shown.say(
-                    "finishing the trial at work (of a search the step), then leaving; Ctrl-C again leaves at once"
+                    "finishing the trial at work (of a search the step), then leaving; "
+                    "Ctrl-C again leaves at once"
                 )
             ) as interrupts,
         ):
