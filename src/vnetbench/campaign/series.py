@@ -16,7 +16,7 @@ from vnetbench.campaign.steps import Step, Steps
 from vnetbench.campaign.trial import Load, Measured, Series
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_value, spell_frame_rate, spell_share
-from vnetbench.results.records import CURVE, GENERATOR, SEARCH
+from vnetbench.results.records import CURVE, GENERATOR, SEARCH, StepRecord
 from vnetbench.search.device import Answer, Asked, Counted
 from vnetbench.search.find import find
 from vnetbench.study.frames import mean_bytes, share_of_throughput
@@ -47,7 +47,7 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
         )
         raise steps.void(TrialFailed(too_busy))
     found: dict[str, object] = {}
-    remarked = list(_remarks(answers, asked))
+    remarked = list(_remarks(answers, steps.over))
     if load.workload == BACK_TO_BACK:
         rate_fps = steps.run(GENERATOR, None, first.record.duration_s).offered_fps
         longest = longest_bursts(steps, asked, rate_fps)
@@ -157,7 +157,8 @@ def _from_course(tried: Sequence[Step], goal: float) -> Answer:
     return Answer(goal, low, low, low, None, "generator")
 
 
-def _remarks(answers: Sequence[Answer], asked: Asked) -> Iterator[str]:
+def _remarks(answers: Sequence[Answer], steps: Sequence[StepRecord]) -> Iterator[str]:
+    lowest = min(step.load_fps for step in steps if step.load_fps is not None)
     for answer in answers:
         within = f"within a loss of {spell_share(answer.goal)}"
         low, high = (format_value(each, "frame/s") for each in (answer.low_fps, answer.high_fps))
@@ -167,6 +168,6 @@ def _remarks(answers: Sequence[Answer], asked: Asked) -> Iterator[str]:
                 "was to be, offered"
             )
         elif answer.limited_by == "nothing passes":
-            yield f"{within} not even {spell_frame_rate(asked.least_fps)} in each direction passes"
+            yield f"{within} not even {format_value(lowest, 'frame/s')} in each direction passes"
         elif answer.limited_by == "time":
             yield f"{within} the search ended by its time limit, between {low} and {high} in each direction"
