@@ -110,7 +110,7 @@ def _search(steps: Steps, asked: Asked, series: Series) -> tuple[Answer, ...]:
         """The device as a search sees it."""
 
         def measure(self, load_fps: float, duration_s: float) -> Counted:
-            step = steps.held(SEARCH, load_fps, duration_s)
+            step = steps.held(asked.goals[-1], SEARCH, load_fps, duration_s)
             tried.append(step)
             # What the generator never sends has not passed either: the load is none that was held.
             sent = max(step.record.sent, step.due) if step.fell_behind else step.record.sent
@@ -138,7 +138,7 @@ def _course(steps: Steps, asked: Asked) -> tuple[Answer, ...]:
         load_fps = asked.most_fps * (1 - CURVE_STEP * number)
         if load_fps < asked.least_fps:
             break
-        tried.append(steps.held(CURVE, load_fps, asked.step_s))
+        tried.append(steps.held(asked.goals[-1], CURVE, load_fps, asked.step_s))
         last = tried[-LOSSLESS_STEPS:]
         if len(last) == LOSSLESS_STEPS and not any(step.record.loss_ratio for step in last):
             break
