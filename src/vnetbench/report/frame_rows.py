@@ -212,9 +212,7 @@ def _steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepR
 
 
 def _load_fps(step: StepRecord) -> float:
-    """Of each direction of each pair: as asked, or what was sent where that was left to the generator."""
-    if step.load_fps is not None:
-        return step.load_fps
+    """What was really offered in each direction of each pair: the generator may have fallen behind."""
     return step.sent / step.duration_s / int(str(step.details["ways"]))
 
 
@@ -259,10 +257,12 @@ def _model(steps: tuple[Step, ...], divisor: float) -> Iterator[Row]:
     """What full steps at the loads that were tried are expected to lose, from these steps together."""
     model = _fitted(steps)
     loads = np.geomspace(model.least_fps, model.most_fps, _POINTS_OF_MODEL)
-    for load, median, low, high in zip(loads.tolist(), *model.loss_at(loads, MODEL_SHARE), strict=True):
+    for load, median, low, high in zip(loads, *model.loss_at(loads, MODEL_SHARE), strict=True):
+        if math.isnan(median):
+            continue
         yield {
-            "kind": "model", "load": short(load / divisor), "loss": short(float(median)),
-            "low": short(float(low)), "high": short(float(high)),
+            "kind": "model", "load": short(load / divisor), "loss": short(median),
+            "low": short(low), "high": short(high),
         }  # fmt: skip
 
 
