@@ -91,7 +91,11 @@ def near_rows(rows: Sequence[Row]) -> list[Row]:
         loads = [row["load"] for row in of_it if row["kind"] == "answer" and row["load"]]
         if loads:
             least, most = min(loads) * (1 - NEAR_SHARE), max(loads) * (1 + NEAR_SHARE)
-            found += [row for row in of_it if row["kind"] == "goal" or least <= row["load"] <= most]
+            found += [
+                _clipped(row, least, most) if row["kind"] == "answer" else row
+                for row in of_it
+                if row["kind"] == "goal" or least <= row["load"] <= most
+            ]
     return found
 
 
@@ -154,6 +158,11 @@ def published_rows(found: Beside) -> tuple[list[Row], str]:
                 for direction, spread in ways.items()
             ]  # fmt: skip
     return rows, heading(found.source.metric, scale)
+
+
+def _clipped(answer: Row, least: float, most: float) -> Row:
+    """Its interval as far as it is between these loads."""
+    return {**answer, "low": max(answer["low"], least), "high": min(answer["high"], most)}
 
 
 def _of_treatments(summary: CampaignSummary, rows: Iterable[Row]) -> Iterator[tuple[Row, TreatmentSummary]]:
