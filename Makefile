@@ -73,7 +73,7 @@ fuzz:
 	VNETBENCH_FUZZ_INPUTS=1000000 cargo test --locked --release --quiet iperf3::mutated_messages
 
 bench: install
-	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf qemu
+	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf netsniff-ng qemu
 	tools/in-lab $(BIN)/python -m bench
 
 bench-estimates: install

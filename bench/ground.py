@@ -106,7 +106,7 @@ class Ground:
     def _counters(self) -> dict[str, int]:
         sent = netlink.do_inside(self.source.namespace, _udp_counters)
         taken = netlink.do_inside(self.sink.namespace, _udp_counters)
-        rx_bytes, rx_packets = netlink.do_inside(self.sink.namespace, lambda: _received(self.sink.interface))
+        rx_bytes, rx_packets = netlink.do_inside(self.sink.namespace, lambda: received(self.sink.interface))
         return {
             "rx_bytes": rx_bytes,
             "rx_packets": rx_packets,
@@ -164,7 +164,7 @@ def _udp_counters() -> Mapping[str, int]:
     return {name: int(value) for name, value in zip(names, values, strict=True)}
 
 
-def _received(interface: str) -> tuple[int, int]:
+def received(interface: str) -> tuple[int, int]:
     """Bytes and packets that came to an interface of this thread's namespace (proc_net(5), dev)."""
     for line in Path("/proc/thread-self/net/dev").read_text().splitlines():
         name, _, numbers = line.partition(":")

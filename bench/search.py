@@ -24,7 +24,7 @@ from vnetbench.search.simulated import KINDS, SimulatedDevice, draw_physics, tru
 ASKED = Asked(
     goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180.0
 )
-FIRST_SEED = 5000
+FIRST_SEED = 9000
 """The searches were developed on devices 0 to 19 of each kind: none of those are reported on."""
 
 METHODS: Mapping[str, Callable[[Device, Asked, int], Found]] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bench.binaries import Binary
 from bench.contest import Row
 from bench.ground import Ground
-from bench.rows import datagrams, goodput, guests, latency, own_cost
+from bench.rows import datagrams, frames, goodput, guests, latency, own_cost
 
 ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "goodput-1": goodput.one_stream,
@@ -23,5 +23,11 @@ ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "pacing-100k": datagrams.paced(100_000),
     "pacing-500k": datagrams.paced(500_000),
     "own-cost": own_cost.own_cost,
+    "frames": frames.beside_trafgen,
+    "frames-bare": frames.beside_bare_loop,
+    "frames-10k": frames.paced(10_000),
+    "frames-100k": frames.paced(100_000),
+    "frames-1M": frames.paced(1_000_000),
+    "frames-loss": frames.own_loss,
     "guest-start": guests.guest_start,
 }

@@ -40,6 +40,22 @@ def test_frames_are_counted_by_direction_and_pair_from_the_ids_of_their_streams(
     assert found.ways == 4
 
 
+def test_what_a_sinks_own_ring_had_no_room_for_is_no_loss_of_the_device_and_is_remarked() -> None:
+    def side(name: str, dropped: int, *streams: dict[str, object]) -> SideRecord:
+        return SideRecord(name, "both", {"streams": list(streams), "sink_dropped": dropped}, ())
+
+    def found(dropped: int) -> FrameCounts:
+        source = side("a1", 0, {"id": 0, "role": "source", "frames_sent": 100})
+        sink = side("b1", dropped, {"id": 0, "role": "sink", "frames_received": 90})
+        return counts_of([source, sink], {"direction": "forward", "generators": 1})
+
+    assert found(4).received == {"forward": 94}
+    assert found(50).received == {"forward": 100}
+    assert found(4).sink_dropped == {"b1": 4}
+    (remark,) = frame_remarks(found(4))
+    assert "b1: the bench's own receive ring had no room for 4 frames" in remark
+
+
 def test_a_port_that_takes_nothing_is_told_from_a_generator_that_could_not_run() -> None:
     with pytest.raises(TreatmentRefused, match="the ports refused all 900") as refused:
         judge_frames(counts(0, 0, refused=900))
@@ -101,12 +117,14 @@ def test_what_all_steps_of_a_trial_saw_is_added_up() -> None:
         "refused": 0,
         "duplicates": 2,
         "out_of_order": 1,
+        "sink_dropped": {"b1": 7},
     }
     foreign = {"foreign": {"b1": {"others": 3, "own": 0, "other_trial": 0, "example": "ARP"}}}
     step = StepRecord(0, SEARCH, 5.0, None, 1.0, 0.0, 1.0, 5, 4, {**details, **foreign})
     found = total_of([step, step])
     assert (found.all_sent, found.all_received, found.duplicates, found.out_of_order) == (10, 8, 4, 2)
     assert found.foreign == {"b1": Foreign(others=6, example="ARP")}
+    assert found.sink_dropped == {"b1": 14}
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,7 @@ def test_a_testbed_that_cannot_be_built_stops_what_needs_it_and_nothing_else(
     def lacking(*_: object) -> None:
         raise BenchError("the kernel refused: Operation not supported", where="sw", fix="vnetbench doctor")
 
-    monkeypatch.setattr(netns, "_join_by_macvlan", lacking)
+    monkeypatch.setitem(netns._JOIN, "macvlan", lacking)
     with pytest.raises(TreatmentRefused, match="Operation not supported"):
         instrument.measure(load(vswitch="macvlan"), lambda: False)
     assert raised() == 0

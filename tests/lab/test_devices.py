@@ -12,6 +12,7 @@ from contextlib import closing
 
 import pytest
 
+from vnetbench.campaign.frame_counts import FrameCounts, counts_of
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
@@ -192,3 +193,28 @@ def test_what_a_killed_bench_left_of_open_vswitch_is_removed() -> None:
 def test_what_has_no_switch_has_no_uplink(vswitch: str) -> None:
     with pytest.raises(BenchError, match="no vSwitch, so no uplink"):
         describe("t-none", Shape(vswitch, uplink=True))
+
+
+def frames_through(vswitch: str, **levels: Level) -> FrameCounts:
+    factors = complete({"vswitch": vswitch, **levels}, "frames")
+    asked = TestbedAsked()
+    with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
+        done = instrument.measure(Load(factors, 0.3, 0.05, "frames"), lambda: False)
+    return counts_of(done.measured.sides, factors)
+
+
+@pytest.mark.parametrize("vswitch", [*SWITCHING, "direct", "macvlan"])
+@pytest.mark.parametrize(
+    "form", [{}, {"ip_version": "6"}, {"direction": "both", "frame_size": 1518}], ids=str
+)
+def test_frames_pass_whatever_joins_the_vms(vswitch: str, form: dict[str, Level]) -> None:
+    counts = frames_through(vswitch, frame_load=1000.0, **form)
+    # How many of them is a matter of the CPUs that are free for it.
+    assert all(counts.sent[way] >= counts.received[way] > 0 for way in counts.sent)
+    assert all(each.own == each.other_trial == 0 for each in counts.foreign.values())
+
+
+@pytest.mark.usefixtures("real_root")
+def test_what_a_device_is_offered_beyond_its_own_is_lost_and_was_sent() -> None:
+    counts = frames_through("openvswitch", frame_load="max")
+    assert counts.all_sent > 2 * counts.all_received > 0

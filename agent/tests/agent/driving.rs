@@ -53,18 +53,20 @@ impl Agent {
             true => &["--net"],
             false => &["--map-root-user", "--net"],
         };
-        let script = "sysctl -qw net.ipv6.conf.default.disable_ipv6=1 \
+        let script = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 \
             && ip link add left address 02:00:00:00:00:01 type veth peer name right address 02:00:00:00:00:02 \
             && ip link set left up && ip link set right up && ip link set lo up \
-            && ethtool -K left gro on >&2 && ethtool -K right gro on >&2 && exec \"$0\" stdio";
+            && exec \"$0\" stdio";
         let mut command = Command::new("unshare");
         command
             .args(rights)
             .args(["sh", "-c", script])
             .arg(binary());
         let mut agent = Self::of(&mut command);
-        // Then the ports are there.
-        agent.must("agent.hello", json!({}));
+        for port in ["left", "right"] {
+            let gro = json!({"interface": port, "knob": "gro", "value": true});
+            agent.must("knob.set", gro);
+        }
         agent
     }
 

@@ -92,8 +92,70 @@ fn a_burst_is_of_exactly_so_many_frames() {
     }
 }
 
+/// A counter of this endpoint's own stack: /proc/net/snmp, or of IPv6 snmp6.
+fn of_stack(agent: &Agent, protocol: &str, counter: &str) -> u64 {
+    let read = |file: &str| {
+        let path = format!("/proc/{}/net/{file}", agent.pid());
+        std::fs::read_to_string(path).expect("the kernel counts")
+    };
+    let value = if protocol == "Udp6" {
+        let text = read("snmp6");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with(&format!("{protocol}{counter}")));
+        line.and_then(|line| Some(line.split_whitespace().nth(1)?.to_owned()))
+    } else {
+        let text = read("snmp");
+        let mut lines = text
+            .lines()
+            .filter(|line| line.starts_with(&format!("{protocol}:")));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let place = names.split_whitespace().position(|name| name == counter);
+        place.and_then(|place| Some(values.split_whitespace().nth(place)?.to_owned()))
+    };
+    let value = value.unwrap_or_else(|| panic!("there is no {protocol} {counter}"));
+    value.parse().expect("a number")
+}
+
 #[test]
-fn frames_of_every_form_arrive_with_right_checksums() {
+fn a_stack_that_checks_them_takes_all_frames_for_sound() {
+    let mut agent = Agent::start_at_ports();
+    agent.run_beside(
+        "cd /proc/sys/net && echo 0 | tee ipv4/conf/*/rp_filter ipv6/conf/right/disable_ipv6
+         ip route add local 198.19.0.0/16 dev right && ip -6 route add local 2001:2:0:1::/64 dev right",
+    );
+    let imix = json!([{"bytes": 84, "weight": 2}, {"bytes": 1517, "weight": 1}]);
+    for (protocol, from, to) in [
+        ("Udp", "198.18.0.1", "198.19.0.2"),
+        ("Udp6", "2001:2::1", "2001:2:0:1::2"),
+    ] {
+        for changes in [
+            json!({"flows": 1}),
+            json!({"flows": 100_000}),
+            json!({"flows": 100_000, "vary_addresses": true}),
+        ] {
+            let mut asked = at("left", "source", &changes);
+            asked["addresses"] = json!({"from": from, "to": to});
+            asked["frame_bytes"] = imix.clone();
+            asked["frames"] = json!(300);
+            agent.must("trial.prepare", asked);
+            let sound = of_stack(&agent, protocol, "NoPorts");
+            agent.must("trial.start", json!({"trial": "left", "duration_s": 0.5}));
+            let (_, end) = agent.events("left");
+            assert!(sum(&end, "frames_sent") > 0, "{end}");
+            let sound = of_stack(&agent, protocol, "NoPorts") - sound;
+            assert_eq!(
+                sound,
+                sum(&end, "frames_sent"),
+                "{protocol} {changes}: {end}"
+            );
+        }
+        assert_eq!(of_stack(&agent, protocol, "InCsumErrors"), 0);
+    }
+}
+
+#[test]
+fn frames_of_every_form_arrive() {
     let mut agent = Agent::start_at_ports();
     let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});
     let imix = json!([{"bytes": 92, "weight": 7}, {"bytes": 594, "weight": 4}, {"bytes": 1518, "weight": 1}]);
@@ -196,7 +258,8 @@ fn a_port_that_takes_no_redirected_frames_is_said_to() {
         return;
     }
     let mut agent = Agent::start_at_ports();
-    agent.run_beside("ethtool -K right gro off");
+    let gro = json!({"interface": "right", "knob": "gro", "value": false});
+    agent.must("knob.set", gro);
     let asked = at("left", "source", &json!({"generator": "xdp"}));
     let error = agent
         .ask("trial.prepare", asked)

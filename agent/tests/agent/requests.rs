@@ -19,6 +19,7 @@ fn the_agent_says_what_it_is() {
             "tcp_rr",
             "tcp_crr",
             "udp_stream",
+            "frames",
             "mixed",
             "observe"
         ])

@@ -17,33 +17,35 @@ LONGEST_S = 2.0
 ROOM, LEAST_ROOM_S = 1.5, 0.05
 """A burst has so many times what it takes as fast as it goes, and at least so long."""
 
+Send = Callable[[int], tuple[int, bool]]
+"""Sends a burst of so many frames; returns how many it really had, and whether all arrived."""
+
 
 def longest_bursts(steps: Steps, asked: Asked, rate_fps: float) -> tuple[int, ...]:
     """The longest burst that each of the repeated searches found, frames in each direction.
 
     `rate_fps` is that of frames as fast as they go. Where a burst of `LONGEST_S` loses nothing, the generator
-    is the limit, and it is the one answer.
+    is the limit, and it is the one answer. Raises TrialFailed where bursts cannot be sent.
     """
 
-    def passes(frames: int) -> bool:
+    def send(frames: int) -> tuple[int, bool]:
         step = steps.held(BURST, None, max(LEAST_ROOM_S, ROOM * frames / rate_fps), frames)
-        if step.fell_behind:
-            too_busy = TrialFailed(
-                f"the generator did not send a burst of {frames} frames: this machine was too busy"
-            )
-            raise steps.void(too_busy)
-        return step.record.loss_ratio == 0
+        return step.record.sent // step.ways, step.record.loss_ratio == 0
 
-    most = max(2, round(rate_fps * LONGEST_S))
-    if passes(most):
-        return (most,)
-    return tuple(_longest(passes, most, asked.width) for _ in range(REPEATS))
+    sent, passed = send(max(2, round(rate_fps * LONGEST_S)))
+    if passed:
+        return (sent,)
+    return tuple(_longest(steps, send, sent, asked.width) for _ in range(REPEATS))
 
 
-def _longest(passes: Callable[[int], bool], too_many: int, width: float) -> int:
+def _longest(steps: Steps, send: Send, too_many: int, width: float) -> int:
     """Halves in factors, since a buffer may hold ten frames or a million; 0 where not even one passes."""
     low, high = 0, too_many
     while high - low > max(1, width * low):
         middle = min(high - 1, max(low + 1, round(math.sqrt(max(low, 1) * high))))
-        low, high = (middle, high) if passes(middle) else (low, middle)
+        sent, passed = send(middle)
+        if not low < sent < high:
+            too_busy = f"the generator sent {sent} frames of a burst of {middle}: this machine was too busy"
+            raise steps.void(TrialFailed(too_busy))
+        low, high = (sent, high) if passed else (low, sent)
     return low

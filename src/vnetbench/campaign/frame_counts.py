@@ -43,7 +43,7 @@ class FrameCounts:
     sent: Mapping[str, int]
     """By direction."""
     received: Mapping[str, int]
-    """Distinct frames, by direction."""
+    """Distinct frames, by direction; with those that a sink's own ring had no room for, which did arrive."""
     ways: int
     """Directions of all pairs together: the load is offered in each of them."""
     refused: int = 0
@@ -52,6 +52,8 @@ class FrameCounts:
     out_of_order: int = 0
     foreign: Mapping[str, Foreign] = field(default_factory=dict)
     """By endpoint."""
+    sink_dropped: Mapping[str, int] = field(default_factory=dict)
+    """Frames that an endpoint's receive ring had no room for: lost by the instrument, not by the device."""
     delay: Histogram = ()
 
     @property
@@ -75,6 +77,7 @@ class FrameCounts:
             "duplicates": self.duplicates,
             "out_of_order": self.out_of_order,
             "foreign": {name: vars(each) for name, each in self.foreign.items() if each != Foreign()},
+            "sink_dropped": dict(self.sink_dropped),
             "delay_us": {name: value for name, value in delays.items() if value is not None},
         }
 
@@ -93,14 +96,30 @@ def counts_of(sides: Sequence[SideRecord], factors: Mapping[str, Level]) -> Fram
             if (int(stream["id"]) < forward) == (direction == FORWARD)
         )
 
+    dropped = {side.endpoint: int(str(side.totals.get("sink_dropped", 0))) for side in ends}
+
+    def dropped_of(direction: str) -> int:
+        sinks = {
+            side.endpoint
+            for side in ends
+            for stream in streams_of(side.totals)
+            if stream["role"] == "sink" and (int(stream["id"]) < forward) == (direction == FORWARD)
+        }
+        return sum(dropped[name] for name in sinks)
+
+    sent = {way: total("frames_sent", way) for way in ways}
+    received = {way: total("frames_received", way) for way in ways}
+    # Foreign frames may be among those dropped.
+    arrived = {way: max(received[way], min(sent[way], received[way] + dropped_of(way))) for way in ways}
     return FrameCounts(
-        sent={way: total("frames_sent", way) for way in ways},
-        received={way: total("frames_received", way) for way in ways},
+        sent=sent,
+        received=arrived,
         ways=len(ways) * len(ends) // 2,
         refused=sum(total("refused", way) for way in ways),
         duplicates=sum(total("duplicates", way) for way in ways),
         out_of_order=sum(total("out_of_order", way) for way in ways),
         foreign=dict(_foreign(ends)),
+        sink_dropped={name: count for name, count in dropped.items() if count},
         delay=merged(sample.histograms.get("delay", ()) for side in ends for sample in side.samples),
     )
 
@@ -109,6 +128,7 @@ def total_of(steps: Sequence[StepRecord]) -> FrameCounts:
     """What all these steps counted together, but for their delays."""
     sent, received, beside = Counter[str](), Counter[str](), Counter[str]()
     foreign: dict[str, Foreign] = {}
+    dropped = Counter[str]()
     ways = 0
     for step in steps:
         details: Mapping[str, Any] = step.details
@@ -118,6 +138,7 @@ def total_of(steps: Sequence[StepRecord]) -> FrameCounts:
         beside.update({name: details[name] for name in ("refused", "duplicates", "out_of_order")})
         for name, told in details["foreign"].items():
             foreign[name] = foreign.get(name, Foreign()) + Foreign(**told)
+        dropped.update(details["sink_dropped"])
     return FrameCounts(
         sent,
         received,
@@ -126,6 +147,7 @@ def total_of(steps: Sequence[StepRecord]) -> FrameCounts:
         duplicates=beside["duplicates"],
         out_of_order=beside["out_of_order"],
         foreign=foreign,
+        sink_dropped=dropped,
     )
 
 

@@ -50,6 +50,11 @@ def frame_remarks(counts: FrameCounts) -> Iterator[str]:
     if counts.duplicates:
         share = format_share(counts.duplicates / max(1, counts.all_received))
         yield f"the device made copies: {counts.duplicates} duplicates came ({share} of the frames)"
+    for name, dropped in counts.sink_dropped.items():
+        yield (
+            f"{name}: the bench's own receive ring had no room for {dropped} frames, which are counted as "
+            "arrived: with fewer frames/s, or as root (for XDP), it has"
+        )
     few = max(FEWEST_FOREIGN, FOREIGN_SHARE * counts.all_received)
     for name, foreign in counts.foreign.items():
         if foreign.own:

@@ -47,9 +47,13 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
         )
         raise steps.void(TrialFailed(too_busy))
     found: dict[str, object] = {}
+    remarked = list(_remarks(answers, asked))
     if load.workload == BACK_TO_BACK:
         rate_fps = steps.run(GENERATOR, None, first.record.duration_s).offered_fps
-        found["bursts"] = {"frames": longest_bursts(steps, asked, rate_fps), "rate_fps": rate_fps}
+        longest = longest_bursts(steps, asked, rate_fps)
+        found["bursts"] = {"frames": longest, "rate_fps": rate_fps}
+        if len(longest) == 1:
+            remarked.append(f"the longest burst has at least {longest[0]} frames: no longer one was sent")
     share = share_of_throughput(load.factors.get("frame_load", "")) or 1.0
     at_fps = max(asked.least_fps, share * answers[0].throughput_fps)
     run = measure(steps.load_of(at_fps, load.duration_s))
@@ -61,7 +65,7 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
         "frame_bytes": mean_bytes(load.factors["frame_size"]),
         "run_fps": at_fps,
     }
-    notes = dict.fromkeys((*_remarks(answers, asked), *frame_remarks(total_of(steps.over)), *run.notes))
+    notes = dict.fromkeys((*remarked, *frame_remarks(total_of(steps.over)), *run.notes))
     return replace(run, effective={**run.effective, **found}, notes=tuple(notes), steps=tuple(steps.over))
 
 

@@ -27,14 +27,26 @@ from scipy.special import erf
 Floats = npt.NDArray[np.float64]
 
 _SPREADS = np.geomspace(0.0006, 0.3, 9)
-_SPREAD_PRIOR = 0.65 ** np.arange(9) / np.sum(0.65 ** np.arange(9))
-"""Most devices have a sharp limit: each wider spread is less likely than the one before."""
 _LAPSES = np.array([0.004, 0.04, 0.15, 0.33])
 _LAPSE_PRIOR = np.array([0.55, 0.22, 0.13, 0.1])
 _SHAPES = len(_SPREADS) * len(_LAPSES)
-_SHAPE_LOG_PRIOR = np.log(np.outer(_SPREAD_PRIOR, _LAPSE_PRIOR)).reshape(_SHAPES, 1)
+_CHARACTER_PRIOR = 0.65 ** np.arange(len(_SPREADS))
+"""How noisy a device is, one of `_SPREADS`: most have a sharp limit, each wider one is less likely."""
+_ALIKE = 0.7
+"""A side's spread is near the device's own with this probability, else any."""
 _LEAN = np.tile(0.5 - _LAPSES, len(_SPREADS))[:, None]
 """How far from one half the chance comes in the end, for each shape."""
+
+
+def _shape_prior() -> Floats:
+    """Probability of each shape of a side (columns) of devices of each character (rows)."""
+    apart = np.abs(np.arange(len(_SPREADS))[:, None] - np.arange(len(_SPREADS))[None, :])
+    near = 0.3**apart
+    spread = _ALIKE * near / near.sum(axis=1, keepdims=True) + (1 - _ALIKE) / len(_SPREADS)
+    return np.asarray((spread[:, :, None] * _LAPSE_PRIOR).reshape(len(_SPREADS), _SHAPES))
+
+
+_SHAPE_PRIOR = _shape_prior()
 
 _CELLS = 200
 _BEYOND = 0.2
@@ -225,14 +237,20 @@ def _base(grid: Grid, least: float, most: float, guess: Guess | None) -> Floats:
 
 def _without_shapes(found: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     """Likelihood of each throughput over all shapes, the largest being 1, and the shapes' probabilities."""
-    weighted = found + _SHAPE_LOG_PRIOR
-    peak = weighted.max(axis=1, keepdims=True)
-    chance = np.exp(weighted - peak)
-    total = chance.sum(axis=1, keepdims=True)
-    logarithm = (peak + np.log(total)).sum(axis=(0, 1))
+    peak = found.max(axis=1, keepdims=True)
+    chance = np.exp(found - peak)
+    below, above = (_SHAPE_PRIOR @ side for side in chance)
+    character = (_CHARACTER_PRIOR / _CHARACTER_PRIOR.sum())[:, None] * below * above
+    total = character.sum(axis=0)
+    logarithm = peak.sum(axis=(0, 1)) + np.log(total)
     # The floor keeps a cell alive that later steps may still raise above all others.
     likelihood = np.exp(np.maximum(logarithm - logarithm.max(), -600))
-    return np.asarray(likelihood), (chance[0] / total[0], chance[1] / total[1])
+    character /= total
+    shapes = (
+        chance[0] * (_SHAPE_PRIOR.T @ (character / below)),
+        chance[1] * (_SHAPE_PRIOR.T @ (character / above)),
+    )
+    return np.asarray(likelihood), shapes
 
 
 def _stretches(belief: Belief, width: float) -> Floats:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.faults.bench_process import run, start
 from vnetbench.agents.client import AgentError
+from vnetbench.campaign.frame_counts import counts_of
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.lab import netlink, registry
@@ -149,8 +150,20 @@ def test_a_guest_that_frames_are_sent_through_has_the_ends_as_its_taps(
             assert {each["driver"] for each in facts if each["name"] == "eth0"} == {"tun"}
             assert bed.next_hop(vm, "4") == (nic.mac if role == "router" else mac_of_other(bed, vm))
         assert bed.cpus(factors)["a1"] == bed.online - {0}
+        assert bed.refused_frames == "lost"
     finally:
         bed.close()
+
+
+def test_frames_pass_a_guest_that_routes(ready: Ready) -> None:
+    factors = complete({"role": "router", "frame_load": 200.0}, "frames", QEMU)
+    lab = LabInstrument(QemuLab(ASKED, "a test", ready), ASKED)
+    try:
+        sides = lab.measure(Load(factors, TRIAL_S, 0.1, "frames"), lambda: False).measured.sides
+    finally:
+        lab.close()
+    counts = counts_of(sides, factors)
+    assert counts.all_sent >= counts.all_received > 0
 
 
 def mac_of_other(bed: GuestBed, vm: Vm) -> str:

@@ -1,0 +1,132 @@
+"""Frames on real testbeds: all that are sent calmly arrive, searches end, and what is broken is said."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from vnetbench.campaign.frame_counts import counts_of
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import Load, Series
+from vnetbench.lab.netns_bed import NetnsBed, NetnsLab
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.results.records import StepRecord
+from vnetbench.study.factors import complete
+from vnetbench.study.model import Level, SearchAsked, TestbedAsked
+
+CALM_FPS = 500.0
+"""What any machine keeps, however busy."""
+
+
+@dataclass
+class Kept:
+    """The steps of a trial, in memory."""
+
+    steps: list[StepRecord] = field(default_factory=list)
+
+    def series(self, asked: SearchAsked) -> Series:
+        return Series(asked, 1, lambda: tuple(self.steps), self.steps.append, self.steps.clear)
+
+
+class BrokenBed(NetnsBed):
+    """A testbed that something happens to after it has been set and proved."""
+
+    breaking: tuple[str, ...] = ()
+
+    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
+        found = super().apply(factors, asked)
+        port = self.testbed.ports[0][-1].interface
+        words = [word.format(port=port) for word in self.breaking]
+        subprocess.run(["ip", "-n", self.testbed.switch_namespace, *words], check=True)
+        return found
+
+
+class BrokenLab(NetnsLab):
+    def __init__(self, *breaking: str) -> None:
+        super().__init__(TestbedAsked(), "a test")
+        self._breaking = breaking
+
+    def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
+        raised = super().raise_bed(name, shape)
+        bed = BrokenBed.__new__(BrokenBed)
+        bed.__dict__.update(raised.__dict__)
+        bed.breaking = self._breaking
+        return bed
+
+
+@pytest.fixture(scope="module")
+def instrument() -> Iterator[LabInstrument]:
+    with closing(LabInstrument(NetnsLab(TestbedAsked(), "a test"), TestbedAsked())) as made:
+        yield made
+
+
+def load(levels: Mapping[str, Level] | None = None, series: Series | None = None) -> Load:
+    calm: dict[str, Level] = {"frame_load": CALM_FPS, "device_cpus": "any"}
+    factors = complete({**calm, **(levels or {})}, "frames")
+    return Load(factors, 0.3, 0.05, "frames", series=series)
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        {},
+        {"direction": "both", "generators": 2, "flows": 100},
+        {"frame_size": "imix"},
+        {"ip_version": "6", "frame_size": 128},
+        {"frame_size": 1518, "vlan_tags": 1},
+        {"frame_size": 9018},
+    ],
+)
+def test_frames_of_every_form_arrive_and_are_told_by_direction(
+    instrument: LabInstrument, levels: dict[str, Level]
+) -> None:
+    asked = load(levels)
+    found = instrument.measure(asked, lambda: False).measured
+    counts = counts_of(found.sides, asked.factors)
+    assert set(counts.sent) == ({"forward", "reverse"} if levels.get("direction") == "both" else {"forward"})
+    assert all(counts.sent.values())
+    assert counts.received == counts.sent
+    assert (counts.duplicates, counts.out_of_order) == (0, 0)
+    assert sum(count for _, count in counts.delay) == counts.all_received
+    assert found.effective["generator"] and found.effective["sink"]
+
+
+def test_a_search_on_a_testbed_ends_with_a_run_at_what_it_found(instrument: LabInstrument) -> None:
+    kept = Kept()
+    asked = SearchAsked("rfc2544", width=0.5, step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
+    done = instrument.measure(load(series=kept.series(asked)), lambda: False)
+    search: Any = done.measured.effective["search"]
+    assert search["ways"] == 1 and search["run_fps"] >= 50
+    assert done.measured.steps == tuple(kept.steps)
+    again = instrument.measure(load(series=kept.series(asked)), lambda: False)
+    assert again.measured.steps == done.measured.steps
+    assert again.measured.effective["search"] == search
+
+
+def test_a_port_that_is_down_is_refused_with_the_fix() -> None:
+    lab = BrokenLab("link", "set", "{port}", "down")
+    with (
+        closing(LabInstrument(lab, TestbedAsked())) as instrument,
+        pytest.raises(TreatmentRefused, match="it is down, or has no link") as refused,
+    ):
+        instrument.measure(load(), lambda: False)
+    assert refused.value.where == "b1"
+
+
+@pytest.mark.parametrize(
+    "breaking", [("link", "set", "{port}", "nomaster"), ("link", "set", "{port}", "mtu", "600")]
+)
+def test_a_device_that_loses_all_is_told_with_where_they_stop(breaking: tuple[str, ...]) -> None:
+    kept = Kept()
+    asked = SearchAsked("rfc2544", step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
+    with (
+        closing(LabInstrument(BrokenLab(*breaking), TestbedAsked())) as instrument,
+        pytest.raises(TreatmentRefused, match=r"nothing passes: none of \d+ frames arrived; they came in at"),
+    ):
+        instrument.measure(load({"frame_size": 1518}, kept.series(asked)), lambda: False)
+    assert kept.steps == []
