@@ -151,6 +151,8 @@ def _from_course(tried: Sequence[Step], goal: float) -> Answer:
         load_fps = step.record.load_fps or 0.0
         if step.record.loss_ratio > goal:
             return Answer(goal, low, low, load_fps, None, "device" if low else "nothing passes")
+        if step.fell_behind:
+            break
         low = load_fps
     return Answer(goal, low, low, low, None, "generator")
 
