@@ -16,6 +16,7 @@ pub fn run_before_others(rank: Rank) -> bool {
     let asked = libc::sched_param {
         sched_priority: rank as libc::c_int,
     };
+    // Generators on one CPU take turns (SCHED_RR): the first to run would else keep it to its end.
     // SAFETY: `asked` is a valid `sched_param` through the call; 0 means this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &asked) == 0 }
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &asked) == 0 }
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::dispatcher::Place;
 use super::loading::{self, Able, Shared, SharedWithPrograms};
 use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
+use super::packet::monotonic_nanos;
 use super::port::Port;
 use super::template::{Shape, Template};
 use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing, Refused};
@@ -37,7 +38,7 @@ const MOST_RUNS: u32 = 1 << 20;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AWAKE: Duration = Duration::from_micros(100);
 /// What the page of a live frame has left for it (net/bpf/test_run.c), on machines with pages of 4096 bytes.
-pub const MOST_LIVE_BYTES: usize = 3408;
+const MOST_LIVE_BYTES: usize = 3408;
 const START_WORDS: usize = 10;
 
 /// What a source came to, beside how many the port took.
@@ -142,8 +143,9 @@ impl Source {
             .into();
         if largest > MOST_LIVE_BYTES {
             return Err(format!(
-                "a frame of {} bytes is larger than a page holds ({MOST_LIVE_BYTES})",
-                largest + FCS_BYTES
+                "a frame of {} bytes is larger than a page holds, {}",
+                largest + FCS_BYTES,
+                MOST_LIVE_BYTES + FCS_BYTES
             ));
         }
         let frame = template.frame(largest, 0, 0, 0);
@@ -276,7 +278,7 @@ impl Source {
             way(pacing),
             due,
             due.saturating_sub(load(&progress.made)),
-            &late.since(&histogram::Counts::of(std::iter::empty())),
+            &late.since(&histogram::Counts::none()),
             (load(&progress.late_sum), load(&progress.late_max)),
             Bursts::of(load(&progress.made), classes, last, max),
         )
@@ -421,4 +423,25 @@ fn runs_of_a_call(runs: u32, took: Duration) -> u32 {
     let rate = f64::from(runs) / took.as_secs_f64().max(1e-9);
     let wanted = (rate * CALL.as_secs_f64()) as u32;
     wanted.clamp(1, runs.saturating_mul(2)).min(MOST_RUNS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_has_as_many_runs_as_take_its_time_but_grows_step_by_step() {
+        let millis = Duration::from_millis;
+        assert_eq!(runs_of_a_call(1000, millis(10)), 500);
+        assert_eq!(runs_of_a_call(1000, millis(1)), 2000);
+        assert_eq!(runs_of_a_call(1, Duration::from_secs(60)), 1);
+        assert_eq!(runs_of_a_call(MOST_RUNS, millis(1)), MOST_RUNS);
+    }
+
+    #[test]
+    fn batches_are_as_short_as_the_rate_allows() {
+        let batch = |per_s: u64| paced_batch(Duration::from_nanos(1_000_000_000 / per_s));
+        assert_eq!([10_000, 1_000_000, 2_000_000].map(batch), [2, 4, 8]);
+        assert_eq!(batch(100_000_000), BATCH);
+    }
 }

@@ -70,8 +70,8 @@ pub struct Bursts {
 impl Bursts {
     /// Of classes by powers of two, and of the last one, which is in none of them yet.
     pub fn of(frames: u64, mut classes: Vec<u64>, last: u64, max: u64) -> Self {
-        if let Some(class) = last.checked_ilog2() {
-            classes[class as usize] += 1;
+        if last > 0 {
+            classes[class_of(last)] += 1;
         }
         let count: u64 = classes.iter().sum();
         let classes = classes.into_iter().enumerate();
@@ -84,6 +84,11 @@ impl Bursts {
                 .collect(),
         }
     }
+}
+
+/// The last class is of all that are larger, too.
+fn class_of(burst: u64) -> usize {
+    (burst.max(1).ilog2() as usize).min(BURST_CLASSES - 1)
 }
 
 /// Bursts as a thread counts them that hands over frames itself.
@@ -113,7 +118,7 @@ impl BurstCounter {
             .left_at
             .is_some_and(|left_at| now - left_at >= half_gap)
         {
-            self.classes[self.burst.max(1).ilog2() as usize] += 1;
+            self.classes[class_of(self.burst)] += 1;
             self.burst = 0;
         }
         self.left_at = Some(now);

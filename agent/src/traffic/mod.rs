@@ -380,9 +380,6 @@ impl Orders {
     /// Shuts down what the order in force has ended. Takes its time: the kernel lets a call that is at work finish first.
     pub fn enforce(&self, streams: &[Arc<Stream>]) {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
-            if let (Some(frames), Role::Source) = (&stream.frames, stream.role) {
-                frames.stop();
-            }
             let how = match (self.current(), stream.role) {
                 (Order::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
                 (Order::EndAll, Role::Source) => Shutdown::Both,

@@ -141,6 +141,11 @@ impl Streams {
         for part in &self.parts {
             part.orders.give(order);
         }
+        if order >= Order::EndSources {
+            for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
+                frames.stop();
+            }
+        }
     }
 
     pub fn enforce(&self) {

@@ -240,8 +240,9 @@ static __always_inline void note_burst(struct progress *p)
 {
 	__u32 class = log2_of(p->burst);
 
-	if (class < BURST_CLASSES)
-		p->bursts[class]++;
+	if (class >= BURST_CLASSES)
+		class = BURST_CLASSES - 1;
+	p->bursts[class]++;
 }
 
 static __always_inline void note_left(struct progress *p, __u32 frames, __u64 now)
