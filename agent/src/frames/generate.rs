@@ -14,7 +14,6 @@ use serde::Serialize;
 use super::dispatcher::Place;
 use super::loading::{self, Able, Shared, SharedWithPrograms};
 use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
-use super::packet::monotonic_nanos;
 use super::port::Port;
 use super::template::{Shape, Template};
 use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing, Refused};
