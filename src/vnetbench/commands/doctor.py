@@ -206,7 +206,8 @@ def _frames() -> Check:
     ways = done.measured.effective
     told = f"made by {ways['generator']}, counted by {ways['sink']}"
     if why := ways.get("frames_why"):
-        return Check(FRAMES, LIMITED, told, f"for more frames/s: {why}")
+        each = dict.fromkeys(why.values()) if isinstance(why, Mapping) else [str(why)]
+        return Check(FRAMES, LIMITED, told, f"for more frames/s: {'; '.join(each)}")
     return Check(FRAMES, GOOD, told)
 
 
