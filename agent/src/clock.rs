@@ -1,6 +1,8 @@
-//! Whose clock this endpoint reads: two that name the same one can compare times, and no others can.
+//! The clock that this endpoint reads, and whose it is: two that name the same one can compare times, and no others can.
 
 use std::sync::{PoisonError, RwLock};
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// Tells one start of one kernel from every other (random(4)): two sides that read the same share its clock.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -31,6 +33,12 @@ pub fn identity() -> Option<Identity> {
             Some(identity_of(&text))
         }
     }
+}
+
+/// CLOCK_MONOTONIC in nanoseconds, which BPF programs read too (bpf_ktime_get_ns).
+pub fn monotonic_nanos() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// FNV-1a of 128 bits (draft-eastlake-fnv), of the text without the blanks around it.

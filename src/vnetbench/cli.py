@@ -75,7 +75,8 @@ def cli() -> None:
 def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | None) -> int:  # fmt: skip
     """Measure what STUDY asks, and leave one results file.
 
-    Ctrl-C finishes the trial at work and leaves; a second Ctrl-C leaves at once. `resume` goes on.
+    Ctrl-C finishes the trial at work (of a search the step) and leaves; a second Ctrl-C leaves at once.
+    `resume` goes on.
     """
     from vnetbench.commands.campaign import begin
 

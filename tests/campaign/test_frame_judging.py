@@ -66,9 +66,9 @@ def test_a_port_that_takes_nothing_is_told_from_a_generator_that_could_not_run()
 
 def test_own_frames_that_come_back_are_a_loop_and_a_few_are_a_remark() -> None:
     with pytest.raises(
-        TreatmentRefused, match="a loop: 5000 of the frames that a1 sent came back"
+        TreatmentRefused, match="a loop: 6000 of the frames that a1 sent came back"
     ) as refused:
-        judge_frames(counts(foreign={"a1": Foreign(own=5000)}))
+        judge_frames(counts(foreign={"a1": Foreign(own=6000)}))
     assert refused.value.where == "a1"
     few = counts(foreign={"a1": Foreign(own=3)})
     judge_frames(few)

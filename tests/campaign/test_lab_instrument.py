@@ -23,7 +23,7 @@ from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.load_factors import BATCHED
 from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import DATAGRAMS, MIXED, OF_FRAMES, WORKLOADS
+from vnetbench.study.workloads import DATAGRAMS, MIXED, OF_SOCKETS
 
 pytestmark = pytest.mark.lab
 
@@ -121,20 +121,18 @@ def test_a_datagram_that_the_path_does_not_carry_is_refused_with_the_fix(instrum
     instrument.measure(datagrams(datagram_size=1473, mtu=1500, fragments="on", rate=1000.0), lambda: False)
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_every_workload_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
+@pytest.mark.parametrize("workload", OF_SOCKETS)
+def test_every_workload_of_sockets_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
     instrument: LabInstrument, workload: str
 ) -> None:
     def load_of(**levels: Level) -> Load:
         idle = 0.2 if workload == MIXED else 0.0
-        if workload in OF_FRAMES:
-            levels["frame_load"] = 1000.0
         return Load(complete(levels, workload), 0.2, 0.05, workload, idle)
 
     four = instrument.measure(load_of(mtu=1000), lambda: False).measured
     six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measured
     assert all(side.bytes_received for side in six.sides if side.role == "sink")
-    if workload not in (DATAGRAMS, *OF_FRAMES):
+    if workload != DATAGRAMS:
         # 40 bytes of IPv6, 20 of TCP, 12 of its timestamps; IPv4 takes 20 in place of the 40.
         assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -281,6 +282,27 @@ def test_leaving_in_the_midst_of_a_search_keeps_its_steps(tmp_path: Path) -> Non
     file = ResultsFile.open_to_read(path)
     assert [step.number for step in file.steps(0, 0)] == [0, 1, 2]
     file.close()
+
+
+def test_to_leave_waits_for_the_step_at_work_and_not_for_the_search(tmp_path: Path) -> None:
+    path = tmp_path / "x.vnb"
+
+    def ask(number: int) -> None:
+        if number == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    ports = SimulatedPorts(before=ask)
+    found, _ = run(path, study_of(), ports)
+    assert len(ports.asked) == 4 and found.treatments[0].trials == 0
+    file = ResultsFile.open_to_read(path)
+    assert [step.number for step in file.steps(0, 0)] == [0, 1, 2, 3]
+    file.close()
+
+
+def test_a_time_limit_that_is_too_short_for_the_searches_is_told(tmp_path: Path) -> None:
+    study = parse_study(study_of().text, None, ["precision.time_limit=5s"])
+    _, said = run(tmp_path / "x.vnb", study, SimulatedPorts())
+    assert "too short for 1 treatments of 1 trials each, whose searches take some" in said[0]
 
 
 def test_progress_tells_the_steps_of_the_search_at_work(tmp_path: Path) -> None:

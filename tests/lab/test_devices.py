@@ -108,7 +108,7 @@ def test_a_device_works_on_its_own_cpus_and_the_tester_on_the_others(raised: Rai
     bed.online = frozenset({0, 1})
     for level in ("auto", "apart", "1"):
         found = apply(bed, "frames", device_cpus=level)
-        assert (found["device_cpus"], found["cpus"], found["sink_cpus"]) == ("1", "0", {"b1": "0"})
+        assert (found["device_cpus"], found["tester_cpus"], found["sink_cpus"]) == ("1", "0", {"b1": "0"})
         assert found["port_offloads"] == {"gro": True, "tso": False}
         assert "device_not_apart" not in found
     both = apply(bed, "frames", direction="both")
@@ -117,7 +117,7 @@ def test_a_device_works_on_its_own_cpus_and_the_tester_on_the_others(raised: Rai
     assert bool(threads) == (vswitch == "openvswitch")
     assert all(os.sched_getaffinity(thread) == {1} for thread in threads)
     found = apply(bed, "frames", device_cpus="any")
-    assert (found["cpus"], found["sink_cpus"]) == ("0-1", {})
+    assert (found["tester_cpus"], found["sink_cpus"]) == ("0-1", {})
     assert all(os.sched_getaffinity(thread) == {0, 1} for thread in threads)
 
 

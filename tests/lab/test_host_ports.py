@@ -11,6 +11,9 @@ import pytest
 
 from tests.lab import hosts_ground
 from tests.lab.hosts_ground import Ground
+from vnetbench.campaign.frame_counts import counts_of
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import Load
 from vnetbench.lab import netlink
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.refusal import TreatmentRefused
@@ -75,3 +78,11 @@ def test_frames_go_to_the_router_that_the_study_names(ground: Ground) -> None:
         closing(HostsLab(of, "a test").raise_bed("t-ports", "")) as bed,
     ):
         assert bed.next_hop(bed.endpoints[1], "4") == "52:54:00:12:34:56"
+
+
+def test_frames_pass_from_one_port_of_a_host_to_the_other(ground: Ground) -> None:
+    of, factors = ports_of("web-01"), of_frames(frame_load=500.0, direction="both")
+    with ground.device(ground.hosts["web-01"]), closing(LabInstrument(HostsLab(of, "a test"), of)) as made:
+        sides = made.measure(Load(factors, 0.3, 0.05, "frames"), lambda: False).measured.sides
+    counts = counts_of(sides, factors)
+    assert all(counts.sent[way] >= counts.received[way] > 0 for way in ("forward", "reverse"))

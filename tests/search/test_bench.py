@@ -14,13 +14,14 @@ DEVICES_A_KIND = 2
 METHODS = ("rfc2544", "mlrsearch", "vnetbench")
 
 
-def test_it_takes_half_of_mlrsearchs_time_and_gives_fewer_wrong_answers() -> None:
+def test_most_devices_take_at_most_half_of_mlrsearchs_time_and_fewer_answers_are_wrong() -> None:
     tasks = list(itertools.product(KINDS, range(DEVICES_A_KIND), [METHODS]))
     with ProcessPoolExecutor() as pool:
         compared = list(pool.map(compare, *zip(*tasks, strict=True)))
     rfc2544, mlrsearch, ours = ([row[number] for row in compared] for number in range(3))
 
-    assert np.median([each.seconds for each in ours]) <= np.median([each.seconds for each in mlrsearch]) / 2
+    ratios = [mine.seconds / theirs.seconds for mine, theirs in zip(ours, mlrsearch, strict=True)]
+    assert np.median(ratios) <= 0.5
     assert wrong(ours) <= wrong(mlrsearch) <= wrong(rfc2544)
     assert np.mean([covered for each in ours for covered in each.covered]) >= 0.9
 

@@ -48,6 +48,20 @@ def test_loads_that_lose_although_higher_ones_do_not_are_found() -> None:
         assert answer.throughput_fps == pytest.approx(0.6e6, rel=ASKED.width)
 
 
+def test_a_goal_that_allows_for_the_loss_below_is_found_above_it() -> None:
+    def lost(load_fps: float, duration_s: float, before: int) -> float:
+        in_the_hole = 0.6e6 < load_fps < 0.75e6
+        return (
+            load_fps * duration_s * 0.002 if in_the_hole else sharp(LIMIT_FPS)(load_fps, duration_s, before)
+        )
+
+    strict, middle, lax = found_of(Rote(lost))
+
+    assert strict.throughput_fps == pytest.approx(0.6e6, rel=ASKED.width)
+    assert middle.throughput_fps == pytest.approx(0.6e6, rel=ASKED.width)
+    assert lax.throughput_fps == pytest.approx(LIMIT_FPS / 0.995, rel=ASKED.width)
+
+
 def test_short_steps_that_lose_more_than_full_ones_do_not_mislead() -> None:
     def lost(load_fps: float, duration_s: float, before: int) -> float:
         return 0.002 * load_fps + sharp(LIMIT_FPS)(load_fps, duration_s, before)

@@ -18,6 +18,10 @@ pub static GENERATE: &[u8] =
 const PROG_TEST_RUN: libc::c_int = 10;
 const LIVE_FRAMES: u32 = 1 << 1;
 
+/// Why there is no program at all, nor any map.
+const NO_RIGHT: &str =
+    "this user may not load BPF programs (run as root, and in no user namespace)";
+
 /// What the system does not let us have, and why; as a clause.
 pub type Able<T> = Result<T, String>;
 
@@ -74,10 +78,16 @@ pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> 
 }
 
 /// An error with what caused it. Of what the verifier says only the first line is for who runs the program.
-pub fn why(error: &dyn StdError) -> String {
+pub fn why(error: &(dyn StdError + 'static)) -> String {
     let mut words = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
+        let errno = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::raw_os_error);
+        if errno == Some(libc::EPERM) {
+            return NO_RIGHT.into();
+        }
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
         if !words.contains(line) {

@@ -7,9 +7,9 @@ use rustix::process::geteuid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::Asked;
-use super::packet::monotonic_nanos;
 use super::port::Port;
 use super::template::Template;
+use crate::clock::monotonic_nanos;
 
 /// Set in the process that is in such a network.
 const INSIDE: &str = "VNETBENCH_OWN_NETWORK";

@@ -91,6 +91,9 @@ fn reason(error: &ProgramError, port: &Port) -> String {
     };
     let (name, driver) = (&port.name, &port.driver);
     match errno {
+        Some(libc::EOPNOTSUPP) if driver.is_empty() => {
+            format!("{name} has no driver that takes XDP")
+        }
         Some(libc::EOPNOTSUPP) => {
             format!("the driver {driver} of {name} takes no XDP program as it is set")
         }

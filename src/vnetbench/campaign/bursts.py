@@ -29,7 +29,7 @@ def longest_bursts(steps: Steps, asked: Asked, rate_fps: float) -> tuple[int, ..
     """
 
     def send(frames: int) -> tuple[int, bool]:
-        step = steps.held(BURST, None, max(LEAST_ROOM_S, ROOM * frames / rate_fps), frames)
+        step = steps.held(0.0, BURST, None, max(LEAST_ROOM_S, ROOM * frames / rate_fps), frames)
         return step.record.sent // step.ways, step.record.loss_ratio == 0
 
     sent, passed = send(max(2, round(rate_fps * LONGEST_S)))

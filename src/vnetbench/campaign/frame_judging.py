@@ -11,8 +11,8 @@ from vnetbench.quantity import format_share
 from vnetbench.results.records import HOST, SideRecord
 from vnetbench.study.model import Level
 
-LOOP_SHARE = 0.001
-"""Of the frames sent: where more than these come back to their sender, there is a loop."""
+LOOP_SHARE = 0.05
+"""Of the frames sent: where more than these, and than a few, come back to their sender, there is a loop."""
 FOREIGN_SHARE, FEWEST_FOREIGN = 0.001, 100
 """Of the frames received, and in number: fewer are what any link has (ARP, neighbour discovery)."""
 KEPT_SHARE = 0.98
@@ -32,7 +32,7 @@ def judge_frames(counts: FrameCounts) -> None:
     if not counts.all_sent:
         raise TrialFailed("not one frame was sent: the generators were kept from running")
     for name, foreign in counts.foreign.items():
-        if foreign.own > LOOP_SHARE * counts.all_sent:
+        if foreign.own > max(FEWEST_FOREIGN, LOOP_SHARE * counts.all_sent):
             raise TreatmentRefused(
                 f"a loop: {foreign.own} of the frames that {name} sent came back to it",
                 where=name,

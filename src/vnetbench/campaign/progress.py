@@ -133,10 +133,12 @@ class Progress:
 
     def trial_s(self, index: int) -> float:
         """Seconds that the next trial of a treatment is expected to take, all in all."""
-        treatment = self.treatments[index]
+        return self.treatments[index].next_s + self.setup_s() + self.steps_s(index)
+
+    def steps_s(self, index: int) -> float:
+        """Seconds of that for the steps before its load."""
         others = [spent for each in self.treatments for spent in each.series_s]
-        steps_s = schedule.series_cost(treatment.series_s or others, self._search(index))
-        return treatment.next_s + self.setup_s() + steps_s
+        return schedule.series_cost(self.treatments[index].series_s or others, self._search(index))
 
     def setup_s(self) -> float:
         """Seconds that a trial costs beside its load: the median so far."""

@@ -154,7 +154,7 @@ class Campaign:
         known = self._calibrations.get(index)
         load = Load(
             levels, next_s, study.timing.interval_s, study.workload, idle, known,
-            settle_s=(study.search or SearchAsked()).settle_s, series=self._series(index, block, levels),
+            settle_s=(study.search or SearchAsked()).settle_s, series=self._series(index, block, interrupts),
         )  # fmt: skip
         failure = ""
         for _ in range(ATTEMPTS):
@@ -186,10 +186,10 @@ class Campaign:
         self._close_treatment(index, "failed", f"{ATTEMPTS} trials in a row failed; the last one: {failure}")
         self._say(f"given up: {ATTEMPTS} trials in a row failed; the last one: {failure}", index)
 
-    def _series(self, index: int, block: int, levels: Mapping[str, Level]) -> Series | None:
+    def _series(self, index: int, block: int, interrupts: Interrupts) -> Series | None:
         """The steps that a trial begins with, where it is a series: on disk as soon as each is over."""
         study = self._study
-        if study.search is None or not is_series(study, levels):
+        if study.search is None or not is_series(study, self._levels(index)):
             return None
 
         def keep(step: StepRecord) -> None:
@@ -204,7 +204,9 @@ class Campaign:
 
         self.progress.steps = self._file.steps(index, block)
         seed = search_seed(self._plan, block, index)
-        return Series(study.search, seed, lambda: self._file.steps(index, block), keep, forget)
+        return Series(
+            study.search, seed, lambda: self._file.steps(index, block), keep, forget, lambda: interrupts.asked
+        )
 
     def _keep(self, trial: TrialRecord) -> None:
         """Put a trial on disk, and only then count it."""
@@ -223,8 +225,12 @@ class Campaign:
     def _warn_of_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
         calibrations_s = sum(map(self._calibration_s, self.progress.still_open()))
-        if not schedule.enough_time(precision, treatments, self._study.timing.duration_s, calibrations_s):
+        steps_s = precision.fewest_trials * sum(map(self.progress.steps_s, self.progress.still_open()))
+        before_s = calibrations_s + steps_s
+        if not schedule.enough_time(precision, treatments, self._study.timing.duration_s, before_s):
             asked = f"{treatments} treatments of {precision.fewest_trials} trials each"
+            if steps_s:
+                asked += f", whose searches take some {steps_s:.0f} s"
             if calibrations_s:
                 asked += f" and {calibrations_s:.0f} s of calibrations"
             limit = f"precision.time_limit = {precision.time_limit_s:g} s"

@@ -16,7 +16,7 @@ from vnetbench.campaign.steps import Step, Steps
 from vnetbench.campaign.trial import Load, Measured, Series
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_value, spell_frame_rate, spell_share
-from vnetbench.results.records import CURVE, GENERATOR, SEARCH
+from vnetbench.results.records import CURVE, GENERATOR, SEARCH, StepRecord
 from vnetbench.search.device import Answer, Asked, Counted
 from vnetbench.search.find import find
 from vnetbench.study.frames import mean_bytes, share_of_throughput
@@ -47,7 +47,7 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
         )
         raise steps.void(TrialFailed(too_busy))
     found: dict[str, object] = {}
-    remarked = list(_remarks(answers, asked))
+    remarked = list(_remarks(answers, steps.over))
     if load.workload == BACK_TO_BACK:
         rate_fps = steps.run(GENERATOR, None, first.record.duration_s).offered_fps
         longest = longest_bursts(steps, asked, rate_fps)
@@ -110,7 +110,7 @@ def _search(steps: Steps, asked: Asked, series: Series) -> tuple[Answer, ...]:
         """The device as a search sees it."""
 
         def measure(self, load_fps: float, duration_s: float) -> Counted:
-            step = steps.held(SEARCH, load_fps, duration_s)
+            step = steps.held(asked.goals[-1], SEARCH, load_fps, duration_s)
             tried.append(step)
             # What the generator never sends has not passed either: the load is none that was held.
             sent = max(step.record.sent, step.due) if step.fell_behind else step.record.sent
@@ -138,7 +138,7 @@ def _course(steps: Steps, asked: Asked) -> tuple[Answer, ...]:
         load_fps = asked.most_fps * (1 - CURVE_STEP * number)
         if load_fps < asked.least_fps:
             break
-        tried.append(steps.held(CURVE, load_fps, asked.step_s))
+        tried.append(steps.held(asked.goals[-1], CURVE, load_fps, asked.step_s))
         last = tried[-LOSSLESS_STEPS:]
         if len(last) == LOSSLESS_STEPS and not any(step.record.loss_ratio for step in last):
             break
@@ -151,11 +151,14 @@ def _from_course(tried: Sequence[Step], goal: float) -> Answer:
         load_fps = step.record.load_fps or 0.0
         if step.record.loss_ratio > goal:
             return Answer(goal, low, low, load_fps, None, "device" if low else "nothing passes")
+        if step.fell_behind:
+            break
         low = load_fps
     return Answer(goal, low, low, low, None, "generator")
 
 
-def _remarks(answers: Sequence[Answer], asked: Asked) -> Iterator[str]:
+def _remarks(answers: Sequence[Answer], steps: Sequence[StepRecord]) -> Iterator[str]:
+    lowest = min(step.load_fps for step in steps if step.load_fps is not None)
     for answer in answers:
         within = f"within a loss of {spell_share(answer.goal)}"
         low, high = (format_value(each, "frame/s") for each in (answer.low_fps, answer.high_fps))
@@ -165,6 +168,6 @@ def _remarks(answers: Sequence[Answer], asked: Asked) -> Iterator[str]:
                 "was to be, offered"
             )
         elif answer.limited_by == "nothing passes":
-            yield f"{within} not even {spell_frame_rate(asked.least_fps)} in each direction passes"
+            yield f"{within} not even {format_value(lowest, 'frame/s')} in each direction passes"
         elif answer.limited_by == "time":
             yield f"{within} the search ended by its time limit, between {low} and {high} in each direction"

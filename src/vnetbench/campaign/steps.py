@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from vnetbench.campaign.frame_counts import counts_of
 from vnetbench.campaign.frame_judging import fell_behind
-from vnetbench.campaign.trial import Load, Measured, Series
+from vnetbench.campaign.trial import Abandoned, Load, Measured, Series
 from vnetbench.results.records import SideRecord, StepRecord
 from vnetbench.study.frame_factors import AS_FAST_AS_IT_GOES
 
@@ -36,9 +36,9 @@ class Step:
         record = self.record
         if record.burst_frames is not None:
             return record.burst_frames * self.ways
-        return (
-            record.sent if record.load_fps is None else round(record.load_fps * record.duration_s) * self.ways
-        )
+        if record.load_fps is None:
+            return record.sent
+        return round(record.load_fps * record.duration_s) * self.ways
 
     @property
     def fell_behind(self) -> bool:
@@ -61,31 +61,42 @@ class Steps:
         self._load = load
         self._keep = series.keep
         self._forget = series.forget
+        self._is_left = series.is_left
         self._measure = measure
         self._earlier = series.recorded()
 
     def run(
         self, purpose: str, load_fps: float | None, duration_s: float, burst_frames: int | None = None
     ) -> Step:
-        """One more step; raises what a trial raises."""
+        """One more step; raises what a trial raises, Abandoned too."""
         asked = StepRecord(len(self.over), purpose, load_fps, burst_frames, duration_s, 0.0, 0.0, 0, 0)
         if _is_known(asked, self._earlier):
             step = self._earlier[asked.number]
         else:
             # The series goes another way than it did, or on: what it had after this is of no use.
             self._earlier = self._earlier[: asked.number]
+            if self._is_left():
+                raise Abandoned
             step = self._measured(asked)
             self._keep(step)
         self.over.append(step)
         return Step(step)
 
     def held(
-        self, purpose: str, load_fps: float | None, duration_s: float, burst_frames: int | None = None
+        self,
+        goal: float,
+        purpose: str,
+        load_fps: float | None,
+        duration_s: float,
+        burst_frames: int | None = None,
     ) -> Step:
-        """The same, tried again where the generator fell behind: its loss is then not the device's."""
+        """The same, tried again where the generator fell behind, and the device kept the goal of what came.
+
+        Where it did not, at a load that was even lower than the one asked for, nothing is left to try.
+        """
         for _ in range(ATTEMPTS):
             step = self.run(purpose, load_fps, duration_s, burst_frames)
-            if not step.fell_behind:
+            if not step.fell_behind or step.record.loss_ratio > goal:
                 break
         return step
 

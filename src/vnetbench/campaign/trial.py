@@ -103,6 +103,8 @@ class Series:
     """Makes a step durable."""
     forget: Callable[[], None]
     """Removes them all: the trial is to be begun anew."""
+    is_left: Callable[[], bool] = lambda: False
+    """Whether no further step is to be begun: the user wants to leave, and those that are over are kept."""
 
 
 @dataclass(frozen=True)

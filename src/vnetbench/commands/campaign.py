@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -29,14 +29,19 @@ def begin(
 ) -> str:
     """Run a new campaign; returns `finished` or `interrupted`. Raises BenchError."""
     # The whole path is kept: `resume` may be called from another folder.
-    return begin_study(load_study(study_path.absolute(), overrides), output, seed, console)
+    study = load_study(study_path.absolute(), overrides)
+    return begin_study(study, lambda: output, seed, console)
 
 
-def begin_study(study: Study, output: Path, seed: int | None, console: Console) -> str:
-    """The same of a study that has been read."""
+def begin_study(study: Study, output: Callable[[], Path], seed: int | None, console: Console) -> str:
+    """The same of a study that has been read.
+
+    `output` is asked for when the campaign begins: until then this process may be started again, inside a
+    namespace (`privilege.enter_for_run`), and what it had made by then would stay behind.
+    """
     plan = make_plan(study, seed)
     make_instrument = prepared(study, plan, console)
-    return _run(ResultsFile.create(output, study, plan), study, plan, make_instrument, console)
+    return _run(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)
 
 
 def go_on(results: Path, console: Console) -> str:
@@ -85,7 +90,10 @@ def _run(
         with (
             display(console) as shown,
             Interrupts(
-                lambda: shown.say("finishing the trial at work, then leaving; Ctrl-C again leaves at once")
+                lambda: shown.say(
+                    "finishing the trial at work (of a search the step), then leaving; "
+                    "Ctrl-C again leaves at once"
+                )
             ) as interrupts,
         ):
             file.add_facts("bench", bench_facts())

@@ -13,7 +13,7 @@ from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.hosts_instrument import HostsInstrument
-from vnetbench.campaign.instrument import Instrument, LabInstrument
+from vnetbench.campaign.instrument import Done, Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.commands import guest
 from vnetbench.commands.check import GOOD, LIMITED, MISSING, Check, print_check
@@ -28,7 +28,7 @@ from vnetbench.study.factors import complete
 from vnetbench.study.labs import HOSTS, IPERF3
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
 from vnetbench.study.sections import HOST
-from vnetbench.study.workloads import DATAGRAMS, STREAM
+from vnetbench.study.workloads import DATAGRAMS, FRAMES, STREAM
 
 TRIAL_S = 0.3
 VSOCK_PATIENCE_S = 0.5
@@ -102,6 +102,7 @@ def _checks() -> Iterator[Check]:
         yield _tried(name, Load(complete(levels), TRIAL_S, TRIAL_S / 2), shaper)
     for name, levels in TRIED_OF_DATAGRAMS:
         yield _tried(name, Load(complete(levels, DATAGRAMS), TRIAL_S, TRIAL_S / 2, DATAGRAMS))
+    yield _frames()
     yield from guest.checks()
 
 
@@ -194,13 +195,36 @@ def _tried(name: str, load: Load, shaper: str = "tbf") -> Check:
         return _carried(name, instrument, load)
 
 
-def _carried(name: str, instrument: Instrument, load: Load) -> Check:
+def _frames() -> Check:
+    """Frames for a moment: by which ways this machine makes and counts them."""
+    asked = TestbedAsked()
+    load = Load(complete({}, FRAMES), TRIAL_S, TRIAL_S / 2, FRAMES)
+    with closing(LabInstrument(NetnsLab(asked, "doctor"), asked)) as instrument:
+        done = _measured(FRAMES, instrument, load)
+    if isinstance(done, Check):
+        return done
+    ways = done.measured.effective
+    told = f"made by {ways['generator']}, counted by {ways['sink']}"
+    if why := ways.get("frames_why"):
+        each = dict.fromkeys(why.values()) if isinstance(why, Mapping) else [str(why)]
+        return Check(FRAMES, LIMITED, told, f"for more frames/s: {'; '.join(each)}")
+    return Check(FRAMES, GOOD, told)
+
+
+def _measured(name: str, instrument: Instrument, load: Load) -> Done | Check:
+    """The load carried for a moment, or what kept it from being."""
     try:
-        done = instrument.measure(load, lambda: False)
+        return instrument.measure(load, lambda: False)
     except BenchError as error:
         return Check(name, MISSING, error.what, error.fix or "")
     except TrialFailed as error:
         return Check(name, MISSING, str(error))
+
+
+def _carried(name: str, instrument: Instrument, load: Load) -> Check:
+    done = _measured(name, instrument, load)
+    if isinstance(done, Check):
+        return done
     trial = TrialRecord(0, 0, done.shape, 0.0, TRIAL_S, done.setup_s, {}, done.measured.sides)
     try:
         goodput_bps = metric_values(trial, 0)["goodput_bps"]

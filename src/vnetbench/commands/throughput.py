@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -62,10 +64,15 @@ def throughput(repeat: int, overrides: Sequence[str], output: Path | None, **opt
     """
     asked = [*_overrides(repeat, options), *overrides]
     console = Console(highlight=False)
-    if output is not None:
-        return _answer(asked, output, console, is_kept=True)
-    with TemporaryDirectory(prefix="vnetbench-") as folder:
-        return _answer(asked, Path(folder) / "throughput.vnb", console, is_kept=False)
+    with ExitStack() as stack:
+
+        @cache
+        def place() -> Path:
+            if output is not None:
+                return output
+            return Path(stack.enter_context(TemporaryDirectory(prefix="vnetbench-"))) / "throughput.vnb"
+
+        return _answer(asked, place, console, is_kept=output is not None)
 
 
 def _overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
@@ -81,14 +88,15 @@ def _overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
     return found
 
 
-def _answer(overrides: Sequence[str], path: Path, console: Console, *, is_kept: bool) -> int:
+def _answer(overrides: Sequence[str], place: Callable[[], Path], console: Console, *, is_kept: bool) -> int:
     from vnetbench.commands.campaign import INTERRUPTED, begin_study
     from vnetbench.estimate.summarize import summarize
     from vnetbench.report.throughput import throughput_answer
     from vnetbench.results.file import ResultsFile
     from vnetbench.study.load import parse_study
 
-    status = begin_study(parse_study(STUDY, None, overrides), path, None, console)
+    status = begin_study(parse_study(STUDY, None, overrides), place, None, console)
+    path = place()
     file = ResultsFile.open_to_read(path)
     try:
         summary = summarize(file)

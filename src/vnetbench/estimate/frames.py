@@ -88,7 +88,7 @@ def series_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
         if name == THROUGHPUTS[0]:
             frame_bits = 8 * float(search["frame_bytes"])
             yield "throughput_bps", frame_bits * float(answer["throughput_fps"]) * int(search["ways"])
-    # Only steps that are all full: in the rest of a short one a buffer may give out what came before.
+    # Of full steps only: in a short one much of what arrives may come out of a buffer after its end.
     if rates := [step.received / step.duration_s for step in trial.steps if step.purpose == CURVE]:
         yield "max_forwarding_rate_fps", max(rates)
     bursts = _mapping(trial.effective.get("bursts"))

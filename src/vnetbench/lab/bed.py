@@ -46,7 +46,7 @@ class Bed(Protocol):
         """
 
     def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
-        """The CPUs that each endpoint's processes may use in a treatment.
+        """The CPUs that each endpoint's load may use in a treatment.
 
         They are numbered as the endpoint numbers them. Raises BenchError for CPUs that are not there.
         """

@@ -87,7 +87,9 @@ def place(
     offloads = knobs.set_all(ready, own, agents)
     knobs.judge(ready, offloads)
     sinks = _sinks(vms, factors, given)
-    wanted = _threads(own, {port.name: given.device for port in own}, factors, is_first=False)
+    # Softirqs go before processes, and so do their stand-ins; but not before the one that switches itself.
+    is_first = testbed.shape.vswitch != OPEN_VSWITCH
+    wanted = _threads(own, {port.name: given.device for port in own}, factors, is_first=is_first)
     wanted += _threads(vms, {vm.name: sinks.get(vm.name, frozenset()) for vm in vms}, factors, is_first=True)
     try:
         found = knobs.set_all(wanted, [*vms, *own], agents)
@@ -101,6 +103,7 @@ def place(
     }
     return {
         FACTOR: "; ".join(sorted(places - {""})) or ANY,
+        "tester_cpus": knobs.where_alike({name: spell_cpu_list(own) for name, own in given.tester.items()}),
         "sink_cpus": {name: found[name]["napi_cpus"] for name in sinks},
         "port_offloads": {
             knob: knobs.where_alike({name: each[knob] for name, each in offloads.items()})

@@ -10,7 +10,7 @@ from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import greet, started
 from vnetbench.lab import device, knobs, netlink, netns, netns_knobs, open_vswitch, path, registry, router
-from vnetbench.lab.cpus import Shares
+from vnetbench.lab.cpus import Shares, vm_cpus
 from vnetbench.lab.description import OPEN_VSWITCH, ROUTER, Shape, Testbed, Vm, describe
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.model import Level, TestbedAsked
@@ -49,7 +49,9 @@ class NetnsBed:
 
     def _apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         given = self._shares(factors)
-        wanted = knobs.settings(factors, self.endpoints, given.tester, self.online)
+        # Of the agents: what generates has the tester's CPUs for itself, and they must be heard all the same.
+        cpus = vm_cpus(str(factors.get("cpus", "any")), self.endpoints, self.online)
+        wanted = knobs.settings(factors, self.endpoints, cpus, self.online)
         wanted += device.settings_of_vms(self.testbed, factors)
         effective = netns_knobs.apply(wanted, self.endpoints, factors, asked, self.testbed, self.agents)
         if self._is_for_frames:
@@ -70,7 +72,7 @@ class NetnsBed:
         joined = list(zip(self.testbed.side("a"), self.testbed.side("b"), strict=True))
 
         def hops(pair: int) -> list[path.Hop]:
-            return [path.hop_here(device) for device in self.testbed.hops(pair)]
+            return [path.hop_here(each) for each in self.testbed.hops(pair)]
 
         return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, hops))
 

@@ -20,7 +20,7 @@ SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 """Its daemons are not on every user's path."""
 STARTING_TIMEOUT_S = 15.0
-ENDED_WITHIN_S = 0.05
+LOOK_EVERY_S = 0.05
 
 
 def installed() -> str:
@@ -89,7 +89,7 @@ def _await(socket: Path, log: Path) -> None:
     while not socket.exists():
         if time.monotonic() > deadline:
             raise _fault("its database did not start", log)
-        time.sleep(ENDED_WITHIN_S)
+        time.sleep(LOOK_EVERY_S)
 
 
 def _run(command: Sequence[str], log: Path | None = None) -> str:

@@ -27,10 +27,10 @@ from vnetbench.study.workloads import THROUGHPUTS
 
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
-    *THROUGHPUTS, "throughput_bps", "forwarding_rate_fps", "frame_loss_ratio", "offered_load_fps",
-    "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s", "delay_p99_9_us", "delay_p99_99_us",
-    "delay_p99_999_us",
-    "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "datagrams_sent_per_s",
+    *THROUGHPUTS, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
+    "frame_loss_ratio",
+    "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "delay_p99_9_us",
+    "delay_p99_99_us", "delay_p99_999_us", "forwarding_rate_fps", "offered_load_fps", "datagrams_sent_per_s",
     "socket_drop_percent", "jitter_us", "gap_deviation_us", "reordered_percent",
     "goodput_bps", "goodput_forward_bps", "goodput_reverse_bps", "latency_increase_p50_us",
     "latency_increase_p99_us", "latency_idle_p50_us", "latency_idle_p99_us", "transactions_per_s",
@@ -49,6 +49,11 @@ _SHORT_LABELS = {
     "max_forwarding_rate_fps": "Most forwarded",
     "offered_load_fps": "Offered",
     "frame_loss_ratio": "Lost",
+    "delay_p50_us": "Delay, 50 %",
+    "delay_p99_us": "Delay, 99 %",
+    "delay_p99_9_us": "Delay, 99.9 %",
+    "delay_p99_99_us": "Delay, 99.99 %",
+    "delay_p99_999_us": "Delay, 99.999 %",
     "transactions_per_s": "Transactions",
     "latency_increase_p50_us": "Increase, 50 %",
     "latency_increase_p99_us": "Increase, 99 %",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.quantity import format_share, spell_share
+from vnetbench.quantity import spell_share
 from vnetbench.report.chart import Chart
 from vnetbench.report.figures import heading, scale_of
 from vnetbench.report.frame_forms import (
@@ -95,7 +95,7 @@ def _steps(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
     )
     yield Chart("loss-load", "Frame loss ratio against load", words.rstrip(), steps_chart(rows, load), rows)
     if near := near_rows(rows):
-        words = f"The same steps, those within {format_share(NEAR_SHARE)} of a throughput."
+        words = f"The same steps, those within {spell_share(NEAR_SHARE)} of a throughput."
         chart = steps_chart(near, load, is_whole=False)
         yield Chart("loss-load-near", "Frame loss ratio near the throughput", words, chart, near)
 

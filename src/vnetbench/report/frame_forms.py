@@ -47,7 +47,7 @@ def steps_chart(rows_of_steps: Sequence[Row], load: str, *, is_whole: bool = Tru
         "load:Q",
         title=load,
         scale=alt.Scale(type="log" if is_whole else "linear", nice=False, zero=False, padding=8),
-        axis=alt.Axis(tickCount=5, format="~g", grid=False, labelOverlap=True),
+        axis=alt.Axis(tickCount=5, format=".6~g", grid=False, labelOverlap=True),
     )
     y = _loss_axis([row["loss"] for row in rows_of_steps if row["kind"] in ("step", "goal")])
     lost = alt.Color(
@@ -62,7 +62,7 @@ def steps_chart(rows_of_steps: Sequence[Row], load: str, *, is_whole: bool = Tru
         "duration:Q",
         scale=alt.Scale(type="log", domain=[lengths[0], lengths[-1]], range=[20, 90]),
         title="Seconds",
-        legend=alt.Legend(values=[lengths[0], lengths[-1]], format="~g") if len(lengths) > 1 else None,
+        legend=alt.Legend(values=[lengths[0], lengths[-1]], format=".6~g") if len(lengths) > 1 else None,
     )
     at = data.encode(x=x, y=y)
     steps = at.transform_filter("datum.kind == 'step'")
@@ -95,7 +95,7 @@ def loss_curve_chart(rows_of_curves: Sequence[Row], load: str) -> Spec:
     """The share lost at each load, a line a trial, a colour a treatment (RFC 2544, section 26.3)."""
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_curves))
     rows = alt.Chart(DATA).encode(
-        x=alt.X("load:Q", title=load, scale=alt.Scale(zero=True), axis=alt.Axis(format="~g", tickCount=8)),
+        x=alt.X("load:Q", title=load, scale=alt.Scale(zero=True), axis=alt.Axis(format=".6~g", tickCount=8)),
         y=alt.Y(
             "loss:Q",
             title=None,
@@ -177,7 +177,7 @@ def published_chart(rows_beside: Sequence[Row], title: str) -> Spec:
         "mean:Q",
         title=title,
         scale=alt.Scale(type="log", nice=True),
-        axis=alt.Axis(grid=True, tickCount=5, format="~g"),
+        axis=alt.Axis(grid=True, tickCount=5, format=".6~g"),
     )
     layers = alt.layer(
         rows.mark_rule(strokeWidth=2).encode(x=alt.X("least:Q", title=title), x2="most:Q"),

@@ -91,7 +91,11 @@ def near_rows(rows: Sequence[Row]) -> list[Row]:
         loads = [row["load"] for row in of_it if row["kind"] == "answer" and row["load"]]
         if loads:
             least, most = min(loads) * (1 - NEAR_SHARE), max(loads) * (1 + NEAR_SHARE)
-            found += [row for row in of_it if row["kind"] == "goal" or least <= row["load"] <= most]
+            found += [
+                _clipped(row, least, most) if row["kind"] == "answer" else row
+                for row in of_it
+                if row["kind"] == "goal" or least <= row["load"] <= most
+            ]
     return found
 
 
@@ -156,6 +160,11 @@ def published_rows(found: Beside) -> tuple[list[Row], str]:
     return rows, heading(found.source.metric, scale)
 
 
+def _clipped(answer: Row, least: float, most: float) -> Row:
+    """Its interval as far as it is between these loads."""
+    return {**answer, "low": max(answer["low"], least), "high": min(answer["high"], most)}
+
+
 def _of_treatments(summary: CampaignSummary, rows: Iterable[Row]) -> Iterator[tuple[Row, TreatmentSummary]]:
     """Each treatment's row of kind `estimate`, of which there is one in the order of the treatments."""
     estimates = [row for row in rows if row["kind"] == "estimate"]
@@ -212,9 +221,7 @@ def _steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepR
 
 
 def _load_fps(step: StepRecord) -> float:
-    """Of each direction of each pair: as asked, or what was sent where that was left to the generator."""
-    if step.load_fps is not None:
-        return step.load_fps
+    """What was really offered in each direction of each pair: the generator may have fallen behind."""
     return step.sent / step.duration_s / int(str(step.details["ways"]))
 
 
@@ -259,10 +266,12 @@ def _model(steps: tuple[Step, ...], divisor: float) -> Iterator[Row]:
     """What full steps at the loads that were tried are expected to lose, from these steps together."""
     model = _fitted(steps)
     loads = np.geomspace(model.least_fps, model.most_fps, _POINTS_OF_MODEL)
-    for load, median, low, high in zip(loads.tolist(), *model.loss_at(loads, MODEL_SHARE), strict=True):
+    for load, median, low, high in zip(loads, *model.loss_at(loads, MODEL_SHARE), strict=True):
+        if math.isnan(median):
+            continue
         yield {
-            "kind": "model", "load": short(load / divisor), "loss": short(float(median)),
-            "low": short(float(low)), "high": short(float(high)),
+            "kind": "model", "load": short(load / divisor), "loss": short(median),
+            "low": short(low), "high": short(high),
         }  # fmt: skip
 
 

@@ -14,9 +14,14 @@ from vnetbench.search.passing import Guess, Seen
 SHORTEST_S = 0.05
 """Shorter steps hold too few frames, and cost mostly settling."""
 
-_NARROW, _ENOUGH_CELLS, _REFINEMENTS = 0.0005, 20, 8
+_ENOUGH_CELLS, _NARROW = 20, 0.0005
+"""The likely throughputs lie in at least so many cells, or in cells this narrow, in log load."""
+_REFINEMENTS = 8
+"""So often at most are cells made narrower after a step: the next one brings the rest."""
 _GUESS_FLOOR = 0.001
-_FIRST_SLOPE = 0.3
+"""How far a guess from forwarding rates may be off at best, in log load."""
+_GUESS_SLOPE = 0.3
+"""How much further for each unit of log load that the device was overloaded beyond the goal, at worst."""
 
 
 def step_lengths(step_s: float) -> tuple[float, ...]:
@@ -27,7 +32,8 @@ def step_lengths(step_s: float) -> tuple[float, ...]:
 class Curve:
     """One goal's steps so far, and `belief`, worked out anew with each step.
 
-    A throughput above `most_fps` is possible where that is all that can be offered (`open_above`).
+    A throughput above `most_fps` is possible where that is all that can be offered (`open_above`). Where it
+    is not, higher loads are known to tell nothing, and what they did is not looked at.
     """
 
     def __init__(
@@ -41,6 +47,7 @@ class Curve:
         self.goal = goal
         self.least, self.most = math.log(least_fps), math.log(most_fps)
         self.lengths = lengths
+        self._highest_fps = math.inf if open_above else most_fps
         self._seen: list[Seen] = []
         self._overloaded: list[tuple[float, float]] = []
         self.belief: passing.Belief
@@ -49,6 +56,8 @@ class Curve:
     def learn(self, steps: Iterable[Step]) -> None:
         """More steps, of any length: each counts with those of the length that is nearest to its own."""
         for step in steps:
+            if step.load_fps > self._highest_fps:
+                continue
             ratios = [abs(math.log(step.duration_s / length)) for length in self.lengths]
             seen = Seen(int(np.argmin(ratios)), math.log(step.load_fps), step.loss_ratio <= self.goal)
             self._seen.append(seen)
@@ -109,10 +118,10 @@ class Curve:
         away = abs(overload - wanted)
         slope = next(
             (
-                min(_FIRST_SLOPE, abs((rate - forwarded) / (other - overload)))
+                min(_GUESS_SLOPE, abs((rate - forwarded) / (other - overload)))
                 for other, rate in others
                 if abs(other - overload) > away / 2
             ),
-            _FIRST_SLOPE,
+            _GUESS_SLOPE,
         )
         return Guess(forwarded + wanted, _GUESS_FLOOR + slope * away)

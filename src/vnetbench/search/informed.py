@@ -64,7 +64,7 @@ def search(device: Device, asked: Asked, seed: int) -> Found:
 def _below(load_fps: float, curve: Curve, steps: Sequence[Step]) -> Curve:
     """A curve for the same goal that knows only of loads up to this one."""
     anew = Curve(curve.goal, math.exp(curve.least), load_fps, curve.lengths, open_above=False)
-    anew.learn(step for step in steps if step.load_fps <= load_fps)
+    anew.learn(steps)
     return anew
 
 

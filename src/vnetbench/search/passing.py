@@ -4,8 +4,8 @@ The chance falls with the load and is one half at the throughput: that is what t
 else of its shape is taken as known. On each side of the throughput it leaves one half over some distance
 (`_SPREADS`), which is next to nothing for a sharp limit and wide for a noisy one, towards a share of steps
 that go wrong whatever the load (`_LAPSES`): below it those that a stall hits, above it lucky ones. The sides
-are learned apart, so a second mode above the limit does not pass for noise below it. How many frames a step
-lost beyond the goal is not used, only that it lost them: one step, however bad, is one step.
+are mostly alike (`_ALIKE`), but need not be: a second mode above the limit is no noise below it. How many
+frames a step lost beyond the goal is not used, only that it lost them: however bad, it is one step.
 
 Steps of each length have a throughput of their own. That of longer ones lies near that of shorter ones, how
 near nobody knows beforehand (`_BRIDGE`): short steps tell where to look, and only long ones can prove.
@@ -27,11 +27,15 @@ from scipy.special import erf
 Floats = npt.NDArray[np.float64]
 
 _SPREADS = np.geomspace(0.0006, 0.3, 9)
+"""Standard deviations of the curve's sides, in log load."""
 _LAPSES = np.array([0.004, 0.04, 0.15, 0.33])
+"""Shares of steps that go wrong however far from the throughput."""
 _LAPSE_PRIOR = np.array([0.55, 0.22, 0.13, 0.1])
 _SHAPES = len(_SPREADS) * len(_LAPSES)
+"""A side's shape is one of its spreads with one of its lapses."""
 _CHARACTER_PRIOR = 0.65 ** np.arange(len(_SPREADS))
-"""How noisy a device is, one of `_SPREADS`: most have a sharp limit, each wider one is less likely."""
+"""How noisy a device is, one of `_SPREADS`: most have a sharp limit, each wider one is less likely (to a
+factor)."""
 _ALIKE = 0.7
 """A side's spread is near the device's own with this probability, else any."""
 _LEAN = np.tile(0.5 - _LAPSES, len(_SPREADS))[:, None]
@@ -240,7 +244,7 @@ def _without_shapes(found: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     peak = found.max(axis=1, keepdims=True)
     chance = np.exp(found - peak)
     below, above = (_SHAPE_PRIOR @ side for side in chance)
-    character = (_CHARACTER_PRIOR / _CHARACTER_PRIOR.sum())[:, None] * below * above
+    character = _CHARACTER_PRIOR[:, None] * below * above
     total = character.sum(axis=0)
     logarithm = peak.sum(axis=(0, 1)) + np.log(total)
     # The floor keeps a cell alive that later steps may still raise above all others.

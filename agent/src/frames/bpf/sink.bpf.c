@@ -239,10 +239,11 @@ int sink(struct xdp_md *context)
 	__s64 transit = transit_of(head, now);
 	__u32 place = id < MAX_STREAMS ? places[id] : NO_STREAM;
 
-	if (place == OWN_SOURCE)
-		return note_foreign(context, receiver, KIND_OWN);
+	/* The far side's, named as a stream of this one, may have waited long in a slow device: it is no loop. */
 	if (place != NO_STREAM && number >= FIRST_LEARNING)
 		return XDP_DROP;
+	if (place == OWN_SOURCE)
+		return note_foreign(context, receiver, KIND_OWN);
 	if (place == NO_STREAM || number >> NUMBER_BITS) {
 		/* Chance makes a number so low and a time so near of one UDP datagram in some 10^8. */
 		if (!(number >> NUMBER_BITS) && transit >= 0 && transit < RECENT_NS)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::set_current_timer_slack;
 use socket2::Socket;
 
-use super::monotonic_nanos;
+use crate::clock::monotonic_nanos;
 use crate::error::{Error, Result};
 use crate::frames::generate::Sent;
 use crate::frames::pacing::{BurstCounter, Gap, Kept};

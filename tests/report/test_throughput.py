@@ -1,0 +1,50 @@
+"""The answer of `vnetbench throughput`: a line for each frame size and goal, in eighty columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.campaign.simulated_frames import SimulatedPorts
+from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.run import Campaign
+from vnetbench.commands.throughput import STUDY
+from vnetbench.estimate.summarize import summarize
+from vnetbench.report.throughput import throughput_answer
+from vnetbench.results.file import ResultsFile
+from vnetbench.search.simulated import Physics, SimulatedDevice
+from vnetbench.study.load import parse_study
+from vnetbench.study.plan import make_plan
+
+
+def answer(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
+    study = parse_study(STUDY, None, ["search.method=rfc2544", *overrides])
+    plan = make_plan(study, 7)
+    file = ResultsFile.create(path, study, plan)
+    campaign = Campaign(file, study, plan, ports, lambda *_: None, lambda: None)
+    with Interrupts() as interrupts:
+        campaign.run(interrupts)
+    console = Console(width=80, record=True, file=path.with_suffix(".txt").open("w"))
+    console.print(throughput_answer(summarize(file)))
+    file.close("finished")
+    return console.export_text()
+
+
+def test_each_size_and_goal_has_a_line_that_says_what_limited_it(tmp_path: Path) -> None:
+    sizes = ("frame_size=64,1518", "search.loss=0 %, 0.5 %")
+    lines = answer(tmp_path / "r.vnb", SimulatedPorts(), *sizes).splitlines()
+    rows = [line.split() for line in lines if line.strip().startswith(("64", "1518"))]
+    assert [row[:3] for row in rows] == [
+        [size, loss, "%"] for size in ("64", "1518") for loss in ("0", "0.5")
+    ]
+    assert all(row[-1] == "device" for row in rows)
+    assert all(99 < float(row[3]) < 101 and row[4] == "kframe/s" for row in rows)
+    assert any("each search says of its own answer" in line for line in lines)
+
+
+def test_what_the_generator_limits_is_at_least_so_much(tmp_path: Path) -> None:
+    ports = SimulatedPorts(SimulatedDevice(Physics(limit_fps=1e9), 1))
+    text = answer(tmp_path / "r.vnb", ports)
+    (row,) = [line for line in text.splitlines() if line.strip().startswith("64")]
+    assert "≥ " in row and row.split()[-1] == "generator"
