@@ -154,54 +154,57 @@ int generate(struct xdp_md *ctx)
 	__be64 number, sent;
 	void *data, *end;
 	__u64 now;
+	/* Read once: each reading of a volatile is an instruction that stays. */
+	const __u32 start_words = plan.start_words, udp_at = plan.udp_at, sizes = plan.sizes, flows = plan.flows;
+	const __u64 gap = plan.gap;
 
 	p = bpf_map_lookup_elem(&progress, &zero);
 	if (!p || p->stop || p->made >= plan.most)
 		return XDP_DROP;
 	/* To ask for the time costs as much as all else here; of frames that leave together one stands for the others. */
-	if (plan.gap || !p->waiting || p->made % MOST_WAITING == 0)
+	if (gap || !p->waiting || p->made % MOST_WAITING == 0)
 		p->now = bpf_ktime_get_ns();
 	now = p->now;
-	if (plan.gap) {
+	if (gap) {
 		if (!is_due(p, now))
 			return XDP_DROP;
 		note_due(p, now);
 	}
 
-	if (plan.sizes > 1) {
+	if (sizes > 1) {
 		size = p->size;
 		if (size >= MOST_SIZES)
 			return XDP_DROP;
-		p->size = size + 1 < plan.sizes ? size + 1 : 0;
+		p->size = size + 1 < sizes ? size + 1 : 0;
 		shape += size;
 		if (shape->bytes < plan.largest && bpf_xdp_adjust_tail(ctx, shape->bytes - (int)plan.largest))
 			return XDP_DROP;
 	}
 	data = (void *)(long)ctx->data;
 	end = (void *)(long)ctx->data_end;
-	if (data + plan.udp_at + 8 + sizeof(struct head) > end)
+	if (data + udp_at + 8 + sizeof(struct head) > end)
 		return XDP_DROP;
 
 	/* All of it: a page that comes again is as the device left it. */
 #pragma unroll
 	for (__u32 i = 0; i < MOST_START; i++)
-		if (i < plan.start_words)
+		if (i < start_words)
 			*(__u64 *)(data + 8 * i) = plan.start[i];
 
-	if (plan.flows > 1) {
+	if (flows > 1) {
 		flow = p->flow;
-		p->flow = flow + 1 < plan.flows ? flow + 1 : 0;
+		p->flow = flow + 1 < flows ? flow + 1 : 0;
 	}
 	from_port = bpf_htons(FIRST_PORT + flow % PORTS);
 	to_port = bpf_htons(FIRST_PORT + flow / PORTS);
-	if (plan.flows > 1) {
-		*(__be16 *)(data + plan.udp_at) = from_port;
-		*(__be16 *)(data + plan.udp_at + 2) = to_port;
+	if (flows > 1) {
+		*(__be16 *)(data + udp_at) = from_port;
+		*(__be16 *)(data + udp_at + 2) = to_port;
 	}
 
 	if (plan.varies_addresses) {
 		__be16 *from = data + (plan.is_ipv6 ? plan.ip_at + 22 : plan.ip_at + 14);
-		__be16 *to = data + plan.udp_at - 2;
+		__be16 *to = data + udp_at - 2;
 
 		/* Their last bytes are zero up to now. */
 		*from |= bpf_htons(flow & 0xff);
@@ -210,23 +213,23 @@ int generate(struct xdp_md *ctx)
 	}
 
 	number = bpf_cpu_to_be64(p->first_number + p->made);
-	*(__be64 *)(data + plan.udp_at + 12) = number;
+	*(__be64 *)(data + udp_at + 12) = number;
 	sent = bpf_cpu_to_be64(now << 16);
-	*(__be32 *)(data + plan.udp_at + 20) = (__be32)sent;
-	*(__be16 *)(data + plan.udp_at + 24) = (__be16)(sent >> 32);
+	*(__be32 *)(data + udp_at + 20) = (__be32)sent;
+	*(__be16 *)(data + udp_at + 24) = (__be16)(sent >> 32);
 
 	if (plan.is_ipv6) {
 		__u16 sum = folded(shape->udp_sum + varying + from_port + to_port + sum_of_long(number) +
 				   sum_of_long(sent & 0xffffffffffffULL));
 
 		/* Zero would say that there is none (RFC 8200, section 8.1). */
-		*(__u16 *)(data + plan.udp_at + 6) = sum ? sum : 0xffff;
-	} else if (plan.sizes > 1 || plan.varies_addresses) {
+		*(__u16 *)(data + udp_at + 6) = sum ? sum : 0xffff;
+	} else if (sizes > 1 || plan.varies_addresses) {
 		*(__u16 *)(data + plan.ip_at + 10) = folded(shape->ip_sum + varying);
 	}
-	if (plan.sizes > 1) {
+	if (sizes > 1) {
 		*(__be16 *)(data + plan.ip_at + (plan.is_ipv6 ? 4 : 2)) = shape->ip_length;
-		*(__be16 *)(data + plan.udp_at + 4) = shape->udp_length;
+		*(__be16 *)(data + udp_at + 4) = shape->udp_length;
 		p->made_bytes += shape->bytes;
 	}
 
