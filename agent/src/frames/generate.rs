@@ -3,22 +3,23 @@
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use aya::Ebpf;
 use aya::maps::xdp::DevMap;
-use aya::{Ebpf, Pod};
 use rustix::thread::set_current_timer_slack;
 use serde::Serialize;
 
 use super::dispatcher::Place;
-use super::loading::{self, Able, Shared, SharedWithPrograms};
-use super::pacing::{BURST_CLASSES, Bursts, Gap, Kept};
+use super::loading::{self, Able, Shared};
+use super::pacing::{Bursts, Kept};
+use super::plan::{Late, Progress, plan};
 use super::port::Port;
-use super::template::{Shape, Template};
-use super::{Asked, Counts, FCS_BYTES, Frames, MOST_WEIGHTS, Outcome, Pacing, Refused};
+use super::template::Template;
+use super::{Asked, Counts, FCS_BYTES, Frames, Outcome, Pacing, Refused};
 use crate::clock::monotonic_nanos;
-use crate::traffic::histogram::{self, BUCKETS};
+use crate::traffic::histogram;
 use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
 use crate::traffic::{End, Order, Orders};
@@ -38,7 +39,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 const AWAKE: Duration = Duration::from_micros(100);
 /// What the page of a live frame has left for it (net/bpf/test_run.c), on machines with pages of 4096 bytes.
 const MOST_LIVE_BYTES: usize = 3408;
-const START_WORDS: usize = 10;
 
 /// What a source came to, beside how many the port took.
 #[derive(Debug, Serialize)]
@@ -49,68 +49,6 @@ pub struct Sent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<Kept>,
 }
-
-/// `struct plan` of bpf/generate.bpf.c.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Plan {
-    start: [u64; START_WORDS],
-    most: u64,
-    gap: u64,
-    gap_fraction: u64,
-    short_gap: u64,
-    slack: u64,
-    start_words: u32,
-    ip_at: u32,
-    udp_at: u32,
-    is_ipv6: u32,
-    varies_addresses: u32,
-    flows: u32,
-    sizes: u32,
-    largest: u32,
-    shapes: [Shape; MOST_WEIGHTS],
-}
-
-// SAFETY: integers only, laid out as C does it and without padding.
-unsafe impl Pod for Plan {}
-
-/// `struct progress` of bpf/generate.bpf.c.
-#[repr(C)]
-#[derive(Debug)]
-struct Progress {
-    stop: AtomicU64,
-    first_number: AtomicU64,
-    unused: [AtomicU64; 6],
-    made: AtomicU64,
-    made_bytes: AtomicU64,
-    sent: AtomicU64,
-    now: AtomicU64,
-    due: AtomicU64,
-    due_fraction: AtomicU64,
-    gate: AtomicU64,
-    flow: AtomicU32,
-    size: AtomicU32,
-    waiting: AtomicU32,
-    cpu: AtomicU32,
-    first_due: AtomicU64,
-    late_sum: AtomicU64,
-    late_max: AtomicU64,
-    left_at: AtomicU64,
-    burst: AtomicU64,
-    burst_max: AtomicU64,
-    bursts: [AtomicU64; BURST_CLASSES],
-}
-
-// SAFETY: all atomics, laid out as C does it.
-unsafe impl SharedWithPrograms for Progress {}
-
-/// `struct late` of bpf/generate.bpf.c.
-#[repr(C)]
-#[derive(Debug)]
-struct Late([AtomicU64; BUCKETS]);
-
-// SAFETY: as above.
-unsafe impl SharedWithPrograms for Late {}
 
 /// One stream's program, and what it has done.
 #[derive(Debug)]
@@ -338,69 +276,6 @@ impl Frames for Source {
             pacing: paced.map(|(schedule, pacing)| self.kept(schedule, *pacing, load_ended)),
         })
     }
-}
-
-impl Progress {
-    /// As it was before any frame was made.
-    fn forget(&self) {
-        let counts = [
-            &self.first_number,
-            &self.made,
-            &self.made_bytes,
-            &self.sent,
-            &self.due,
-            &self.due_fraction,
-            &self.gate,
-            &self.late_sum,
-            &self.late_max,
-            &self.left_at,
-            &self.burst,
-            &self.burst_max,
-        ];
-        for count in counts.into_iter().chain(&self.bursts) {
-            count.store(0, Ordering::Relaxed);
-        }
-        self.flow.store(0, Ordering::Relaxed);
-        self.size.store(0, Ordering::Relaxed);
-    }
-}
-
-fn plan(asked: &Asked, template: &Template, shapes: &[Shape], largest: usize) -> Plan {
-    let mut start = [0; START_WORDS];
-    // The number that follows is the program's to write, so that a word too long does no harm.
-    let length = template.head_at() + 4;
-    let first = template.frame(shapes[0].bytes.into(), 0, 0, 0);
-    let mut bytes = first[..length].to_vec();
-    bytes.resize(length.next_multiple_of(8), 0);
-    for (word, bytes) in start.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
-    }
-    let mut plan = Plan {
-        start,
-        most: asked.most.unwrap_or(u64::MAX),
-        gap: 0,
-        gap_fraction: 0,
-        short_gap: 0,
-        slack: 0,
-        start_words: length.div_ceil(8) as u32,
-        ip_at: template.ip_at as u32,
-        udp_at: template.udp_at() as u32,
-        is_ipv6: template.is_ipv6.into(),
-        varies_addresses: template.varies_addresses.into(),
-        flows: asked.flows,
-        sizes: shapes.len() as u32,
-        largest: largest as u32,
-        shapes: [Shape::default(); MOST_WEIGHTS],
-    };
-    plan.shapes[..shapes.len()].copy_from_slice(shapes);
-    if let Some(per_s) = asked.per_s {
-        let gap = Gap::of(per_s);
-        plan.gap = gap.nanos;
-        plan.gap_fraction = gap.fraction;
-        plan.short_gap = gap.shortened;
-        plan.slack = gap.slack;
-    }
-    plan
 }
 
 fn paced_batch(gap: Duration) -> u32 {

@@ -15,6 +15,7 @@ pub mod loading;
 mod own_network;
 mod pacing;
 mod packet;
+mod plan;
 mod port;
 mod sink;
 mod sink_program;
