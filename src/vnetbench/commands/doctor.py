@@ -25,9 +25,9 @@ from vnetbench.lab.refusal import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate, spell_bytes
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors import complete
+from vnetbench.study.host_section import HOST
 from vnetbench.study.labs import HOSTS, IPERF3
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
-from vnetbench.study.sections import HOST
 from vnetbench.study.workloads import DATAGRAMS, FRAMES, STREAM
 
 TRIAL_S = 0.3

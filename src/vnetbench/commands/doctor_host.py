@@ -13,8 +13,8 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import hosts_bed, knobs
 from vnetbench.lab.host_addresses import own_addresses
 from vnetbench.lab.hosts_bed import Entered
+from vnetbench.study.host_section import HOST
 from vnetbench.study.model import HostAsked
-from vnetbench.study.sections import HOST
 
 KNOBS = (*knobs.INTERFACE_KNOBS, "lro", *knobs.ADAPTER_KNOBS.values())
 

@@ -13,6 +13,7 @@ from vnetbench.study.checks import check, check_levels_of_table
 from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
 from vnetbench.study.expression import read_levels
 from vnetbench.study.factors import FACTORS, factor_named
+from vnetbench.study.host_section import HOST
 from vnetbench.study.model import (
     FactorLevels,
     HostAsked,
@@ -32,7 +33,8 @@ from vnetbench.study.problems import (
     shown,
     suggest,
 )
-from vnetbench.study.sections import HOST, SECTIONS, TABLES, TOP, Key, Section, home_of, place_of_keys
+from vnetbench.study.section import Key, Section
+from vnetbench.study.sections import SECTIONS, TABLES, TOP, home_of, place_of_keys
 from vnetbench.study.workloads import FRAMES, OF_FRAMES
 
 MAX_TABLES = 200

@@ -11,18 +11,17 @@ from vnetbench.study.checks import MAX_TREATMENTS
 from vnetbench.study.expression import MAX_LEVELS
 from vnetbench.study.factor import Factor
 from vnetbench.study.factors import FACTORS, has_factor
+from vnetbench.study.host_section import HOST
 from vnetbench.study.labs import IPERF3, LABS
 from vnetbench.study.load import MAX_TABLES
 from vnetbench.study.schema import json_schema
+from vnetbench.study.section import Key, Section
 from vnetbench.study.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
-    HOST,
     SECTIONS,
     TOGETHER_DESCRIPTION,
     TOP,
-    Key,
-    Section,
 )
 from vnetbench.study.workloads import WORKLOADS
 

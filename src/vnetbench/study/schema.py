@@ -8,17 +8,16 @@ from typing import Any
 from vnetbench.study.expression import MAX_LEVELS
 from vnetbench.study.factor import Factor
 from vnetbench.study.factors import FACTORS
+from vnetbench.study.host_section import HOST
 from vnetbench.study.kinds import Json, Kind
 from vnetbench.study.load import MAX_HOSTS, MAX_TABLES
+from vnetbench.study.section import Key, Section
 from vnetbench.study.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
-    HOST,
     SECTIONS,
     TOGETHER_DESCRIPTION,
     TOP,
-    Key,
-    Section,
 )
 
 

@@ -3,77 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from vnetbench.published.figures import NAMES
 from vnetbench.study import host_kinds, kinds
 from vnetbench.study.factors import FACTORS
-from vnetbench.study.kinds import Kind
+from vnetbench.study.host_section import HOST
 from vnetbench.study.labs import LABS
-from vnetbench.study.model import (
-    ALL,
-    ONE_AT_A_TIME,
-    HostAsked,
-    Level,
-    Precision,
-    SearchAsked,
-    TestbedAsked,
-    Timing,
-)
-from vnetbench.study.workloads import DECIDING, MOST_GOALS, STREAM, WORKLOADS
+from vnetbench.study.model import ALL, ONE_AT_A_TIME, Precision, TestbedAsked, Timing
+from vnetbench.study.search_section import SEARCH
+from vnetbench.study.section import Key, Section, section_of
+from vnetbench.study.workloads import DECIDING, STREAM, WORKLOADS
 
 TOP = ""
 """The name of the section without a heading, at the head of the file."""
 
 
-@dataclass(frozen=True)
-class Key:
-    """One key of a section."""
-
-    name: str
-    kind: Kind
-    default: Level | None
-    """What the field of `study.model` is without the key; for a required key nothing."""
-    description: str
-    example: str
-    """A value as it stands in a study file (TOML)."""
-    field: str = ""
-    """Its field in `study.model` where that has another name (it carries the unit)."""
-    absent: str = ""
-    """The word that stands for None."""
-    required: bool = False
-
-    @property
-    def attribute(self) -> str:
-        """Its field in `study.model`."""
-        return self.field or self.name
-
-    @property
-    def spelled_default(self) -> str:
-        """The default as one would write it; empty where nothing says the same as leaving the key out."""
-        if self.default is None or self.required:
-            return self.absent
-        return self.kind.spell(self.default)
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading of a study file and what may stand below it."""
-
-    name: str
-    description: str
-    keys: Mapping[str, Key]
-
-
-def _section(name: str, description: str, *keys: Key) -> Section:
-    return Section(name, description, {key.name: key for key in keys})
-
-
-_TIMING, _PRECISION, _TESTBED, _HOST = Timing(), Precision(), TestbedAsked(), HostAsked("")
-_SEARCH = SearchAsked()
+_TIMING, _PRECISION, _TESTBED = Timing(), Precision(), TestbedAsked()
 
 _ALL = (
-    _section(
+    section_of(
         TOP,
         "At the head of the file, before the first heading.",
         Key(
@@ -121,7 +69,7 @@ _ALL = (
             absent="none",
         ),
     ),
-    _section(
+    section_of(
         "testbed",
         "The testbed, without the factors that vary it.",
         Key(
@@ -171,7 +119,7 @@ _ALL = (
             '"5300-5399"',
         ),
     ),
-    _section(
+    section_of(
         "timing",
         "How long a trial is.",
         Key(
@@ -212,86 +160,8 @@ _ALL = (
             absent="auto",
         ),
     ),
-    _section(
-        "search",
-        "Of the workloads of frames: each trial is a search of the throughput, a series of steps that each "
-        "hold a load for a time, and ends with a step at the throughput, whose counters and latencies are "
-        "the trial's. With `frames` the section has to be written; `frame_loss` and `back_to_back` are "
-        "series of steps anyway, `frame_latency` and `soak` begin with one where their load is a share of "
-        "the throughput.",
-        Key(
-            "method",
-            kinds.words("vnetbench", "rfc2544", "mlrsearch"),
-            _SEARCH.method,
-            "`vnetbench`: a model of loss against load says which step tells most. `rfc2544`: halving the "
-            "interval (RFC 2544, 26.1). `mlrsearch`: the library of FD.io, where it is installed.",
-            '"rfc2544"',
-        ),
-        Key(
-            "loss",
-            kinds.loss_goals(MOST_GOALS),
-            _SEARCH.loss,
-            "The goals: shares of the frames that may be lost. Each has a throughput of its own; the first "
-            "one's is `throughput_fps`.",
-            '["0 %", "0.01 %", "0.5 %"]',
-        ),
-        Key(
-            "width",
-            kinds.shares(0.0001, 0.5),
-            _SEARCH.width,
-            "Of the answer's interval, as a share of the throughput.",
-            '"1 %"',
-        ),
-        Key(
-            "trial",
-            kinds.durations(0.01, 3600),
-            _SEARCH.step_s,
-            "Length of a full step: what RFC 2544 calls a trial.",
-            '"1 s"',
-            field="step_s",
-        ),
-        Key(
-            "settle",
-            kinds.durations(0.001, 4),
-            _SEARCH.settle_s,
-            "A step has ended when no frame of it has come for so long after its load.",
-            '"100 ms"',
-            field="settle_s",
-        ),
-        Key(
-            "most_load",
-            kinds.frame_rates(1, 10**9, "auto"),
-            _SEARCH.most_load_fps,
-            "The highest load, of each direction. `auto`: as fast as the generator goes.",
-            '"2 Mframe/s"',
-            field="most_load_fps",
-            absent="auto",
-        ),
-        Key(
-            "least_load",
-            kinds.frame_rates(1, 10**9),
-            _SEARCH.least_load_fps,
-            "The lowest load, of each direction. A device that loses too much of it has no throughput.",
-            '"100 frame/s"',
-            field="least_load_fps",
-        ),
-        Key(
-            "confidence",
-            kinds.shares(0.5, 0.9999),
-            _SEARCH.confidence,
-            "That the throughput lies in the answer's interval.",
-            '"99 %"',
-        ),
-        Key(
-            "time_limit",
-            kinds.durations(1, 36_000_000),
-            _SEARCH.time_limit_s,
-            "Of all steps of one search together.",
-            '"2 min"',
-            field="time_limit_s",
-        ),
-    ),
-    _section(
+    SEARCH,
+    section_of(
         "precision",
         "When a treatment has been repeated often enough: as soon as the interval of the deciding metric is "
         "as narrow as asked, else after the most trials or when the time is up. The result says which.",
@@ -348,69 +218,6 @@ _ALL = (
         ),
     ),
 )
-
-HOST = _section(
-    "testbed.host",
-    "A machine of the lab `hosts`; stands once for each. Reached by `ssh` or `local` they make pairs in the "
-    "order of the file: the first of a pair sends when the direction is forward. Or one of them only has an "
-    "`iperf3` server, and the other end of every stream is the machine that the bench runs on.",
-    Key(
-        "name",
-        host_kinds.names(),
-        "",
-        "What it is called in the results.",
-        '"web-01"',
-        required=True,
-    ),
-    Key(
-        "ssh",
-        host_kinds.destinations(),
-        _HOST.ssh,
-        "How `ssh` reaches it: by the user's own OpenSSH client, with its configuration, keys, agent and "
-        "known hosts. The agent is put there for the campaign and removed at its end. Knobs need root.",
-        '"root@web-01"',
-    ),
-    Key(
-        "iperf3",
-        host_kinds.servers(),
-        _HOST.iperf3,
-        "Where its iperf3 server listens. Nothing else is asked of this machine, and nothing is put on it.",
-        '"192.0.2.7:5201"',
-    ),
-    Key(
-        "local",
-        kinds.truths(),
-        _HOST.local,
-        "`true`: it is the machine that the bench runs on, which towards an iperf3 server is called `here` "
-        "without such a host.",
-        "true",
-    ),
-    Key(
-        "interface",
-        host_kinds.interfaces(),
-        _HOST.interface,
-        "The interface that the load goes through. Without it the system's routes decide. With frames two "
-        "hosts may be two interfaces of one machine, with the device under test between them.",
-        '"ens192"',
-    ),
-    Key(
-        "address",
-        host_kinds.addresses(),
-        _HOST.address,
-        "Its own address for the load. Without it the interface's, or what the system's routes choose. "
-        "Frames from one interface of a machine to another need none: they come from 198.18.0.0/15 then.",
-        '"192.0.2.1"',
-    ),
-    Key(
-        "next_hop",
-        host_kinds.macs(),
-        _HOST.next_hop,
-        "The MAC address that its frames are sent to: that of the pair's other interface, as a bridge wants "
-        "it, unless a router is tested, whose own on this side has to stand here.",
-        '"52:54:00:12:34:56"',
-    ),
-)
-"""The keys of a `[[testbed.host]]`, which may stand several times."""
 
 TABLES = ("exclude", "together")
 """Headings of levels that may stand several times."""
