@@ -6,6 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde::Serialize;
 
+use super::headers::{
+    ARP, ETHERNET_BYTES, IPV4, IPV4_BYTES, IPV6, IPV6_BYTES, LLDP, MAX_TAGS, OUTER_TAG, TAG,
+    TAG_BYTES, UDP, UDP_BYTES,
+};
 use crate::traffic::udp_head::{HEAD_BYTES, Head};
 
 /// Of a frame, so much is kept as an example (EXAMPLE_BYTES in bpf/arrivals.h).
@@ -15,18 +19,9 @@ pub const NUMBER_BITS: u32 = 52;
 /// A frame of another trial was sent no longer ago.
 const RECENT_NANOS: i64 = 10_000_000_000;
 
-const ETHERNET_BYTES: usize = 14;
-const TAG_BYTES: usize = 4;
-const MAX_TAGS: usize = 2;
-const IPV4: u16 = 0x0800;
-const ARP: u16 = 0x0806;
-const IPV6: u16 = 0x86dd;
-const LLDP: u16 = 0x88cc;
-const TAGS: [u16; 2] = [0x8100, 0x88a8];
 /// Below this the field is a length, and the frame one of IEEE 802.2.
 const FIRST_TYPE: u16 = 0x0600;
 const BRIDGES: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
-const UDP: u8 = 17;
 
 /// In the order of `enum kind` in bpf/arrivals.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,13 +136,17 @@ pub fn payload_of(frame: &[u8]) -> Result<(&[u8], Kind), Kind> {
                 .get(6..8)
                 .is_some_and(|bits| bits[0] & 0x3f == 0 && bits[1] == 0);
             let is_plain = packet.first() == Some(&0x45) && is_whole;
-            (Kind::Ipv4, 20, is_plain && packet.get(9) == Some(&UDP))
+            (
+                Kind::Ipv4,
+                IPV4_BYTES,
+                is_plain && packet.get(9) == Some(&UDP),
+            )
         }
-        IPV6 => (Kind::Ipv6, 40, packet.get(6) == Some(&UDP)),
+        IPV6 => (Kind::Ipv6, IPV6_BYTES, packet.get(6) == Some(&UDP)),
         ARP => return Err(Kind::Arp),
         _ => return Err(Kind::Unknown),
     };
-    let payload = packet.get(header_bytes + 8..).filter(|_| is_udp);
+    let payload = packet.get(header_bytes + UDP_BYTES..).filter(|_| is_udp);
     let payload = payload.filter(|payload| payload.len() >= HEAD_BYTES);
     payload.map(|payload| (payload, kind)).ok_or(kind)
 }
@@ -162,7 +161,7 @@ pub fn is_of_other_trial(head: Head, now_nanos: u64) -> bool {
 fn untagged(frame: &[u8]) -> Option<(u16, &[u8])> {
     let mut at = ETHERNET_BYTES;
     for _ in 0..MAX_TAGS {
-        if !TAGS.contains(&u16_at(frame, at - 2)?) {
+        if ![TAG, OUTER_TAG].contains(&u16_at(frame, at - 2)?) {
             break;
         }
         at += TAG_BYTES;

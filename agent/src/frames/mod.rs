@@ -10,6 +10,7 @@ mod foreign;
 pub mod generate;
 #[cfg(test)]
 mod hand_made;
+pub mod headers;
 pub mod loading;
 #[cfg(test)]
 mod own_network;

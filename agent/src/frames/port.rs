@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::interface::Interface;
 
 use super::FCS_BYTES;
-use super::template::{ETHERNET_BYTES, TAG_BYTES};
+use super::headers::{ETHERNET_BYTES, TAG_BYTES};
 
 /// Its addresses are learned by a switch from the first; a second and a third are for a device that drops while it
 /// resolves the next hop.

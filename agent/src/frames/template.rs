@@ -2,22 +2,17 @@
 
 use std::net::IpAddr;
 
+use super::headers::{
+    ETHERNET_BYTES, IPV4, IPV4_BYTES, IPV6, IPV6_BYTES, MAX_TAGS, OUTER_TAG, TAG, TAG_BYTES, UDP,
+    UDP_BYTES,
+};
 use super::port::Port;
 use super::{Asked, FCS_BYTES, Size};
 use crate::traffic::udp_head::{HEAD_BYTES, PROBE};
 
-pub const ETHERNET_BYTES: usize = 14;
-pub const TAG_BYTES: usize = 4;
-const UDP_BYTES: usize = 8;
-const IPV4_BYTES: usize = 20;
-const IPV6_BYTES: usize = 40;
-/// The longest, with two tags and IPv6.
+/// The longest, with all tags and IPv6.
 pub const MOST_START_BYTES: usize =
-    ETHERNET_BYTES + 2 * TAG_BYTES + IPV6_BYTES + UDP_BYTES + HEAD_BYTES;
-/// IEEE 802.1Q; of two tags the outer one is IEEE 802.1ad's.
-const TAGGED: [u8; 2] = [0x81, 0x00];
-const TAGGED_OUTSIDE: [u8; 2] = [0x88, 0xa8];
-const UDP: u8 = 17;
+    ETHERNET_BYTES + MAX_TAGS * TAG_BYTES + IPV6_BYTES + UDP_BYTES + HEAD_BYTES;
 /// RFC 2544, appendix C.2.6.4 has it so that no router on the way drops the frame.
 const HOPS: u8 = 64;
 /// The ports of RFC 6335 that are nobody's; flows count through the source's first.
@@ -56,11 +51,12 @@ impl Template {
         start.extend(mac_from);
         for (place, tag) in asked.vlan_tags.iter().enumerate() {
             let is_outer = place + 1 < asked.vlan_tags.len();
-            start.extend(if is_outer { TAGGED_OUTSIDE } else { TAGGED });
+            let tagged = if is_outer { OUTER_TAG } else { TAG };
+            start.extend(tagged.to_be_bytes());
             start.extend(tag.to_be_bytes());
         }
         let is_ipv6 = asked.from.is_ipv6();
-        start.extend(if is_ipv6 { [0x86, 0xdd] } else { [0x08, 0x00] });
+        start.extend(if is_ipv6 { IPV6 } else { IPV4 }.to_be_bytes());
         let ip_at = start.len();
         if is_ipv6 {
             start.extend([0x60, 0, 0, 0, 0, 0, UDP, HOPS]);

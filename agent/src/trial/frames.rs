@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::parameters::{bad, within};
 use crate::error::Result;
+use crate::frames::headers::MAX_TAGS;
 use crate::frames::template::{self, MOST_FLOWS};
 use crate::frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way};
 use crate::interface;
@@ -15,7 +16,6 @@ use crate::interface;
 const MAX_FRAME_BYTES: usize = 9216 + 26;
 const MAX_FRAMES_PER_S: f64 = 100e6;
 const MIN_FRAMES_PER_S: f64 = 0.001;
-const MAX_TAGS: usize = 2;
 /// 0 and 4095 are no VLAN's (IEEE 802.1Q, 9.6).
 const MAX_VLAN: u16 = 4094;
 const SETTLE_S: f64 = 0.1;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockFilter, Socket, Type};
 
+use crate::frames::headers::TAG_BYTES;
 use crate::frames::port::Port;
 use crate::socket_option::{self, Plain};
 
@@ -22,7 +23,6 @@ const HANDED_OVER_AFTER_MS: u32 = 4;
 const FRAME_BYTES: u32 = 2048;
 /// Of each frame: all headers and the head.
 const START_BYTES: u32 = 96;
-const TAG_BYTES: usize = 4;
 /// Frames that this side sends are not to come (include/uapi/linux/if_packet.h).
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
