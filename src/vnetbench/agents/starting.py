@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vnetbench.agents import transport
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import PROTOCOL, AgentClient, AgentError
@@ -19,6 +21,18 @@ def start_here(endpoint: str, label: str) -> AgentClient:
     agent = AgentClient(endpoint, started([str(agent_binary()), "stdio"], label))
     greet(agent)
     return agent
+
+
+def start_inside(namespaces: Mapping[str, str], testbed: str, agents: dict[str, AgentClient]) -> None:
+    """Start an agent in each network namespace, by its name; each is in `agents` as soon as it runs.
+
+    Raises BenchError, or AgentError when one does not answer.
+    """
+    for name, namespace in namespaces.items():
+        command = ["ip", "netns", "exec", namespace, str(agent_binary()), "stdio"]
+        agents[name] = AgentClient(name, started(command, testbed))
+    for name in namespaces:
+        greet(agents[name])
 
 
 def check_agent() -> None:

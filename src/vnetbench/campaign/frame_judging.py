@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.campaign.frame_counts import FrameCounts
+from vnetbench.campaign.judging import streams_of
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_share
 from vnetbench.results.records import HOST, SideRecord
@@ -104,7 +105,7 @@ def where_they_stop(sides: Sequence[SideRecord]) -> str:
                 label = name if side.endpoint == HOST else f"{side.endpoint}'s {name}"
                 taken[label] += counted.get("rx_packets", 0)
                 given[label] += counted.get("tx_packets", 0)
-    sent = sum(_sent(side.totals) for side in sides)
+    sent = sum(int(stream.get("frames_sent", 0)) for side in sides for stream in streams_of(side.totals))
     if not taken or not sent:
         return ""
     entered = [name for name, count in taken.items() if count > REACHED_SHARE * sent]
@@ -114,8 +115,3 @@ def where_they_stop(sides: Sequence[SideRecord]) -> str:
     if entered:
         return f"; they came in at {', '.join(entered)} and left nowhere"
     return f"; they did not come to {', '.join(taken)}"
-
-
-def _sent(totals: Mapping[str, object]) -> int:
-    streams = totals.get("streams")
-    return sum(int(stream.get("frames_sent", 0)) for stream in streams) if isinstance(streams, list) else 0

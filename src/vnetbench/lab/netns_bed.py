@@ -6,9 +6,8 @@ import os
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient
-from vnetbench.agents.starting import greet, started
+from vnetbench.agents.starting import start_inside
 from vnetbench.lab import device, knobs, netlink, netns, netns_knobs, open_vswitch, path, registry, router
 from vnetbench.lab.cpus import Shares, vm_cpus
 from vnetbench.lab.description import OPEN_VSWITCH, ROUTER, Shape, Testbed, Vm, describe
@@ -112,16 +111,8 @@ class NetnsBed:
         """The agent that sets what is in the switch namespace, by the labels of the device's ports."""
         ports = device.ports(self.testbed)
         if ports and SWITCH not in self.agents:
-            self.start_agents({SWITCH: self.testbed.switch_namespace})
+            start_inside({SWITCH: self.testbed.switch_namespace}, self.testbed.name, self.agents)
         return {port.name: self.agents[SWITCH] for port in ports}
-
-    def start_agents(self, namespaces: Mapping[str, str]) -> None:
-        """Start an agent in each of these, by its name; raises as `Lab.raise_bed` does."""
-        for name, namespace in namespaces.items():
-            command = ["ip", "netns", "exec", namespace, str(agent_binary()), "stdio"]
-            self.agents[name] = AgentClient(name, started(command, self.testbed.name))
-        for name in namespaces:
-            greet(self.agents[name])
 
     def as_facts(self) -> Mapping[str, object]:
         """See Bed."""
@@ -176,7 +167,7 @@ def raise_bed(name: str, shape: Shape, purpose: str) -> NetnsBed:
     bed = NetnsBed(testbed)
     try:
         netns.build(testbed)
-        bed.start_agents({endpoint.name: endpoint.namespace for endpoint in testbed.endpoints})
+        start_inside({endpoint.name: endpoint.namespace for endpoint in testbed.endpoints}, name, bed.agents)
     except BaseException:
         bed.close()
         raise

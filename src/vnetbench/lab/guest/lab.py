@@ -6,9 +6,7 @@ import os
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 
-from vnetbench.agents.binary import agent_binary
-from vnetbench.agents.client import AgentClient
-from vnetbench.agents.starting import greet, started
+from vnetbench.agents.starting import start_inside
 from vnetbench.lab import registry
 from vnetbench.lab.guest import network, placement
 from vnetbench.lab.guest.bed import GuestBed
@@ -106,11 +104,7 @@ class QemuLab:
         try:
             self._stop_others(bed)
             network.build(testbed)
-            for vm in testbed.vms:
-                command = ["ip", "netns", "exec", vm.namespace, str(agent_binary()), "stdio"]
-                bed.agents[vm.name] = AgentClient(vm.name, started(command, name))
-            for agent in bed.agents.values():
-                greet(agent)
+            start_inside({vm.name: vm.namespace for vm in testbed.vms}, name, bed.agents)
             bed.take(self._starter.start(testbed, hardware))
         except BaseException:
             bed.close()
