@@ -1,0 +1,34 @@
+"""A log as numbered lines of text, whatever it is written in, a few of them in memory at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+
+class Lines:
+    """Lines that can be looked at before they are taken; `number` is that of the last one taken, from 1."""
+
+    def __init__(self, source: Iterable[str]) -> None:
+        self._source = iter(source)
+        self._ahead: deque[str] = deque()
+        self.number = 0
+
+    def peek(self, ahead: int = 0) -> str | None:
+        """The line so many after the next one; None after the end."""
+        while len(self._ahead) <= ahead:
+            line = next(self._source, None)
+            if line is None:
+                return None
+            self._ahead.append(line)
+        return self._ahead[ahead]
+
+    def take(self) -> str:
+        """The next line; raises StopIteration after the last."""
+        line = self._ahead.popleft() if self._ahead else next(self._source)
+        self.number += 1
+        return line
+
+    def __iter__(self) -> Iterator[str]:
+        while self.peek() is not None:
+            yield self.take()
