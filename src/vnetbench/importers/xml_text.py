@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from xml.etree.ElementTree import Element, ParseError, XMLPullParser
+from io import StringIO
+from xml.etree.ElementTree import Element, ParseError, iterparse
 
 _ROOT = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?(/?)>")
 _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
@@ -61,13 +62,11 @@ class Extent:
         text = _DECLARATION.sub("", "\n".join(self._lines), count=1).lstrip()
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
             raise ValueError("it declares entities, which no tool's log does")
-        parser: XMLPullParser[Element] = XMLPullParser(events=("start",))
+        root: Element | None = None
         try:
-            parser.feed(text)
-            if is_whole:
-                parser.close()
+            for _, element in iterparse(StringIO(text), events=("start",)):
+                root = element if root is None else root
         except ParseError as error:
             if is_whole:
                 raise ValueError(str(error)) from error
-        started = (event[1] for event in parser.read_events())
-        return next((each for each in started if isinstance(each, Element)), None)
+        return root
