@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from vnetbench.importers import ntttcp
 from vnetbench.importers.reader import DocumentReader, TextReader
 
-READERS: tuple[TextReader | DocumentReader, ...] = ()
+READERS: tuple[TextReader | DocumentReader, ...] = (*ntttcp.READERS,)
 """In the order in which they are asked."""
