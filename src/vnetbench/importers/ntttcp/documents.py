@@ -44,8 +44,8 @@ _ALSO = (
     "packets_retransmitted",
 )
 _ALSO_ON_WINDOWS = (
-    *_ALSO, "avg_frame_size", "total_buffers", "throughput buffers/s", "dpcs", "avg_packets_per_dpc", "errors",
-    "num_processors", "avg_latency", "min_latency", "max_latency",
+    *_ALSO, "avg_frame_size", "total_buffers", "throughput buffers/s", "dpcs", "avg_packets_per_dpc",
+    "errors", "num_processors", "avg_latency", "min_latency", "max_latency",
 )  # fmt: skip
 _ALSO_ON_LINUX = (
     *_ALSO, "total_interrupts", "interrupts", "cpu_cores", "cpu_speed", "user", "system", "idle", "iowait",

@@ -28,8 +28,8 @@ _VERSION = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
 _MESSAGE = re.compile(r"\d\d:\d\d:\d\d (?P<kind>INFO|ERR |DBG ): (?P<text>.*)")
 """`22:36:42 INFO: test duration\t:10.36 seconds` (logger.c, PRINT_LOG)"""
 _BEGINNING = re.compile(
-    r"\d\d:\d\d:\d\d (?:INFO: (?:\d+ threads created|Test cycle time negotiated is|Network activity progressing"
-    r"|Starting sender activity|main: set cpu affinity)|DBG : user limits for|ERR : failed to connect to)"
+    r"\d\d:\d\d:\d\d (?:INFO: (?:\d+ threads created|Test cycle time negotiated is"
+    r"|Network activity progressing|Starting sender activity|main: set cpu affinity)|DBG : user limits for|ERR : failed to connect to)"
 )
 """What a run begins with where no version is told: in a file of `-O`, and after the first run of `-H`."""
 _SIGNS = re.compile(rf"{_VERSION.pattern}|{_BEGINNING.pattern}")
@@ -57,7 +57,7 @@ _ALSO = (
     "cpu cores", "cpu speed", "user", "system", "idle", "iowait", "softirq",
 )  # fmt: skip
 _TELLS_RETRANSMITS = (1, 4, 1)
-"""From this version on (some of 1.4.0 did, too) `retrans segs` is always printed of TCP (print_test_results)."""
+"""From this version on (some of 1.4.0 did, too) `retrans segs` is always printed of TCP (util.c)."""
 
 
 @dataclass
@@ -123,7 +123,8 @@ def _is_tail(line: str) -> bool:
     message = _MESSAGE.match(line)
     if message is None:
         return bool(_RULER.match(line))
-    return message["text"].startswith(("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing"))
+    is_behind = message["text"].startswith(("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing"))
+    return is_behind or (message["kind"] == "DBG " and not _BEGINNING.match(line))
 
 
 def _take(reading: _Reading, line: str) -> bool:

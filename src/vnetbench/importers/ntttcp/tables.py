@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 _COLUMNS = {
@@ -54,7 +53,12 @@ def _words(title: str) -> str:
 
 
 _TITLES = "|".join(_words(title) for title in sorted(_COLUMNS, key=len, reverse=True))
-TITLE = re.compile(rf"(?<![\w(])(?:{_TITLES})(?![\w(])", re.IGNORECASE)
+OPENING = re.compile(
+    r"(?<!\S)(?:Thread\s+(?:Real)?time\(s\)|(?:Total\s+)?Bytes\(MEG\)|Total\s+Buffers\s|Throughput\(Buffers/s\)"
+    r"|DPCs\(count/s\)|Packets\s+Sent\s+Packets|Avg\s+Min\s+Max)",
+    re.IGNORECASE,
+)
+"""The first titles of each table: single words of them stand in sentences, too."""
 _HEADING = r"\#{3,}\s*Totals:\s*\#{3,}|Latency\(ns\)"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<title>(?:{_TITLES})(?![\w(]))|(?P<ruler>[=-]{{3,}})|(?P<heading>{_HEADING})"
@@ -117,8 +121,3 @@ class Tables:
         else:
             self.totals |= row
         self._row, self._has_rows = [], True
-
-
-def columns_in(text: str) -> Iterator[re.Match[str]]:
-    """The titles of columns in a text."""
-    return TITLE.finditer(text)

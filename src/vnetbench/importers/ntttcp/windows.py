@@ -18,7 +18,7 @@ from vnetbench.importers.ntttcp.options import (
     comes_with_output,
     sent_in_one_call,
 )
-from vnetbench.importers.ntttcp.tables import TITLE, Tables
+from vnetbench.importers.ntttcp.tables import OPENING, Tables
 from vnetbench.importers.ntttcp.told import WINDOWS, Told, per_second, run_of
 from vnetbench.importers.reader import TextReader
 from vnetbench.importers.runs import Figure, Run
@@ -37,7 +37,7 @@ _CHARACTERISTIC = re.compile(r"\s*(?P<name>[A-Za-z][^:=]{0,60}?)\s*[:=]\s*(?P<va
 _TABLE = re.compile(r"Throughput\(KB/s\)|Bytes\(MEG\)")
 _FAILURE = re.compile(_STAMP + r"(?:Thread\s*\[?\d+\]?:?\s*)?ERROR: (?P<what>.+? failed.*)")
 _CHATTER = re.compile(r"\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{1,2}:\d{1,2} |NOTE::")
-_FLAG = re.compile(r"(?P<name>[a-z][A-Za-z_]+)(?:\[\d+\])?: (?P<value>.*)")
+_FLAG = re.compile(r"(?P<name>[a-z][A-Za-z0-9_]+)(?:\[\d+\])?: (?P<value>.*)")
 """`send_flag: 1` and the rest of what `-v` prints first (PrintFlags)."""
 _SIGNS = re.compile(
     "|".join(
@@ -50,7 +50,7 @@ _SIGNS = re.compile(
         )
     )
 )
-_HINTS = ("Version", "Network", "Throughput", "Bytes(MEG)", "tttcp", "TTTCP", "TTTcp", "#")
+_HINTS = ("version", "network", "throughput", "bytes(meg)", "tttcp")
 _STRAY = 60
 """Lines in a row that are not its own, after which a run is given up: it was cut off before them."""
 
@@ -91,7 +91,8 @@ class _Reading:
 def begins(lines: Lines) -> bool:
     """Whether a run begins: with its command line, its version, or the first of its tables."""
     line = lines.peek() or ""
-    if not any(hint in line for hint in _HINTS):
+    small = line.lower()
+    if not any(hint in small for hint in _HINTS):
         return False
     if _SIGNS.search(line) or _CHARACTERISTICS.match(line.strip()):
         return True
@@ -133,17 +134,17 @@ def _is_another(reading: _Reading, line: str) -> bool:
 
 def _take(reading: _Reading, line: str) -> tuple[bool, str]:
     """Takes a line; returns whether it is the run's own, and the rest of it that is of another run."""
-    title = TITLE.search(line)
-    if reading.tables.is_open and title is None:
-        rest = reading.tables.take(line)
-        if rest is not None:
-            return True, rest
-    prose = line[: title.start()] if title and not _SUMMARY.search(line) else line
-    is_own = _take_prose(reading, prose)
-    rest = reading.tables.take(line[len(prose) :]) if len(prose) < len(line) else ""
-    if rest is not None and reading.tables.is_whole:
-        return True, rest
-    return is_own or len(prose) < len(line), ""
+    rest = reading.tables.take(line) if reading.tables.is_open else None
+    text = line if rest is None else rest
+    if reading.is_whole:
+        return True, text
+    opening = None if _SUMMARY.search(text) else OPENING.search(text)
+    prose = text[: opening.start()] if opening else text
+    is_own = _take_prose(reading, prose) or rest is not None
+    if opening is None:
+        return is_own, ""
+    rest = reading.tables.take(text[opening.start() :])
+    return True, rest or "" if reading.is_whole else ""
 
 
 def _take_prose(reading: _Reading, text: str) -> bool:
@@ -203,7 +204,7 @@ def _run(reading: _Reading, last_line: int) -> Run:
     totals |= reading.tables.totals
     asked = _asked(reading)
     remarks: list[str] = []
-    time_text = totals.get("realtime") or totals.get("time")
+    time_text = totals.get("realtime", "")
     told = Told(
         WINDOWS,
         reading.first_line,
@@ -212,7 +213,7 @@ def _run(reading: _Reading, last_line: int) -> Run:
         reading.version,
         throughput_bps=_throughput(totals),
         datagram_bytes=_datagram_bytes(asked, reading.tables, remarks),
-        figures=_figures(totals, time_text, remarks),
+        figures=_figures(totals, time_text if asked.workload != DATAGRAMS else "", remarks),
         also=_also(totals, reading),
         duration_s=rounded(time_text).value if time_text else None,
         omitted_s=asked.warm_up_s or 0.0,
@@ -248,7 +249,8 @@ def _throughput(totals: dict[str, str]) -> Figure | None:
     return None
 
 
-def _figures(totals: dict[str, str], time_text: str | None, remarks: list[str]) -> dict[str, Figure]:
+def _figures(totals: dict[str, str], time_text: str, remarks: list[str]) -> dict[str, Figure]:
+    """Those of one end's machine; `time_text` is empty where nothing can be sent again."""
     found = {ours: rounded(totals[theirs]) for theirs, ours in _FIGURES.items() if theirs in totals}
     if "Avg. CPU %" in totals:
         found["busy_percent"] = rounded(totals["Avg. CPU %"])
