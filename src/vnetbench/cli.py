@@ -18,6 +18,7 @@ from vnetbench.commands import exit_codes
 from vnetbench.commands.guest import guest
 from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
+from vnetbench.commands.reference import reference
 from vnetbench.commands.throughput import throughput
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
@@ -100,11 +101,15 @@ def resume(results: Path) -> int:
 @click.option("--markdown", "form", flag_value="markdown", help="A table to paste.")
 def show(results: Path, form: str | None) -> None:
     """Show the estimates of a results file."""
-    summary = _summary(results)
+    _show(_summary(results), form)
+
+
+def _show(summary: CampaignSummary, form: str | None) -> None:
     if form is None:
+        from vnetbench.report.reference_table import reference_table
         from vnetbench.report.table import estimates_table
 
-        _console().print(estimates_table(summary))
+        _console().print(reference_table(summary) if summary.reference else estimates_table(summary))
         return
     from vnetbench.report import json_form
 
@@ -193,13 +198,18 @@ def doctor(server: str | None, host: str | None) -> int:
 cli.add_command(lab)
 cli.add_command(guest)
 cli.add_command(iperf3)
+cli.add_command(reference)
 cli.add_command(throughput)
 
 
 def _summary(path: Path) -> CampaignSummary:
+    """Of a results file, or of a published table that is named in its place; raises BenchError."""
+    from vnetbench.estimate.reference import PREFIX, reference_summary
     from vnetbench.estimate.summarize import summarize
     from vnetbench.results.file import ResultsFile
 
+    if str(path).startswith(PREFIX):
+        return reference_summary(str(path).removeprefix(PREFIX))
     file = ResultsFile.open_to_read(path)
     try:
         return summarize(file)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.estimate.model import Estimate
+from vnetbench.published.figures import Published
 from vnetbench.results.records import Histogram, StepRecord
 from vnetbench.search.device import Answer
 from vnetbench.study.labs import NETNS
@@ -101,5 +102,7 @@ class CampaignSummary:
     """How levels make treatments (`Study.combine`)."""
     published: str | None = None
     """The published figures that the study names (`Study.published`)."""
+    reference: Published | None = None
+    """The published table that all of it is; None of what was measured."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""
