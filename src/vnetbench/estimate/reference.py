@@ -6,6 +6,7 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.figures import NAMES, Figure, Spread, published
+from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, Timing
 from vnetbench.study.problems import suggest
 
@@ -46,6 +47,7 @@ def reference_summary(name: str) -> CampaignSummary:
             for factor in names
         ),
         treatments=tuple(_treatment(place, figure) for place, figure in enumerate(source.figures)),
+        kind=IMPORTED,
         main_metric=source.metric,
         reference=source,
     )

@@ -11,7 +11,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from vnetbench.study.factors import FACTORS, parse_level
+from vnetbench.study.factors import parse_level
 from vnetbench.study.model import Level
 
 NAMES = ("packet-forwarding-2011", "ntttcp-vmxnet3-2011")
@@ -102,12 +102,10 @@ def _figure(row: Mapping[str, str], told: Mapping[str, Any]) -> Figure:
 
 
 def _level(column: Mapping[str, Any], cell: str) -> Level:
-    """The level that a cell stands for: as its column lists it, as a study reads it, or a label's text."""
+    """The level that a cell stands for: as its column lists it, or as a study reads it."""
     if "levels" in column:
         level: Level = column["levels"][cell]
         return level
-    if column["factor"] not in FACTORS:
-        return cell
     return parse_level(column["factor"], f"{cell} {column.get('unit', '')}".rstrip())
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vnetbench.study.factors import FACTORS
+from vnetbench.study.labels import LABEL_PREFIX
 from vnetbench.study.model import FactorLevels, Level
 
-LABEL = "label_"
-"""Before the name of a factor whose levels are any text, which only tells treatments apart."""
 CHANGED = "changed"
 """Stands for all factors of a study of one change at a time (`changes.py`)."""
 
@@ -104,7 +103,7 @@ def factor_label(name: str) -> str:
     """A factor's name as a title: `mtu` is `MTU`, `message_size` is `Message size`."""
     if name in _LABELS:
         return _LABELS[name]
-    words = name.removeprefix(LABEL).replace("_", " ")
+    words = name.removeprefix(LABEL_PREFIX).replace("_", " ")
     return words[:1].upper() + words[1:]
 
 

@@ -287,10 +287,11 @@ def _place_name(group: _Group, place: tuple[Level | None, ...]) -> str:
 
 def _left_out(group: _Group, places: Sequence[tuple[Level | None, ...]]) -> Iterator[str]:
     for name in group.apart:
-        levels: dict[str, dict[str, None]] = {}
+        files: dict[str, dict[str, None]] = {}
         for each in group.placed:
-            levels.setdefault(each.file, {})[level_text(name, each.levels[name])] = None
-        listed = "; ".join(f"{', '.join(of_file)} ({file})" for file, of_file in levels.items())
+            if name in each.levels:
+                files.setdefault(level_text(name, each.levels[name]), {})[each.file] = None
+        listed = "; ".join(f"{level} ({', '.join(having)})" for level, having in files.items())
         yield f"The files differ in {factor_noun(name)}, which the chart does not tell apart: {listed}."
     drawn = places[: _MOST_PLACES[group.x is not None]]
     if len(places) > len(drawn):
