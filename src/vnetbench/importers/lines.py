@@ -29,6 +29,11 @@ class Lines:
         self.number += 1
         return line
 
+    def put_back(self, rest: str) -> None:
+        """Make the rest of the line last taken the next one, with the same number."""
+        self._ahead.appendleft(rest)
+        self.number -= 1
+
     def __iter__(self) -> Iterator[str]:
         while self.peek() is not None:
             yield self.take()

@@ -1,0 +1,8 @@
+"""All readers there are: each tool's module adds one line here."""
+
+from __future__ import annotations
+
+from vnetbench.importers.reader import DocumentReader, TextReader
+
+READERS: tuple[TextReader | DocumentReader, ...] = ()
+"""In the order in which they are asked."""

@@ -1,0 +1,144 @@
+"""A log walked from its first line to its last: which tool told what, and what nobody understood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vnetbench.importers import json_text, xml_text
+from vnetbench.importers.lines import Lines
+from vnetbench.importers.reader import DocumentReader, TextReader
+from vnetbench.importers.readers import READERS
+from vnetbench.importers.runs import Run
+
+Readers = tuple[TextReader | DocumentReader, ...]
+
+CUT_OFF = "cut off"
+MAX_DOCUMENT = 48 * 2**20
+"""Characters of a JSON or XML document: parsed it takes some four times as much memory."""
+
+_BEGINS_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
+"""`{`, `{"start": …` or `[{`; not `[  5]   0.00-1.00   sec`, nor prose in braces."""
+_BEGINS_XML = re.compile(r"\s*<(?:\?xml\b|[A-Za-z_][^<>]*>\s*(?:<|$))")
+"""`<?xml version="1.0"?>`, `<ntttcps>`."""
+
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
+"""What a reader meets in a log that is not as its tool writes it."""
+
+
+@dataclass(frozen=True)
+class Unclaimed:
+    """Lines that no reader takes: of no tool that we know."""
+
+    first_line: int
+    last_line: int
+    text: str
+    """The first of them."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What a reader knows its tool in, and still cannot read; or a document that nobody can."""
+
+    first_line: int
+    last_line: int
+    why: str
+
+
+Item = Run | Unclaimed | Unread
+
+
+def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Item]:
+    """The runs of a log, and what stands between that nobody reads, in their order.
+
+    Keeps no more than a run, or a document, in memory at once.
+    """
+    lines = Lines(source)
+    texts = tuple(reader for reader in readers if isinstance(reader, TextReader))
+    documents = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
+
+    def begins(lines: Lines) -> bool:
+        return any(reader.begins(lines) for reader in texts)
+
+    while (line := lines.peek()) is not None:
+        reader = next((reader for reader in texts if reader.begins(lines)), None)
+        if reader is not None:
+            yield from _text(lines, reader, begins)
+        elif _BEGINS_JSON.match(line):
+            yield from _Document("json", documents, json_text.Extent()).read(lines, begins)
+        elif _BEGINS_XML.match(line):
+            yield from _Document("xml", documents, xml_text.Extent()).read(lines, begins)
+        elif line.strip():
+            yield Unclaimed(lines.number + 1, lines.number + 1, line)
+            lines.take()
+        else:
+            lines.take()
+
+
+def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
+    first = lines.number + 1
+    try:
+        yield from reader.read(lines, begins)
+    except _MALFORMED as error:
+        yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
+    if lines.number < first:
+        lines.take()  # else it would be asked of the same line for ever
+
+
+@dataclass
+class _Document:
+    """A document in a log, while its end is looked for."""
+
+    form: str
+    readers: tuple[DocumentReader, ...]
+    extent: json_text.Extent | xml_text.Extent
+
+    def read(self, lines: Lines, begins: Callable[[Lines], bool]) -> Iterator[Item]:
+        """Its runs; what is no document is taken as a line like any other."""
+        first, opening = lines.number + 1, lines.peek() or ""
+        rest = self.extent.feed(lines.take())
+        is_indented = (lines.peek() or "")[:1].isspace()
+        while rest is None and (line := lines.peek()) is not None:
+            if (is_indented and line.startswith(opening[:1])) or begins(lines):
+                break
+            rest = self.extent.feed(lines.take())
+            if self.extent.characters > MAX_DOCUMENT:
+                self.extent.forget()
+        yield from self._runs(first, lines.number, opening, is_whole=rest is not None)
+        if rest is not None and rest.strip(" ,"):
+            lines.put_back(rest)
+
+    def _runs(self, first: int, last: int, opening: str, *, is_whole: bool) -> Iterator[Item]:
+        if self.extent.characters > MAX_DOCUMENT:
+            size = self.extent.characters / 2**20
+            yield Unread(first, last, f"a document of {size:.0f} MiB, and {MAX_DOCUMENT >> 20} are the most")
+            return
+        try:
+            document = self.extent.document() if is_whole else self.extent.beginning()
+        except ValueError as error:
+            if first == last:
+                yield Unclaimed(first, last, opening)
+            else:
+                yield Unread(first, last, f"neither a whole document nor text ({error})")
+            return
+        for item in self._of(document, first, last):
+            yield replace(item, fault=CUT_OFF) if isinstance(item, Run) and not is_whole else item
+
+    def _of(self, document: Any, first: int, last: int) -> Iterator[Item]:
+        reader = next((r for r in self.readers if r.form == self.form and r.claims(document)), None)
+        if reader is not None:
+            try:
+                yield from reader.read(document, first, last)
+            except _MALFORMED as error:
+                yield Unread(first, last, f"{reader.tool}: {_in_words(error)}")
+        elif isinstance(document, list) and document and all(isinstance(x, dict) for x in document):
+            for each in document:
+                yield from self._of(each, first, last)
+        else:
+            yield Unread(first, last, f"a {self.form.upper()} document of no tool that is known here")
+
+
+def _in_words(error: Exception) -> str:
+    return f"not as it writes its logs ({type(error).__name__}: {str(error)[:200]})"
