@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from vnetbench.importers import flent
 from vnetbench.importers.reader import DocumentReader, TextReader
 
-READERS: tuple[TextReader | DocumentReader, ...] = ()
+READERS: tuple[TextReader | DocumentReader, ...] = (*flent.READERS,)
 """In the order in which they are asked."""
