@@ -20,7 +20,7 @@ from vnetbench.estimate.metrics import METRICS
 from vnetbench.importers.decoding import lines_of
 from vnetbench.importers.recognise import recognise
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Run
-from vnetbench.study.factors import check_workload, parse_level
+from vnetbench.study.factors import check_workload, format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 
 MUTANTS = 100_000
@@ -69,9 +69,7 @@ def check_run(run: Run) -> None:
     assert run.workload in WORKLOADS
     assert set(run.figures) <= set(METRICS)
     for name, level in run.factors.items():
-        if name.startswith("label_"):
-            continue
-        assert parse_level(name, level) == level, name
+        assert parse_level(name, format_level(name, level)) == level, name
         check_workload(name, run.workload)
     for figure in run.figures.values():
         check_figure(figure)

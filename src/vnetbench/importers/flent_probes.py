@@ -29,8 +29,8 @@ class Probe:
     name: str
     kind: str
     """`ICMP` or `UDP`."""
-    rate: float | str | None
-    """How many were sent a second; `none` where each follows the answer before; None where it is not told."""
+    rate: str | None
+    """How often they were sent, `5 /s`; `none`: each follows the answer before; None: it is not told."""
     times: tuple[tuple[float, Figure], ...]
     """When (Unix time, s) and how long (µs): of single probes. Empty where only means of many are told."""
     mean_us: float | None
@@ -128,11 +128,11 @@ def _decimals(time: float) -> int:
     return len(text) - text.index(".") - 1
 
 
-def _rate(meta: Mapping[str, Any]) -> float | None:
+def _rate(meta: Mapping[str, Any]) -> str | None:
     command = told(meta.get("COMMAND"))
     for period, unit in _PERIODS:
         found = period.search(command)
         seconds = number(found[1], least=0) if found else None
         if seconds:
-            return 1 / (seconds * unit)
+            return f"{1 / (seconds * unit):.6g} /s"
     return None
