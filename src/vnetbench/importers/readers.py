@@ -5,5 +5,7 @@ from __future__ import annotations
 from vnetbench.importers import flent
 from vnetbench.importers.reader import DocumentReader, TextReader
 
-READERS: tuple[TextReader | DocumentReader, ...] = (*flent.READERS,)
+READERS: tuple[TextReader | DocumentReader, ...] = (
+    *flent.READERS,
+)  # fmt: skip
 """In the order in which they are asked."""

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.importers.flent_values import mapped, number, told
+from vnetbench.importers.flent.values import mapped, number, told
 from vnetbench.importers.runs import Figure
 
 _SHARES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 _US = 1000.0
 """Flent tells milliseconds."""
-_OF_RATES = 4
-"""The first form of the file that has milliseconds for netperf's UDP_RR; before that its transactions/s."""
+_HALF_RATE = 0.005
+"""Half of the last decimal of netperf's transaction rate, of which Flent keeps the inverse."""
 _PERIODS = (
     (re.compile(r"fping\S*\s.*-p (\d+)"), 1e-3),  # fping -D -p 200 -c 30 -t 12000 host
     (re.compile(r"\s-i ([\d.]+)s?\b"), 1.0),  # ping -n -D -i 0.20 -w 70 host; irtt client … -d 6s -i 0.2s
@@ -43,13 +43,14 @@ class Probe:
         if not self.mean_us:
             return {}
         rate = 1e6 / self.mean_us
+        low, high = max(rate / 2, rate - _HALF_RATE), rate + _HALF_RATE
         return {
-            "latency_mean_us": Figure.exact(self.mean_us),
-            "transactions_per_s": Figure(rate, max(0.0, rate - 0.005), rate + 0.005),
+            "latency_mean_us": Figure(self.mean_us, 1e6 / high, 1e6 / low),
+            "transactions_per_s": Figure(rate, low, high),
         }
 
 
-def probes_of(name: str, meta: Mapping[str, Any], points: Sequence[Any], form: int) -> Probe | None:
+def probe_of(name: str, meta: Mapping[str, Any], points: Sequence[Any]) -> Probe | None:
     """The series of that name as pings; None where it is none, or has no values."""
     if not name.startswith("Ping (ms)") or name.endswith("avg"):
         return None
