@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from vnetbench.importers import iperf2, ntttcp, recognise
+from vnetbench.importers import flent, iperf2, ntttcp, recognise
 from vnetbench.importers.reader import DocumentReader, TextReader
 
 READERS: tuple[TextReader | DocumentReader, ...] = (
+    *flent.READERS,
     *iperf2.READERS,
     *ntttcp.READERS,
     *recognise.READERS,
