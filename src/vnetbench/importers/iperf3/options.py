@@ -20,7 +20,9 @@ GRAMMAR = Grammar(
         **{"-n": "bytes", "-k": "blockcount", "-l": "length", "-P": "parallel", "-w": "window"},
         **{"-B": "bind", "-M": "set-mss", "-S": "tos", "-L": "flowlabel", "-O": "omit", "-F": "file"},
         **{"-A": "affinity", "-T": "title", "-C": "congestion", "-I": "pidfile", "-X": "xbind"},
-        **{f"--{name}": name for name in ("client", "port", "format", "interval", "bitrate", "time", "bytes")},
+        **{
+            f"--{name}": name for name in ("client", "port", "format", "interval", "bitrate", "time", "bytes")
+        },
         **{f"--{name}": name for name in ("blockcount", "length", "parallel", "window", "bind", "bind-dev")},
         **{f"--{name}": name for name in ("set-mss", "tos", "dscp", "flowlabel", "omit", "file", "affinity")},
         **{f"--{name}": name for name in ("title", "congestion", "pidfile", "xbind", "nstreams", "logfile")},
@@ -37,7 +39,10 @@ GRAMMAR = Grammar(
         **{f"--{name}": name for name in ("version", "udp", "reverse", "bidir", "no-delay", "version4")},
         **{f"--{name}": name for name in ("version6", "zerocopy", "mptcp", "sctp", "skip-rx-copy", "gsro")},
         **{f"--{name}": name for name in ("timestamps", "forceflush", "get-server-output", "dont-fragment")},
-        **{f"--{name}": name for name in ("repeating-payload", "udp-counters-64bit", "json-stream-full-output")},
+        **{
+            f"--{name}": name
+            for name in ("repeating-payload", "udp-counters-64bit", "json-stream-full-output")
+        },
     },
 )
 """By their long names (iperf_api.c, `longopts`)."""

@@ -109,7 +109,9 @@ class Rows:
         rates = {mark: row.bits_per_s.value for (_, _, mark), row in self._summary.items() if mark}
         return rates.get(SENDER, 0.0) > 0 and not rates.get(RECEIVER)
 
-    def close(self, ways: Sequence[str], datagram_bytes: int | None, role: str) -> dict[tuple[str, str], Told]:
+    def close(
+        self, ways: Sequence[str], datagram_bytes: int | None, role: str
+    ) -> dict[tuple[str, str], Told]:
         """What the ends tell of the ways that are at work, once there is nothing more to come.
 
         `datagram_bytes`: payload of each, where it is known.

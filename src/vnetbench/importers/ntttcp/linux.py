@@ -123,7 +123,9 @@ def _is_tail(line: str) -> bool:
     message = _MESSAGE.match(line)
     if message is None:
         return bool(_RULER.match(line))
-    is_behind = message["text"].startswith(("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing"))
+    is_behind = message["text"].startswith(
+        ("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing")
+    )
     return is_behind or (message["kind"] == "DBG " and not _BEGINNING.match(line))
 
 
