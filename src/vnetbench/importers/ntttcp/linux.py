@@ -29,7 +29,8 @@ _MESSAGE = re.compile(r"\d\d:\d\d:\d\d (?P<kind>INFO|ERR |DBG ): (?P<text>.*)")
 """`22:36:42 INFO: test duration\t:10.36 seconds` (logger.c, PRINT_LOG)"""
 _BEGINNING = re.compile(
     r"\d\d:\d\d:\d\d (?:INFO: (?:\d+ threads created|Test cycle time negotiated is"
-    r"|Network activity progressing|Starting sender activity|main: set cpu affinity)|DBG : user limits for|ERR : failed to connect to)"
+    r"|Network activity progressing|Starting sender activity|main: set cpu affinity)"
+    r"|DBG : user limits for|ERR : failed to connect to)"
 )
 """What a run begins with where no version is told: in a file of `-O`, and after the first run of `-H`."""
 _SIGNS = re.compile(rf"{_VERSION.pattern}|{_BEGINNING.pattern}")
@@ -123,7 +124,9 @@ def _is_tail(line: str) -> bool:
     message = _MESSAGE.match(line)
     if message is None:
         return bool(_RULER.match(line))
-    is_behind = message["text"].startswith(("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing"))
+    is_behind = message["text"].startswith(
+        ("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing")
+    )
     return is_behind or (message["kind"] == "DBG " and not _BEGINNING.match(line))
 
 
