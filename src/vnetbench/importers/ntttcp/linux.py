@@ -15,6 +15,7 @@ from vnetbench.importers.ntttcp.options import (
     Asked,
     asked_on_linux,
     comes_with_output,
+    cpus_of,
     pacing,
     sent_in_one_call,
 )
@@ -233,7 +234,7 @@ def _as_set(reading: _Reading) -> Asked:
     if end == SENDER:
         levels |= sent_in_one_call(is_udp, length) | pacing(settings.get("fq rate limit (bits/sec)", ""))
     cpu = settings.get("cpu affinity", "*")
-    levels["thread_cpus"] = cpu if cpu.isdigit() else "any"
+    levels |= cpus_of(end, cpu if cpu.isdigit() else "any")
     warm_up = settings.get("test warm-up (sec)", "no")
     return Asked(end, DATAGRAMS if is_udp else STREAM, levels, length, float(_whole(warm_up) or 0))
 
