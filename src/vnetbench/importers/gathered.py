@@ -153,7 +153,7 @@ class Gathered:
             self._keep(NotRead(log, run.first_line, run.last_line, why, False))
             return
         self.runs += 1
-        self._told.setdefault(run.workload, Counter()).update(run.figures)
+        self._told.setdefault(run.workload, Counter()).update(run.figures.keys())
         self._db.execute(
             "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s, run)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",

@@ -108,10 +108,12 @@ def _facts(gathered: Gathered, workload: str) -> dict[str, object]:
     others = {name: count for name, count in gathered.workloads().items() if name != workload}
     return {
         "logs": gathered.logs,
-        "runs": gathered.runs + gathered.faults.total(),
-        "not_whole": gathered.faults.total(),
-        "not_read": [asdict(each) for each in gathered.not_read],
-        "lines_of_no_tool": gathered.unclaimed,
-        "other_workloads": others,
         "set": dict(gathered.set_factors),
+        "read": {
+            "runs": gathered.runs + gathered.faults.total(),
+            "not_whole": gathered.faults.total(),
+            "not_read": [asdict(each) for each in gathered.not_read],
+            "lines_of_no_tool": gathered.unclaimed,
+            "other_workloads": others,
+        },
     }
