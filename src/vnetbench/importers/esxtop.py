@@ -79,10 +79,10 @@ def counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]
         yield moment.replace(tzinfo=zone), {name: value for name, value in told_then if value is not None}
 
 
-def beside(runs: Sequence[Run], counted: Counters) -> list[Run]:
+def beside(runs: Sequence[Run], counted: Counters, *, is_only_host: bool = True) -> list[Run]:
     """The runs, each with the means of what was counted wholly within its time among its `also`.
 
-    The busy share of a host, where it is of one alone, is the figure `host_cpu_percent` too. A run's remarks
+    The busy share of a host, where there is no other, is the figure `host_cpu_percent` too. A run's remarks
     say what it is without, and why. Where its log names no time zone, it is taken to be that of the counters.
     """
     found = iter(counted)
@@ -95,13 +95,15 @@ def beside(runs: Sequence[Run], counted: Counters) -> list[Run]:
     at_work: list[_Span] = []
     # What the first of a log tells is of the time since the host started.
     for moment, values in found:
+        if moment <= before:
+            continue  # a clock that was set back, or a second log behind the first
         while waiting and waiting[-1].start <= before:
             at_work.append(waiting.pop())
         at_work = [span for span in at_work if span.end >= moment]
         for span in at_work:
             span.add(values, (moment - before).total_seconds())
         before = moment
-    return [_with(run, spans.get(number)) for number, run in enumerate(runs)]
+    return [_with(run, spans.get(number), is_only_host) for number, run in enumerate(runs)]
 
 
 @dataclass
@@ -131,7 +133,7 @@ def _span(run: Run, zone: tzinfo | None) -> _Span:
     return _Span(start, start + timedelta(seconds=run.duration_s or 0.0))
 
 
-def _with(run: Run, span: _Span | None) -> Run:
+def _with(run: Run, span: _Span | None, is_only_host: bool) -> Run:
     if span is None:
         return _without(run, "its log does not tell when it ran")
     means = span.means()
@@ -142,7 +144,7 @@ def _with(run: Run, span: _Span | None) -> Run:
         remarks.append("its log names no time zone: it is taken to be esxtop's")
     busy = [value for name, value in means.items() if name.endswith(_HOST_BUSY)]
     figures = dict(run.figures)
-    if len(busy) == 1:
+    if len(busy) == 1 and is_only_host:
         figures.setdefault("host_cpu_percent", Figure(busy[0], busy[0] - _ROUNDED_BY, busy[0] + _ROUNDED_BY))
     also = {f"esxtop: {name}": f"{value:.5g}" for name, value in means.items()}
     return replace(run, figures=figures, also={**run.also, **also}, remarks=(*run.remarks, *remarks))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO
 
+from vnetbench.importers.decoding import Readable
 from vnetbench.importers.runs import Run
 from vnetbench.importers.table.cells import run_of
 from vnetbench.importers.table.columns import Columns
@@ -14,7 +14,7 @@ from vnetbench.importers.table.rows import is_table, rows_of
 __all__ = ["Mapping", "is_table", "read_mapping", "runs_of"]
 
 
-def runs_of(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Run]:
+def runs_of(stream: Readable, name: str, mapping: Mapping) -> Iterator[Run]:
     """The runs of a table in its order, read row by row. `name` is what errors call the file.
 
     Raises a BenchError that names file, row and column, and the fix.

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO
-
-from openpyxl import load_workbook
-from openpyxl.utils.exceptions import InvalidFileException
+from tempfile import SpooledTemporaryFile
+from typing import BinaryIO, cast
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.decoding import lines_of
+from vnetbench.importers.decoding import Readable, lines_of
 from vnetbench.importers.table.mapping import Mapping
 
 Cell = str | float | datetime
@@ -24,6 +22,7 @@ MAX_COLUMNS = 1000
 MAX_UNPACKED = 2**28
 """Bytes of a workbook's parts: it keeps all of its texts in memory, and a small file can hold large ones."""
 
+_IN_MEMORY, _PIECE = 2**24, 2**16
 _SUFFIXES = (".csv", ".tsv", ".xlsx")
 _SEPARATORS = (",", ";", "\t", "|")
 
@@ -41,7 +40,7 @@ def is_table(name: str) -> bool:
     return name.lower().endswith(_SUFFIXES)
 
 
-def rows_of(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Row]:
+def rows_of(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]:
     """The row of titles, and all that follow and are not blank; raises a BenchError for no table."""
     is_workbook = name.lower().endswith(".xlsx")
     rows = _of_workbook(stream, name, mapping) if is_workbook else _of_text(stream, name, mapping)
@@ -58,7 +57,7 @@ def rows_of(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Row]:
         raise BenchError("there is no row of titles", where=name, fix=fix)
 
 
-def _of_text(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Row]:
+def _of_text(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]:
     lines = lines_of(stream)
     before = [line for _, line in zip(range(mapping.header), lines, strict=False)]
     titles = before[-1] if len(before) == mapping.header else ""
@@ -78,7 +77,19 @@ def _chained(first: str, rest: Iterable[str]) -> Iterator[str]:
     yield from rest
 
 
-def _of_workbook(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Row]:
+def _of_workbook(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]:
+    # A workbook's list of parts is at its end, and not every stream can be read from there.
+    with SpooledTemporaryFile(_IN_MEMORY) as whole:
+        while piece := stream.read(_PIECE):
+            whole.write(piece)
+        yield from _of_whole(cast(BinaryIO, whole), name, mapping)
+
+
+def _of_whole(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Row]:
+    # As slow to load as all the rest of a command, which seldom needs it.
+    from openpyxl import load_workbook
+    from openpyxl.utils.exceptions import InvalidFileException
+
     try:
         with zipfile.ZipFile(stream) as parts:
             unpacked = sum(part.file_size for part in parts.infolist())
