@@ -114,12 +114,12 @@ def _unclaimed(number: int, line: str) -> Unclaimed:
 
 
 def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-    first = lines.number + 1
+    first, beginning = lines.number + 1, lines.peek()
     try:
         yield from reader.read(lines, begins)
     except _MALFORMED as error:
         yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
-    if lines.number < first:
+    if lines.number < first and lines.peek() is beginning:
         lines.take()  # else it would be asked of the same line for ever
 
 
