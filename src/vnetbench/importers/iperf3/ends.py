@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure
 from vnetbench.study.model import Level
@@ -65,6 +65,16 @@ def known(ends: Ends, role: str, *, is_whole: bool) -> Ends:
     return ends
 
 
+def cpu_figures(role: str, direction: Level, local: Figure, remote: Figure | None) -> dict[str, Figure]:
+    """The metrics of CPU time that a client's or a server's log has; `remote` where the other told it."""
+    ends = {CLIENT: (local, remote), SERVER: (remote, local)}.get(role, (None, None))
+    names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
+    if direction == "reverse":
+        names.reverse()
+    found = zip(names, ends, strict=True)
+    return {f"{name}_cpu_percent": figure for name, figure in found if figure is not None}
+
+
 def reckon(workload: str, ends: Ends) -> Reckoned:
     """The figures of a run from what of its ends is known."""
     ways = [way for way in (FORWARD, REVERSE) if any(told_way == way for told_way, _ in ends)]
@@ -79,6 +89,23 @@ def reckon(workload: str, ends: Ends) -> Reckoned:
         told.pop() if is_one_end else "",
         tuple(_remarks(workload, ends, ways)),
     )
+
+
+def of_one_line(
+    line: Told, way: str, local: str, bits: float | None, arrived_bits_per_s: Figure | None = None
+) -> Iterator[tuple[tuple[str, str], Told]]:
+    """Both ends from what UDP tells up to 3.1 in one: the sender's bytes, the receiver's datagrams.
+
+    `local`: the end whose log it is; `bits`: of payload in a datagram, where that is known;
+    `arrived_bits_per_s`: what the intervals of a receiver say. Else the sender's rate, less what was lost.
+    """
+    total, lost = line.datagrams or 0, line.lost or 0
+    yield (way, SENDER), Told(line.seconds, line.bits_per_s, datagrams=total if local == SENDER else None)
+    rate = share(bits * (total - lost), line.seconds) if bits is not None else arrived_bits_per_s
+    if rate is None:
+        part = (total - lost) / total if total > 0 else 0.0
+        rate = Figure(*(part * each for each in astuple(line.bits_per_s)))
+    yield (way, RECEIVER), Told(line.seconds, rate, None, total, lost, line.jitter_us)
 
 
 def share(count: float, seconds: Figure) -> Figure | None:
@@ -123,7 +150,11 @@ def _of_bytes(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
 
 def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
     senders = [ends[way, SENDER] for way in ways if (way, SENDER) in ends]
-    sent = [rate for told in senders if (rate := share(told.datagrams or 0, told.seconds))]
+    sent = [
+        rate
+        for told in senders
+        if told.datagrams is not None and (rate := share(told.datagrams, told.seconds))
+    ]
     if sent and len(sent) == len(ways):
         yield "datagrams_sent_per_s", added(sent)
     receivers = [ends[way, RECEIVER] for way in ways if (way, RECEIVER) in ends]
@@ -143,8 +174,9 @@ def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
     if len(arrived) < len(ways) or not arrived:
         return
     yield "datagrams_received_per_s", added(arrived)
+    lost = sum(lost or 0 for _, lost, _ in counts)
     if total_datagrams > 0:
-        yield "loss_percent", Figure.exact(100 * sum(lost or 0 for _, lost, _ in counts) / total_datagrams)
+        yield "loss_percent", Figure.exact(100 * max(0, lost) / total_datagrams)
 
 
 def _remarks(workload: str, ends: Ends, ways: list[str]) -> Iterator[str]:

@@ -29,7 +29,9 @@ ROW = re.compile(
 What stands before it (`--timestamps`, `--title`, a syslog's own) is left alone.
 """
 
-HEADER = re.compile(r"\[ ID\](?:\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)$")
+HEADER = re.compile(
+    r"\[ ID\](?P<roles>\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)$"
+)
 """`[ ID] Interval           Transfer     Bitrate         Retr  Cwnd`; up to 3.1 `Bandwidth`."""
 
 SEPARATOR = re.compile(r"- - - - - - - - - -[- ]*\s*$")
@@ -51,5 +53,36 @@ _MARKS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " 
 
 
 def beginning_in(line: str) -> re.Match[str] | None:
-    """Where a run may begin with this line; asked of every line of a log, so a look at its words comes first."""
+    """Where a run may begin with this line. Asked of every line of a log: a look at its words comes first."""
     return BEGINNING.search(line) if any(mark in line for mark in _MARKS) else None
+
+
+NOTES = {
+    "separator": SEPARATOR.pattern,
+    "dashes": r"-{40,}\s*$",
+    "reverse": r"Reverse mode, remote host .* is sending$",
+    "done": r"iperf Done\.$",
+    "servers_output": r"Server output:$",
+    "time": r"\bTime: (?P<time>\w{3}, \d+ \w{3} \d{4} [\d:]+ GMT)",
+    "test": r"Starting Test: protocol: (?P<protocol>\w+), \d+ streams, (?P<block>\d+) byte blocks",
+    "bit_rate": r"Target Bitrate: (?P<bit_rate>\d+)$",
+    "cpu": r"CPU Utilization: local/\w+ (?P<local>[\d.]+)% \([^)]*\), remote/\w+ (?P<remote>[\d.]+)%",
+    "congestion": r"snd_tcp_congestion (?P<congestion>\S+)$",
+    "note": r"(?P<noted>Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is|rcv_tcp_congestion):?"
+    r" (?P<value>\d.*|\w+)$",
+    "disorder": r"(?P<disorder>\d+) datagrams received out-of-order$",
+    "warning": r"(?i:\bwarning): (?P<warning>.*)$",
+    "nothing": r"\[ *(?:\d+|SUM)\] \((?:sender|receiver) statistics not available\)$"
+    r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$|Cookie: \S+$"
+    r"|Finished omit period, starting real test$|Optional features available: .*"
+    r"|OUT OF ORDER - |Sent +[\d.]+ [KMGT]?Byte / .* of |\biperf3: exiting$"
+    r"|Usage: iperf3? \[|Try `iperf3? --help'",
+}
+"""Other lines of a run: those of `-V`, and what its end consists of."""
+
+NOTE = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTES.items())})")
+
+
+def note_in(line: str) -> re.Match[str] | None:
+    """What else of a run this line is."""
+    return NOTE.search(line.rstrip())
