@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from vnetbench.importers.command import Command, command_in
 from vnetbench.importers.iperf3 import forms, stream, text
@@ -27,9 +28,13 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool]) -> list[Run]:
     if command is None:
         return _output(lines, begins_any, None)
     lines.take()
+    first = lines.number
     while not _is_output(lines, 0) and not _is_document(lines, 0):
         lines.take()
-    return _output(lines, begins_any, command)
+    runs = _output(lines, begins_any, command)
+    return [
+        replace(run, first_line=first if number == 0 else run.first_line) for number, run in enumerate(runs)
+    ]
 
 
 def _output(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | None) -> list[Run]:
@@ -57,7 +62,7 @@ def _is_output(lines: Lines, ahead: int) -> bool:
     line = lines.peek(ahead)
     if line is None:
         return False
-    if line.rstrip().endswith("-" * 40):
+    if line.rstrip().endswith("-" * 59):
         return "Server listening on" in (lines.peek(ahead + 1) or "")
     return forms.beginning_in(line) is not None or stream.is_event(line)
 

@@ -32,8 +32,8 @@ TOOL = "iperf3"
 _RANK = {"is_version": 0, "is_listening": 1, "is_connecting": 2, "is_accepted": 2, "is_connected": 3}
 """The order of the lines with which a run begins: one that comes too late begins the next run."""
 _BEGUN = _RANK["is_connecting"]
-_LOOK_AHEAD = 5
-"""So many lines of something else may stand in the middle of a run: kernel messages, a person's remarks."""
+_LOOK_AHEAD = 20
+"""So many lines of something else may stand in the middle of a run: those of `-d`, a kernel's, a person's."""
 
 
 def read(lines: Lines, begins: Callable[[Lines], bool], command: Command | None = None) -> list[Run]:
@@ -51,7 +51,7 @@ def read(lines: Lines, begins: Callable[[Lines], bool], command: Command | None 
     reading.walk()
     if reading.is_empty:
         return failed
-    if error and reading.is_whole:
+    if error and reading.is_done:
         return [*failed, reading.run(then, command)]
     return [reading.run(first, command, error)]
 
@@ -65,6 +65,9 @@ def errors(lines: Lines) -> str:
             break
         lines.take()
         found += [begun["error"].strip()] if begun["error"].strip() not in found else []
+    if found and (lines.peek() or "").startswith("Usage: "):
+        while (line := lines.peek()) is not None and forms.USAGE.match(line):
+            lines.take()
     return "; ".join(found)
 
 
@@ -77,7 +80,8 @@ class Reading:
         self._lines, self._begins = lines, begins
         self._rank = -1
         self._is_in_summary = False
-        self._is_over = False
+        self.is_done = False
+        """Whether the client said so."""
         self._error = ""
         self._server: Reading | None = None
         self._strange: list[int] = []
@@ -86,7 +90,7 @@ class Reading:
     def walk(self) -> None:
         """Take the lines of the run, and none after it."""
         is_row = forms.ROW.search
-        while not self._is_over and (line := self._lines.peek()) is not None:
+        while not (self._error or self.is_done) and (line := self._lines.peek()) is not None:
             row = is_row(line)
             if row is not None:
                 self._lines.take()
@@ -110,8 +114,12 @@ class Reading:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all that a whole run has."""
-        return not self._error and self._has_summary
+        """Whether it has all that a whole run has.
+
+        A client that is interrupted shows a summary with zeros for the receiver, and no end.
+        """
+        is_ended = self.is_done or self.facts.role == SERVER or not self.rows.sends_alone
+        return not self._error and self._has_summary and is_ended
 
     def run(self, first_line: int, command: Command | None = None, error: str = "") -> Run:
         """What was read, once its lines are taken; `error`: what had been said before them."""
@@ -173,7 +181,6 @@ class Reading:
         name = str(begun.lastgroup)
         if name == "is_error":
             self._error = errors(self._lines)
-            self._is_over = True
             return
         self._lines.take()
         self._rank = _RANK.get(name, self._rank)
@@ -188,7 +195,7 @@ class Reading:
         self._lines.take()
         self.facts.take_note(name, note)
         if name == "is_done":
-            self._is_over = True
+            self.is_done = True
         elif name == "is_separator":
             self._is_in_summary |= _is_next(self._lines, "is_header")
         elif name == "is_servers_output":
