@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.estimate.model import Estimate
+from vnetbench.published.figures import Published
 from vnetbench.results.records import Histogram, StepRecord
 from vnetbench.search.device import Answer
-from vnetbench.study.labs import NETNS
+from vnetbench.study.labs import IMPORTED, NETNS
 from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 
 
@@ -105,5 +106,12 @@ class CampaignSummary:
     """How levels make treatments (`Study.combine`)."""
     published: str | None = None
     """The published figures that the study names (`Study.published`)."""
+    reference: Published | None = None
+    """The published table that all of it is; None of what was measured."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether nothing is known of it but what a log or a table tells: no factor has a default."""
+        return self.kind == IMPORTED

@@ -71,6 +71,7 @@ def as_json(summary: CampaignSummary) -> str:
         "warnings": list(summary.warnings),
         "findings": list(findings(summary)),
         "published": _beside(beside(summary)),
+        "reference": _reference(summary),
         "study": summary.study_text,
     }
     return json.dumps(form, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
@@ -155,6 +156,19 @@ def _beside(compared: Beside | None) -> dict[str, object] | None:
     }
 
 
+def _reference(summary: CampaignSummary) -> dict[str, object] | None:
+    source = summary.reference
+    if source is None:
+        return None
+    return {
+        "name": source.name,
+        "title": source.title,
+        "source": source.source,
+        "conditions": source.conditions,
+        "each": source.each,
+    }
+
+
 def _ways(ways: Ways) -> dict[str, object]:
     spreads = {direction: asdict(spread) for direction, spread in ways.items()}
     return {**spreads, "both_over_one": both_over_one(ways)}
@@ -202,6 +216,7 @@ def _point(point: TrialPoint) -> dict[str, object]:
         **({"answers": [asdict(answer) for answer in point.answers]} if point.answers else {}),
         **({"steps": [asdict(step) for step in point.steps]} if point.steps else {}),
         "notes": list(point.notes),
+        **({"imported": point.imported} if point.imported else {}),
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vnetbench.study.factors import FACTORS
+from vnetbench.study.labels import LABEL_PREFIX, UNTOLD
+from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
 
 CHANGED = "changed"
@@ -35,6 +37,8 @@ _LABELS = {
     "lro": "LRO",
     "vlan_tags": "VLAN tags",
     "device_cpus": "Device's CPUs",
+    "label_ip_pairs": "IP pairs",
+    "label_receiver_cpus": "Receiver CPUs",
 }
 _COUNTED = {
     "streams": "stream",
@@ -93,12 +97,16 @@ _STOPPED = {
     "running": "still running",
     "refused": "refused",
     "failed": "failed",
+    IMPORTED: "all that were imported",
 }
 
 
 def factor_label(name: str) -> str:
     """A factor's name as a title: `mtu` is `MTU`, `message_size` is `Message size`."""
-    return _LABELS.get(name) or name.replace("_", " ").capitalize()
+    if name in _LABELS:
+        return _LABELS[name]
+    words = name.removeprefix(LABEL_PREFIX).replace("_", " ")
+    return words[:1].upper() + words[1:]
 
 
 def factor_noun(name: str) -> str:
@@ -114,6 +122,8 @@ def level_text(name: str, level: Level) -> str:
 
 def level_phrase(name: str, level: Level) -> str:
     """One level so that it can be read without a heading: `4 streams`, `MTU 9000`, `TSO off`."""
+    if level == UNTOLD:
+        return f"{factor_noun(name)} {UNTOLD}"
     if name in _COUNTED:
         return f"{level} {_COUNTED[name]}{'' if level == 1 else 's'}"
     return _PHRASES.get(name, f"{factor_label(name)} {{}}").format(level_text(name, level))

@@ -13,8 +13,10 @@ from vnetbench.importers.iperf3.options import label_of
 from vnetbench.importers.runs import Figure
 from vnetbench.importers.units import rounded
 
-_STAMPS = ("%a %b %d %H:%M:%S %Y", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S")
-"""What `--timestamps` may put before a line: its own form, and those that people ask for."""
+_STAMP = re.compile(
+    r"\w{3} (?P<c>\w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})|(?P<iso>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)"
+)
+"""What `--timestamps` puts before a line: its own form, and the one that people ask for."""
 _MOST_REMARKS = 5
 
 
@@ -40,19 +42,26 @@ class Facts:
     ip_version: int | None = None
     cpu: tuple[Figure, Figure] | None = None
     """Of this end and of the other."""
+    prefix: str = ""
+    """What `--timestamps` and `--title`, or a syslog, put before the first line."""
     also: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     def take_beginning(self, name: str, found: re.Match[str]) -> None:
         """One of the lines with which a run begins (`forms.BEGINNING`)."""
-        if found.start():
-            self.started_at = self.started_at or _stamped(found.string[: found.start()])
+        if found.start() and not self.prefix:
+            self.prefix = found.string[: found.start()]
+            self.started_at = self.started_at or _stamped(self.prefix)
         _OF_BEGINNING[name](self, found)
 
     def take_note(self, name: str, found: re.Match[str]) -> None:
         """One of the other lines (`forms.NOTE`); of many it says nothing."""
         if name in _OF_NOTES:
             _OF_NOTES[name](self, found)
+
+    def is_blank(self, line: str) -> bool:
+        """Whether there is nothing in a line but what stands before all of them."""
+        return not line.strip() or (bool(self.prefix) and _shape(line) == _shape(self.prefix))
 
     def labels(self) -> dict[str, str]:
         """What tells this run from others by no factor of ours."""
@@ -133,9 +142,14 @@ _OF_NOTES: Mapping[str, _Taker] = {
 
 
 def _stamped(prefix: str) -> datetime | None:
-    for form in _STAMPS:
-        try:
-            return datetime.strptime(prefix.strip(" |[]"), form)
-        except ValueError:
-            continue
-    return None
+    found = _STAMP.search(prefix)
+    try:
+        if found and found["c"]:
+            return datetime.strptime(found["c"], "%b %d %H:%M:%S %Y")
+        return datetime.fromisoformat(found["iso"]) if found else None
+    except ValueError:
+        return None
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"\d", "0", text.strip())

@@ -39,7 +39,7 @@ SEPARATOR = re.compile(r"- - - - - - - - - -[- ]*\s*$")
 
 COMMON = {
     "version": r"\biperf (?P<version>3\.\d[\w.+-]*)(?: \(cJSON [\d.]+\))?",
-    "listening": r"Server listening on (?:port )?\d+(?: \(test \#\d+\))?",
+    "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
     "connecting": r"Connecting to host (?P<host>\S+), port \d+",
     "accepted": r"Accepted connection from (?P<peer>\S+), port \d+",
     "connected": r"\[ *(?P<id>\d+)\] local (?P<address>\S+) port \d+ connected to \S+ port \d+",
@@ -63,7 +63,7 @@ NOTES = {
     "separator": r"(?:- ){24}-$",
     "dashes": r"(?<!-)-{59}$",
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
-    "done": r"iperf Done\.$",
+    "done": r"(?:iperf Done|vnetbench iperf3 done)\.$",
     "servers_output": r"Server output:$",
     "time": r"\bTime: (?P<time>\w{3}, \d+ \w{3} \d{4} [\d:]+ GMT)",
     "test": r"Starting Test: protocol: (?P<protocol>\w+), \d+ streams, (?P<block>\d+) byte blocks",
@@ -78,8 +78,9 @@ NOTES = {
     r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$|Cookie: \S+$"
     r"|Finished omit period, starting real test$|Optional features available: .*"
     r"|OUT OF ORDER - |Sent +[\d.]+ [KMGT]?Byte / |\biperf3: exiting$",
+    "broken": r"\[ *+(?:\d{1,5}|SUM)\](?:\[[TR]X-[CS]\])? ",
 }
-"""Other lines of a run: those of `-V`, and what its end consists of."""
+"""Other lines of a run: those of `-V`, what its end consists of, and last what is left of a row."""
 
 NOTE = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTES.items())})")
 

@@ -97,6 +97,8 @@ def asked_by(command: Command) -> Asked | None:
             factors[name] = level_of(name, workload, raw)
             if factors[name] is None:
                 also[f"--{option}"] = value
+    if "sctp" in options:
+        factors["transport"] = None
     return Asked(workload, {name: level for name, level in factors.items() if level is not None}, also)
 
 

@@ -85,7 +85,7 @@ class Reading:
         self._error = ""
         self._server: Reading | None = None
         self._strange: list[int] = []
-        """Lines in the middle that are none of its own."""
+        """Lines in the middle that are none of its own, or broken."""
 
     def walk(self) -> None:
         """Take the lines of the run, and none after it."""
@@ -194,6 +194,8 @@ class Reading:
         name = str(note.lastgroup)
         self._lines.take()
         self.facts.take_note(name, note)
+        if name == "is_broken":
+            self._strange.append(self._lines.number)
         if name == "is_done":
             self.is_done = True
         elif name == "is_separator":
@@ -207,7 +209,7 @@ class Reading:
         if (line.strip() and self._begins(self._lines)) or not self._goes_on_after():
             return False
         self._lines.take()
-        if line.strip():
+        if not self.facts.is_blank(line):
             self._strange.append(self._lines.number)
         return True
 
@@ -285,7 +287,7 @@ class Reading:
         if self._server is not None and len(self._server.rows.intervals):
             yield "its intervals are those that the server sent back with --get-server-output"
         if self._strange:
-            yield f"{len(self._strange)} lines in the middle are not its own (line {self._strange[0]})"
+            yield f"lines in it that were not understood: {len(self._strange)}, the first is {self._strange[0]}"
 
 
 def _is_next(lines: Lines, *names: str) -> bool:
