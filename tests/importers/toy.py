@@ -42,9 +42,8 @@ def _read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
             start_s = float(found["end"])
         elif found := _RESULT.match(line):
             lines.take()
-            return [
-                _run(head, first, lines.number, tuple(intervals), rounded(found["rate"], 1e6), found["s"])
-            ]
+            goodput = rounded(found["rate"], 1e6)
+            return [_run(head, first, lines.number, tuple(intervals), goodput, found["s"])]
         else:
             break
     return [_run(head, first, lines.number, tuple(intervals), None, "0")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from time import monotonic
 
@@ -17,9 +17,11 @@ from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 from vnetbench.importers.archives import Log, logs_at, size_of
 from vnetbench.importers.decoding import lines_of
+from vnetbench.importers.esxtop import counters, is_esxtop
 from vnetbench.importers.gathered import Gathered, NotRead
 from vnetbench.importers.import_file import Imported, write_results
 from vnetbench.importers.recognise import recognise
+from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
 from vnetbench.study.factors import parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
@@ -46,19 +48,32 @@ _MOST_NAMED = 8
     help="What the logs do not tell of all their runs: mtu=9000, or a label of your own, label_host=esx7.",
 )
 @click.option("--workload", type=click.Choice(WORKLOADS), help="Import the runs of this workload alone.")
+@click.option(
+    "--mapping",
+    "mapping_path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="What the columns of tables (CSV, TSV, XLSX) are: a TOML file, see docs/importers.md.",
+)
 @click.option("--strict", is_flag=True, help="Make no results file unless all was read.")
 def import_logs(
-    paths: Sequence[Path], output: Path | None, factors: Sequence[str], workload: str | None, strict: bool
+    paths: Sequence[Path],
+    output: Path | None,
+    factors: Sequence[str],
+    workload: str | None,
+    mapping_path: Path | None,
+    strict: bool,
 ) -> int:
     """Read logs of other tools into a results file: iperf3, NTttcp, netperf and more.
 
     PATHS are logs, folders and archives (.zip, .gz, .xz, .bz2, .tar). The tool and its version are
-    recognised. Exits with 4 where not all could be read.
+    recognised. Tables need a --mapping. What esxtop -b counted is put beside the runs of that time. Exits
+    with 4 where not all could be read.
     """
+    mapping = _mapping(mapping_path) if mapping_path else None
     gathered = Gathered(dict(map(_factor, factors)))
     try:
         with _progress(size_of(paths)) as read:
-            _gather(paths, gathered, read)
+            _gather(paths, gathered, mapping, read)
         _check(gathered, paths, strict=strict)
         for each in _workloads(gathered, workload, output):
             _say(write_results(gathered, each, _output(gathered, paths, output, each), _title(paths)))
@@ -76,6 +91,8 @@ def summary_lines(gathered: Gathered) -> Iterator[str]:
         f"; {count} {why} ({_places(gathered, why)})" for why, count in gathered.faults.most_common()
     )
     yield f"imported {gathered.runs} of {total} runs{faults}"
+    for log, beside in gathered.counted.items():
+        yield f"{log}: counters of esxtop, beside {beside} of {gathered.runs} runs"
     unread = [each for each in gathered.not_read if not each.is_run and each.why]
     for each in unread[:_MOST_NAMED]:
         yield f"not read: {_place(each)}: {each.why}{f': {each.text.strip()}' if each.text else ''}"
@@ -108,16 +125,44 @@ def _place(what: NotRead) -> str:
     return f"{what.log}:{lines}"
 
 
-def _gather(paths: Sequence[Path], gathered: Gathered, read: Callable[[int], None]) -> None:
+def _gather(
+    paths: Sequence[Path], gathered: Gathered, mapping: Mapping | None, read: Callable[[int], None]
+) -> None:
     for log in logs_at(paths, read=read):
         if not isinstance(log, Log):
             gathered.add_unreadable(log.name, log.why)
             continue
         gathered.logs.append(log.name)
-        for item in recognise(lines_of(log.stream)):
-            gathered.add(log.name, item)
+        if mapping is not None and is_table(log.name):
+            for run in runs_of(log.stream, log.name, mapping):
+                gathered.add(log.name, run)
+        elif mapping is None and log.name.lower().endswith(".xlsx"):
+            gathered.add_unreadable(log.name, "a workbook, which needs a --mapping")
+        else:
+            _gather_text(log, gathered)
         if log.damage:
             gathered.add_unreadable(log.name, log.damage)
+    gathered.put_beside()
+
+
+def _gather_text(log: Log, gathered: Gathered) -> None:
+    lines = lines_of(log.stream)
+    first = next(lines, "")
+    if is_esxtop(first):
+        gathered.add_counters(log.name, counters(chain([first], lines)))
+        return
+    for item in recognise(chain([first], lines)):
+        gathered.add(log.name, item)
+
+
+def _mapping(path: Path) -> Mapping:
+    try:
+        return read_mapping(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+    except OSError as error:
+        fix = "name the TOML file that says what the table's columns are"
+        raise BenchError(
+            f"it cannot be read: {error.strerror}", where=f"--mapping {path}", fix=fix
+        ) from error
 
 
 def _check(gathered: Gathered, paths: Sequence[Path], *, strict: bool) -> None:

@@ -10,9 +10,11 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 
 from vnetbench.errors import BenchError
+from vnetbench.importers.esxtop import Counters, beside
 from vnetbench.importers.recognise import Item, Unclaimed
 from vnetbench.importers.runs import Run
 from vnetbench.study.factors import factor_named, format_level
@@ -27,6 +29,10 @@ CREATE TABLE run (
     goodput REAL, duration_s REAL, run BLOB
 )
 """
+_COUNTED = "CREATE TABLE counted (log TEXT, moment TEXT, counters TEXT)"
+"""What hosts counted meanwhile, in the order of their logs."""
+_AT_ONCE = 1000
+"""So many runs are in memory at once while counters are put beside them."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,13 @@ class Gathered:
     """Lines of no known tool."""
     _told: dict[str, Counter[str]] = field(default_factory=dict)
     """By workload the metrics that its runs tell, each with how many do."""
+    counted: dict[str, int] = field(default_factory=dict)
+    """Logs of what a host counted, each with how many runs it stands beside."""
     _db: sqlite3.Connection = field(default_factory=lambda: sqlite3.connect(""))
 
     def __post_init__(self) -> None:
         self._db.execute(_TABLE)
+        self._db.execute(_COUNTED)
 
     @property
     def is_whole(self) -> bool:
@@ -104,6 +113,23 @@ class Gathered:
         """Keep that a log, or the rest of it, could not be read at all."""
         self.unread += 1
         self._keep(NotRead(log, 0, 0, why, False))
+
+    def add_counters(self, log: str, counters: Counters) -> None:
+        """Keep what the log of a host counted, until `put_beside`."""
+        self.counted[log] = 0
+        rows = ((log, moment.isoformat(), json.dumps(values)) for moment, values in counters)
+        self._db.executemany("INSERT INTO counted VALUES (?, ?, ?)", rows)
+
+    def put_beside(self) -> None:
+        """Put what hosts counted beside the runs of that time; to be called once all logs have been read."""
+        for log in self.counted:
+            for first in range(1, self._last() + 1, _AT_ONCE):
+                numbers = range(first, min(first + _AT_ONCE, self._last() + 1))
+                runs = [self.run(number)[1] for number in numbers]
+                told = beside(runs, self._counted(log), is_only_host=len(self.counted) == 1)
+                changed = [(pickle.dumps(run), number) for number, run in zip(numbers, told, strict=True)]
+                self._db.executemany("UPDATE run SET run = ? WHERE id = ?", changed)
+                self.counted[log] += sum(each.also != run.also for each, run in zip(told, runs, strict=True))
 
     def workloads(self) -> dict[str, int]:
         """Each workload of the runs, with how many they are; the most frequent first."""
@@ -137,6 +163,15 @@ class Gathered:
     def close(self) -> None:
         """Forget the runs."""
         self._db.close()
+
+    def _last(self) -> int:
+        """The number of the last run."""
+        (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()
+        return int(last)
+
+    def _counted(self, log: str) -> Counters:
+        rows = self._db.execute("SELECT moment, counters FROM counted WHERE log = ? ORDER BY rowid", (log,))
+        return ((datetime.fromisoformat(moment), json.loads(values)) for moment, values in rows)
 
     def _add_run(self, log: str, run: Run) -> None:
         factors = {**run.factors, **self.set_factors}

@@ -113,11 +113,16 @@ def _unclaimed(number: int, line: str) -> Unclaimed:
 
 
 def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-    first = lines.number + 1
+    first, last = lines.number + 1, lines.number + reader.most_lines
+    lines.end_at(last)
     try:
-        yield from reader.read(lines, begins)
+        for run in reader.read(lines, begins):
+            is_too_long = lines.number >= last and run.last_line >= last
+            yield replace(run, fault=f"longer than {reader.most_lines} lines") if is_too_long else run
     except _MALFORMED as error:
         yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
+    finally:
+        lines.end_at(None)
     if lines.number < first:
         lines.take()  # else it would be asked of the same line for ever
 
