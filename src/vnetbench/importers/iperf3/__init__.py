@@ -7,6 +7,6 @@ from vnetbench.importers.iperf3.text import TOOL
 from vnetbench.importers.reader import DocumentReader, TextReader
 
 READERS = (
-    TextReader(TOOL, log.begins, log.read),
+    TextReader(TOOL, log.begins, log.read, most_lines=1_000_000),
     DocumentReader(TOOL, "json", document.claims, document.read),
 )

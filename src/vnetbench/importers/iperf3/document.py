@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from math import isfinite
 from typing import Any
 
@@ -26,14 +27,14 @@ from vnetbench.importers.iperf3.options import asked_by, label_of, level_of
 from vnetbench.importers.iperf3.text import TOOL, Reading
 from vnetbench.importers.json_text import Extent
 from vnetbench.importers.lines import Lines
-from vnetbench.importers.packed import Kind, PackedIntervals
+from vnetbench.importers.packed import Kind, PackedIntervals, packed
 from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, Figure, Run
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
 _SUFFIX = {FORWARD: "", REVERSE: "_bidir_reverse"}
 """Of the names of the sums of each way."""
-_ALSO = ("sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
+_ALSO = ("cookie", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
 _Json = Mapping[str, Any]
 
 
@@ -145,8 +146,8 @@ class Telling:
             ]
         for stream, values in rows:
             number = self.intervals.number_of(Kind(tuple(values), stream, way, is_omitted))
-            figures = map(Figure.exact, values.values())
-            self.intervals.append(number, start_s + shift, end_s + shift, figures)
+            numbers = chain.from_iterable(packed(Figure.exact(value)) for value in values.values())
+            self.intervals.append(number, start_s + shift, end_s + shift, numbers)
 
     def _way_of(self, stream: _Json) -> str:
         if not self._is_both_ways:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
+from vnetbench.importers.arithmetic import mean, over, times, total
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS
@@ -104,7 +105,7 @@ def of_one_line(
     rate = share(bits * (total - lost), line.seconds) if bits is not None else arrived_bits_per_s
     if rate is None:
         part = (total - lost) / total if total > 0 else 0.0
-        rate = Figure(*(part * each for each in astuple(line.bits_per_s)))
+        rate = times(line.bits_per_s, part)
     yield (way, RECEIVER), Told(line.seconds, rate, None, total, lost, line.jitter_us)
 
 
@@ -112,13 +113,7 @@ def share(count: float, seconds: Figure) -> Figure | None:
     """So many a second; None where no time passed."""
     if seconds.low <= 0:
         return None
-    return Figure(count / seconds.value, count / seconds.high, count / seconds.low)
-
-
-def added(figures: list[Figure]) -> Figure:
-    """Their sum."""
-    value, low, high = (sum(getattr(each, name) for each in figures) for name in ("value", "low", "high"))
-    return Figure(value, low, high)
+    return over(Figure.exact(count), seconds)
 
 
 def _deciding(ends: Ends, way: str) -> Told:
@@ -132,7 +127,7 @@ def _goodput(workload: str, ends: Ends, ways: list[str]) -> Iterator[tuple[str, 
             found[way] = _deciding(ends, way).bits_per_s
     if not ways or len(found) < len(ways):
         return
-    yield "goodput_bps", added(list(found.values()))
+    yield "goodput_bps", total(list(found.values()))
     if len(ways) > 1:
         yield from ((_ITS_METRIC[way], figure) for way, figure in found.items())
 
@@ -145,7 +140,7 @@ def _of_bytes(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
         if (rate := share(told.retransmits, told.seconds))
     ]
     if rates and len(rates) == len(ways):
-        yield "retransmits_per_s", added(rates)
+        yield "retransmits_per_s", total(rates)
 
 
 def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
@@ -156,14 +151,13 @@ def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
         if told.datagrams is not None and (rate := share(told.datagrams, told.seconds))
     ]
     if sent and len(sent) == len(ways):
-        yield "datagrams_sent_per_s", added(sent)
+        yield "datagrams_sent_per_s", total(sent)
     receivers = [ends[way, RECEIVER] for way in ways if (way, RECEIVER) in ends]
     if len(receivers) < len(ways):
         return
     jitters = [told.jitter_us for told in receivers if told.jitter_us]
     if jitters:
-        total = added(jitters)
-        yield "jitter_us", Figure(*(each / len(jitters) for each in (total.value, total.low, total.high)))
+        yield "jitter_us", mean(jitters)
     counts = [(told.datagrams, told.lost, told.seconds) for told in receivers]
     total_datagrams = sum(datagrams or 0 for datagrams, _, _ in counts)
     arrived = [
@@ -173,7 +167,7 @@ def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
     ]
     if len(arrived) < len(ways) or not arrived:
         return
-    yield "datagrams_received_per_s", added(arrived)
+    yield "datagrams_received_per_s", total(arrived)
     lost = sum(lost or 0 for _, lost, _ in counts)
     if total_datagrams > 0:
         yield "loss_percent", Figure.exact(100 * max(0, lost) / total_datagrams)

@@ -113,7 +113,7 @@ class Facts:
         self.congestion = found["congestion"]
 
     def _take_noted(self, found: re.Match[str]) -> None:
-        self.also[found["noted"]] = found["value"]
+        self.also[found["noted"].lower() if found["noted"] == "Cookie" else found["noted"]] = found["value"]
 
     def _take_disorder(self, found: re.Match[str]) -> None:
         self.also["datagrams received out-of-order"] = found["disorder"]

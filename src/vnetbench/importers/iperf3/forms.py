@@ -70,12 +70,12 @@ NOTES = {
     "bit_rate": r"Target Bitrate: (?P<bit_rate>\d+)$",
     "cpu": r"CPU Utilization: local/\w+ (?P<local>[\d.]+)% \([^)]{1,60}\), remote/\w+ (?P<remote>[\d.]+)%",
     "congestion": r"snd_tcp_congestion (?P<congestion>\S+)$",
-    "note": r"(?P<noted>Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is|rcv_tcp_congestion):?"
+    "note": r"(?P<noted>Cookie|Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is|rcv_tcp_congestion):?"
     r" (?P<value>\d.*|\w+)$",
     "disorder": r"(?P<disorder>\d+) datagrams received out-of-order$",
     "warning": r"(?i:\bwarning): (?P<warning>.*)$",
     "nothing": r"\[ *(?:\d+|SUM)\] \((?:sender|receiver) statistics not available\)$"
-    r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$|Cookie: \S+$"
+    r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$"
     r"|Finished omit period, starting real test$|Optional features available: .*"
     r"|OUT OF ORDER - |Sent +[\d.]+ [KMGT]?Byte / |\biperf3: exiting$",
     "broken": r"\[ *+(?:\d{1,5}|SUM)\](?:\[[TR]X-[CS]\])? ",

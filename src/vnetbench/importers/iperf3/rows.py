@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from vnetbench.importers.iperf3.ends import CLIENT, RECEIVER, SENDER, Told, end_of, of_one_line, share
-from vnetbench.importers.packed import Kind, PackedIntervals
+from vnetbench.importers.packed import Kind, PackedIntervals, packed
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure
 from vnetbench.importers.units import BITS, BYTES, in_unit, rounded
 
@@ -18,6 +19,14 @@ _WAY_OF = {None: _UNKNOWN_WAY, "TX-C": FORWARD, "RX-C": REVERSE, "TX-S": REVERSE
 _ALL = "SUM"
 _RATES = {**BITS, **{unit: 8 * factor for unit, factor in BYTES.items()}}
 """`-f M` prints MBytes/sec, of 1024² bytes (units.c, `conversion_bytes`)."""
+_OF_BYTES: tuple[str, ...] = ("bytes",)
+_OF_SUM = ("bytes", "retransmits")
+_OF_SENDER = ("bytes", "retransmits", "cwnd_bytes")
+_OF_RECEIVER: tuple[str, ...] = ("bytes", "datagrams", "lost", "jitter_us")
+_OF_DATAGRAMS = ("datagrams",)
+"""What UDP's sender tells; its bytes are left out, since they are not what arrived."""
+_MS = 1e3
+"""Microseconds of what jitter is printed in."""
 _DISTINCT = 65536
 """Printed numbers have few digits, so nearly all of a long log are met again."""
 
@@ -43,43 +52,37 @@ class Rows:
         self.counts_datagrams = False
         """Whether a lone number after the bit rate is one of datagrams: the header tells."""
         self._summary: dict[tuple[str, str, str], _Row] = {}
-        self._kinds: dict[tuple[str | None, ...], int] = {}
+        self._kinds: dict[tuple[str, str | None, str | None, tuple[str, ...]], int] = {}
         self._ids: dict[str, set[str]] = {}
         self._since_sum = 0
 
-    def take_interval(self, row: re.Match[str]) -> None:
-        """Raises ValueError where its numbers are none."""
-        name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = (
-            row.groups()
-        )
-        figures = [_size(transfer, unit)]
+    def take_interval(self, row: tuple[str | Any, ...]) -> None:
+        """The groups of a row that is one; of very many rows, so nothing is made here that can be kept."""
+        name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = row
         if total is not None and lost != "Unknown":
-            figures += (_count(total), _count(lost), _jitter(jitter))
-            names: tuple[str, ...] = ("bytes", "datagrams", "lost", "jitter_us")
-        elif count is not None:
-            names = ("bytes", "retransmits")
-            figures.append(_count(count))
-            if self.counts_datagrams:  # The sender's bytes are not what arrived.
-                names, figures = ("datagrams",), figures[1:]
-            elif cwnd is not None:
-                figures.append(_size(cwnd, cwnd_unit))
-                names = ("bytes", "retransmits", "cwnd_bytes")
+            numbers = _size(transfer, unit) + _count(total) + _count(lost) + _jitter(jitter)
+            names = _OF_RECEIVER
+        elif count is None:
+            numbers, names = _size(transfer, unit), _OF_BYTES
+        elif self.counts_datagrams:
+            numbers, names = _count(count), _OF_DATAGRAMS
+        elif cwnd is None:
+            numbers, names = _size(transfer, unit) + _count(count), _OF_SUM
         else:
-            names = ("bytes",)
-        kind = self._kinds.get((name, role, mark, *names))
+            numbers, names = _size(transfer, unit) + _count(count) + _size(cwnd, cwnd_unit), _OF_SENDER
+        kind = self._kinds.get((name, role, mark, names))
         if kind is None:
             kind = self._new_kind(name, role, mark, names)
-        if mark:
-            self.omitted_s = max(self.omitted_s, float(end))
-            shift = 0.0
-        else:
-            shift = self.omitted_s
-        self.intervals.append(kind, float(start) + shift, float(end) + shift, figures)
+        start_s, end_s = float(start), float(end)
+        if mark is None:
+            start_s, end_s = start_s + self.omitted_s, end_s + self.omitted_s
+        elif end_s > self.omitted_s:
+            self.omitted_s = end_s
+        self.intervals.append(kind, start_s, end_s, numbers)
+        self._since_sum += 1
         if name == _ALL:
-            self.intervals.retime(self._since_sum)
+            self.intervals.retime(self._since_sum - 1)
             self._since_sum = 0
-        else:
-            self._since_sum += 1
 
     def take_summary(self, row: re.Match[str]) -> None:
         """A row of the summary; one whose rate is no number (a run of no time) is none."""
@@ -93,7 +96,7 @@ class Rows:
         self._summary[way, row["id"], mark] = _Row(
             rounded(row["end"]),
             rate,
-            _jitter(row["jitter"]) if row["jitter"] else None,
+            rounded(row["jitter"], _MS) if row["jitter"] else None,
             int(row["lost"]) if is_known else None,
             int(row["total"]) if row["total"] else None,
             int(row["count"]) if row["count"] else None,
@@ -163,7 +166,7 @@ class Rows:
         self._note_id(way, name)
         stream = None if name == _ALL else int(name)
         number = self.intervals.number_of(Kind(names, stream, way, mark is not None))
-        self._kinds[(name, role, mark, *names)] = number
+        self._kinds[name, role, mark, names] = number
         return number
 
 
@@ -180,16 +183,15 @@ def _told(row: _Row, end: str) -> Told:
 
 
 @lru_cache(_DISTINCT)
-def _size(text: str, unit: str) -> Figure:
-    return in_unit(text, unit, BYTES)
+def _size(text: str, unit: str) -> tuple[float, ...]:
+    return packed(in_unit(text, unit, BYTES))
 
 
 @lru_cache(_DISTINCT)
-def _count(text: str) -> Figure:
-    return Figure.exact(float(text))
+def _count(text: str) -> tuple[float, ...]:
+    return float(text), 0.0
 
 
 @lru_cache(_DISTINCT)
-def _jitter(text: str) -> Figure:
-    """Milliseconds are printed."""
-    return rounded(text, 1e3)
+def _jitter(text: str) -> tuple[float, ...]:
+    return packed(rounded(text, _MS))

@@ -158,11 +158,12 @@ class Reading:
     # ---- taking lines
 
     def _take_row(self, row: re.Match[str]) -> None:
-        self._is_in_summary |= row["mark"] in (SENDER, RECEIVER)
+        groups = row.groups()
+        self._is_in_summary |= groups[-1] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.take_summary(row)
         else:
-            self.rows.take_interval(row)
+            self.rows.take_interval(groups)
 
     def _goes_on_with(self, found: re.Match[str]) -> bool:
         """Whether a line of iperf3's is one of this run, not of the next one."""
@@ -287,7 +288,8 @@ class Reading:
         if self._server is not None and len(self._server.rows.intervals):
             yield "its intervals are those that the server sent back with --get-server-output"
         if self._strange:
-            yield f"lines in it that were not understood: {len(self._strange)}, the first is {self._strange[0]}"
+            first = self._strange[0]
+            yield f"lines in it that were not understood: {len(self._strange)}, the first is {first}"
 
 
 def _is_next(lines: Lines, *names: str) -> bool:
