@@ -165,9 +165,14 @@ class _Document:
                 yield Unread(first, last, f"neither a whole document nor text ({error})")
             return
         for item in self._of(document, first, last):
-            yield replace(item, fault=CUT_OFF) if isinstance(item, Run) and not is_whole else item
+            if is_whole:
+                yield item
+            elif isinstance(item, Run):
+                yield replace(item, fault=CUT_OFF)
+            else:
+                yield replace(item, why=f"{CUT_OFF}; {item.why}")
 
-    def _of(self, document: Any, first: int, last: int) -> Iterator[Item]:
+    def _of(self, document: Any, first: int, last: int) -> Iterator[Run | Unread]:
         reader = next((r for r in self.readers if r.form == self.form and r.claims(document)), None)
         if reader is not None:
             try:
