@@ -11,11 +11,10 @@ from vnetbench.importers import json_text, xml_text
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.reader import DocumentReader, TextReader
 from vnetbench.importers.readers import READERS
-from vnetbench.importers.runs import Run
+from vnetbench.importers.runs import CUT_OFF, Run
 
 Readers = tuple[TextReader | DocumentReader, ...]
 
-CUT_OFF = "cut off"
 MAX_DOCUMENT = 48 * 2**20
 """Characters of a JSON or XML document: parsed it takes some four times as much memory."""
 
