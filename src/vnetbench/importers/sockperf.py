@@ -13,14 +13,13 @@ from dataclasses import dataclass, field
 from vnetbench.importers.arithmetic import over, times
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
 from vnetbench.importers.lines import Lines
-from vnetbench.importers.own_lines import own_line
+from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
 from vnetbench.importers.runs import Figure, Interval, Run
 from vnetbench.importers.units import NUMBER, counted, rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, REQUESTS, STREAM
 
-CUT_OFF = "cut off"
 _GRAMMAR = Grammar(
     valued={
         "-m": "msg-size", "--msg-size": "msg-size", "--mps": "mps", "--pps": "mps", "-t": "time",

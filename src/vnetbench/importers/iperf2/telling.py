@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from vnetbench.importers.arithmetic import mean, over, times, total
 from vnetbench.importers.iperf2.groups import Flow, Group, Told
 from vnetbench.importers.iperf2.rows import Row
+from vnetbench.importers.own_lines import CUT_OFF
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, REQUESTS, STREAM
 
-CUT_OFF = "cut off"
 _GOODPUT = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
 
 

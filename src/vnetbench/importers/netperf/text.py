@@ -21,13 +21,12 @@ from vnetbench.importers.netperf.tests import (
     command_at,
     test_titled,
 )
-from vnetbench.importers.own_lines import own_line
+from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
 from vnetbench.importers.units import rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
 
-CUT_OFF = "cut off"
 _INTERIM = re.compile(
     r"Interim result:\s*(?P<rate>\S+) (?P<unit>\S+)/s over (?P<over>[\d.]+) seconds ending at (?P<end>[\d.]+)"
 )
