@@ -16,7 +16,7 @@ from vnetbench.lab.privilege import is_inside
 settings.register_profile("any speed", deadline=None)
 settings.load_profile("any speed")
 
-PURE = ("estimate", "report", "results", "search", "study")
+PURE = ("estimate", "published", "report", "results", "search", "statements", "study")
 """Folders whose tests only compute: `make test` runs them on all CPUs at once, the others one by one."""
 
 

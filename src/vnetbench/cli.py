@@ -18,6 +18,7 @@ from vnetbench.commands import exit_codes
 from vnetbench.commands.guest import guest
 from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
+from vnetbench.commands.reference import reference
 from vnetbench.commands.throughput import throughput
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
@@ -100,11 +101,15 @@ def resume(results: Path) -> int:
 @click.option("--markdown", "form", flag_value="markdown", help="A table to paste.")
 def show(results: Path, form: str | None) -> None:
     """Show the estimates of a results file."""
-    summary = _summary(results)
+    _show(_summary(results), form)
+
+
+def _show(summary: CampaignSummary, form: str | None) -> None:
     if form is None:
+        from vnetbench.report.reference_table import reference_table
         from vnetbench.report.table import estimates_table
 
-        _console().print(estimates_table(summary))
+        _console().print(reference_table(summary) if summary.reference else estimates_table(summary))
         return
     from vnetbench.report import json_form
 
@@ -115,24 +120,30 @@ def show(results: Path, form: str | None) -> None:
 
 
 @cli.command()
-@click.argument("results", type=RESULTS)
+@click.argument("results", type=RESULTS, nargs=-1, required=True)
 @click.option(
-    "-o", "--output", type=RESULTS, help="Page to write.  [default: the results file's name, .html]"
+    "-o",
+    "--output",
+    type=RESULTS,
+    help="Page to write.  [default: the results file's name, .html; of several report.html]",
 )
 @click.option("--png", type=click.Path(path_type=Path, file_okay=False), help="Write the charts alone here.")
-def report(results: Path, output: Path | None, png: Path | None) -> None:
-    """Write one page that answers the study's question: self-contained, for any browser, offline."""
-    summary = _summary(results)
+def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> None:
+    """Write one page that answers the study's question: self-contained, for any browser, offline.
+
+    Several RESULTS come onto one page, first side by side where their treatments share factors.
+    """
+    summaries = [_summary(path) for path in results]
     if png is not None:
         from vnetbench.report.charts import write_pngs
 
-        for path in write_pngs(summary, png):
+        for path in write_pngs(summaries, png):
             click.echo(path)
     if output is not None or png is None:
         from vnetbench.report.html import write_html
 
-        page = output or results.with_suffix(".html")
-        write_html([summary], page)
+        page = output or _page_of(results)
+        write_html(summaries, page)
         click.echo(page)
 
 
@@ -193,13 +204,32 @@ def doctor(server: str | None, host: str | None) -> int:
 cli.add_command(lab)
 cli.add_command(guest)
 cli.add_command(iperf3)
+cli.add_command(reference)
 cli.add_command(throughput)
 
 
+def _page_of(results: Sequence[Path]) -> Path:
+    """Where the page is written that nobody named: beside the results file, or here."""
+    from vnetbench.estimate.reference import PREFIX
+
+    first = str(results[0])
+    if len(results) > 1:
+        return Path("report.html")
+    return (
+        Path(f"{first.removeprefix(PREFIX)}.html")
+        if first.startswith(PREFIX)
+        else results[0].with_suffix(".html")
+    )
+
+
 def _summary(path: Path) -> CampaignSummary:
+    """Of a results file, or of a published table that is named in its place; raises BenchError."""
+    from vnetbench.estimate.reference import PREFIX, reference_summary
     from vnetbench.estimate.summarize import summarize
     from vnetbench.results.file import ResultsFile
 
+    if str(path).startswith(PREFIX):
+        return reference_summary(str(path).removeprefix(PREFIX))
     file = ResultsFile.open_to_read(path)
     try:
         return summarize(file)

@@ -93,7 +93,7 @@ def test_a_campaign_without_trials_has_no_charts(empty: CampaignSummary) -> None
 
 def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory) -> None:
     directory = tmp_path_factory.mktemp("charts") / "new"
-    files = write_pngs(jumbo_campaign(), directory)
+    files = write_pngs([jumbo_campaign()], directory)
     assert {"goodput_bps.png", "cycles_per_byte.png", "trials-in-time.png"} <= {file.name for file in files}
     assert all(file.read_bytes().startswith(PNG) for file in files)
 

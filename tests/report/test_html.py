@@ -143,7 +143,7 @@ def test_a_page_is_below_three_megabytes(name: str, tmp_path: Path, request: pyt
 
 def test_several_campaigns_stand_on_one_page(jumbo: CampaignSummary, placement: CampaignSummary) -> None:
     page = Page(render([jumbo, placement]))
-    assert page.count("article") == 2
+    assert page.count("article") == 3
     charts = json.loads(page.scripts[0])["charts"]
     assert {"c1-goodput_bps", "c2-goodput_bps"} <= set(charts)
     figures = {a["id"] for tag, a in page.elements if tag == "figure"}

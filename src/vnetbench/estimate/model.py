@@ -37,6 +37,9 @@ class Estimate:
     is_of_one_search: bool = False
     """`low` and `high` are what a single search of the throughput says of its own answer, at `confidence`
     where its method knows one (else 0): nothing repeated it."""
+    is_published: bool = False
+    """`low` and `high` are the least and the most of what `value` was published as the mean of, at
+    `confidence` 0; None where it was published alone. No interval of it is known."""
 
     @property
     def half_width(self) -> float | None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.estimate.model import Estimate
+from vnetbench.published.figures import Published
 from vnetbench.results.records import Histogram, StepRecord
 from vnetbench.search.device import Answer
-from vnetbench.study.labs import NETNS
+from vnetbench.study.labs import IMPORTED, NETNS
 from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 
 
@@ -37,6 +38,10 @@ class TrialPoint:
     """Those that came before the run of a trial that is a series."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """What these found: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Of values that another tool rounded: the least and the most that they may have been."""
+    imported: Mapping[str, Any] = field(default_factory=dict)
+    """Of a trial that another tool ran: what its log tells (docs/results-file.md); empty for our own."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -101,5 +106,12 @@ class CampaignSummary:
     """How levels make treatments (`Study.combine`)."""
     published: str | None = None
     """The published figures that the study names (`Study.published`)."""
+    reference: Published | None = None
+    """The published table that all of it is; None of what was measured."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether nothing is known of it but what a log or a table tells: no factor has a default."""
+        return self.kind == IMPORTED

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from vnetbench.importers import iperf2, neper, netperf, nuttcp, sockperf
+from vnetbench.importers import flent, iperf2, neper, netperf, ntttcp, nuttcp, sockperf
 from vnetbench.importers.reader import DocumentReader, TextReader
 
 READERS: tuple[TextReader | DocumentReader, ...] = (
+    *flent.READERS,
     *iperf2.READERS,
     *neper.READERS,
     *netperf.READERS,
+    *ntttcp.READERS,
     *nuttcp.READERS,
     *sockperf.READERS,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import altair as alt
 
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.axes import panel_columns, panel_width, x_over
 from vnetbench.report.chart_rows import Row, combination_texts, metric_rows, series_texts
 from vnetbench.report.figures import heading, metric_of, scale_of
 from vnetbench.report.labels import factor_label, level_text
-from vnetbench.report.layout import Layout, positions
+from vnetbench.report.layout import Layout
 from vnetbench.study.model import FactorLevels
 
 Spec = dict[str, Any]
@@ -24,16 +24,14 @@ DATA = alt.NamedData(ROWS)
 """The dataset itself: layers that are put into panels must share one."""
 AXIS_ROOM = "axisRoom"
 """Where a specification says how many pixels the y axis of its panels takes, if it is more than numbers."""
-_LINE_HEIGHT = 280
-_SPACING = {"row": 44, "column": 28}
+LINE_HEIGHT = 280
+SPACING = {"row": 44, "column": 28}
 _ASIDE = 9
 """Pixels that the trials stand beside their estimate, whose mark would hide them."""
 _CURVE_KEYS = ("colour", "dash")
 """What tells the curves of latency apart."""
 _PALETTE = 7
 """Colours of their own that the theme has."""
-_COLUMNS = {1: 1, 2: 2, 4: 2}
-"""Panels side by side, by their number; else three."""
 _MARKS = {"trial": "circle", "of two modes": "diamond", "outlier": "cross"}
 """What a trial is marked as in the chart of time, and its shape."""
 
@@ -212,20 +210,6 @@ def lines(
 ) -> alt.TopLevelMixin:
     """Lines over the numeric factor on x, with layers `beneath` them; `top` is where the y axis ends."""
     assert layout.x is not None
-    places = positions(layout.x)
-    values = list(places.values())
-    margin = (max(values) - min(values)) * 0.06
-    titles = json.dumps([level_text(layout.x.name, level) for level in places])
-    x = alt.X(
-        "x:Q",
-        title=factor_label(layout.x.name),
-        scale=alt.Scale(domain=[min(values) - margin, max(values) + margin], nice=False, zero=False),
-        axis=alt.Axis(
-            values=values,
-            labelExpr=f"{titles}[indexof({json.dumps(values)}, datum.value)]",
-            labelOverlap=True,
-        ),
-    )
     shown = metric_rows(summary, layout, metric)
     has_negative = any((row.get("low") or row["value"] or 0) < 0 for row in shown)
     ends: dict[str, Any] = {} if has_negative else {"domainMin": 0}
@@ -237,7 +221,7 @@ def lines(
         scale=alt.Scale(zero=True, **ends),
         axis=alt.Axis(tickCount=6, minExtent=34),
     )
-    rows = alt.Chart(DATA).encode(x=x, y=y, **series(layout))
+    rows = alt.Chart(DATA).encode(x=x_over(layout.x), y=y, **series(layout))
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
         *beneath,
@@ -246,11 +230,12 @@ def lines(
         .encode(**_shape(layout), tooltip=_trial_tooltip(metric)),
         estimates.mark_line(strokeWidth=2),
         estimates.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q"), y2="high:Q"),
-        *_interval_ends(estimates, "y"),
+        *interval_ends(estimates, "y"),
         estimates.mark_point(filled=True, size=46, opacity=1).encode(tooltip=_tooltip(), **_shape(layout)),
         *_modes_and_missing(rows),
     )
-    layers = layers.properties(width=_panel_width(summary, layout), height=_LINE_HEIGHT)
+    count = len(combination_texts(summary, layout)) if layout.others else 1
+    layers = layers.properties(width=panel_width(count), height=LINE_HEIGHT)
     return _in_panels(layers, summary, layout)
 
 
@@ -280,14 +265,14 @@ def _dots(summary: CampaignSummary, layout: Layout, metric: str) -> alt.TopLevel
         .mark_point(filled=True, size=20, opacity=0.45, yOffset=_ASIDE)
         .encode(**_shape(layout), tooltip=_trial_tooltip(metric)),
         estimates.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q"),
-        *_interval_ends(estimates, "x"),
+        *interval_ends(estimates, "x"),
         estimates.mark_point(filled=True, size=56, opacity=1).encode(tooltip=_tooltip(), **_shape(layout)),
         *_modes_and_missing(rows),
     )
     return layers.properties(width=560, height=max(60, len(names) * (14 + 22 * count)))
 
 
-def _interval_ends(estimates: alt.Chart, along: str) -> list[alt.Chart]:
+def interval_ends(estimates: alt.Chart, along: str) -> list[alt.Chart]:
     """The short strokes at both ends of an interval."""
     turned: Any = "vertical" if along == "x" else "horizontal"
     ends = []
@@ -348,15 +333,10 @@ def _in_panels(
     names = combination_texts(summary, layout)
     return layers.facet(
         facet=alt.Facet("combination:N", sort=names, title=None),
-        columns=_COLUMNS.get(len(names), 3),
-        spacing=_SPACING,
+        columns=panel_columns(len(names)),
+        spacing=SPACING,
         bounds="flush",
     )
-
-
-def _panel_width(summary: CampaignSummary, layout: Layout) -> int:
-    count = len(combination_texts(summary, layout)) if layout.others else 1
-    return {1: 640, 2: 330}.get(_COLUMNS.get(count, 3), 240)
 
 
 def _texts(factor: FactorLevels) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import vl_convert
@@ -26,6 +26,7 @@ from vnetbench.report.emulation import emulation
 from vnetbench.report.figures import heading, is_zero_throughout, measured_metrics, metric_of, scale_of
 from vnetbench.report.frame_charts import frame_charts, is_over_sizes, over_sizes
 from vnetbench.report.layout import Layout, lay_out
+from vnetbench.report.overview import overview, published_charts
 from vnetbench.report.theme import chart_config
 from vnetbench.study.workloads import DATAGRAMS, OF_FRAMES, THROUGHPUTS
 
@@ -58,6 +59,8 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
 
     Empty without any trial.
     """
+    if summary.reference is not None:
+        return published_charts(summary)[:1]
     if not measured_metrics(summary.treatments):
         return []
     layout = lay_out(summary)
@@ -74,6 +77,8 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
 
 def other_metric_charts(summary: CampaignSummary) -> list[Chart]:
     """One chart a metric beside the main one, the most useful first; last, what is zero everywhere."""
+    if summary.reference is not None:
+        return published_charts(summary)[1:]
     layout = lay_out(summary)
     measured = measured_metrics(summary.treatments)
     names = [name for name in _METRICS if name in measured and name != summary.main_metric]
@@ -86,28 +91,41 @@ def trial_charts(summary: CampaignSummary) -> list[Chart]:
     return [*_time(summary), *_courses(summary)]
 
 
-def write_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
-    """Write each chart as a PNG (two pixels a point, light) into `directory`, made if need be."""
+def write_pngs(summaries: Sequence[CampaignSummary], directory: Path) -> list[Path]:
+    """Write each chart as a PNG (two pixels a point, light) into `directory`, made if need be.
+
+    Of several files: those of all together into the directory, each one's own into a folder of its name.
+    """
+    together = overview(summaries)
+    if together is None:
+        return [path for summary in summaries for path in _write_of(summary, directory)]
+    directory.mkdir(parents=True, exist_ok=True)
+    title = ", ".join(name for name, _ in together.files)
+    written = [_write(chart, title, (), directory) for chart in (*together.main, *together.others)]
+    for name, summary in together.files:
+        written += _write_of(summary, directory / name.replace("/", "_").replace(":", "-"))
+    return written
+
+
+def _write_of(summary: CampaignSummary, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     summary = by_change(summary)
-    written = []
-    for chart in (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)):
-        path = directory / f"{chart.name}.png"
-        whole = {
-            **chart.spec,
-            "title": {
-                "text": summary.title,
-                "subtitle": [
-                    chart.title,
-                    *textwrap.wrap(" ".join((*emulation(summary), chart.caption)), _CAPTION_WIDTH),
-                ],
-            },
-            "datasets": {ROWS: chart.rows},
-            "config": {**chart_config(dark=False), "padding": 24},
-        }
-        path.write_bytes(vl_convert.vegalite_to_png(json.dumps(whole), scale=2))
-        written.append(path)
-    return written
+    charts = (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary))
+    return [_write(chart, summary.title, emulation(summary), directory) for chart in charts]
+
+
+def _write(chart: Chart, title: str, before: Sequence[str], directory: Path) -> Path:
+    """The chart under `title`, its caption after the sentences `before`."""
+    path = directory / f"{chart.name}.png"
+    caption = textwrap.wrap(" ".join((*before, chart.caption)), _CAPTION_WIDTH)
+    whole = {
+        **chart.spec,
+        "title": {"text": title, "subtitle": [chart.title, *caption]},
+        "datasets": {ROWS: chart.rows},
+        "config": {**chart_config(dark=False), "padding": 24},
+    }
+    path.write_bytes(vl_convert.vegalite_to_png(json.dumps(whole), scale=2))
+    return path
 
 
 def still_picture(chart: Chart) -> str:

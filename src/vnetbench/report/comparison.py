@@ -19,7 +19,7 @@ from vnetbench.report.environment import Difference, differences
 from vnetbench.report.figures import metric_of, scale_of, short_figure, short_ratio
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
 from vnetbench.report.labels import counted, names_of, treatment_phrase
-from vnetbench.study.factors import complete
+from vnetbench.report.matching import Matched, all_levels, matched
 from vnetbench.study.model import FactorLevels, Level
 
 
@@ -61,6 +61,8 @@ class Comparison:
     emulated: tuple[str, ...]
     """`before` and `after`, where guests ran under TCG."""
     environment: tuple[Difference, ...]
+    conditions: tuple[str, ...]
+    """Of a side that is a published table, in place of its environment."""
     changes: tuple[Change, ...]
     only_before: tuple[Mapping[str, Level], ...]
     only_after: tuple[Mapping[str, Level], ...]
@@ -68,25 +70,28 @@ class Comparison:
     """Treatments that both have but one or both did not measure, and why."""
     lost: tuple[Mapping[str, Level], ...] = ()
     """Those of them that were measured before, and are refused or fail now."""
+    unpublished: int = 0
+    """Published figures, of a side that is a published table, that no treatment is alike with."""
 
 
 def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = ()) -> Comparison:
     """Match treatments by their factors and compare their trials, for each metric that both have.
 
     Without `metrics` that is the one that decided in the campaign `after`.
-    A factor that one study does not name counts as named with its default. The confidence is the lower of the
-    two campaigns'. Ratios and their adjustment: `estimate.compare`.
+    Which treatments are alike: `matching.matched`. The confidence is the lower of the two campaigns'. Ratios
+    and their adjustment: `estimate.compare`.
     """
-    first, second = ({_key(summary, t): t for t in summary.treatments} for summary in (before, after))
-    shared = [(treatment, second[key]) for key, treatment in first.items() if key in second]
+    shared = matched(before, after)
     confidence = min(before.precision.confidence, after.precision.confidence)
     changes = [
         change
         for metric in metrics or (after.main_metric,)
-        for one, other in shared
-        if (change := _change(_levels(before, one), one, other, metric, confidence)) is not None
+        for each in shared
+        if (change := _change(each, metric, confidence)) is not None
     ]
     adjusted = adjust([change.ratio for change in changes])
+    only_before = _unmatched(before, [each.before for each in shared])
+    only_after = _unmatched(after, [each.after for each in shared])
     return Comparison(
         before=before.path,
         after=after.path,
@@ -95,17 +100,23 @@ def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[s
             side for side, summary in (("before", before), ("after", after)) if emulation(summary)
         ),
         environment=differences(before, after),
+        conditions=tuple(
+            f"{side}: {summary.reference.conditions}"
+            for side, summary in (("before", before), ("after", after))
+            if summary.reference
+        ),
         changes=tuple(
             Change(each.factors, each.metric, each.before, each.after, own)
             for each, own in zip(changes, adjusted, strict=True)
         ),
-        only_before=tuple(_levels(before, t) for key, t in first.items() if key not in second),
-        only_after=tuple(_levels(after, t) for key, t in second.items() if key not in first),
-        unmeasured=tuple(_unmeasured(shared, before)),
+        only_before=() if before.reference else only_before,
+        only_after=() if after.reference else only_after,
+        unpublished=len(only_before if before.reference else ()) + len(only_after if after.reference else ()),
+        unmeasured=tuple(_unmeasured(shared)),
         lost=tuple(
-            _levels(before, one)
-            for one, other in shared
-            if one.metrics and not other.metrics and other.stopped_by in UNMEASURED
+            each.levels
+            for each in shared
+            if each.before.metrics and not each.after.metrics and each.after.stopped_by in UNMEASURED
         ),
     )
 
@@ -131,7 +142,10 @@ class ComparisonTable:
         yield safe(f"before: {found.before}\nafter:  {found.after}\n")
         for side in found.emulated:
             yield safe(f"{side}: {SENTENCE}\n")
-        yield _environment_table(found.environment)
+        for said in found.conditions:
+            yield safe(f"{said}\n")
+        if not found.conditions:
+            yield _environment_table(found.environment)
         for metric in dict.fromkeys(change.metric for change in found.changes):
             changes = [change for change in found.changes if change.metric == metric]
             yield Text("")
@@ -142,28 +156,27 @@ class ComparisonTable:
         yield listed(_left_out(found))
 
 
-def _change(
-    levels: Mapping[str, Level],
-    before: TreatmentSummary,
-    after: TreatmentSummary,
-    metric: str,
-    confidence: float,
-) -> Change | None:
-    if metric not in before.metrics or metric not in after.metrics:
+def _change(each: Matched, metric: str, confidence: float) -> Change | None:
+    if metric not in each.before.metrics or metric not in each.after.metrics:
         return None
-    sides = [[p.values[metric] for p in t.points if metric in p.values] for t in (before, after)]
+    before, after = (side.metrics[metric] for side in (each.before, each.after))
+    if before.is_published or after.is_published:
+        if not before.value:
+            return None
+        own = Ratio(after.value / before.value, None, None, confidence, None)
+        return Change(each.levels, metric, before, after, own)
+    sides = [[p.values[metric] for p in t.points if metric in p.values] for t in (each.before, each.after)]
     if any(value < 0 for side in sides for value in side):
         return None  # a difference below zero has no ratio
     own = ratio(sides[0], sides[1], confidence)
-    return Change(levels, metric, before.metrics[metric], after.metrics[metric], own)
+    return Change(each.levels, metric, before, after, own)
 
 
-def _key(summary: CampaignSummary, treatment: TreatmentSummary) -> frozenset[tuple[str, Level]]:
-    return frozenset({**_levels(summary, treatment), "workload": summary.workload}.items())
-
-
-def _levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
-    return complete(treatment.factors, summary.workload, summary.kind)
+def _unmatched(
+    summary: CampaignSummary, found: Sequence[TreatmentSummary]
+) -> tuple[Mapping[str, Level], ...]:
+    known = {treatment.index for treatment in found}
+    return tuple(all_levels(summary, t) for t in summary.treatments if t.index not in known)
 
 
 def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLevels, ...]:
@@ -171,16 +184,11 @@ def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLev
     return (*before.factors, *(factor for factor in after.factors if factor.name not in known))
 
 
-def _unmeasured(
-    shared: Sequence[tuple[TreatmentSummary, TreatmentSummary]], campaign: CampaignSummary
-) -> Iterator[tuple[Mapping[str, Level], str]]:
-    for before, after in shared:
-        missing = [(side, t) for side, t in (("before", before), ("after", after)) if not t.metrics]
+def _unmeasured(shared: Sequence[Matched]) -> Iterator[tuple[Mapping[str, Level], str]]:
+    for each in shared:
+        missing = [(side, t) for side, t in (("before", each.before), ("after", each.after)) if not t.metrics]
         if missing:
-            yield (
-                _levels(campaign, before),
-                ", ".join(f"{side}: {t.stopped_by}" for side, t in missing),
-            )
+            yield each.levels, ", ".join(f"{side}: {t.stopped_by}" for side, t in missing)
 
 
 def _environment_table(found: Sequence[Difference]) -> Table | Text:
@@ -244,6 +252,11 @@ def _style(change: Change) -> str:
 def _verdict(changes: Sequence[Change]) -> str:
     if not changes:
         return "No treatment was measured in both."
+    if all(change.before.is_published or change.after.is_published for change in changes):
+        return (
+            "A published figure has no trials, so no ratio to it has an interval (?). "
+            "Treatments are alike that share the levels of all factors that both name."
+        )
     shown = sum(change.is_shown for change in changes)
     share = spell_share(changes[0].ratio.confidence)
     return (
@@ -263,5 +276,7 @@ def _left_out(found: Comparison) -> Iterator[str]:
         yield f"only after: {treatment_phrase(factors, names)}"
     for factors, why in found.unmeasured:
         yield f"not compared: {treatment_phrase(factors, names)} ({why})"
+    if found.unpublished:
+        yield f"{counted(found.unpublished, 'published figure')} without a treatment alike"
     if any(change.before.modes or change.after.modes for change in found.changes):
         yield "A treatment with two modes: its ratio mixes both; look at the modes' own values."

@@ -51,14 +51,22 @@ def figure(estimate: Estimate, name: str, scale: Scale) -> str:
     """`27.3 [26.9, 27.8]` in the unit of its column, or both modes with their shares."""
     if estimate.modes:
         return "two modes: " + ", ".join(mode_texts(estimate, name, scale))
+    if estimate.is_published:
+        alone = "" if estimate.low is not None else " published alone"
+        return f"{_published(estimate, name, scale)}{alone}"
     text = _texts(estimate, name, scale)
     return f"{text.value} {text.interval or 'no interval: ' + counted(estimate.trials, 'trial')}"
 
 
 def short_figure(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:
-    """Lines for a narrow column: `27.3 ± 0.4` (the wider side), `27.3 ± ?` without one; or a line a mode."""
+    """Lines for a narrow column: `27.3 ± 0.4` (the wider side), `27.3 ± ?` without one; or a line a mode.
+
+    A published figure is `27.3 [26.1, 28]`, its least and most, or `27.3` alone.
+    """
     if estimate.modes:
         return tuple(mode_texts(estimate, name, scale))
+    if estimate.is_published:
+        return (_published(estimate, name, scale),)
     text = _texts(estimate, name, scale)
     return (f"{text.value} {text.plus_minus or '± ?'}",)
 
@@ -86,6 +94,16 @@ def short_ratio(ratio: Ratio) -> str:
     """`1.42 [1.38, 1.46]` or `1.42 [?]`, for a narrow column."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
     return f"{text.value} {text.interval or '[?]'}"
+
+
+def _published(estimate: Estimate, name: str, scale: Scale) -> str:
+    """Three digits each: least and most are no interval that would say how many are sure."""
+    ends = [end for end in (estimate.low, estimate.high) if end is not None]
+    unit = metric_of(name).unit
+    value, *rest = (
+        format_interval(each, None, None, unit, scale=scale).value for each in (estimate.value, *ends)
+    )
+    return f"{value} [{', '.join(rest)}]" if rest else value
 
 
 def _texts(estimate: Estimate, name: str, scale: Scale) -> IntervalText:

@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.published.figures import Spread
 from vnetbench.quantity import Scale, format_interval, scale_for, spell_rate, spell_share
 from vnetbench.report.chart_rows import Row, metric_rows, short
 from vnetbench.report.figures import heading, scale_of
@@ -153,11 +154,17 @@ def published_rows(found: Beside) -> tuple[list[Row], str]:
                 {
                     "pair": pair.treatment, "where": where, "setting": setting,
                     "direction": way_of(direction), "mean": short(spread.mean / scale.divisor),
-                    "least": short(spread.least / scale.divisor), "most": short(spread.most / scale.divisor),
+                    **_ends(spread, scale),
                 }
                 for direction, spread in ways.items()
             ]  # fmt: skip
     return rows, heading(found.source.metric, scale)
+
+
+def _ends(spread: Spread, scale: Scale) -> Row:
+    """Both None of a figure that was published alone."""
+    ends = {"least": spread.least, "most": spread.most}
+    return {name: None if end is None else short(end / scale.divisor) for name, end in ends.items()}
 
 
 def _clipped(answer: Row, least: float, most: float) -> Row:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 from vnetbench import __version__
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.published.figures import Published
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.answer import Answer, answer
 from vnetbench.report.changes import by_change, gain_column
@@ -35,14 +36,17 @@ from vnetbench.report.columns import (
 )
 from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
-from vnetbench.report.figures import metric_of, mode_texts, scale_of
+from vnetbench.report.figures import figure, metric_of, mode_texts, scale_of
 from vnetbench.report.findings import findings
 from vnetbench.report.labels import counted
 from vnetbench.report.method import method
-from vnetbench.report.notes import notes
+from vnetbench.report.notes import legend, notes
+from vnetbench.report.overview import Overview, overview
 from vnetbench.report.published_table import beside, columns_beside
 from vnetbench.report.theme import chart_config
 
+_OF_ALL = "all"
+"""The part of a page that several files share, as sections have an id."""
 LARGEST_PAGE = 3_000_000
 """Bytes. Where a page would be larger, charts of the least useful metrics are left out, and it says so."""
 
@@ -99,12 +103,13 @@ def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
 
 def render(summaries: Sequence[CampaignSummary]) -> str:
     """The page as text, below LARGEST_PAGE bytes as long as leaving out charts can make it so."""
+    together = overview(summaries)
     sections = [_section(f"c{place + 1}", by_change(summary)) for place, summary in enumerate(summaries)]
     most = max((len(section.others) for section in sections), default=0)
-    page = _page(sections)
+    page = _page(together, sections)
     while len(page.encode()) > LARGEST_PAGE and most > 0:
         most -= 1
-        page = _page([_with_fewer_charts(section, most) for section in sections])
+        page = _page(together, [_with_fewer_charts(section, most) for section in sections])
     return page
 
 
@@ -114,6 +119,42 @@ def _with_fewer_charts(section: _Section, most: int) -> _Section:
 
 
 def _section(id_: str, summary: CampaignSummary) -> _Section:
+    return (
+        _measured(id_, summary) if summary.reference is None else _published(id_, summary, summary.reference)
+    )
+
+
+def _published(id_: str, summary: CampaignSummary, source: Published) -> _Section:
+    """Of a published table: nothing was measured, so there is no answer, no method and no environment."""
+    rows = summary.treatments
+    columns = [
+        *factor_columns(rows, summary.factors),
+        *(_with_long_title(summary, column) for column in metric_columns(rows, summary.main_metric)),
+    ]
+    main = main_charts(summary)
+    return _Section(
+        id=id_,
+        summary=summary,
+        size=f"Published: {counted(len(rows), 'figure')}, named {summary.path}",
+        emulation=(),
+        answer=Answer(summary.title, (f"{source.source}.", source.conditions, legend(summary)), (), ()),
+        main=main,
+        others=other_metric_charts(summary),
+        trials=[],
+        left_out=[],
+        columns=columns,
+        rows=_cells(summary, columns),
+        notes=notes(summary),
+        findings=(),
+        published="",
+        beside=[],
+        facts=(),
+        method=(),
+        fallback=_as_image(still_picture(main[0])),
+    )
+
+
+def _measured(id_: str, summary: CampaignSummary) -> _Section:
     rows = summary.treatments
     columns_of_metrics = metric_columns(rows, summary.main_metric)
     first, *others = (_with_long_title(summary, column) for column in columns_of_metrics)
@@ -135,7 +176,8 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         summary=summary,
         size=", ".join(
             (counted(len(rows), "treatment"), counted(trials, "trial"), format_duration(summary.elapsed_s))
-        ),
+        )
+        + f", {summary.status}, started {summary.started}",
         emulation=emulation(summary),
         answer=answer(summary),
         main=main,
@@ -143,7 +185,7 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
         trials=trial_charts(summary),
         left_out=[],
         columns=columns,
-        rows=[[_cell(summary, column, i) for column in columns] for i in range(len(rows))],
+        rows=_cells(summary, columns),
         notes=notes(summary),
         findings=findings(summary),
         published=f"{compared.source.title}: {compared.source.conditions}" if compared else "",
@@ -157,6 +199,10 @@ def _section(id_: str, summary: CampaignSummary) -> _Section:
 def _with_long_title(summary: CampaignSummary, column: Column) -> Column:
     metric = metric_of(column.key)
     return replace(column, title=metric.label, unit=scale_of(summary.treatments, column.key).unit)
+
+
+def _cells(summary: CampaignSummary, columns: Sequence[Column]) -> list[list[_Cell]]:
+    return [[_cell(summary, column, i) for column in columns] for i in range(len(summary.treatments))]
 
 
 def _cell(summary: CampaignSummary, column: Column, i: int) -> _Cell:
@@ -175,20 +221,32 @@ def _figures(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator
             value, _, share = mode.partition(" ")
             yield value, share
         return
+    if estimate.is_published:
+        value, _, beside = figure(estimate, metric, scale).partition(" ")
+        yield value, beside
+        return
     unit = metric_of(metric).unit
     text = format_interval(estimate.value, estimate.low, estimate.high, unit, scale=scale)
     yield text.value, text.interval or "no interval"
 
 
-def _page(sections: Sequence[_Section]) -> str:
-    charts = {
-        f"{section.id}-{chart.name}": {"spec": chart.spec, "rows": _columnar(chart.rows)}
+def _page(together: Overview | None, sections: Sequence[_Section]) -> str:
+    of_all = [(_OF_ALL, chart) for chart in (*together.main, *together.others)] if together else []
+    of_each = [
+        (section.id, chart)
         for section in sections
         for chart in (*section.main, *section.others, *section.trials)
+    ]
+    charts = {
+        f"{owner}-{chart.name}": {"spec": chart.spec, "rows": _columnar(chart.rows)}
+        for owner, chart in (*of_all, *of_each)
     }
     data = {"configs": {"light": chart_config(dark=False), "dark": chart_config(dark=True)}, "charts": charts}
     return _template().render(
         sections=sections,
+        together=together,
+        of_all=_OF_ALL,
+        picture=_as_image(still_picture(together.main[0])) if together and together.main else "",
         version=__version__,
         data=_json_in_html({"dataset": ROWS, **data}),
         style=Markup(_file("page.css")),

@@ -71,6 +71,7 @@ def as_json(summary: CampaignSummary) -> str:
         "warnings": list(summary.warnings),
         "findings": list(findings(summary)),
         "published": _beside(beside(summary)),
+        "reference": _reference(summary),
         "study": summary.study_text,
     }
     return json.dumps(form, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
@@ -152,6 +153,19 @@ def _beside(compared: Beside | None) -> dict[str, object] | None:
             }
             for pair in compared.pairs
         ],
+    }
+
+
+def _reference(summary: CampaignSummary) -> dict[str, object] | None:
+    source = summary.reference
+    if source is None:
+        return None
+    return {
+        "name": source.name,
+        "title": source.title,
+        "source": source.source,
+        "conditions": source.conditions,
+        "each": source.each,
     }
 
 

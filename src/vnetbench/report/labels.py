@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vnetbench.study.factors import FACTORS
+from vnetbench.study.labels import LABEL_PREFIX
 from vnetbench.study.model import FactorLevels, Level
 
 CHANGED = "changed"
@@ -35,6 +36,8 @@ _LABELS = {
     "lro": "LRO",
     "vlan_tags": "VLAN tags",
     "device_cpus": "Device's CPUs",
+    "label_ip_pairs": "IP pairs",
+    "label_receiver_cpus": "Receiver CPUs",
 }
 _COUNTED = {
     "streams": "stream",
@@ -98,7 +101,10 @@ _STOPPED = {
 
 def factor_label(name: str) -> str:
     """A factor's name as a title: `mtu` is `MTU`, `message_size` is `Message size`."""
-    return _LABELS.get(name) or name.replace("_", " ").capitalize()
+    if name in _LABELS:
+        return _LABELS[name]
+    words = name.removeprefix(LABEL_PREFIX).replace("_", " ")
+    return words[:1].upper() + words[1:]
 
 
 def factor_noun(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
@@ -46,9 +47,7 @@ def lay_out(summary: CampaignSummary) -> Layout:
     factors = [_seen_levels(summary, factor) for factor in summary.factors]
     varying = tuple(factor for factor in factors if len(factor.levels) > 1)
     constant = tuple((factor.name, factor.levels[0]) for factor in factors if len(factor.levels) == 1)
-    numeric = sorted(
-        (factor for factor in varying if is_numeric(factor) and len(factor.levels) > 2), key=_x_rank
-    )
+    numeric = _numeric(varying)
     x = numeric[0] if numeric else None
     heat = numeric[1] if len(numeric) > 1 else None
     rest = [factor for factor in varying if factor is not x]
@@ -58,6 +57,11 @@ def lay_out(summary: CampaignSummary) -> Layout:
         colour = None  # the rows of the dot plot say it already
     others = tuple(factor for factor in rest if factor is not colour)
     return Layout(varying, constant, x, colour, others, heat)
+
+
+def on_x(varying: Sequence[FactorLevels]) -> FactorLevels | None:
+    """The one of the factors that is on x, by the same rules; None where none is."""
+    return next(iter(_numeric(varying)), None)
 
 
 def is_numeric(factor: FactorLevels) -> bool:
@@ -91,6 +95,13 @@ def _seen_levels(summary: CampaignSummary, factor: FactorLevels) -> FactorLevels
     numbers = sorted(level for level in levels if not isinstance(level, str))
     words = [level for level in levels if isinstance(level, str)]
     return FactorLevels(factor.name, (*numbers, *words))
+
+
+def _numeric(varying: Sequence[FactorLevels]) -> list[FactorLevels]:
+    """Those that an axis can have, the one for x first."""
+    return sorted(
+        (factor for factor in varying if is_numeric(factor) and len(factor.levels) > 2), key=_x_rank
+    )
 
 
 def _x_rank(factor: FactorLevels) -> tuple[bool, int, int]:

@@ -25,6 +25,8 @@ _MOST_LISTED = 12
 
 def legend(summary: CampaignSummary) -> str:
     """What the figures are, in as many sentences as this campaign needs."""
+    if summary.reference is not None:
+        return f"Each figure is {summary.reference.each}."
     share = spell_share(summary.precision.confidence)
     parts = [f"Median of the trials ± the wider side of its {share} interval."]
     main = summary.main_metric

@@ -76,7 +76,8 @@ def both_over_one(ways: Ways) -> float | None:
 def scale_of_beside(found: Beside) -> Scale:
     """One unit for all figures, those measured here and those published."""
     ways = [each for pair in found.pairs for each in (pair.here, *pair.there.values())]
-    most = max((spread.most for each in ways for spread in each.values()), default=0.0)
+    spreads = [spread for each in ways for spread in each.values()]
+    most = max((spread.mean if spread.most is None else spread.most for spread in spreads), default=0.0)
     return scale_for(metric_of(found.source.metric).unit, most)
 
 
@@ -115,7 +116,7 @@ def _published(levels: Mapping[str, Level], source: Published) -> dict[str, Ways
     same = [f for f in found if _agree(f, levels, source.closer)]
     there: dict[str, dict[str, Spread]] = {}
     for figure in same or found:
-        there.setdefault(figure.setting, {})[str(figure.levels[_DIRECTION])] = figure.spread
+        there.setdefault(figure.setting, {})[str(figure.levels[_DIRECTION])] = figure.values[source.metric]
     return dict(there)
 
 
@@ -127,7 +128,7 @@ def _text(spread: Spread | None, scale: Scale) -> str:
     if spread is None:
         return "–"
     text = format_interval(spread.mean, spread.least, spread.most, scale.unit, scale=scale)
-    return f"{text.value} {text.interval}"
+    return f"{text.value} {text.interval}".rstrip()
 
 
 def _ratio(ways: Ways) -> str:

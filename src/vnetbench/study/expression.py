@@ -63,6 +63,8 @@ def _item(kind: Kind, raw: object) -> list[Level]:
         if isinstance(raw, str):
             raise WrongValue(f"{len(raw)} characters are too many", fix=f"write {kind.expects}")
         return [kind.parse(raw)]
+    if kind.is_text:
+        return [kind.parse(raw)]
     if kind.commas:
         return [kind.parse(part) for part in _apart(raw)]
     if not raw.strip():

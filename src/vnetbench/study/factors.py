@@ -8,7 +8,8 @@ from vnetbench.study.factor import Factor
 from vnetbench.study.frame_factors import FRAME_FACTORS
 from vnetbench.study.frames import least_frame, packet_bytes
 from vnetbench.study.guest_factors import GUEST_FACTORS
-from vnetbench.study.labs import HOSTS, IPERF3, NETNS, OF_IPERF3
+from vnetbench.study.labels import LABEL_PREFIX, is_label, label
+from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, NETNS, OF_IPERF3
 from vnetbench.study.load_factors import LOAD_FACTORS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest
@@ -34,9 +35,14 @@ _COUNTERPARTS: Mapping[str, tuple[str, ...]] = {
 
 
 def factor_named(name: str) -> Factor:
-    """The factor of that name; raises WrongValue with the nearest name."""
+    """The factor, or label, of that name; raises WrongValue with the nearest name."""
     if name in FACTORS:
         return FACTORS[name]
+    if (named := label(name)) is not None:
+        return named
+    if is_label(name):
+        fix = f"write {LABEL_PREFIX} and letters, digits and underscores behind it, 40 at most"
+        raise WrongValue(f'"{name[:60]}" is not a label', fix=fix)
     fix = suggest(name, FACTORS, otherwise=f"factors: {', '.join(FACTORS)}")
     raise WrongValue(f'"{name[:60]}" is not a factor', fix=fix)
 
@@ -53,14 +59,19 @@ def format_level(name: str, level: Level) -> str:
 
 def has_factor(bed: str, name: str) -> bool:
     """Whether factor `name` can be set on this kind of testbed (`TestbedAsked.kind`)."""
-    return name in OF_IPERF3 if bed == IPERF3 else bed in FACTORS[name].labs
+    if bed == IMPORTED:
+        return True
+    return name in OF_IPERF3 if bed == IPERF3 else bed in factor_named(name).labs
 
 
 def complete(levels: Mapping[str, Level], workload: str = STREAM, bed: str = NETNS) -> dict[str, Level]:
     """The levels of a treatment with the defaults, of workload and testbed, of the factors that it lacks.
 
     Of frames: the smallest that there are, and an MTU that the largest of them fits, where none is named.
+    Of imported results nothing is filled in.
     """
+    if bed == IMPORTED:
+        return dict(levels)
     found = {**_defaults(workload, bed), **levels}
     if workload in OF_FRAMES:
         found["frame_size"] = levels.get("frame_size", least_frame(found))
@@ -83,7 +94,7 @@ def _defaults(workload: str, bed: str) -> dict[str, Level]:
 
 def check_workload(name: str, workload: str) -> None:
     """Raises WrongValue with the nearest factor where factor `name` does not hold for the workload."""
-    if workload in FACTORS[name].workloads:
+    if workload in factor_named(name).workloads:
         return
     here = [factor.name for factor in FACTORS.values() if workload in factor.workloads]
     counterpart = next((other for other in _COUNTERPARTS.get(name, ()) if other in here), None)

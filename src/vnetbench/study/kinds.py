@@ -35,6 +35,8 @@ class Kind:
     """Whole numbers: "1..16" means every one of them."""
     commas: bool = False
     """A value may have commas in it (CPU lists)."""
+    is_text: bool = False
+    """A value is any text: nothing in it is an expression."""
 
 
 def counts(low: int, high: int, *words: str, unit: str = "") -> Kind:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from vnetbench.study.factors import FACTORS, format_level, has_factor
+from vnetbench.study.labels import UNTOLD, is_label
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedAsked
 from vnetbench.study.problems import Place, Problem, WrongValue
@@ -135,6 +136,11 @@ def _factors_of_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
     testbed = study.testbed
     its_own = [name for name in FACTORS if has_factor(testbed.kind, name)]
     for factor in study.factors:
+        if is_label(factor.name) or UNTOLD in factor.levels:
+            what = f"{factor.name} is a label" if is_label(factor.name) else f'the level "{UNTOLD}"'
+            wrong = WrongValue(f"{what}: only imported results have such", fix="take it away")
+            yield place("factors", factor.name).problem(wrong)
+            continue
         if factor.name in its_own:
             continue
         others = [lab for lab in LABS if lab != testbed.lab and has_factor(lab, factor.name)]

@@ -14,6 +14,8 @@ from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
 from vnetbench.study.expression import read_levels
 from vnetbench.study.factors import FACTORS, factor_named
 from vnetbench.study.host_section import HOST
+from vnetbench.study.labels import or_untold
+from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import (
     FactorLevels,
     HostAsked,
@@ -72,7 +74,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     changes = _read_overrides(overrides)
     problems = [*document.problems, *file.problems, *changes.problems]
     factors = {**file.factors, **changes.factors}
-    if not factors and not problems:
+    if not factors and not problems and file.values["testbed"].get("lab") != IMPORTED:
         wrong = WrongValue(
             "the study has no factor", fix='write [factors] and below it, say, streams = "1..4"'
         )
@@ -219,7 +221,7 @@ def _read_factors(
     found: dict[str, tuple[Level, ...]] = {}
     for name, value in raw.items():
         try:
-            kind = factor_named(name).kind
+            kind = or_untold(factor_named(name).kind)
         except BenchError as error:
             known = WrongValue(error.what, fix=home_of(name) or error.fix)
             read.problems.append(place(*above, name).problem(known))

@@ -10,6 +10,7 @@ from vnetbench.study.factor import Factor
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.host_section import HOST
 from vnetbench.study.kinds import Json, Kind
+from vnetbench.study.labels import LABEL_PATTERN
 from vnetbench.study.load import MAX_HOSTS, MAX_TABLES
 from vnetbench.study.section import Key, Section
 from vnetbench.study.sections import (
@@ -22,7 +23,7 @@ from vnetbench.study.sections import (
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12). Every study that loads is valid by it.
+    """The schema (draft 2020-12). Every study that loads is valid by it, but for what only imports write.
 
     Not the other way round: it knows the form of each value, not what a range ends at or whether two keys
     contradict each other.
@@ -44,6 +45,7 @@ def json_schema() -> dict[str, Any]:
             "type": "object",
             "description": FACTORS_DESCRIPTION,
             "properties": levels,
+            "patternProperties": {LABEL_PATTERN: {"type": "string"}},
             "additionalProperties": False,
             "minProperties": 1,
         },

@@ -8,7 +8,7 @@ from vnetbench.published.figures import NAMES
 from vnetbench.study import host_kinds, kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.host_section import HOST
-from vnetbench.study.labs import LABS
+from vnetbench.study.labs import IMPORTED, LABS
 from vnetbench.study.model import ALL, ONE_AT_A_TIME, Precision, TestbedAsked, Timing
 from vnetbench.study.search_section import SEARCH
 from vnetbench.study.section import Key, Section, section_of
@@ -74,10 +74,11 @@ _ALL = (
         "The testbed, without the factors that vary it.",
         Key(
             "lab",
-            kinds.words(*LABS),
+            kinds.words(*LABS, IMPORTED),
             _TESTBED.lab,
             "What makes it. `netns`: network namespaces stand for VMs. `qemu`: guests with real adapters and "
-            "their drivers. `hosts`: machines that exist, named by `[[testbed.host]]`.",
+            "their drivers. `hosts`: machines that exist, named by `[[testbed.host]]`. "
+            "`imported`: none; so say results that `vnetbench import` made of other tools' logs.",
             '"netns"',
         ),
         Key(

@@ -31,7 +31,7 @@ DECIDING: Mapping[str, tuple[str, ...]] = {
     STREAM: ("goodput_bps",),
     REQUESTS: ("transactions_per_s", "latency_p50_us", "latency_p99_us"),
     CONNECTIONS: ("connections_per_s", "connect_p50_us", "connect_p99_us"),
-    DATAGRAMS: ("datagrams_received_per_s", "delay_p50_us", "delay_p99_us"),
+    DATAGRAMS: ("datagrams_received_per_s", "goodput_bps", "delay_p50_us", "delay_p99_us"),
     MIXED: (
         "latency_p99_us",
         "latency_p50_us",

@@ -1,0 +1,58 @@
+"""Which treatments of two campaigns are of the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.study.factors import complete
+from vnetbench.study.labels import UNTOLD
+from vnetbench.study.model import Level
+
+
+@dataclass(frozen=True)
+class Matched:
+    """A treatment of each campaign, and the levels that tell the two from others."""
+
+    levels: Mapping[str, Level]
+    before: TreatmentSummary
+    after: TreatmentSummary
+
+
+def matched(before: CampaignSummary, after: CampaignSummary) -> list[Matched]:
+    """Treatments alike in both, in the order of `before`.
+
+    They have the same levels, where a factor that one study does not name counts as named with its default.
+    A published figure, or an import beside a campaign of ours, does not tell what was left at a default: it
+    goes with every treatment that has the same level of each factor that both tell, of which there must be
+    one.
+    """
+    if before.workload != after.workload:
+        return []
+    if before.reference is None and after.reference is None and before.is_imported == after.is_imported:
+        known = {frozenset(all_levels(after, t).items()): t for t in after.treatments}
+        return [
+            Matched(levels, one, known[key])
+            for one in before.treatments
+            if (key := frozenset((levels := all_levels(before, one)).items())) in known
+        ]
+    return list(_agreeing(before, after))
+
+
+def all_levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
+    """The treatment's levels, with those that its study left at their defaults."""
+    return complete(treatment.factors, summary.workload, summary.kind)
+
+
+def _agreeing(before: CampaignSummary, after: CampaignSummary) -> Iterator[Matched]:
+    for one in before.treatments:
+        for other in after.treatments:
+            levels = [_told(each.factors) for each in (one, other)]
+            both = levels[0].keys() & levels[1].keys()
+            if both and all(levels[0][name] == levels[1][name] for name in both):
+                yield Matched({**levels[0], **levels[1]}, one, other)
+
+
+def _told(levels: Mapping[str, Level]) -> dict[str, Level]:
+    return {name: level for name, level in levels.items() if level != UNTOLD}
