@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from vnetbench.importers import flent, iperf2, neper, netperf, ntttcp, nuttcp, sockperf
+from vnetbench.importers import ethr, flent, iperf2, neper, netperf, ntttcp, nuttcp, sockperf
 from vnetbench.importers.reader import DocumentReader, TextReader
 
 READERS: tuple[TextReader | DocumentReader, ...] = (
+    *ethr.READERS,
     *flent.READERS,
     *iperf2.READERS,
     *neper.READERS,
