@@ -64,7 +64,7 @@ _PINGS = re.compile(r"\s*Sent = \d+, Received = (?P<count>\d+), Lost = \d+")
 _PING_HEAD = re.compile(r"TCP connect statistics for ")
 _CONNECTED = re.compile(r"\[\s*\d+\] local \S+ port \d+ connected to \S+ port \d+")
 _OWN = re.compile(
-    r"- - - |-{50,}$|\[\s*ID \]|Protocol\s+Interval|Maintainer: |Hint: |Accepting IP|Listening on port \d+ for TCP"
+    r"- - - |-{50,}$|\[\s*ID \]|Protocol\s+Interval|Maintainer: |Hint: |Accepting|Listening on port \d+ for"
     r"|\s+Avg\s+Min|\[RemoteAddress\]|\[tcp\] |Running in single|ServerAddress|Initializing"
 )
 _FAILED = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|Destination .* is not) ?.*")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnetbench.importers import ethr, flent, iperf2, neper, netperf, ntttcp, nuttcp, sockperf
+from vnetbench.importers import ethr, flent, iperf2, neper, netperf, ntttcp, nuttcp, sockperf, uperf
 from vnetbench.importers.reader import DocumentReader, TextReader
 
 READERS: tuple[TextReader | DocumentReader, ...] = (
@@ -14,5 +14,6 @@ READERS: tuple[TextReader | DocumentReader, ...] = (
     *ntttcp.READERS,
     *nuttcp.READERS,
     *sockperf.READERS,
+    *uperf.READERS,
 )
 """In the order in which they are asked."""
