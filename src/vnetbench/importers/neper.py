@@ -240,12 +240,6 @@ def read_samples(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
         flows.setdefault(found["flow"], []).append((float(found["time"]), int(found["count"])))
     is_stream = names["what"] == "bytes_read"
     intervals = tuple(_together(list(flows.values()), "bytes" if is_stream else "transactions"))
-    figures = {}
-    if intervals:
-        what = sum(each.values["bytes" if is_stream else "transactions"].value for each in intervals)
-        length = sum(each.end_s - each.start_s for each in intervals)
-        name, scale = ("goodput_bps", 8) if is_stream else ("transactions_per_s", 1)
-        figures[name] = Figure.exact(what * scale / length)
     return [
         Run(
             tool="neper",
@@ -254,7 +248,7 @@ def read_samples(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
             last_line=lines.number,
             workload=STREAM if is_stream else REQUESTS,
             factors={"streams" if is_stream else "connections": max(1, len(flows)), "direction": FORWARD},
-            figures=figures,
+            figures=_of_samples(list(flows.values()), is_stream=is_stream) if intervals else {},
             intervals=intervals,
             duration_s=intervals[-1].end_s if intervals else None,
             told_by="receiver" if is_stream else "",
@@ -262,6 +256,14 @@ def read_samples(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
             remarks=("samples alone: protocol and direction are not told, TCP forward is assumed",),
         )
     ]
+
+
+def _of_samples(flows: Sequence[Sequence[tuple[float, int]]], *, is_stream: bool) -> dict[str, Figure]:
+    """What all flows did from the first sample to the last, as coef.c reckons it."""
+    count = sum(flow[-1][1] - flow[0][1] for flow in flows)
+    length = max(flow[-1][0] for flow in flows) - min(flow[0][0] for flow in flows)
+    name, scale = ("goodput_bps", 8) if is_stream else ("transactions_per_s", 1)
+    return {name: Figure.exact(count * scale / length)}
 
 
 def _together(flows: Sequence[Sequence[tuple[float, int]]], what: str) -> Iterable[Interval]:

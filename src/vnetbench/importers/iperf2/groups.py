@@ -34,7 +34,7 @@ class Flow:
 
     @property
     def whole(self) -> Row | None:
-        """The row of the whole: the last one, if it begins at 0 again; one alone may be the first interval."""
+        """The row of the whole: the last, if it begins at 0 again; one alone may be the first interval."""
         last = self.rows[-1] if self.rows else None
         if last is None or last.start_s > 0 or (len(self.rows) == 1 and last.is_interval):
             return None

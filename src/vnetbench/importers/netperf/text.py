@@ -118,7 +118,7 @@ class _Report:
         elif line.startswith("!!!"):
             if (achieved := _ACHIEVED.match(line)) is not None:
                 self.remarks.append(
-                    f"the confidence that -I asks for was not reached: ±{achieved['width']} of throughput"
+                    f"the confidence that -I asks for was not reached: {achieved['width']} wide"
                 )
         elif (keyed := omni.KEYED.match(line)) is not None:
             self.results[keyed["name"]] = keyed["value"].strip('"')
