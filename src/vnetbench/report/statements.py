@@ -58,7 +58,7 @@ def as_json(checked: Sequence[Checked]) -> str:
 
 
 def evidence_text(evidence: Evidence, varying: Sequence[str]) -> str:
-    """One figure in a line: `MTU 1500, forward: 16 streams against 8 streams, goodput times 0.81 [0.79, 0.83]`."""
+    """One figure in a line: `MTU 1500: 16 streams against 8 streams, goodput times 0.81 [0.79, 0.83]`."""
     names = [name for name in varying if name in evidence.levels]
     where = f"{treatment_phrase(evidence.levels, names)}: " if names else ""
     note = f" ({evidence.note})" if evidence.note else ""
