@@ -54,6 +54,19 @@ def test_a_wrong_option_of_throughput_is_told_as_the_study_would_tell_it() -> No
         assert what in output and "fix: " in output
 
 
+def test_a_method_whose_library_is_not_here_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "MLRsearch.py").write_text("raise ImportError")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+
+    code, output = bench.run(
+        "throughput", "--method", "mlrsearch", "-o", tmp_path / "r.vnb", env={"PYTHONPATH": path}
+    )
+
+    assert code == 2
+    assert "needs the library MLRsearch" in output and "pip install 'vnetbench[mlrsearch]'" in output
+    assert not (tmp_path / "r.vnb").exists()
+
+
 def test_show_in_a_pipe_is_plain_and_fits_eighty_columns(results: Path) -> None:
     code, output = bench.run("show", results)
     assert code == 0

@@ -1,9 +1,16 @@
 //! Threads that run as soon as they are due, whatever load there is.
 
+use std::time::{Duration, Instant};
+
+/// Of so many turns one is without rank, and so long is each.
+const TURNS: u32 = 10;
+const TURN: Duration = Duration::from_millis(20);
+const MOST_FAVOURED: libc::c_int = -20;
+
 /// Of two that are due, the later named runs.
 #[derive(Clone, Copy)]
 pub enum Rank {
-    /// Makes frames all the time: its CPU is its own, but for a small share that the kernel keeps for others.
+    /// Makes frames all the time.
     Generator = 1,
     /// Takes in what comes to a port, whose ring is short; sleeps otherwise.
     Port,
@@ -19,4 +26,86 @@ pub fn run_before_others(rank: Rank) -> bool {
     // Generators on one CPU take turns (SCHED_RR): the first to run would else keep it to its end.
     // SAFETY: `asked` is a valid `sched_param` through the call; 0 means this thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &asked) == 0 }
+}
+
+/// Has a thread that never sleeps run before all that have no rank, but for one turn of ten.
+///
+/// The kernel leaves real-time threads only so much of each second, 95 % by default (sched_rt_runtime_us), and takes the CPU
+/// for all the rest at once from one that wants more, even if nothing else wants to run: for 50 ms no frame would leave. What
+/// is bound to this CPU and has no rank gets its turn too.
+pub struct Turns {
+    rank: Rank,
+    began: Instant,
+    number: u32,
+    is_permitted: bool,
+}
+
+impl Turns {
+    /// Begins with a turn that has the rank, of the thread that calls it.
+    pub fn of(rank: Rank) -> Self {
+        let is_permitted = run_before_others(rank);
+        if is_permitted {
+            // SAFETY: a call without pointers; 0 means this thread.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_FAVOURED) };
+        }
+        Self {
+            rank,
+            began: Instant::now(),
+            number: 0,
+            is_permitted,
+        }
+    }
+
+    /// Has the thread take its next turn, if it is time for that; to be called many times in each.
+    pub fn go_on(&mut self, now: Instant) {
+        if !self.is_permitted || now.saturating_duration_since(self.began) < TURN {
+            return;
+        }
+        self.began = now;
+        self.number = (self.number + 1) % TURNS;
+        match self.number {
+            0 => {
+                run_before_others(self.rank);
+            }
+            last if last == TURNS - 1 => run_among_others(),
+            _ => {}
+        }
+    }
+}
+
+fn run_among_others() {
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `none` is a valid `sched_param` through the call; 0 means this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &none) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> libc::c_int {
+        // SAFETY: a call without pointers; 0 means this thread.
+        unsafe { libc::sched_getscheduler(0) }
+    }
+
+    #[test]
+    fn one_turn_of_ten_is_without_rank() {
+        let mut turns = Turns::of(Rank::Generator);
+        if !turns.is_permitted {
+            assert_eq!(
+                policy(),
+                libc::SCHED_OTHER,
+                "and none has one where that is refused"
+            );
+            return;
+        }
+        let begin = turns.began;
+        let with_rank = |turn: u32, turns: &mut Turns| {
+            turns.go_on(begin + TURN * turn);
+            policy() == libc::SCHED_RR
+        };
+        let of_two_rounds: Vec<bool> = (0..20).map(|turn| with_rank(turn, &mut turns)).collect();
+        let one_round = [true, true, true, true, true, true, true, true, true, false];
+        assert_eq!(of_two_rounds, [one_round, one_round].concat());
+    }
 }

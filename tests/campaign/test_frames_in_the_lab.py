@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import closing, suppress
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,30 +36,82 @@ class Kept:
         return Series(asked, 1, lambda: tuple(self.steps), self.steps.append, self.steps.clear)
 
 
+Breaks = Callable[[NetnsBed], None]
+
+
 class BrokenBed(NetnsBed):
     """A testbed that something happens to after it has been set and proved."""
 
-    breaking: tuple[str, ...] = ()
+    breaks: Breaks
 
     def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         found = super().apply(factors, asked)
-        port = self.testbed.ports[0][-1].interface
-        words = [word.format(port=port) for word in self.breaking]
-        subprocess.run(["ip", "-n", self.testbed.switch_namespace, *words], check=True)
+        self.breaks(self)
         return found
 
 
 class BrokenLab(NetnsLab):
-    def __init__(self, *breaking: str) -> None:
+    def __init__(self, breaks: Breaks) -> None:
         super().__init__(TestbedAsked(), "a test")
-        self._breaking = breaking
+        self._breaks = breaks
 
     def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
         raised = super().raise_bed(name, shape)
         bed = BrokenBed.__new__(BrokenBed)
         bed.__dict__.update(raised.__dict__)
-        bed.breaking = self._breaking
+        bed.breaks = self._breaks
         return bed
+
+
+def ip(*words: str) -> Breaks:
+    """What iproute2 does in the switch, to the port of the last VM."""
+
+    def breaks(bed: NetnsBed) -> None:
+        port = bed.testbed.ports[0][-1].interface
+        told = [word.format(port=port) for word in words]
+        subprocess.run(["ip", "-n", bed.testbed.switch_namespace, *told], check=True)
+
+    return breaks
+
+
+def floods(**of_ports: str) -> Breaks:
+    """A bridge that knows nobody, so that what comes leaves by all ports; these have such settings too."""
+    settings = [word for setting in {"learning": "off", **of_ports}.items() for word in setting]
+
+    def breaks(bed: NetnsBed) -> None:
+        inside = ["ip", "-n", bed.testbed.switch_namespace, "link", "set"]
+        for port in (device.interface for way in bed.testbed.ports for device in way):
+            told = ["type", "bridge_slave", *settings, "fdb_flush"]
+            subprocess.run([*inside, port, *told], check=True)
+
+    return breaks
+
+
+STRANGER = """\
+import socket, sys, time
+stranger = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+stranger.bind((sys.argv[1], 0))
+for _ in range(3000):
+    stranger.send(b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x09" + b"\\x08\\x06" + bytes(46))
+    time.sleep(0.001)
+"""
+
+
+@contextmanager
+def a_foreign_sender() -> Iterator[Breaks]:
+    """Another sender at the last VM's port, at work for three seconds from when the testbed is ready."""
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def breaks(bed: NetnsBed) -> None:
+        inside = ["ip", "netns", "exec", bed.testbed.switch_namespace, sys.executable]
+        begun.append(subprocess.Popen([*inside, "-c", STRANGER, bed.testbed.ports[0][-1].interface]))
+
+    try:
+        yield breaks
+    finally:
+        for process in begun:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +182,7 @@ def test_a_search_on_a_testbed_ends_with_a_run_at_what_it_found(instrument: LabI
 
 
 def test_a_port_that_is_down_is_refused_with_the_fix() -> None:
-    lab = BrokenLab("link", "set", "{port}", "down")
+    lab = BrokenLab(ip("link", "set", "{port}", "down"))
     with (
         closing(LabInstrument(lab, TestbedAsked())) as instrument,
         pytest.raises(TreatmentRefused, match="it is down, or has no link") as refused,
@@ -144,8 +198,36 @@ def test_a_device_that_loses_all_is_told_with_how_far_they_come(breaking: tuple[
     kept = Kept()
     asked = SearchAsked("rfc2544", step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
     with (
-        closing(LabInstrument(BrokenLab(*breaking), TestbedAsked())) as instrument,
+        closing(LabInstrument(BrokenLab(ip(*breaking)), TestbedAsked())) as instrument,
         pytest.raises(TreatmentRefused, match=r"nothing passes: none of \d+ frames arrived; they"),
     ):
         searched(instrument, kept, asked, {"frame_size": 1518})
     assert kept.steps == []
+
+
+def test_a_device_that_sends_frames_back_to_where_they_came_from_is_refused_as_a_loop() -> None:
+    lab = BrokenLab(floods(hairpin="on"))
+    with (
+        closing(LabInstrument(lab, TestbedAsked())) as instrument,
+        pytest.raises(TreatmentRefused, match=r"a loop: \d+ of the frames that a1 sent came back") as refused,
+    ):
+        instrument.measure(load(), lambda: False)
+    assert "hairpin" in str(refused.value.fix)
+
+
+def test_a_device_that_floods_is_told_by_the_pair_that_the_frames_were_not_for() -> None:
+    asked = load({"pairs": 2, "frame_load": 2000.0})
+    with closing(LabInstrument(BrokenLab(floods()), TestbedAsked())) as instrument:
+        found = instrument.measure(asked, lambda: False).measured
+    flooded = [note for note in found.notes if "the device floods" in note]
+    assert {note.partition(":")[0] for note in flooded} >= {"b1", "b2"}
+    assert not any("foreign" in note for note in found.notes)
+
+
+def test_a_foreign_sender_on_the_link_is_told_with_what_it_sends() -> None:
+    with (
+        a_foreign_sender() as breaks,
+        closing(LabInstrument(BrokenLab(breaks), TestbedAsked())) as instrument,
+    ):
+        found = instrument.measure(load(), lambda: False).measured
+    assert any(re.match(r"b1: \d+ foreign frames came \(such as ARP", note) for note in found.notes)

@@ -101,6 +101,14 @@ def test_frames_are_sent_to_the_routers_port_on_ones_own_side(raised: Raise) -> 
     ]
 
 
+@pytest.mark.parametrize("vswitch", ["direct", "macvlan"])
+def test_where_nothing_stands_between_frames_are_counted_by_whoever_sends_them(
+    raised: Raise, vswitch: str
+) -> None:
+    found = apply(raised(vswitch), "frames")
+    assert (found["device_cpus"], found["sink_cpus"]) == ("any", {})
+
+
 @pytest.mark.usefixtures("real_root")
 @pytest.mark.parametrize("vswitch", SWITCHING)
 def test_a_device_works_on_its_own_cpus_and_the_tester_on_the_others(raised: Raise, vswitch: str) -> None:

@@ -19,6 +19,7 @@ use super::port::Port;
 use super::template::Template;
 use super::{Asked, Counts, FCS_BYTES, Frames, Outcome, Pacing, Refused};
 use crate::clock::monotonic_nanos;
+use crate::priority::{Rank, Turns};
 use crate::traffic::histogram;
 use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
@@ -161,7 +162,7 @@ impl Source {
     }
 
     /// Runs the program all the time. It answers what is not due with XDP_DROP, and the page is used again.
-    fn run_on(&self, orders: &Orders, batch: u32) -> io::Result<()> {
+    fn run_on(&self, orders: &Orders, batch: u32, turns: &mut Turns) -> io::Result<()> {
         let mut runs = FIRST_RUNS;
         while orders.current() == Order::Go && self.left() > 0 {
             let exact = if self.paced.is_none() {
@@ -170,6 +171,7 @@ impl Source {
                 u64::MAX
             };
             let began = Instant::now();
+            turns.go_on(began);
             let run = u64::from(runs).min(exact) as u32;
             self.run_program(run, batch)?;
             runs = runs_of_a_call(run, began.elapsed());
@@ -178,12 +180,18 @@ impl Source {
     }
 
     /// Sleeps until a frame is due, and then has all made that are.
-    fn run_when_due(&self, schedule: &Schedule, orders: &Orders) -> io::Result<()> {
+    fn run_when_due(
+        &self,
+        schedule: &Schedule,
+        orders: &Orders,
+        turns: &mut Turns,
+    ) -> io::Result<()> {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         while orders.current() == Order::Go && self.left() > 0 {
             let made = self.progress.made.load(Ordering::Relaxed);
             let now = Instant::now();
+            turns.go_on(now);
             let due = schedule
                 .due_until(now)
                 .saturating_sub(made)
@@ -234,12 +242,14 @@ impl Frames for Source {
     }
 
     fn run(&self, orders: &Orders) -> io::Result<End> {
+        // Where it is refused, other work makes frames late, which is told.
+        let turns = &mut Turns::of(Rank::Generator);
         match &self.paced {
-            None => self.run_on(orders, BATCH)?,
+            None => self.run_on(orders, BATCH, turns)?,
             Some((schedule, Pacing::Auto | Pacing::Program)) => {
-                self.run_on(orders, paced_batch(schedule.gap()))?;
+                self.run_on(orders, paced_batch(schedule.gap()), turns)?;
             }
-            Some((schedule, Pacing::Batches)) => self.run_when_due(schedule, orders)?,
+            Some((schedule, Pacing::Batches)) => self.run_when_due(schedule, orders, turns)?,
         }
         Ok(End::Drained)
     }

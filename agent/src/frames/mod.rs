@@ -38,7 +38,6 @@ use self::port::Port;
 use self::sink::Sought;
 pub use self::sink::{AtPort, MAX_STREAMS, Watch};
 use crate::error::{Error, Result};
-use crate::priority::{Rank, run_before_others};
 use crate::traffic::histogram;
 use crate::traffic::threads::{self, Threads};
 use crate::traffic::udp_head;
@@ -275,10 +274,6 @@ pub fn start(
         let guard = Guard::new(&own[0], on_end);
         Ok(move |orders: &Orders| {
             let stream = &*guard.stream;
-            if stream.role == Role::Source {
-                // Where it is refused, other work makes frames late, which is told.
-                run_before_others(Rank::Generator);
-            }
             let frames = stream.frames.as_ref().expect("a stream of frames");
             stream.note_end(frames.run(orders).unwrap_or_else(End::Broken));
         })

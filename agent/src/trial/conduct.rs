@@ -208,7 +208,7 @@ impl Conductor {
     ) -> Outcome {
         let is_realtime = run_before_others(Rank::Sampler);
         let adapter = sampler.read_adapter();
-        let first = sampler.read();
+        let first = sampler.read_first();
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();

@@ -73,6 +73,20 @@ impl Sampler {
         }
     }
 
+    /// What a trial begins with. Frames that its sinks have counted by then came from a side that had begun before this one:
+    /// they are of the trial too, and of its first sample.
+    pub fn read_first(&mut self) -> Snapshot {
+        let mut first = self.read();
+        for (i, (stream, _)) in self.streams.iter().enumerate() {
+            if stream.frames.is_some() && stream.role == Role::Sink {
+                first.bytes[i].1 = 0;
+                first.streams[i] = StreamReading::Frames(0);
+                first.delay = Some(Counts::none());
+            }
+        }
+        first
+    }
+
     pub fn read(&mut self) -> Snapshot {
         // The bytes right after the clock: goodput is what must fit its interval best.
         let at = Instant::now();
@@ -85,14 +99,13 @@ impl Sampler {
         let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
         let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
         let delay = delay.or_else(|| self.delay_of_frames());
-        let mut reading = self.counted.sources.read();
+        let reading = self.counted.sources.read();
         let seen = self.counted.watched.as_mut().map(Watched::read);
         let streams = self
             .streams
             .iter_mut()
             .map(|(stream, meters)| meters.read(stream))
-            .collect::<Vec<_>>();
-        count_frames(&self.streams, &streams, &mut reading.counters);
+            .collect();
         Snapshot {
             at,
             bytes,
@@ -168,6 +181,8 @@ impl Sampler {
         };
         let (sent, received) = sum(now);
         let (sent_then, received_then) = sum(then);
+        let mut counters = now.reading.counters.since(&then.reading.counters);
+        count_frames(&streams, &mut counters);
         let since =
             |now: &Option<Counts>, then: &Option<Counts>| Some(now.as_ref()?.since(then.as_ref()?));
         Moved {
@@ -176,7 +191,7 @@ impl Sampler {
             latency: since(&now.latency, &then.latency),
             connect: since(&now.connect, &then.connect),
             delay: since(&now.delay, &then.delay),
-            counters: now.reading.counters.since(&then.reading.counters),
+            counters,
             cpu: CpuTimes::since(&now.reading.cpu, &then.reading.cpu),
             watched: now
                 .seen
@@ -204,24 +219,20 @@ impl Meters {
 }
 
 /// The frames of a side that has any, as counters.
-fn count_frames(
-    streams: &[(Arc<Stream>, Meters)],
-    readings: &[StreamReading],
-    counters: &mut Counters,
-) {
-    let of = |wanted| {
-        let readings = streams.iter().zip(readings);
-        let frames = readings.filter_map(move |((stream, _), reading)| match reading {
-            StreamReading::Frames(count) if stream.role == wanted => Some(*count),
-            _ => None,
-        });
-        frames.reduce(|sum, count| sum + count)
-    };
-    if let Some(sent) = of(Role::Source) {
-        counters.push("frames_sent", Amount::Count(sent));
+fn count_frames(streams: &[StreamMoved], counters: &mut Counters) {
+    let mut sums = [("frames_sent", None), ("frames_received", None)];
+    for stream in streams {
+        let (sum, frames) = match stream.of {
+            Kind::Frames(FramesMoved::FramesSent(frames)) => (&mut sums[0].1, frames),
+            Kind::Frames(FramesMoved::FramesReceived(frames)) => (&mut sums[1].1, frames),
+            _ => continue,
+        };
+        *sum = Some(sum.unwrap_or(0) + frames);
     }
-    if let Some(received) = of(Role::Sink) {
-        counters.push("frames_received", Amount::Count(received));
+    for (name, sum) in sums {
+        if let Some(frames) = sum {
+            counters.push(name, Amount::Count(frames));
+        }
     }
 }
 

@@ -36,6 +36,27 @@ fn how_long_frames_were_under_way_is_in_samples_and_at_the_end() {
 }
 
 #[test]
+fn frames_that_come_before_their_sink_is_started_are_of_the_trial_too() {
+    let mut agent = Agent::start_at_ports();
+    for sink in ["auto", PACKETS] {
+        agent.must(
+            "trial.prepare",
+            at("right", "sink", &json!({ "sink": sink })),
+        );
+        let burst = json!({"frames": 100});
+        agent.must("trial.prepare", at("left", "source", &burst));
+        agent.must("trial.start", json!({"trial": "left", "duration_s": 0.05}));
+        let (_, source) = agent.events("left");
+        agent.must("trial.start", json!({"trial": "right", "duration_s": 0.05}));
+        let (samples, sink) = agent.events("right");
+        assert_all_came(&source, &sink);
+        assert_eq!(sum(&source, "frames_sent"), 100);
+        assert_eq!(samples[0]["counters"]["frames_received"], 100);
+        assert_eq!(sink["delay"]["count"], 100);
+    }
+}
+
+#[test]
 fn packet_sockets_count_as_programs_do_and_lose_nothing_of_their_own() {
     let mut agent = Agent::start_at_ports();
     let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});

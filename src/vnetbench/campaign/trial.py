@@ -28,7 +28,7 @@ from vnetbench.campaign.workloads import (
 from vnetbench.lab.bed import Bed, pairs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.refusal import TrialFailed
-from vnetbench.results.file import histogram_of, stream_sample, watched_of
+from vnetbench.results.events import histogram_of, stream_sample, watched_of
 from vnetbench.results.records import HISTOGRAMS, HOST, OBSERVE, Sample, SideRecord, StepRecord
 from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level, SearchAsked

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -13,12 +14,15 @@ from vnetbench.campaign.run import Campaign
 from vnetbench.commands.instruments import MakeInstrument, prepared
 from vnetbench.errors import BenchError
 from vnetbench.lab import left_on_hosts, privilege
+from vnetbench.lab.only_tester import only_tester
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.difference import difference
+from vnetbench.study.labs import HOSTS
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
+from vnetbench.study.workloads import OF_FRAMES
 
 FINISHED = "finished"
 INTERRUPTED = "interrupted"
@@ -41,7 +45,8 @@ def begin_study(study: Study, output: Callable[[], Path], seed: int | None, cons
     """
     plan = make_plan(study, seed)
     make_instrument = prepared(study, plan, console)
-    return _run(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)
+    with _alone(study):
+        return _run(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)
 
 
 def go_on(results: Path, console: Console) -> str:
@@ -57,7 +62,8 @@ def go_on(results: Path, console: Console) -> str:
     _refuse_edited(study, console)
     plan = Plan(treatments, campaign.seed)
     make_instrument = prepared(study, plan, console, next(iter(accelerators), None))
-    return _run(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
+    with _alone(study):
+        return _run(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
 
 
 def _refuse_edited(study: Study, console: Console) -> None:
@@ -108,6 +114,12 @@ def _run(
         _tell_left(console)
     file.close(status)
     return status
+
+
+def _alone(study: Study) -> AbstractContextManager[None]:
+    """Where this machine is the tester, and has CPUs for a single one."""
+    is_tester = study.workload in OF_FRAMES and study.testbed.lab != HOSTS
+    return only_tester() if is_tester else nullcontext()
 
 
 def _tell_left(console: Console) -> None:

@@ -18,6 +18,7 @@ from vnetbench.lab.guest.lab import QemuLab, check_placement, shape_of
 from vnetbench.lab.guest.ready import Ready, fetch, get_ready
 from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.search import mlrsearch
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import HOSTS, IPERF3, QEMU
 from vnetbench.study.model import Plan, Study
@@ -33,6 +34,8 @@ def prepared(study: Study, plan: Plan, console: Console, accelerator: str | None
     `accelerator` is what ran the guests of an earlier session of the campaign.
     """
     testbed, title = study.testbed, study.title
+    if study.search is not None and study.search.method == "mlrsearch":
+        mlrsearch.installed()
     # Hosts are reached from where the user is, with the user's own rights.
     if testbed.kind == IPERF3:
         check_agent()

@@ -35,6 +35,8 @@ class Course:
     """Of an increase under load: the percentile without load, which is taken off every value."""
     before: tuple[float, ...] = ()
     """The values of the idle phase before the load, where there is one; it is none of the `values`."""
+    omitted: int = 0
+    """Of an imported trial: samples at its beginning that its tool itself left out."""
 
     def value(self, cut: int) -> float:
         """The metric after the first `cut` samples: the same figure as in `trial_metrics.metric_values`.

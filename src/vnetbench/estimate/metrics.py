@@ -33,6 +33,12 @@ _ENDS = (
     ("forwarder", "Forwarder", "the guests that route or bridge"),
 )
 
+_TELLING_ENDS = (
+    ("sender", "Sender", "the machine of the sending endpoint"),
+    ("receiver", "Receiver", "the machine of the receiving endpoint"),
+)
+"""The ends of a load that another tool measured: each tells of its own machine as a whole."""
+
 
 def _percentiles(of: str, label: str, what: str) -> Iterator[Metric]:
     yield Metric(f"{of}_mean_us", "µs", f"{label}, mean", "lower", f"mean of {what}")
@@ -446,6 +452,34 @@ METRICS: dict[str, Metric] = {
             "Server retransmits, as it tells",
             "lower",
             "TCP segments that an iperf3 server says it sent again, in a whole trial",
+        ),
+        *(
+            metric
+            for who, label, what in _TELLING_ENDS
+            for metric in (
+                Metric(
+                    f"{who}_cycles_per_byte",
+                    "cycles/B",
+                    f"{label} cycles per byte, as it tells",
+                    "lower",
+                    f"busy share of all CPUs of {what}, times their clock, over the bytes of the load: of one end "
+                    "alone, where cycles_per_byte is of a host with all that is on it",
+                ),
+                Metric(
+                    f"{who}_interrupts_per_s",
+                    "1/s",
+                    f"{label} interrupts, as it tells",
+                    "lower",
+                    f"interrupts of all CPUs of {what}",
+                ),
+            )
+        ),
+        Metric(
+            "sender_retransmits_per_s",
+            "1/s",
+            "Sender retransmits, as it tells",
+            "lower",
+            "TCP segments that the system of the sending endpoint sent again, of all its connections",
         ),
     )
 }

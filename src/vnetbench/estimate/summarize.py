@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vnetbench.estimate import imported
 from vnetbench.estimate.course import (
     Course,
     course,
@@ -26,6 +27,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import Histogram, TreatmentRecord, TrialRecord
+from vnetbench.study.labs import IMPORTED
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Precision, Study
 from vnetbench.study.workloads import main_metric
@@ -40,7 +42,7 @@ DECISIVE_FACTS = (
 )
 """Place, fact and its part: where sessions of one campaign differ in these, its trials are not alike."""
 
-STATES_THAT_STAND = ("precision", "most trials", "time limit", "refused", "failed")
+STATES_THAT_STAND = ("precision", "most trials", "time limit", "refused", "failed", IMPORTED)
 
 
 def summarize(file: ResultsFile) -> CampaignSummary:
@@ -61,6 +63,9 @@ def summarize(file: ResultsFile) -> CampaignSummary:
             continue
         if trial.id not in cuts:
             continue  # of a campaign at work, finished since the first look
+        if study.testbed.lab == IMPORTED:
+            points[trial.treatment].append(imported.point(trial, *cuts[trial.id], main_metric(study)))
+            continue
         effective[trial.treatment] = dict(trial.effective)
         points[trial.treatment].append(_point(trial, *cuts[trial.id]))
         of_trial = steady_latencies(trial, cuts[trial.id][0].cut)
@@ -96,6 +101,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         facts=file.facts(),
         warnings=(
             *_lacking(testbed),
+            *imported.in_words([p for of_treatment in points.values() for p in of_treatment]),
             *_warnings(points.values(), file.facts_of_sessions(), main_metric(study)),
         ),
         combine=study.combine,
@@ -104,14 +110,17 @@ def summarize(file: ResultsFile) -> CampaignSummary:
     )
 
 
-def estimates_of(values: Sequence[Mapping[str, float]], precision: Precision) -> dict[str, Estimate]:
+def estimates_of(
+    values: Sequence[Mapping[str, float]], precision: Precision, *, looked: bool = True
+) -> dict[str, Estimate]:
     """Metric to estimate, from the metrics of each trial of a treatment; metrics that a trial lacks count
-    only the others."""
+    only the others. `looked`: the bench decided from the trials how many there are."""
+    judged_at = looks(precision) if looked else ()
     found = {}
     for name in METRICS:
         measured = [each[name] for each in values if name in each]
         if measured:
-            found[name] = estimate(measured, precision.confidence, looks(precision))
+            found[name] = estimate(measured, precision.confidence, judged_at)
     for counted, shares in SHARES.items():
         count = sum(each.get(counted, 0.0) for each in values)
         for name in shares:
@@ -125,14 +134,17 @@ def estimates_of(values: Sequence[Mapping[str, float]], precision: Precision) ->
 def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Course]]:
     """Trial id to its warm-up, found from all trials of its treatment together."""
     courses: dict[int, dict[int, Course]] = {}
+    is_imported = study.testbed.lab == IMPORTED
+    course_of: Callable[[TrialRecord, str], Course] = imported.course if is_imported else course
+    warmups_of = imported.warmups_of if is_imported else warmups
     for trial in file.trials():
         if not trial.failure:
-            courses.setdefault(trial.treatment, {})[trial.id] = course(trial, main_metric(study))
+            courses.setdefault(trial.treatment, {})[trial.id] = course_of(trial, main_metric(study))
     return {
         trial: (warmup, of_treatment[trial])
         for of_treatment in courses.values()
         for trial, warmup in zip(
-            of_treatment, warmups(list(of_treatment.values()), study.timing), strict=True
+            of_treatment, warmups_of(list(of_treatment.values()), study.timing), strict=True
         )
     }
 
@@ -164,7 +176,10 @@ def _treatment(
     study: Study,
 ) -> TreatmentSummary:
     reasons = (*failures, *((record.reason,) if record.reason else ()))
-    metrics = estimates_of([p.values for p in points], study.precision)
+    was_planned = study.testbed.lab != IMPORTED
+    metrics = imported.widened(
+        estimates_of([p.values for p in points], study.precision, looked=was_planned), points
+    )
     if len(points) == 1:
         metrics |= _of_one_search(metrics, points[0])
     return TreatmentSummary(
@@ -212,7 +227,10 @@ def _warnings(
 ) -> Iterator[str]:
     trials = [p for of_treatment in points for p in of_treatment]
     every = f"{len(trials)} trial{'' if len(trials) == 1 else 's'}"
-    if untold := sum(main not in p.values for p in trials):
+    untold = sum(main not in p.values for p in trials)
+    if untold and trials[0].imported:
+        yield f"{METRICS[main].label} is not told of {untold} of {every}: they count for other metrics only"
+    elif untold:
         yield (
             f"{METRICS[main].label} is missing from {untold} of {every}, too short for it: set a longer "
             f"timing.duration{' and timing.idle' if 'increase' in main else ''}, or another precision.metric"

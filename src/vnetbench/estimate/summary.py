@@ -38,6 +38,10 @@ class TrialPoint:
     """Those that came before the run of a trial that is a series."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """What these found: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Of values that another tool rounded: the least and the most that they may have been."""
+    imported: Mapping[str, Any] = field(default_factory=dict)
+    """Of a trial that another tool ran: what its log tells (docs/results-file.md); empty for our own."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:

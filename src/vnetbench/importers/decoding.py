@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator
-from typing import BinaryIO
+from typing import Protocol
 
 CHUNK = 2**18
 MAX_LINE = 2**24
@@ -30,7 +30,14 @@ _SEEN = 256
 """Bytes of a line that tell how wide its characters are."""
 
 
-def lines_of(stream: BinaryIO) -> Iterator[str]:
+class Readable(Protocol):
+    """What bytes can be read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """So many bytes or fewer; none at the end."""
+
+
+def lines_of(stream: Readable) -> Iterator[str]:
     """The lines of a log, without their ends. Raises what reading the stream raises."""
     rest, width = b"", NARROW
     while chunk := stream.read(CHUNK):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from vnetbench.importers import flent, iperf2, ntttcp
 from vnetbench.importers.reader import DocumentReader, TextReader
 
-READERS: tuple[TextReader | DocumentReader, ...] = ()
+READERS: tuple[TextReader | DocumentReader, ...] = (
+    *flent.READERS,
+    *iperf2.READERS,
+    *ntttcp.READERS,
+)
 """In the order in which they are asked."""

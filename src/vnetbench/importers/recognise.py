@@ -101,7 +101,8 @@ class _Document:
         rest = self.extent.feed(lines.take())
         is_indented = (lines.peek() or "")[:1].isspace()
         while rest is None and (line := lines.peek()) is not None:
-            if (is_indented and line.startswith(opening[:1])) or begins(lines):
+            is_next = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
+            if is_next or begins(lines):
                 break
             rest = self.extent.feed(lines.take())
             if self.extent.characters > MAX_DOCUMENT:

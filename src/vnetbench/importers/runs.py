@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -35,6 +35,7 @@ class Interval:
     """
 
     start_s: float
+    """From the beginning of the load, what was omitted included: no interval begins before 0."""
     end_s: float
     values: Mapping[str, Figure]
     stream: int | None = None
@@ -60,7 +61,8 @@ class Run:
     """What the log or its echoed command line tells, as canonical levels of our factors."""
     figures: Mapping[str, Figure]
     """By the name of our metric (`estimate.metrics`): of the whole run, as the tool reckons it."""
-    intervals: tuple[Interval, ...] = ()
+    intervals: Sequence[Interval] = ()
+    """A tuple, or `packed.PackedIntervals` where there may be very many."""
     duration_s: float | None = None
     """Of the load, without what was omitted."""
     omitted_s: float = 0.0

@@ -56,8 +56,9 @@ def shares_of(
     if why_not_apart:
         return shares(ANY, cpus, testbed.endpoints, online)
     if not ports(testbed):
-        # What little there is to do is done by whoever sends: the tester may have all.
-        return Shares(vm_cpus(cpus, testbed.endpoints, online), online)
+        # What little there is to do, and counting what came, is done by whoever sends: a sink's thread of its
+        # own would have to be woken for every few frames, and lose what came before it was.
+        return Shares(vm_cpus(cpus, testbed.endpoints, online), frozenset())
     try:
         return shares(APART, cpus, testbed.endpoints, online)
     except BenchError as error:

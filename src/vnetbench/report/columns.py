@@ -38,7 +38,8 @@ _BY_IMPORTANCE = (
     "latency_p50_us", "latency_p99_us", "latency_p99_9_us", "outstanding_at_end",
     "switch_drops_per_s", "forwarder_busy_percent", "forwarder_vcpu_percent", "receiver_busy_percent",
     "receiver_vcpu_percent", "busiest_vcpu_percent",
-    "receiver_cpu_percent", "cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram",
+    "receiver_cpu_percent", "cycles_per_byte", "receiver_cycles_per_byte", "sender_cycles_per_byte",
+    "cycles_per_transaction", "cycles_per_datagram",
     "sender_cpu_percent", "second_vm_cpu_percent", "first_vm_cpu_percent", "packets_per_s",
     "mean_segment_bytes", "retransmits_per_s", "rtt_us", "server_cpu_percent", "interrupts_per_s",
     "host_cpu_percent",
@@ -96,6 +97,11 @@ _SHORT_LABELS = {
     "context_switches_per_s": "Switches",
     "server_cpu_percent": "Server CPU",
     "server_retransmits": "Server retr.",
+    "sender_cycles_per_byte": "Send. cycles",
+    "receiver_cycles_per_byte": "Recv. cycles",
+    "sender_interrupts_per_s": "Send. interr.",
+    "receiver_interrupts_per_s": "Recv. interr.",
+    "sender_retransmits_per_s": "Send. retr.",
 }
 _SHORT_UNITS = {
     "% of one CPU": "% of 1",

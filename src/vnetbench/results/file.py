@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from vnetbench import __version__
 from vnetbench.errors import BenchError
@@ -23,6 +22,7 @@ from vnetbench.results.connection import (
     explained,
     undo_half_a_trial,
 )
+from vnetbench.results.events import histogram_of
 from vnetbench.results.records import (
     CampaignRecord,
     Histogram,
@@ -40,7 +40,6 @@ PAGE_BYTES = 16384
 """A sample's row is up to 2 KB, and rows of an index tree that exceed a quarter page waste one each."""
 WATCHED = "watched"
 """Among a sample's counters: what its observer was told to watch."""
-SAMPLE_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
 
 
 class ResultsFile:
@@ -133,20 +132,30 @@ class ResultsFile:
         nothing of it is in the file.
         """
         with explained(self.path), self._db:
-            cursor = self._db.execute(
-                "INSERT INTO trial (treatment_id, block, session_id, shape, started_s, idle_s, duration_s,"
-                " setup_s, state, failure, effective, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (
-                    trial.treatment, trial.block, self._session, trial.shape, trial.started_s,
-                    trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
-                    _json(trial.effective), _json(trial.notes),
-                ),
-            )  # fmt: skip
-            trial_id = int(cursor.lastrowid or 0)
-            for side in trial.sides:
-                self._add_side(trial_id, side)
+            trial_id = self._insert(trial)
             self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (elapsed_s, self._session))
             return trial_id
+
+    def add_trials(self, trials: Iterable[TrialRecord]) -> None:
+        """Write trials that were over before, in one transaction: all of them, or none. Raises BenchError."""
+        with explained(self.path), self._db:
+            for trial in trials:
+                self._insert(trial)
+
+    def _insert(self, trial: TrialRecord) -> int:
+        cursor = self._db.execute(
+            "INSERT INTO trial (treatment_id, block, session_id, shape, started_s, idle_s, duration_s,"
+            " setup_s, state, failure, effective, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                trial.treatment, trial.block, self._session, trial.shape, trial.started_s,
+                trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
+                _json(trial.effective), _json(trial.notes),
+            ),
+        )  # fmt: skip
+        trial_id = int(cursor.lastrowid or 0)
+        for side in trial.sides:
+            self._add_side(trial_id, side)
+        return trial_id
 
     def add_step(self, treatment: int, block: int, step: StepRecord, elapsed_s: float) -> None:
         """Write a step of a trial that goes on; on disk when this returns. Raises as `add_trial` does."""
@@ -340,39 +349,6 @@ class ResultsFile:
             db.close()
             raise
         return int(cursor.lastrowid or 0)
-
-
-def histogram_of(raw: list[list[int]]) -> Histogram:
-    """The buckets of a distribution of the agent's events."""
-    return tuple((int(value_ns), int(count)) for value_ns, count in raw)
-
-
-def watched_of(raw: Mapping[str, Any]) -> Watched | None:
-    """What an observer that was told to watch has in its trial.sample event; None of any other."""
-    if "threads" not in raw:
-        return None
-    threads = {thread["name"]: float(thread["cpu_s"]) for thread in raw["threads"]}
-    interfaces = {
-        each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "gone")}
-        for each in raw["interfaces"]
-    }
-    return Watched(threads, interfaces, raw["kvm_exits"])
-
-
-def stream_sample(raw: Mapping[str, object]) -> StreamSample:
-    """One element of `streams` of the agent's trial.sample event."""
-    rest = {key: value for key, value in raw.items() if key not in SAMPLE_COLUMNS}
-    rtt, cwnd, retransmits = (raw.get(key) for key in ("rtt_us", "cwnd", "retransmits"))
-    return StreamSample(
-        stream=int(str(raw["id"])),
-        role=str(raw["role"]),
-        bytes=int(str(raw["bytes"])),
-        rtt_us=None if rtt is None else float(str(rtt)),
-        cwnd=None if cwnd is None else int(str(cwnd)),
-        retransmits=None if retransmits is None else int(str(retransmits)),
-        info=rest,
-        part=str(raw.get("part", "")),
-    )
 
 
 def _counters(sample: Sample) -> dict[str, object]:

@@ -37,6 +37,13 @@ class StreamSample:
 OBSERVE, HOST = "observe", "host"
 """The role of a side that has no end of the load, and the name of the one that is the bench's own machine."""
 
+TOLD = "imported"
+"""In `effective` of a trial that another tool ran: what its log tells (docs/results-file.md)."""
+LOW, HIGH = ".low", ".high"
+"""What follows the name of a counter that a log rounded: the least and the most that it may have been."""
+OMITTED = "omitted"
+"""A counter of samples that the tool itself left out of its result."""
+
 GENERATOR, SEARCH, CURVE, BURST = "generator", "search", "curve", "burst"
 """Purposes of steps: to find what the generator can, the throughput, a course of loss, longest bursts."""
 

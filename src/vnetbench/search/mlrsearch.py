@@ -29,18 +29,25 @@ class Tuning:
     """How many coarser searches precede that of the asked width."""
 
 
+def installed() -> Any:
+    """The library; raises BenchError where it is not there."""
+    try:
+        import MLRsearch as mlr  # noqa: N813
+    except ImportError:
+        raise BenchError(
+            'method "mlrsearch" needs the library MLRsearch of FD.io, which is not installed',
+            where="search.method",
+            fix="pip install 'vnetbench[mlrsearch]', or use method \"vnetbench\"",
+        ) from None
+    return mlr
+
+
 def search(device: Device, asked: Asked, seed: int, tuning: Tuning | None = None) -> Found:
     """The highest load found for each goal. The library draws nothing: `seed` is not used.
 
     Raises BenchError where the library is not installed.
     """
-    try:
-        import MLRsearch as mlr  # noqa: N813
-    except ImportError:
-        raise BenchError(
-            'method "mlrsearch" needs the library MLRsearch of FD.io, which is not installed: '
-            "pip install 'vnetbench[mlrsearch]', or use method \"vnetbench\""
-        ) from None
+    mlr: Any = installed()
     tuning = tuning or Tuning()
     log = Log(device, asked)
 

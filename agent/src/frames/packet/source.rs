@@ -17,6 +17,7 @@ use crate::frames::pacing::{BurstCounter, Gap, Kept};
 use crate::frames::port::Port;
 use crate::frames::template::{Shape, Template};
 use crate::frames::{Asked, Counts, FCS_BYTES, Frames, Outcome, Refused};
+use crate::priority::{Rank, Turns};
 use crate::socket_option;
 use crate::traffic::histogram::{self, Histogram};
 use crate::traffic::timing::{Pace, Schedule};
@@ -88,7 +89,9 @@ impl PacketSource {
 
     fn run_unpaced(&self, batch: &mut Batch, orders: &Orders) -> io::Result<()> {
         let mut number = 0;
+        let mut turns = Turns::of(Rank::Generator);
         while number < self.most && orders.current() == Order::Go {
+            turns.go_on(Instant::now());
             number += self.send(batch, number, self.most - number)?;
         }
         Ok(())
@@ -102,9 +105,11 @@ impl PacketSource {
         // What is late leaves no sooner.
         let mut gate = paced.schedule.due(0);
         let mut number = 0;
+        let mut turns = Turns::of(Rank::Generator);
         while number < self.most && orders.current() == Order::Go {
             let next = paced.schedule.due(number).max(gate);
             let now = Instant::now();
+            turns.go_on(now);
             let left = next.saturating_duration_since(now);
             if left > AWAKE {
                 std::thread::sleep((left - AWAKE).min(LOOK_EVERY));

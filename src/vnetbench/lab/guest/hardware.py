@@ -163,8 +163,8 @@ def check_memory(guests: int, hardware: Hardware) -> None:
         raise BenchError(
             f"{guests} guests need {needed_mib} MiB of memory, and {available_mib} MiB are free",
             where="factors.guests",
-            fix=f"ask for {2 * (available_mib // hardware.needs_mib // 2)} guests at most "
-            "(a pair has two), or make room",
+            fix=f"ask for guests = {available_mib // hardware.needs_mib // 2} at most, each a pair, or make "
+            "room",
         )
 
 

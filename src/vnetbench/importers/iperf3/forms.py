@@ -1,0 +1,55 @@
+"""What the lines of iperf3's text look like, in all its versions (iperf_locale.c)."""
+
+from __future__ import annotations
+
+import re
+
+ROW = re.compile(
+    r"""
+    \[\ *(?P<id>\d{1,5}|SUM)\](?:\[(?P<role>[TR]X-[CS])\])?
+    \ +(?P<start>\d{1,9}\.\d\d)-(?P<end>\d{1,9}\.\d\d)\ +sec
+    \ +(?P<transfer>\d{1,9}(?:\.\d+)?)\ (?P<unit>[KMGT]?Bytes)
+    \ +(?P<rate>[-\w.]{1,20})\ (?P<rate_unit>[KMGT]?(?:bits|Bytes))/sec
+    (?:
+        \ +(?P<jitter>\d{1,9}\.\d+)\ ms\ +(?P<lost>-?\d{1,18}|Unknown)/(?P<total>-?\d{1,18})(?:\ \([^)]*\))?
+      | \ +(?P<count>\d{1,18})(?:\ +(?P<cwnd>\d{1,9}(?:\.\d+)?)\ (?P<cwnd_unit>[KMGT]?Bytes))?
+    )?
+    \ *(?P<mark>\(omitted\)|sender|receiver)?\s*$
+    """,
+    re.VERBOSE,
+)
+"""An interval, or a line of the summary:
+
+    [  5]   0.00-1.00   sec  1.62 GBytes  13.9 Gbits/sec    0   3.12 MBytes       (omitted)
+    [  5][RX-C]   0.00-1.00   sec   112 MBytes   943 Mbits/sec
+    [SUM]   0.00-1.00   sec  2.38 MBytes  20.0 Mbits/sec  0.012 ms  0/1724 (0%)
+    [  5]   0.00-1.00   sec  1.19 MBytes  10.0 Mbits/sec  862
+    [  4]   0.00-10.00  sec  1.10 GBytes   941 Mbits/sec                  receiver
+
+What stands before it (`--timestamps`, `--title`, a syslog's own) is left alone.
+"""
+
+HEADER = re.compile(r"\[ ID\](?:\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)$")
+"""`[ ID] Interval           Transfer     Bitrate         Retr  Cwnd`; up to 3.1 `Bandwidth`."""
+
+SEPARATOR = re.compile(r"- - - - - - - - - -[- ]*\s*$")
+
+COMMON = {
+    "version": r"\biperf (?P<version>3\.\d[\w.+-]*)(?: \(cJSON [\d.]+\))?",
+    "listening": r"Server listening on (?:port )?\d+(?: \(test \#\d+\))?",
+    "connecting": r"Connecting to host (?P<host>\S+), port \d+",
+    "accepted": r"Accepted connection from (?P<peer>\S+), port \d+",
+    "connected": r"\[ *(?P<id>\d+)\] local (?P<address>\S+) port \d+ connected to \S+ port \d+",
+    "header": HEADER.pattern[:-1],
+    "error": r"\biperf3: (?P<error>(?:error|interrupt|SERVER ERROR|parameter error) - .*"
+    r"|the (?:client|server) has .*|Server restart .* during .*|Client total requested .*)",
+}
+"""The lines with which a run may begin, in the order in which they follow each other."""
+
+BEGINNING = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in COMMON.items())})\\s*$")
+_MARKS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
+
+
+def beginning_in(line: str) -> re.Match[str] | None:
+    """Where a run may begin with this line; asked of every line of a log, so a look at its words comes first."""
+    return BEGINNING.search(line) if any(mark in line for mark in _MARKS) else None

@@ -1,0 +1,178 @@
+"""iperf3's options: what a command line in a log says of a run's factors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vnetbench.errors import BenchError
+from vnetbench.importers.command import Command, Grammar, options_of
+from vnetbench.study.factors import FACTORS, parse_level
+from vnetbench.study.model import Level
+from vnetbench.study.workloads import DATAGRAMS, STREAM
+
+PROGRAMS = ("iperf3",)
+
+GRAMMAR = Grammar(
+    valued={
+        **{"-c": "client", "-p": "port", "-f": "format", "-i": "interval", "-b": "bitrate", "-t": "time"},
+        **{"-n": "bytes", "-k": "blockcount", "-l": "length", "-P": "parallel", "-w": "window"},
+        **{"-B": "bind", "-M": "set-mss", "-S": "tos", "-L": "flowlabel", "-O": "omit", "-F": "file"},
+        **{"-A": "affinity", "-T": "title", "-C": "congestion", "-I": "pidfile", "-X": "xbind"},
+        **{
+            f"--{name}": name for name in ("client", "port", "format", "interval", "bitrate", "time", "bytes")
+        },
+        **{f"--{name}": name for name in ("blockcount", "length", "parallel", "window", "bind", "bind-dev")},
+        **{f"--{name}": name for name in ("set-mss", "tos", "dscp", "flowlabel", "omit", "file", "affinity")},
+        **{f"--{name}": name for name in ("title", "congestion", "pidfile", "xbind", "nstreams", "logfile")},
+        **{f"--{name}": name for name in ("cport", "extra-data", "fq-rate", "pacing-timer", "username")},
+        **{f"--{name}": name for name in ("connect-timeout", "idle-timeout", "rcv-timeout", "snd-timeout")},
+        **{"--rsa-public-key-path": "rsa-public-key-path", "--bandwidth": "bitrate"},
+        **{"--linux-congestion": "congestion"},
+    },
+    switches={
+        **{"-s": "server", "-D": "daemon", "-1": "one-off", "-V": "verbose", "-J": "json", "-d": "debug"},
+        **{"-v": "version", "-h": "help", "-u": "udp", "-R": "reverse", "-N": "no-delay", "-4": "version4"},
+        **{"-6": "version6", "-Z": "zerocopy", "-m": "mptcp"},
+        **{f"--{name}": name for name in ("server", "daemon", "one-off", "verbose", "json", "json-stream")},
+        **{f"--{name}": name for name in ("version", "udp", "reverse", "bidir", "no-delay", "version4")},
+        **{f"--{name}": name for name in ("version6", "zerocopy", "mptcp", "sctp", "skip-rx-copy", "gsro")},
+        **{f"--{name}": name for name in ("timestamps", "forceflush", "get-server-output", "dont-fragment")},
+        **{
+            f"--{name}": name
+            for name in ("repeating-payload", "udp-counters-64bit", "json-stream-full-output")
+        },
+    },
+)
+"""By their long names (iperf_api.c, `longopts`)."""
+
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kmgt]?)", re.IGNORECASE)
+_POWERS = " kmgt"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks for."""
+
+    workload: str
+    factors: Mapping[str, Level]
+    also: Mapping[str, str]
+    """Options that change a run and are no factor of ours."""
+
+
+def level_of(name: str, workload: str, raw: object) -> Level | None:
+    """The canonical level of a factor; None where it is out of the factor's range, or not of the workload."""
+    if workload not in FACTORS[name].workloads:
+        return None
+    try:
+        return parse_level(name, raw)
+    except BenchError:
+        return None
+
+
+def size_of(text: str) -> str:
+    """A size as `-l` and `-w` take it, for a factor: K, M and G are of 1024 (units.c, `unit_atof`)."""
+    return f"{_number(text, 1024)} B"
+
+
+def rate_of(text: str) -> str:
+    """A rate as `-b` takes it, for a factor: K, M and G are of 1000 (units.c, `unit_atof_rate`)."""
+    number = _number(text.partition("/")[0], 1000)
+    return f"{number} bit/s" if number else "none"
+
+
+def asked_by(command: Command) -> Asked | None:
+    """What the command line of a client asks for; None where it is not a client's."""
+    options = options_of(command.words, GRAMMAR)
+    if "client" not in options:
+        return None
+    workload = DATAGRAMS if "udp" in options else STREAM
+    factors = {name: level_of(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
+    also = {f"--{name}": value or "on" for name, value in options.items() if name in _OF_NO_FACTOR}
+    for option, value in options.items():
+        for name, raw in _raw_levels(option, value, workload):
+            factors[name] = level_of(name, workload, raw)
+            if factors[name] is None:
+                also[f"--{option}"] = value
+    return Asked(workload, {name: level for name, level in factors.items() if level is not None}, also)
+
+
+def is_of_server(command: Command) -> bool:
+    """Whether the command line starts a server."""
+    return "server" in options_of(command.words, GRAMMAR)
+
+
+def _raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
+    if option in _SWITCHES:
+        return [pair for pair in _SWITCHES[option] if workload in FACTORS[pair[0]].workloads]
+    valued = {**_VALUED, **_VALUED_OF[workload]}
+    if option not in valued:
+        return []
+    name, read = valued[option]
+    return [(name, read(value))]
+
+
+def _number(text: str, thousand: int) -> int:
+    number = _NUMBER.fullmatch(text.strip()[:32])
+    if number is None:
+        return 0
+    return int(float(number[1]) * thousand ** max(0, _POWERS.find(number[2].lower() or " ")))
+
+
+def _both_cpus(text: str) -> str:
+    """`0,2`: the client's process on CPU 0, the server's on CPU 2. Of one side alone it is no level."""
+    client, _, server = text.partition(",")
+    return f"{client}/{server}" if server else ""
+
+
+_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+    STREAM: {
+        "streams": 1,
+        "direction": "forward",
+        "message_size": "128 KiB",
+        "socket_buffer": "auto",
+        "send_mode": "copy",
+        "receive_mode": "copy",
+        "transport": "tcp",
+        "pacing_rate": "none",
+    },
+    DATAGRAMS: {
+        "streams": 1,
+        "direction": "forward",
+        "socket_buffer": "auto",
+        "bit_rate": f"{2**20} bit/s",
+    },
+}
+"""What holds where a command line says nothing else (iperf_api.h; iperf.h, `UDP_RATE`)."""
+
+_SWITCHES: Mapping[str, tuple[tuple[str, object], ...]] = {
+    "reverse": (("direction", "reverse"),),
+    "bidir": (("direction", "both"),),
+    "version4": (("ip_version", 4),),
+    "version6": (("ip_version", 6),),
+    "zerocopy": (("send_mode", "sendfile"),),
+    "skip-rx-copy": (("receive_mode", "discard"),),
+    "mptcp": (("transport", "mptcp"),),
+    "gsro": (("udp_gso", "on"), ("udp_gro", "on")),
+}
+
+_VALUED: Mapping[str, tuple[str, Callable[[str], object]]] = {
+    "parallel": ("streams", str),
+    "window": ("socket_buffer", size_of),
+    "affinity": ("thread_cpus", _both_cpus),
+}
+_VALUED_OF: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    STREAM: {
+        "length": ("message_size", size_of),
+        "congestion": ("congestion_control", str),
+        "bitrate": ("pacing_rate", rate_of),
+        "fq-rate": ("pacing_rate", rate_of),
+    },
+    DATAGRAMS: {"length": ("datagram_size", size_of), "bitrate": ("bit_rate", rate_of)},
+}
+
+_OF_NO_FACTOR = (
+    *("set-mss", "no-delay", "tos", "dscp", "flowlabel", "file", "sctp", "nstreams", "xbind"),
+    *("repeating-payload", "dont-fragment", "pacing-timer", "bind-dev"),
+)

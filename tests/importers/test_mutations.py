@@ -1,0 +1,116 @@
+"""100,000 mutants of the logs in `tests/data/logs`: each is read to its end, and told of consistently."""
+
+from __future__ import annotations
+
+import io
+import math
+import random
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tests.importers.mutate import mutant
+from tests.importers.test_logs import LOGS, PAGES, log_of
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.importers.decoding import lines_of
+from vnetbench.importers.recognise import recognise
+from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Run
+from vnetbench.study.factors import check_workload, format_level, parse_level
+from vnetbench.study.workloads import WORKLOADS
+
+MUTANTS = 100_000
+SLICES = 50
+"""Tests that the mutants are dealt out to, so that all CPUs have some."""
+PATIENCE_S = 60
+"""For one mutant of some ten thousand bytes: what takes longer has come to no end."""
+MEMORY = 512 * 2**20
+"""More than what the process had before a slice; the logs are of some ten thousand bytes."""
+
+pytestmark = pytest.mark.pure
+
+
+@pytest.mark.parametrize("part", range(SLICES))
+def test_a_mutated_log_is_read_to_its_end(part: int, tmp_path: Path) -> None:
+    logs = [log_of(page) for page in PAGES]
+    texts = [log.read_bytes() for log in logs]
+    draw = random.Random(20260 + part)
+    at_fault = tmp_path / "mutant.log"
+    with bounded_memory():
+        for number in range(part, MUTANTS, SLICES):
+            of = number // SLICES % len(texts)
+            text = mutant(draw, texts[of], draw.choice(texts))
+            try:
+                with an_end():
+                    check(text)
+            except BaseException as error:
+                at_fault.write_bytes(text)
+                error.add_note(f"mutant {number} of {logs[of].relative_to(LOGS)}, kept as {at_fault}")
+                raise
+
+
+def check(text: bytes) -> None:
+    """Fails where what is told of a log contradicts itself, or cannot be taken over into a results file."""
+    lines = list(lines_of(io.BytesIO(text)))
+    before = 0
+    for item in recognise(lines):
+        assert before <= item.first_line <= item.last_line <= len(lines), item
+        before = item.first_line
+        if isinstance(item, Run):
+            check_run(item)
+
+
+def check_run(run: Run) -> None:
+    """Fails where a run is none that a results file may hold."""
+    assert run.workload in WORKLOADS
+    assert set(run.figures) <= set(METRICS)
+    for name, level in run.factors.items():
+        assert parse_level(name, format_level(name, level)) == level, name
+        check_workload(name, run.workload)
+    for figure in run.figures.values():
+        check_figure(figure)
+    for interval in run.intervals:
+        assert 0 <= interval.start_s <= interval.end_s < math.inf
+        assert interval.way in (FORWARD, REVERSE)
+        for figure in interval.values.values():
+            check_figure(figure)
+    assert run.duration_s is None or 0 <= run.duration_s < math.inf
+    assert 0 <= run.omitted_s < math.inf
+    assert "\n" not in run.fault
+
+
+def check_figure(figure: Figure) -> None:
+    """Fails where it is no number, or none that may have been rounded to what was printed."""
+    assert -math.inf < figure.low <= figure.value <= figure.high < math.inf
+
+
+@contextmanager
+def an_end() -> Iterator[None]:
+    """Raises where the body does not come to its end."""
+
+    def give_up(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"not read to its end in {PATIENCE_S} s")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(PATIENCE_S)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Lets the process have so much more memory: a MemoryError is what it raises beyond."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
