@@ -24,6 +24,11 @@ _BEGINS_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
 _BEGINS_XML = re.compile(r"\s*<(?:\?xml\b|[A-Za-z_][^<>]*>\s*(?:<|$))")
 """`<?xml version="1.0"?>`, `<ntttcps>`."""
 
+_A_RATE = re.compile(r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughput|trans(?:actions)?/s)")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+_LONGEST = 1000
+"""Characters of an unclaimed line that are looked at."""
+
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What a reader meets in a log that is not as its tool writes it."""
 
@@ -36,6 +41,10 @@ class Unclaimed:
     last_line: int
     text: str
     """The first of them."""
+    lines: int = 1
+    """How many, blank ones not counted."""
+    looks_measured: bool = False
+    """Whether one of them looks like a figure: a rate, among other numbers."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +64,29 @@ def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Ite
 
     Keeps no more than a run, or a document, in memory at once.
     """
-    lines = Lines(source)
+    before: Unclaimed | None = None
+    for item in _items(Lines(source), readers):
+        if isinstance(item, Unclaimed):
+            before = item if before is None else _joined(before, item)
+            continue
+        if before is not None:
+            yield before
+            before = None
+        yield item
+    if before is not None:
+        yield before
+
+
+def _joined(before: Unclaimed, after: Unclaimed) -> Unclaimed:
+    return replace(
+        before,
+        last_line=after.last_line,
+        lines=before.lines + after.lines,
+        looks_measured=before.looks_measured or after.looks_measured,
+    )
+
+
+def _items(lines: Lines, readers: Readers) -> Iterator[Item]:
     texts = tuple(reader for reader in readers if isinstance(reader, TextReader))
     documents = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
 
@@ -71,18 +102,28 @@ def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Ite
         elif _BEGINS_XML.match(line):
             yield from _Document("xml", documents, xml_text.Extent()).read(lines, begins)
         elif line.strip():
-            yield Unclaimed(lines.number + 1, lines.number + 1, line)
             lines.take()
+            yield _unclaimed(lines.number, line)
         else:
             lines.take()
 
 
+def _unclaimed(number: int, line: str) -> Unclaimed:
+    looks_measured = len(_NUMBER.findall(line[:_LONGEST])) > 2 and _A_RATE.search(line[:_LONGEST]) is not None
+    return Unclaimed(number, number, line[:_LONGEST], looks_measured=looks_measured)
+
+
 def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-    first = lines.number + 1
+    first, last = lines.number + 1, lines.number + reader.most_lines
+    lines.end_at(last)
     try:
-        yield from reader.read(lines, begins)
+        for run in reader.read(lines, begins):
+            is_too_long = lines.number >= last and run.last_line >= last
+            yield replace(run, fault=f"longer than {reader.most_lines} lines") if is_too_long else run
     except _MALFORMED as error:
         yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
+    finally:
+        lines.end_at(None)
     if lines.number < first:
         lines.take()  # else it would be asked of the same line for ever
 
@@ -120,7 +161,7 @@ class _Document:
             document = self.extent.document() if is_whole else self.extent.beginning()
         except ValueError as error:
             if first == last:
-                yield Unclaimed(first, last, opening)
+                yield _unclaimed(first, opening)
             else:
                 yield Unread(first, last, f"neither a whole document nor text ({error})")
             return

@@ -121,6 +121,4 @@ def _remarks(told: Told, workload: str) -> tuple[str, ...]:
         found.append("the log does not tell TCP from UDP: read as TCP, the tool's default")
     if asked.end == SENDER and workload == STREAM and told.throughput_bps:
         found.append("the goodput is what the sender handed over: the receiver's is not in this log")
-    if asked.levels.get("thread_cpus", "any") not in ("any", None):
-        found.append(f"thread_cpus is the {asked.end or 'one end'}'s: the other end's is not in this log")
     return tuple(found)
