@@ -8,7 +8,8 @@ from tests.statements.campaigns import Way, goodputs, made
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import matched
 from vnetbench.estimate.reference import reference_summary
-from vnetbench.published.figures import NAMES, published
+from vnetbench.published.figures import published
+from vnetbench.published.names import NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

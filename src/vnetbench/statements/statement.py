@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.published.figures import shipped
+from vnetbench.published.names import shipped
 from vnetbench.study.model import Level
 
 SHOWN, REFUTED, CANNOT_TELL = "shown", "refuted", "cannot tell"
