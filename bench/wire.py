@@ -33,8 +33,8 @@ _TRIAL = "frames"
 
 TRAFGEN_FLAGS = ("", "--prio-high", "--ring-size 64MiB", "--qdisc-path")
 CLASSES: Mapping[str, Sequence[str]] = {"real-time": ("chrt", "--rr", "1"), "nice -20": ("nice", "-n", "-20")}
-"""How a peer can run before other work. The kernel may take 5 % of the time from a real-time thread that never
-sleeps, and other work may take some from the other: each peer is tried as both, and its better one counts.
+"""How a peer can run before other work. From a real-time thread that never sleeps the kernel may take 5 % of
+the time, from the other other work may: each peer is tried as both, and its better one counts.
 
 Real-time in turns (RR): trafgen's parent must come to hear a signal while its child makes frames."""
 
