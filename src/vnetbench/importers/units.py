@@ -34,7 +34,12 @@ SECONDS: Mapping[str, float] = {
 NUMBER = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
 """A regular expression of a number in a log: `13.9`, `13,9`, `.5`, `1.39e+10`."""
 
+_PLAIN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
+"""`13.9`: what nearly all numbers in logs are like, and what is read the fastest."""
+_HALVES = tuple(0.5 * 10.0**-decimals for decimals in range(13))
+"""Half a unit of the last of so many decimals."""
 _LONGEST = 64
+_SEPARATOR = re.compile("[.,]")
 _FORM = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
 
 
@@ -44,6 +49,10 @@ def rounded(text: str, scale: float = 1.0) -> Figure:
     A decimal comma is read too: of several separators the last one is the decimal one, unless it stands
     more than once. Raises ValueError where it is no finite number.
     """
+    if plain := _PLAIN.fullmatch(text.strip()):
+        value, half = float(plain[0]), _HALVES[len(plain[1] or "")]
+        ends = (value * scale, (value - half) * scale, (value + half) * scale)
+        return Figure(ends[0], min(ends[1:]), max(ends[1:]))
     number = _decimal(text)
     digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
     if not isinstance(exponent, int) or not digits:
@@ -80,9 +89,9 @@ def _decimal(text: str) -> Decimal:
     last = max(digits, key=lambda c: digits.rfind(c) if c in ".," else -1)
     if last in ".," and digits.count(last) == 1:
         whole, _, part = digits.rpartition(last)
-        digits = f"{re.sub('[.,]', '', whole)}.{part}"
+        digits = f"{_SEPARATOR.sub('', whole)}.{part}"
     else:
-        digits = re.sub("[.,]", "", digits)
+        digits = _SEPARATOR.sub("", digits)
     if not digits.strip("."):
         raise ValueError(f"no number: {text!r}")
     return Decimal(f"{form['sign']}{digits}{form['exponent'] or ''}")
