@@ -51,18 +51,13 @@ def rounded(text: str, scale: float = 1.0) -> Figure:
     """
     if plain := _PLAIN.fullmatch(text.strip()):
         value, half = float(plain[0]), _HALVES[len(plain[1] or "")]
-        ends = (value * scale, (value - half) * scale, (value + half) * scale)
-        return Figure(ends[0], min(ends[1:]), max(ends[1:]))
+        return _scaled(value, value - half, value + half, scale)
     number = _decimal(text)
     digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
     if not isinstance(exponent, int) or not digits:
         raise ValueError(f"no number: {text[:_LONGEST]!r}")
-    half = Decimal(5).scaleb(exponent - 1)
-    ends = [float(each) * scale for each in (number, number - half, number + half)]
-    if not all(map(math.isfinite, ends)):
-        raise ValueError(f"no finite number: {text[:_LONGEST]!r}")
-    value, low, high = ends
-    return Figure(value, min(low, high), max(low, high))
+    unit = Decimal(1).scaleb(exponent)
+    return _scaled(float(number), float(number - unit / 2), float(number + unit / 2), scale)
 
 
 def counted(text: str, scale: float = 1.0) -> Figure:
@@ -78,6 +73,13 @@ def in_unit(text: str, unit: str, units: Mapping[str, float], scale: float = 1.0
     if unit not in units:
         raise ValueError(f"no unit of these: {unit[:_LONGEST]!r}")
     return rounded(text, units[unit] * scale)
+
+
+def _scaled(value: float, low: float, high: float, scale: float) -> Figure:
+    ends = (low * scale, high * scale)
+    if not all(map(math.isfinite, ends)):
+        raise ValueError(f"no finite number: {value}")
+    return Figure(value * scale, min(ends), max(ends))
 
 
 def _decimal(text: str) -> Decimal:
