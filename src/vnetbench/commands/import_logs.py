@@ -65,8 +65,8 @@ def summary_lines(gathered: Gathered) -> Iterator[str]:
     """`imported 94 of 96 runs; 2 cut off (lines 4101, 8816)`, and what else was not understood."""
     total = gathered.runs + gathered.faults.total()
     faults = [f"{count} {why} ({_places(gathered, why)})" for why, count in gathered.faults.most_common()]
-    beside = f"; {faults[0]}" if len(faults) == 1 else ""
-    yield f"imported {gathered.runs} of {total} runs{beside}"
+    only = f"; {faults[0]}" if len(faults) == 1 else ""
+    yield f"imported {gathered.runs} of {total} runs{only}"
     yield from (f"  {fault}" for fault in faults if len(faults) > 1)
     for log, beside in gathered.counted.items():
         yield f"{log}: counters of esxtop, beside {beside} of {gathered.runs} runs"
