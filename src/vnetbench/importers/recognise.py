@@ -113,7 +113,7 @@ def _unclaimed(number: int, line: str) -> Unclaimed:
 
 
 def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-    first, last = lines.number + 1, lines.number + reader.most_lines
+    first, last, beginning = lines.number + 1, lines.number + reader.most_lines, lines.peek()
     lines.end_at(last)
     try:
         for run in reader.read(lines, begins):
@@ -123,7 +123,7 @@ def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> 
         yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
     finally:
         lines.end_at(None)
-    if lines.number < first:
+    if lines.number < first and lines.peek() is beginning:
         lines.take()  # else it would be asked of the same line for ever
 
 
