@@ -113,11 +113,7 @@ def _unclaimed(number: int, line: str) -> Unclaimed:
 
 
 def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-<<<<<<< HEAD
-    first, last, beginning = lines.number + 1, lines.number + reader.most_lines, lines.peek()
-=======
     first, beginning, last = lines.number + 1, lines.peek(), lines.number + reader.most_lines
->>>>>>> integration
     lines.end_at(last)
     try:
         for run in reader.read(lines, begins):
