@@ -127,17 +127,26 @@ def widened(estimates: Mapping[str, Estimate], points: Sequence[TrialPoint]) -> 
 def in_words(points: Sequence[TrialPoint]) -> Iterator[str]:
     """What tools and logs imported trials are from, and whose figures they are; nothing without any."""
     told = [point.imported for point in points if point.imported]
-    for tool, of_tool in _groups(told, lambda x: f"{x['tool']} {x['version'] or '(version not told)'}"):
-        logs = list(dict.fromkeys(str(each["log"]) for each in of_tool))
-        more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
-        trials = f"{len(of_tool)} trial{'' if len(of_tool) == 1 else 's'}"
-        yield f"imported, not measured here: {trials} of {tool} from {', '.join(logs[:_MOST_NAMED])}{more}"
+    if told:
+        yield f"imported, not measured here: {'; '.join(sources(points))}"
     ends = [end for end, _ in _groups(told, lambda x: str(x["told_by"])) if end]
     if len(ends) > 1:
         yield (
             "some trials are as their senders tell them, others as their receivers do: goodput of the first "
             "is what was sent, of the others what arrived"
         )
+
+
+def sources(points: Sequence[TrialPoint]) -> list[str]:
+    """Of each tool and version: how many trials, and from which logs."""
+    found = []
+    told = [point.imported for point in points if point.imported]
+    for tool, of_tool in _groups(told, lambda x: f"{x['tool']} {x['version'] or '(version not told)'}"):
+        logs = list(dict.fromkeys(str(each["log"]) for each in of_tool))
+        more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
+        trials = f"{len(of_tool)} trial{'' if len(of_tool) == 1 else 's'}"
+        found.append(f"{trials} of {tool} from {', '.join(logs[:_MOST_NAMED])}{more}")
+    return found
 
 
 def _groups(

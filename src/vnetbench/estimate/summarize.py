@@ -245,7 +245,7 @@ def _warnings(
     perf = [of_session.get("host", {}).get("perf") or {} for of_session in sessions]
     if estimated := [each for each in perf if each.get("system_cycles") == "estimated"]:
         yield f"cycles are estimated from CPU time and clock: {estimated[-1].get('reason')}"
-    if noted := sum(bool(p.notes) for p in trials):
+    if noted := sum(bool(p.notes) for p in trials if not p.imported):
         yield f"a note of the instrument in {noted} of {every}"
 
 

@@ -61,12 +61,22 @@ class Budget:
     bytes: int = MAX_BYTES
     logs: int = MAX_LOGS
 
+    def unpacked(self, name: str, size: int) -> None:
+        """Take so many bytes of it. Raises BenchError where it is used up."""
+        self.bytes -= size
+        if self.bytes < 0:
+            raise BenchError(
+                f"the archives unpack to more than {MAX_BYTES >> 30} GiB",
+                where=name,
+                fix="unpack what is needed of them and import that",
+            )
+
 
 class _Unpacked(RawIOBase):
     """A stream that ends where it is damaged, and takes what it gives from a budget."""
 
-    def __init__(self, stream: Readable, name: str, budget: Budget | None) -> None:
-        self._stream, self._name, self._budget = stream, name, budget
+    def __init__(self, stream: Readable, name: str, took: Callable[[str, int], None]) -> None:
+        self._stream, self._name, self._took = stream, name, took
         self.damage = ""
 
     def readable(self) -> bool:
@@ -79,14 +89,7 @@ class _Unpacked(RawIOBase):
         except _DAMAGED as error:
             self.damage = self.damage or f"damaged here, and not read further ({str(error)[:200]})"
             return 0
-        if self._budget is not None:
-            self._budget.bytes -= len(data)
-            if self._budget.bytes < 0:
-                raise BenchError(
-                    f"the archives unpack to more than {MAX_BYTES >> 30} GiB",
-                    where=self._name,
-                    fix="unpack what is needed of them and import that",
-                )
+        self._took(self._name, len(data))
         into[: len(data)] = data
         return len(data)
 
@@ -114,10 +117,13 @@ class Unreadable:
     why: str
 
 
-def logs_at(paths: Sequence[Path], budget: Budget | None = None) -> Iterator[Log | Unreadable]:
+def logs_at(
+    paths: Sequence[Path], budget: Budget | None = None, read: Callable[[int], None] = lambda size: None
+) -> Iterator[Log | Unreadable]:
     """The logs of files, folders and archives, in the order of the paths, below them in that of the names.
 
-    Raises BenchError for a path that cannot be read and where archives ask for too much.
+    `read` is told of every piece of the files how many bytes it has. Raises BenchError for a path that cannot
+    be read and where archives ask for too much.
     """
     budget = budget or Budget()
     for path in paths:
@@ -132,7 +138,7 @@ def logs_at(paths: Sequence[Path], budget: Budget | None = None) -> Iterator[Log
                 fix = "name a log, a folder of logs or an archive"
                 raise BenchError(f"it cannot be read: {error.strerror}", where=name, fix=fix) from error
             with stream:
-                yield from _of(name, stream, None, budget, MAX_DEPTH)
+                yield from _of(name, stream, lambda _, size: read(size), budget, MAX_DEPTH)
 
 
 def size_of(paths: Sequence[Path]) -> int:
@@ -147,15 +153,16 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _may_be_log(name: str) -> bool:
-    is_hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+    parts = (part for part in name.split("/") if part not in (".", ".."))
+    is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
     return not is_hidden and Path(name).suffix.lower() not in _NOT_LOGS
 
 
 def _of(
-    name: str, stream: Readable, taken: Budget | None, budget: Budget, depth: int
+    name: str, stream: Readable, took: Callable[[str, int], None], budget: Budget, depth: int
 ) -> Iterator[Log | Unreadable]:
-    """What a stream is or holds. `taken`: what its bytes count against, None for a file as it lies there."""
-    raw = _Unpacked(stream, name, taken)
+    """What a stream is or holds; `took` is told its name and how many bytes were read of it."""
+    raw = _Unpacked(stream, name, took)
     reader = BufferedReader(raw, _BUFFER)
     head = reader.peek(_BUFFER)
     kind = next((kind for at, begin, kind in _BEGINNINGS if head[at : at + len(begin)] == begin), None)
@@ -179,7 +186,7 @@ def _packed(opened: Callable[[BufferedReader[_Unpacked]], Readable]) -> _Open:
     def members(
         name: str, stream: BufferedReader[_Unpacked], budget: Budget, depth: int
     ) -> Iterator[Log | Unreadable]:
-        yield from _of(name, opened(stream), budget, budget, depth)
+        yield from _of(name, opened(stream), budget.unpacked, budget, depth)
 
     return members
 
@@ -195,7 +202,7 @@ def _zip(
                 if not member.is_dir() and _may_be_log(member.filename):
                     inner = f"{name}: {printable(member.filename)}"
                     with archive.open(member) as packed:
-                        yield from _of(inner, packed, budget, budget, depth)
+                        yield from _of(inner, packed, budget.unpacked, budget, depth)
 
 
 def _tar(
@@ -205,7 +212,7 @@ def _tar(
         for member in archive:
             packed = archive.extractfile(member) if member.isreg() else None
             if packed is not None and _may_be_log(member.name.removeprefix("./")):
-                yield from _of(f"{name}: {printable(member.name)}", packed, budget, budget, depth)
+                yield from _of(f"{name}: {printable(member.name)}", packed, budget.unpacked, budget, depth)
 
 
 _Open = Callable[[str, "BufferedReader[_Unpacked]", Budget, int], Iterator[Log | Unreadable]]

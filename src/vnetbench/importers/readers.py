@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from vnetbench.importers import ethr, flent, iperf2, neper, netperf, ntttcp, nuttcp, sockperf, uperf
+from vnetbench.importers import ethr, flent, iperf2, iperf3, neper, netperf, ntttcp, nuttcp, sockperf, uperf
 from vnetbench.importers.reader import DocumentReader, TextReader
 
 READERS: tuple[TextReader | DocumentReader, ...] = (
     *ethr.READERS,
     *flent.READERS,
     *iperf2.READERS,
+    *iperf3.READERS,
     *neper.READERS,
     *netperf.READERS,
     *ntttcp.READERS,

@@ -11,11 +11,10 @@ from vnetbench.importers import json_text, xml_text
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.reader import DocumentReader, TextReader
 from vnetbench.importers.readers import READERS
-from vnetbench.importers.runs import Run
+from vnetbench.importers.runs import CUT_OFF, Run
 
 Readers = tuple[TextReader | DocumentReader, ...]
 
-CUT_OFF = "cut off"
 MAX_DOCUMENT = 48 * 2**20
 """Characters of a JSON or XML document: parsed it takes some four times as much memory."""
 
@@ -23,6 +22,11 @@ _BEGINS_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
 """`{`, `{"start": …` or `[{`; not `[  5]   0.00-1.00   sec`, nor prose in braces."""
 _BEGINS_XML = re.compile(r"\s*<(?:\?xml\b|[A-Za-z_][^<>]*>\s*(?:<|$))")
 """`<?xml version="1.0"?>`, `<ntttcps>`."""
+
+_A_RATE = re.compile(r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughput|trans(?:actions)?/s)")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
+_LONGEST = 1000
+"""Characters of an unclaimed line that are looked at."""
 
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What a reader meets in a log that is not as its tool writes it."""
@@ -36,6 +40,10 @@ class Unclaimed:
     last_line: int
     text: str
     """The first of them."""
+    lines: int = 1
+    """How many, blank ones not counted."""
+    looks_measured: bool = False
+    """Whether one of them looks like a figure: a rate, among other numbers."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,29 @@ def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Ite
 
     Keeps no more than a run, or a document, in memory at once.
     """
-    lines = Lines(source)
+    before: Unclaimed | None = None
+    for item in _items(Lines(source), readers):
+        if isinstance(item, Unclaimed):
+            before = item if before is None else _joined(before, item)
+            continue
+        if before is not None:
+            yield before
+            before = None
+        yield item
+    if before is not None:
+        yield before
+
+
+def _joined(before: Unclaimed, after: Unclaimed) -> Unclaimed:
+    return replace(
+        before,
+        last_line=after.last_line,
+        lines=before.lines + after.lines,
+        looks_measured=before.looks_measured or after.looks_measured,
+    )
+
+
+def _items(lines: Lines, readers: Readers) -> Iterator[Item]:
     texts = tuple(reader for reader in readers if isinstance(reader, TextReader))
     documents = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
 
@@ -71,19 +101,29 @@ def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Ite
         elif _BEGINS_XML.match(line):
             yield from _Document("xml", documents, xml_text.Extent()).read(lines, begins)
         elif line.strip():
-            yield Unclaimed(lines.number + 1, lines.number + 1, line)
             lines.take()
+            yield _unclaimed(lines.number, line)
         else:
             lines.take()
 
 
+def _unclaimed(number: int, line: str) -> Unclaimed:
+    looks_measured = len(_NUMBER.findall(line[:_LONGEST])) > 2 and _A_RATE.search(line[:_LONGEST]) is not None
+    return Unclaimed(number, number, line[:_LONGEST], looks_measured=looks_measured)
+
+
 def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-    first = lines.number + 1
+    first, beginning, last = lines.number + 1, lines.peek(), lines.number + reader.most_lines
+    lines.end_at(last)
     try:
-        yield from reader.read(lines, begins)
+        for run in reader.read(lines, begins):
+            is_too_long = lines.number >= last and run.last_line >= last
+            yield replace(run, fault=f"longer than {reader.most_lines} lines") if is_too_long else run
     except _MALFORMED as error:
         yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
-    if lines.number < first:
+    finally:
+        lines.end_at(None)
+    if lines.number < first and lines.peek() is beginning:
         lines.take()  # else it would be asked of the same line for ever
 
 
@@ -120,14 +160,19 @@ class _Document:
             document = self.extent.document() if is_whole else self.extent.beginning()
         except ValueError as error:
             if first == last:
-                yield Unclaimed(first, last, opening)
+                yield _unclaimed(first, opening)
             else:
                 yield Unread(first, last, f"neither a whole document nor text ({error})")
             return
         for item in self._of(document, first, last):
-            yield replace(item, fault=CUT_OFF) if isinstance(item, Run) and not is_whole else item
+            if is_whole:
+                yield item
+            elif isinstance(item, Run):
+                yield replace(item, fault=CUT_OFF)
+            else:
+                yield replace(item, why=f"{CUT_OFF}; {item.why}")
 
-    def _of(self, document: Any, first: int, last: int) -> Iterator[Item]:
+    def _of(self, document: Any, first: int, last: int) -> Iterator[Run | Unread]:
         reader = next((r for r in self.readers if r.form == self.form and r.claims(document)), None)
         if reader is not None:
             try:

@@ -17,6 +17,7 @@ from vnetbench.report.labels import CHANGED, counted, factor_label, factor_noun,
 from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
 from vnetbench.study.guest_factors import ADAPTERS
+from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels
 
 _COSTS = {
@@ -233,15 +234,22 @@ def _precision(summary: CampaignSummary, measured: Sequence[TreatmentSummary]) -
         f"Brackets hold {spell_share(summary.precision.confidence)} intervals. Whether a difference is shown "
         "is judged after adjusting for the number of comparisons."
     )
-    loose = [treatment for treatment in measured if treatment.stopped_by != "precision"]
-    wanted = spell_share(summary.precision.half_width)
-    precise = f"{len(measured) - len(loose)} of {counted(len(summary.treatments), 'treatment')}"
-    rest = f"; not so: {_widths(loose, summary.main_metric)}" if loose else ""
-    yield f"As precise as asked (± {wanted}): {precise}{rest}."
+    if summary.kind == IMPORTED:
+        yield "The trials are another tool's, as its logs have them: their number was not decided here."
+    else:
+        yield _as_asked(summary, measured)
     main = summary.main_metric
     if bare := [treatment for treatment in measured if treatment.metrics[main].low is None]:
         which = "every treatment" if len(bare) == len(measured) else _named(summary, bare)
         yield f"Too few trials for an interval: {which}."
+
+
+def _as_asked(summary: CampaignSummary, measured: Sequence[TreatmentSummary]) -> str:
+    loose = [treatment for treatment in measured if treatment.stopped_by != "precision"]
+    wanted = spell_share(summary.precision.half_width)
+    precise = f"{len(measured) - len(loose)} of {counted(len(summary.treatments), 'treatment')}"
+    rest = f"; not so: {_widths(loose, summary.main_metric)}" if loose else ""
+    return f"As precise as asked (± {wanted}): {precise}{rest}."
 
 
 def _widths(loose: Sequence[TreatmentSummary], metric: str) -> str:

@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vnetbench.estimate.compare import adjust, ratio
+from vnetbench.estimate.imported import sources
+from vnetbench.estimate.matching import Matched, all_levels, matched
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.quantity import spell_share
 from vnetbench.report.columns import UNMEASURED, Column, factor_columns, varying_factors
 from vnetbench.report.emulation import SENTENCE, emulation
@@ -19,7 +21,6 @@ from vnetbench.report.environment import Difference, differences
 from vnetbench.report.figures import metric_of, scale_of, short_figure, short_ratio
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
 from vnetbench.report.labels import counted, names_of, treatment_phrase
-from vnetbench.report.matching import Matched, all_levels, matched
 from vnetbench.study.model import FactorLevels, Level
 
 
@@ -60,6 +61,8 @@ class Comparison:
     factors: tuple[FactorLevels, ...]
     emulated: tuple[str, ...]
     """`before` and `after`, where guests ran under TCG."""
+    imported: tuple[str, ...]
+    """Of a side that was imported: from which tools and logs."""
     environment: tuple[Difference, ...]
     conditions: tuple[str, ...]
     """Of a side that is a published table, in place of its environment."""
@@ -98,6 +101,11 @@ def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[s
         factors=_factors(before, after),
         emulated=tuple(
             side for side, summary in (("before", before), ("after", after)) if emulation(summary)
+        ),
+        imported=tuple(
+            f"{side}: imported, not measured here: {'; '.join(sources(_points(summary)))}"
+            for side, summary in (("before", before), ("after", after))
+            if summary.is_imported
         ),
         environment=differences(before, after),
         conditions=tuple(
@@ -142,7 +150,7 @@ class ComparisonTable:
         yield safe(f"before: {found.before}\nafter:  {found.after}\n")
         for side in found.emulated:
             yield safe(f"{side}: {SENTENCE}\n")
-        for said in found.conditions:
+        for said in (*found.imported, *found.conditions):
             yield safe(f"{said}\n")
         if not found.conditions:
             yield _environment_table(found.environment)
@@ -170,6 +178,10 @@ def _change(each: Matched, metric: str, confidence: float) -> Change | None:
         return None  # a difference below zero has no ratio
     own = ratio(sides[0], sides[1], confidence)
     return Change(each.levels, metric, before, after, own)
+
+
+def _points(summary: CampaignSummary) -> list[TrialPoint]:
+    return [point for treatment in summary.treatments for point in treatment.points]
 
 
 def _unmatched(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
 
-_OF_THE_MOMENT = {"pid", "load_average", "mac", "mhz", "available_congestion_control"}
+_OF_THE_MOMENT = {"pid", "load_average", "mac", "mhz", "available_congestion_control", "read"}
 """Facts that differ between two campaigns on one and the same machine, and say nothing."""
 _SET_BY_TRIALS = {"interfaces": {"mtu", "name", "offloads", "channels", "rings", "coalescing"}}
 """Of the elements of a list: what a treatment sets anyway, or what the path says already."""

@@ -216,6 +216,7 @@ def _point(point: TrialPoint) -> dict[str, object]:
         **({"answers": [asdict(answer) for answer in point.answers]} if point.answers else {}),
         **({"steps": [asdict(step) for step in point.steps]} if point.steps else {}),
         "notes": list(point.notes),
+        **({"imported": point.imported} if point.imported else {}),
     }
 
 

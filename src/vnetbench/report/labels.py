@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vnetbench.study.factors import FACTORS
-from vnetbench.study.labels import LABEL_PREFIX
+from vnetbench.study.labels import LABEL_PREFIX, UNTOLD
+from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
 
 CHANGED = "changed"
@@ -96,6 +97,7 @@ _STOPPED = {
     "running": "still running",
     "refused": "refused",
     "failed": "failed",
+    IMPORTED: "all that were imported",
 }
 
 
@@ -120,6 +122,8 @@ def level_text(name: str, level: Level) -> str:
 
 def level_phrase(name: str, level: Level) -> str:
     """One level so that it can be read without a heading: `4 streams`, `MTU 9000`, `TSO off`."""
+    if level == UNTOLD:
+        return f"{factor_noun(name)} {UNTOLD}"
     if name in _COUNTED:
         return f"{level} {_COUNTED[name]}{'' if level == 1 else 's'}"
     return _PHRASES.get(name, f"{factor_label(name)} {{}}").format(level_text(name, level))

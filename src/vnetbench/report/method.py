@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vnetbench.estimate.imported import sources
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_count, format_duration, spell_duration, spell_share
 from vnetbench.report.figures import noun_of
+from vnetbench.study.labs import IMPORTED
 
 
 def method(summary: CampaignSummary) -> tuple[tuple[str, str], ...]:
     """Pairs of a heading and what is to be said under it."""
-    return tuple(_steps(summary))
+    return tuple(_of_imported(summary) if summary.kind == IMPORTED else _steps(summary))
+
+
+def _of_imported(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
+    points = [point for treatment in summary.treatments for point in treatment.points]
+    yield (
+        "Load",
+        f"{summary.workload}, {_lengths([point.duration_s for point in points])}, run by another tool. "
+        f"Imported from its logs: {'; '.join(sources(points))}.",
+    )
+    yield (
+        "Order",
+        "As the logs tell it. Nothing was drawn at random: a machine that drifts may look like an effect.",
+    )
+    yield (
+        "Warm-up",
+        "What the tool omitted; where it omitted nothing, what the bench finds in its intervals is cut, and "
+        "figures that the intervals tell are those of the rest. Where nothing was cut they are the tool's.",
+    )
+    yield (
+        "Estimate",
+        "The median of the trials, with an interval made of ordered trials. What rounding hid in the figures "
+        "widens it. Outliers are marked and kept. Two modes are looked for from 20 trials on, and shown as "
+        "two.",
+    )
+    yield "Trials", f"{format_count(len(points))}, as the logs have them."
 
 
 def _steps(summary: CampaignSummary) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ from vnetbench.importers.ntttcp.options import (
     Asked,
     asked_on_linux,
     comes_with_output,
+    cpus_of,
     pacing,
     sent_in_one_call,
 )
@@ -29,7 +30,8 @@ _MESSAGE = re.compile(r"\d\d:\d\d:\d\d (?P<kind>INFO|ERR |DBG ): (?P<text>.*)")
 """`22:36:42 INFO: test duration\t:10.36 seconds` (logger.c, PRINT_LOG)"""
 _BEGINNING = re.compile(
     r"\d\d:\d\d:\d\d (?:INFO: (?:\d+ threads created|Test cycle time negotiated is"
-    r"|Network activity progressing|Starting sender activity|main: set cpu affinity)|DBG : user limits for|ERR : failed to connect to)"
+    r"|Network activity progressing|Starting sender activity|main: set cpu affinity)"
+    r"|DBG : user limits for|ERR : failed to connect to)"
 )
 """What a run begins with where no version is told: in a file of `-O`, and after the first run of `-H`."""
 _SIGNS = re.compile(rf"{_VERSION.pattern}|{_BEGINNING.pattern}")
@@ -232,7 +234,7 @@ def _as_set(reading: _Reading) -> Asked:
     if end == SENDER:
         levels |= sent_in_one_call(is_udp, length) | pacing(settings.get("fq rate limit (bits/sec)", ""))
     cpu = settings.get("cpu affinity", "*")
-    levels["thread_cpus"] = cpu if cpu.isdigit() else "any"
+    levels |= cpus_of(end, cpu if cpu.isdigit() else "any")
     warm_up = settings.get("test warm-up (sec)", "no")
     return Asked(end, DATAGRAMS if is_udp else STREAM, levels, length, float(_whole(warm_up) or 0))
 

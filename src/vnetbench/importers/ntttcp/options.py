@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from vnetbench.errors import BenchError
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
 from vnetbench.importers.lines import Lines
-from vnetbench.study.factors import parse_level
+from vnetbench.study.factors import check_workload, parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
@@ -98,7 +98,7 @@ def asked_on_windows(command: Command) -> Asked:
     return Asked(
         end,
         DATAGRAMS if is_udp else STREAM,
-        {**_of_mapping(words), **_common(end, is_udp, "6" in options, length)},
+        {**_of_mapping(words, end), **_common(end, is_udp, "6" in options, length)},
         length,
         float(warm_up) if warm_up.isdigit() else None,
         "a round trip (-rt) is no stream" if "rt" in options else "",
@@ -116,7 +116,7 @@ def asked_on_linux(command: Command) -> Asked:
         length = min(length, LARGEST_DATAGRAM)
     levels = _common(end, is_udp, "6" in options, length)
     if "m" in options:
-        levels |= _of_mapping(command.words)
+        levels |= _of_mapping(command.words, end)
     if is_sender:
         levels["streams"] = _streams_on_linux(options)
         levels |= pacing(options.get("fq-rate-limit", ""))
@@ -132,14 +132,15 @@ def asked_on_linux(command: Command) -> Asked:
     )
 
 
-def factors_of(levels: Mapping[str, object]) -> tuple[dict[str, Level], tuple[str, ...]]:
-    """The canonical levels, and a remark for each that is no level of its factor (`-l 128m`)."""
+def factors_of(levels: Mapping[str, object], workload: str) -> tuple[dict[str, Level], tuple[str, ...]]:
+    """The canonical levels, and a remark for each that is none (`-l 128m`), or of other workloads."""
     factors: dict[str, Level] = {}
     remarks = []
     for name, raw in levels.items():
         if raw is None:
             continue
         try:
+            check_workload(name, workload)
             factors[name] = parse_level(name, raw)
         except BenchError as error:
             remarks.append(f"{name} is left out: {error.what}")
@@ -161,6 +162,11 @@ def pacing(rate: str) -> dict[str, object]:
     return {"pacing_rate": f"{float(form[1]) * _DECIMAL_POWER[form[2].lower()]:.0f} bit/s"}
 
 
+def cpus_of(end: str, cpus: str | None) -> dict[str, object]:
+    """The CPUs of one end's threads: a label, as `thread_cpus` is of both ends."""
+    return {f"label_{end}_cpus": cpus} if end else {}
+
+
 def _common(end: str, is_udp: bool, is_ipv6: bool, length: int | None) -> dict[str, object]:
     levels: dict[str, object] = {"ip_version": 6 if is_ipv6 else 4}
     return levels | (sent_in_one_call(is_udp, length) if end == SENDER else {})
@@ -172,8 +178,8 @@ def _end(program: str, sends: bool, receives: bool) -> str:
     return RECEIVER if receives or program == "ntttcpr" else ""
 
 
-def _of_mapping(words: Sequence[str]) -> dict[str, object]:
-    """Streams and CPUs of `-m 4,0,192.168.0.2 4,1,192.168.0.3`: threads, CPU, receiver's address."""
+def _of_mapping(words: Sequence[str], end: str) -> dict[str, object]:
+    """Streams, and CPUs of this end, of `-m 4,0,10.0.0.2 4,1,10.0.0.3`: threads, CPU, receiver's address."""
     if "-m" not in words:
         return {}
     mappings = []
@@ -187,7 +193,7 @@ def _of_mapping(words: Sequence[str]) -> dict[str, object]:
     threads: Counter[str] = Counter()
     for form in mappings:
         threads[form[2]] += int(form[1])
-    return {"streams": threads.total(), "thread_cpus": _placement(threads)}
+    return {"streams": threads.total()} | cpus_of(end, _placement(threads))
 
 
 def _placement(threads: Mapping[str, int]) -> str | None:

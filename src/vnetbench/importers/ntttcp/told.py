@@ -49,9 +49,11 @@ class Told:
 
 
 def run_of(told: Told) -> Run:
-    """The run that an end's log tells of."""
+    """The run that an end's log tells of; ValueError where it was damaged."""
     end, workload = told.asked.end, told.asked.workload or STREAM
-    factors, refused = factors_of(told.asked.levels)
+    if told.duration_s is not None and told.duration_s < 0:
+        raise ValueError(f"a run of {told.duration_s} s")
+    factors, refused = factors_of(told.asked.levels, workload)
     figures, also = _of_end(told.figures, end)
     moved = _throughput(told, end, workload)
     return Run(
@@ -121,6 +123,4 @@ def _remarks(told: Told, workload: str) -> tuple[str, ...]:
         found.append("the log does not tell TCP from UDP: read as TCP, the tool's default")
     if asked.end == SENDER and workload == STREAM and told.throughput_bps:
         found.append("the goodput is what the sender handed over: the receiver's is not in this log")
-    if asked.levels.get("thread_cpus", "any") not in ("any", None):
-        found.append(f"thread_cpus is the {asked.end or 'one end'}'s: the other end's is not in this log")
     return tuple(found)

@@ -26,11 +26,16 @@ def matched(before: CampaignSummary, after: CampaignSummary) -> list[Matched]:
     They have the same levels, where a factor that one study does not name counts as named with its default.
     A published figure, or an import beside a campaign of ours, does not tell what was left at a default: it
     goes with every treatment that has the same level of each factor that both tell, of which there must be
-    one.
+    one. Of two imports neither has defaults: the factors count that both name, where these tell treatments
+    apart.
     """
     if before.workload != after.workload:
         return []
-    if before.reference is None and after.reference is None and before.is_imported == after.is_imported:
+    if before.reference is not None or after.reference is not None:
+        return list(_agreeing(before, after))
+    if before.is_imported and after.is_imported:
+        return list(_by_shared_factors(before, after))
+    if not before.is_imported and not after.is_imported:
         known = {frozenset(all_levels(after, t).items()): t for t in after.treatments}
         return [
             Matched(levels, one, known[key])
@@ -52,6 +57,19 @@ def _agreeing(before: CampaignSummary, after: CampaignSummary) -> Iterator[Match
             both = levels[0].keys() & levels[1].keys()
             if both and all(levels[0][name] == levels[1][name] for name in both):
                 yield Matched({**levels[0], **levels[1]}, one, other)
+
+
+def _by_shared_factors(before: CampaignSummary, after: CampaignSummary) -> Iterator[Matched]:
+    names = [f.name for f in before.factors if f.name in {other.name for other in after.factors}]
+    sides = []
+    for summary in (before, after):
+        found: dict[tuple[Level, ...], list[TreatmentSummary]] = {}
+        for treatment in summary.treatments:
+            found.setdefault(tuple(treatment.factors[name] for name in names), []).append(treatment)
+        sides.append({key: alike[0] for key, alike in found.items() if len(alike) == 1})
+    for key, one in sides[0].items():
+        if key in sides[1]:
+            yield Matched(dict(zip(names, key, strict=True)), one, sides[1][key])
 
 
 def _told(levels: Mapping[str, Level]) -> dict[str, Level]:

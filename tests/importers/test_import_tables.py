@@ -1,0 +1,113 @@
+"""The command `import` with tables and with what a host counted: what becomes of them in the results file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from vnetbench.importers.esxtop import counters
+from vnetbench.importers.gathered import Gathered
+from vnetbench.importers.runs import Figure, Run
+
+pytestmark = pytest.mark.pure
+
+DATA = Path(__file__).parent.parent / "data"
+NOON = datetime(2025, 11, 5, 12, 0, 0, tzinfo=UTC)
+HEAD = '"(PDH-CSV 4.0) (UTC)(0)","\\\\esx1\\Physical Cpu(_Total)\\% Util Time"'
+
+
+def test_each_row_of_a_table_becomes_a_trial(tmp_path: Path) -> None:
+    table, mapping = DATA / "tables" / "ntttcp-vmxnet3-2011.csv", DATA / "tables" / "ntttcp-vmxnet3-2011.toml"
+
+    done = _import(str(table), "--mapping", str(mapping), "-o", str(tmp_path / "t.vnb"))
+
+    assert done.returncode == 0, done.stderr
+    assert "tcp_stream, 44 trials of 44 treatments" in done.stdout
+    assert "imported 44 of 44 runs" in done.stdout
+
+
+def test_a_cell_that_is_wrong_is_told_and_no_file_is_made(tmp_path: Path) -> None:
+    table = tmp_path / "a.csv"
+    table.write_text("streams,rate\n1,fast\n")
+    mapping = tmp_path / "m.toml"
+    mapping.write_text(
+        'workload = "tcp_stream"\n[metric]\ngoodput_bps = { column = "rate", unit = "Mbit/s" }\n'
+    )
+
+    done = _import(str(table), "--mapping", str(mapping), "-o", str(tmp_path / "t.vnb"))
+
+    assert done.returncode == 2
+    assert 'a.csv, row 2, column "rate": "fast" is no number' in done.stderr
+    assert not (tmp_path / "t.vnb").exists()
+
+
+def test_a_workbook_without_a_mapping_asks_for_one(tmp_path: Path) -> None:
+    book = tmp_path / "a.xlsx"
+    book.write_bytes(b"PK\x03\x04")
+
+    done = _import(str(book), "-o", str(tmp_path / "t.vnb"))
+
+    assert done.returncode == 2
+    assert "needs a --mapping" in done.stderr
+
+
+def test_a_mapping_that_is_not_there_is_told(tmp_path: Path) -> None:
+    done = _import(str(DATA / "tables" / "commas-cp1251.csv"), "--mapping", str(tmp_path / "no.toml"))
+
+    assert done.returncode == 2
+    assert "No such file" in done.stderr
+
+
+def test_what_hosts_counted_stands_beside_the_runs_of_that_time_whichever_log_comes_first() -> None:
+    gathered = Gathered()
+    log = [HEAD, *(f'"{NOON + timedelta(seconds=at):%m/%d/%Y %H:%M:%S}","{at}"' for at in (0, 5, 10, 15))]
+    gathered.add_counters("esxtop.csv", counters(log))
+    for began in (NOON, NOON + timedelta(seconds=5), None):
+        gathered.add("a.log", _run(began))
+
+    gathered.put_beside()
+
+    told = [gathered.run(number)[1] for number in (1, 2, 3)]
+    assert [run.also for run in told] == [
+        {"esxtop: esx1: host busy %": "7.5"},
+        {"esxtop: esx1: host busy %": "12.5"},
+        {},
+    ]
+    assert gathered.counted == {"esxtop.csv": 2}
+    assert "does not tell when it ran" in told[2].remarks[0]
+    gathered.close()
+
+
+def test_the_counters_of_several_hosts_stand_beside_one_another() -> None:
+    gathered = Gathered()
+    gathered.add("a.log", _run(NOON))
+    for host, busy in (("esx1", 40), ("esx2", 60)):
+        log = [
+            HEAD.replace("esx1", host),
+            '"11/05/2025 12:00:00","1"',
+            f'"11/05/2025 12:00:05","{busy}"',
+        ]
+        gathered.add_counters(f"{host}.csv", counters(log))
+
+    gathered.put_beside()
+
+    run = gathered.run(1)[1]
+    assert "host_cpu_percent" not in run.figures
+    assert run.also == {"esxtop: esx1: host busy %": "40", "esxtop: esx2: host busy %": "60"}
+    gathered.close()
+
+
+def _run(started_at: datetime | None) -> Run:
+    return Run(
+        "iperf3", "3.12", 1, 9, "tcp_stream", {"streams": 1}, {"goodput_bps": Figure.exact(1e9)},
+        duration_s=10.0, started_at=started_at,
+    )  # fmt: skip
+
+
+def _import(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "vnetbench", "import", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
