@@ -26,9 +26,7 @@ def credible(run: Run) -> Run:
     Intervals that end before they begin are left out. Raises ValueError where a figure is no finite number.
     """
     levels = {name: level for name, level in run.factors.items() if _is_level(name, level, run.workload)}
-    others = {
-        f"{name}, out of range": str(run.factors[name])[:40] for name in run.factors if name not in levels
-    }
+    others = {f"{name}, no level": str(run.factors[name])[:40] for name in run.factors if name not in levels}
     for figure in _numbers(run):
         if not -math.inf < figure.low <= figure.value <= figure.high < math.inf:
             raise ValueError("a figure is no finite number")
