@@ -58,7 +58,7 @@ def test_levels_that_a_factor_cannot_have_are_kept_as_they_were_told() -> None:
     run = credible(a_run(factors={"streams": 4, "request_size": 1, "message_size": 0}))
 
     assert run.factors == {"streams": 4}
-    assert run.also == {"request_size, no level": "1", "message_size, out of range": "0"}
+    assert run.also == {"request_size, no level": "1", "message_size, no level": "0"}
 
 
 def test_intervals_that_end_before_they_begin_are_left_out() -> None:
