@@ -16,7 +16,7 @@ from rich.console import Console
 from vnetbench import __version__
 from vnetbench.commands import exit_codes
 from vnetbench.commands.guest import guest
-from vnetbench.commands.import_logs import import_logs
+from vnetbench.commands.import_ import import_
 from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
 from vnetbench.commands.reference import reference
@@ -186,6 +186,21 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     return exit_codes.WORSE if worse or lost else 0
 
 
+@cli.command("check-statements")
+@click.argument("results", type=RESULTS, nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="For a program; documented in docs/statements.md.")
+def check_statements(results: tuple[Path, ...], as_json: bool) -> None:
+    """Which published statements RESULTS show, refute or cannot tell, and what would tell."""
+    from vnetbench.report import statements
+    from vnetbench.statements.check import check
+
+    checked = check([_summary(path) for path in results])
+    if as_json:
+        click.echo(statements.as_json(checked))
+    else:
+        _console().print(statements.statements_table(checked, len(results)))
+
+
 @cli.command()
 @click.option(
     "--iperf3", "server", metavar="SERVER", help="What can be measured with this iperf3 server instead."
@@ -207,7 +222,7 @@ cli.add_command(guest)
 cli.add_command(iperf3)
 cli.add_command(reference)
 cli.add_command(throughput)
-cli.add_command(import_logs)
+cli.add_command(import_)
 
 
 def _page_of(results: Sequence[Path]) -> Path:

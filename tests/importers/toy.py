@@ -19,7 +19,9 @@ from vnetbench.importers.reader import DocumentReader, TextReader
 from vnetbench.importers.runs import Figure, Interval, Run
 from vnetbench.importers.units import rounded
 
-_HEAD = re.compile(r"toy (?P<version>\S+)(?: streams=(?P<streams>\d+))?(?: (?P<udp>udp))?(?: by=(?P<by>\w+))?")
+_HEAD = re.compile(
+    r"toy (?P<version>\S+)(?: streams=(?P<streams>\d+))?(?: (?P<udp>udp))?(?: by=(?P<by>\w+))?"
+)
 _INTERVAL = re.compile(r"\s+(?P<omitted>\()?(?P<end>[\d.]+) (?P<size>[\d.]+) MB\)?")
 _RESULT = re.compile(r"= (?P<rate>\S+) Mbit/s (?P<s>[\d.]+) s")
 
@@ -40,7 +42,8 @@ def _read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
             start_s = float(found["end"])
         elif found := _RESULT.match(line):
             lines.take()
-            return [_run(head, first, lines.number, tuple(intervals), rounded(found["rate"], 1e6), found["s"])]
+            goodput = rounded(found["rate"], 1e6)
+            return [_run(head, first, lines.number, tuple(intervals), goodput, found["s"])]
         else:
             break
     return [_run(head, first, lines.number, tuple(intervals), None, "0")]
@@ -76,7 +79,7 @@ def _read_document(document: Any, first: int, last: int) -> list[Run]:
     return [
         Run(
             "toy", "", first, last, "tcp_stream", {"streams": toy["streams"]}, {"goodput_bps": goodput},
-            duration_s=toy["s"],
+            duration_s=toy.get("s"),
         )
     ]  # fmt: skip
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.published.figures import NAMES, Spread, published
+from vnetbench.published.figures import Spread, published
+from vnetbench.published.names import NAMES
 from vnetbench.study.factors import format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 

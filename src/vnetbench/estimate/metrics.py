@@ -344,13 +344,6 @@ METRICS: dict[str, Metric] = {
             "all of the host's CPU cycles over the bytes that arrived",
         ),
         Metric(
-            "receiver_cycles_per_byte",
-            "cycles/B",
-            "Receiver's cycles per byte",
-            "lower",
-            "CPU cycles of the receiving endpoint alone over the bytes that arrived, as NTttcp reckons them",
-        ),
-        Metric(
             "cycles_per_transaction",
             "cycles",
             "Cycles per transaction",
@@ -408,13 +401,6 @@ METRICS: dict[str, Metric] = {
             "Interrupts",
             "lower",
             "interrupts of the whole host, timers and calls between CPUs included",
-        ),
-        Metric(
-            "receiver_interrupts_per_s",
-            "1/s",
-            "Receiver's interrupts",
-            "lower",
-            "interrupts of the receiving endpoint alone, as its own system counts them",
         ),
         Metric(
             "net_rx_softirqs_per_s",

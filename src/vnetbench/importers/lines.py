@@ -13,9 +13,16 @@ class Lines:
         self._source = iter(source)
         self._ahead: deque[str] = deque()
         self.number = 0
+        self._last: int | None = None
+
+    def end_at(self, number: int | None) -> None:
+        """Show no line after the one of this number, until told of another; None: show them all."""
+        self._last = number
 
     def peek(self, ahead: int = 0) -> str | None:
         """The line so many after the next one; None after the end."""
+        if self._last is not None and self.number + ahead >= self._last:
+            return None
         while len(self._ahead) <= ahead:
             line = next(self._source, None)
             if line is None:

@@ -22,6 +22,8 @@ class TextReader:
     """Takes the lines of what began there (several runs, where a tool tells several at once), and no line of
     what comes after. The second argument tells whether the next line begins a run, of any tool: a run that
     is not over by then was cut off."""
+    most_lines: int = 100_000
+    """Of a run: while it is read all of its intervals are in memory."""
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any
 
-from vnetbench.study.factors import parse_level
+from vnetbench.importers.runs import Run
+from vnetbench.importers.table import read_mapping, runs_of
+from vnetbench.published.names import shipped
 from vnetbench.study.model import Level
-
-NAMES = ("packet-forwarding-2011", "ntttcp-vmxnet3-2011")
-"""What a study may name: a table `NAME.csv` as it was published each, explained by `NAME.toml`."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +30,7 @@ class Figure:
     levels: Mapping[str, Level]
     """The level of each factor that was told; one without (a blank cell) is absent."""
     setting: str
-    """The cells of the columns that are `closer` and have a title, as they were published."""
+    """The cells that tell figures apart which are alike, as they were published."""
     values: Mapping[str, Spread]
     """By the name of the metric."""
 
@@ -56,59 +52,43 @@ class Published:
     closer: tuple[str, ...]
     """Factors that choose among these figures, where there is one of the same level."""
     setting: str
-    """What their columns are called."""
+    """What the columns of `Figure.setting` are called."""
     figures: tuple[Figure, ...]
 
 
 @lru_cache
 def published(name: str) -> Published:
-    """The published table of that name, one of NAMES."""
+    """The published table of that name, one of `names.NAMES`: read as an import of the same table is."""
     told = tomllib.loads(shipped(f"{name}.toml").read_text(encoding="utf-8"))
-    alike, closer = told["alike"], told["closer"]
-    rows = csv.DictReader(shipped(f"{name}.csv").read_text(encoding="utf-8").splitlines())
+    mapping_name = f"{name}.mapping.toml"
+    mapping = read_mapping(shipped(mapping_name).read_text(encoding="utf-8"), mapping_name)
+    with shipped(f"{name}.csv").open("rb") as table:
+        runs = list(runs_of(table, f"{name}.csv", mapping))
+    scales = {column.name: column.scale for column in mapping.metrics}
     return Published(
         name=name,
         title=told["title"],
         source=told["source"],
         conditions=told["conditions"],
         each=told["each"],
-        workload=told["workload"],
+        workload=mapping.workload,
         metric=told["metric"],
-        alike=tuple(column["factor"] for column in alike.values()),
-        closer=tuple(column["factor"] for column in closer.values()),
-        setting=", ".join(column["title"] for column in closer.values() if "title" in column),
-        figures=tuple(_figure(row, told) for row in rows),
+        alike=tuple(told["alike"]),
+        closer=tuple(told["closer"]),
+        setting=", ".join(told["setting"].values()),
+        figures=tuple(_figure(run, told, scales) for run in runs),
     )
 
 
-def shipped(name: str) -> Traversable:
-    """A file of this folder."""
-    return resources.files("vnetbench.published").joinpath(name)
-
-
-def _figure(row: Mapping[str, str], told: Mapping[str, Any]) -> Figure:
-    columns = {**told["alike"], **told["closer"]}
-    levels = {
-        columns[name]["factor"]: _level(columns[name], cell)
-        for name, cell in row.items()
-        if name in columns and cell
-    }
-    titled = [name for name, column in told["closer"].items() if "title" in column]
+def _figure(run: Run, told: Mapping[str, Any], scales: Mapping[str, float]) -> Figure:
+    ends = told.get("spread", {})
     return Figure(
-        levels={**told.get("constant", {}), **levels},
-        setting=", ".join(row[name] for name in titled if row[name]),
-        values={metric: _spread(row, column) for metric, column in told["figures"].items()},
+        levels=run.factors,
+        setting=", ".join(run.also[column] for column in told["setting"] if column in run.also),
+        values={
+            metric: Spread(
+                figure.value, *(float(run.also[column]) * scales[metric] for column in ends.get(metric, ()))
+            )
+            for metric, figure in run.figures.items()
+        },
     )
-
-
-def _level(column: Mapping[str, Any], cell: str) -> Level:
-    """The level that a cell stands for: as its column lists it, or as a study reads it."""
-    if "levels" in column:
-        level: Level = column["levels"][cell]
-        return level
-    return parse_level(column["factor"], f"{cell} {column.get('unit', '')}".rstrip())
-
-
-def _spread(row: Mapping[str, str], column: Mapping[str, Any]) -> Spread:
-    unit = float(column.get("unit", 1))
-    return Spread(*(float(row[column[part]]) * unit for part in ("mean", "least", "most") if part in column))

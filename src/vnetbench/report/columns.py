@@ -89,8 +89,6 @@ _SHORT_LABELS = {
     "emulators_cpu_percent": "Emulators",
     "switch_drops_per_s": "Switch drops",
     "cycles_per_byte": "Cycles",
-    "receiver_cycles_per_byte": "Recv. cycles",
-    "receiver_interrupts_per_s": "Recv. interr.",
     "host_softirq_percent": "Soft-int. CPU",
     "net_rx_softirqs_per_s": "NET_RX",
     "packets_per_interrupt": "Pkts/interr.",

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.imported import sources
+from vnetbench.estimate.matching import Matched, all_levels, matched
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.quantity import spell_share
@@ -20,7 +21,6 @@ from vnetbench.report.environment import Difference, differences
 from vnetbench.report.figures import metric_of, scale_of, short_figure, short_ratio
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
 from vnetbench.report.labels import counted, names_of, treatment_phrase
-from vnetbench.report.matching import Matched, all_levels, matched
 from vnetbench.study.model import FactorLevels, Level
 
 

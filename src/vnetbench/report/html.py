@@ -36,7 +36,7 @@ from vnetbench.report.columns import (
 )
 from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
-from vnetbench.report.figures import figure, metric_of, mode_texts, scale_of
+from vnetbench.report.figures import metric_of, mode_texts, scale_of, short_figure
 from vnetbench.report.findings import findings
 from vnetbench.report.labels import counted
 from vnetbench.report.method import method
@@ -222,8 +222,9 @@ def _figures(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator
             yield value, share
         return
     if estimate.is_published:
-        value, _, beside = figure(estimate, metric, scale).partition(" ")
-        yield value, beside
+        (text,) = short_figure(estimate, metric, scale)
+        value, _, ends = text.partition(" ")
+        yield value, ends
         return
     unit = metric_of(metric).unit
     text = format_interval(estimate.value, estimate.low, estimate.high, unit, scale=scale)

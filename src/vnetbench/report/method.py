@@ -30,7 +30,7 @@ def _of_imported(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     yield (
         "Warm-up",
         "What the tool omitted; where it omitted nothing, what the bench finds in its intervals is cut, and "
-        "figures that the intervals tell are those of the rest. Where nothing was cut they are the tool's own.",
+        "figures that the intervals tell are those of the rest. Where nothing was cut they are the tool's.",
     )
     yield (
         "Estimate",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import Scale, spell_share
 from vnetbench.report.chart import Chart
@@ -15,7 +16,6 @@ from vnetbench.report.emulation import emulation
 from vnetbench.report.figures import figure, heading, measured_metrics, mode_texts, scale_of
 from vnetbench.report.labels import factor_noun, level_text, treatment_phrase
 from vnetbench.report.layout import on_x, positions
-from vnetbench.report.matching import all_levels
 from vnetbench.report.notes import legend
 from vnetbench.report.overview_forms import Frame, overview_chart
 from vnetbench.study.model import FactorLevels, Level

@@ -11,7 +11,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.published.figures import NAMES, Published, published
+from vnetbench.published.figures import Published, published
+from vnetbench.published.names import NAMES
 from vnetbench.quantity import format_count
 from vnetbench.report.columns import Column, factor_columns, metric_columns
 from vnetbench.report.grid import GAP, drawn, total_width

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from vnetbench.published.figures import published
+from vnetbench.published.names import workload_of
 from vnetbench.quantity import spell_duration, spell_frame_rate
 from vnetbench.study.contradictions import contradictions
 from vnetbench.study.factors import check_workload, format_level
@@ -108,7 +108,7 @@ def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
         fix = suggest(metric, known, otherwise=f"write one of {', '.join(known)}")
         wrong = WrongValue(f"{metric} is not measured by the workload {study.workload}", fix=fix)
         yield place("precision", "metric").problem(wrong)
-    if study.published is not None and study.workload != (its := published(study.published).workload):
+    if study.published is not None and study.workload != (its := workload_of(study.published)):
         wrong = WrongValue(
             f"{study.published} has no figures of the workload {study.workload}",
             fix=f'take it out, or write workload = "{its}"',

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.published.figures import NAMES
+from vnetbench.published.names import NAMES
 from vnetbench.study import host_kinds, kinds
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.host_section import HOST

@@ -31,9 +31,11 @@ def matched(before: CampaignSummary, after: CampaignSummary) -> list[Matched]:
     """
     if before.workload != after.workload:
         return []
+    if before.reference is not None or after.reference is not None:
+        return list(_agreeing(before, after))
     if before.is_imported and after.is_imported:
         return list(_by_shared_factors(before, after))
-    if before.reference is None and after.reference is None and before.is_imported == after.is_imported:
+    if not before.is_imported and not after.is_imported:
         known = {frozenset(all_levels(after, t).items()): t for t in after.treatments}
         return [
             Matched(levels, one, known[key])

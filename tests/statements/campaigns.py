@@ -1,0 +1,111 @@
+"""Made-up campaigns that are held against statements: any levels, any means, trials in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tests.report.campaigns import campaign
+from vnetbench.estimate.location import estimate
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.statements.check import check
+from vnetbench.statements.statement import Verdict
+from vnetbench.study.model import FactorLevels, Level, Timing
+
+Means = Mapping[str, float | tuple[float, float]]
+"""Of each metric the mean of its trials, or two between which they take turns."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How all trials of a made-up campaign were."""
+
+    workload: str = "tcp_stream"
+    kind: str = "netns"
+    trials: int = 9
+    spread: float = 0.02
+    duration_s: float = 1.0
+    warmup_s: float = 0.0
+    set_warmup_s: float | None = None
+    goal: float = 1e-4
+    uplink: bool = False
+    seed: int = 0
+
+
+def made(rows: Sequence[tuple[Mapping[str, Level], Means]], way: Way | None = None) -> CampaignSummary:
+    """A campaign with a treatment for each row of levels and means."""
+    way = way or Way()
+    treatments = [_treatment(index, levels, means, way) for index, (levels, means) in enumerate(rows)]
+    names = dict.fromkeys(name for levels, _ in rows for name in levels)
+    factors = [
+        FactorLevels(name, tuple(dict.fromkeys(levels[name] for levels, _ in rows if name in levels)))
+        for name in names
+    ]
+    return replace(
+        campaign("Made up", "", factors, treatments),
+        workload=way.workload,
+        kind=way.kind,
+        timing=Timing(warmup_s=way.set_warmup_s),
+        testbed={"shape": {"uplink": way.uplink}},
+        main_metric="throughput_fps" if way.workload == "frames" else "goodput_bps",
+    )
+
+
+def goodputs(
+    factor: str, means: Mapping[Level, float | tuple[float, float]], **others: Level
+) -> list[tuple[Mapping[str, Level], Means]]:
+    """Rows over one factor, in Gbit/s."""
+    return [({factor: level, **others}, {"goodput_bps": _times(mean, 1e9)}) for level, mean in means.items()]
+
+
+def forwarded(
+    factor: str, means: Mapping[Level, float], **others: Level
+) -> list[tuple[Mapping[str, Level], Means]]:
+    """Rows over one factor, in thousands of frames a second."""
+    return [
+        ({factor: level, "frame_size": 64, **others}, {"throughput_fps": mean * 1e3})
+        for level, mean in means.items()
+    ]
+
+
+def verdict(statement: str, summary: CampaignSummary) -> Verdict:
+    """What the campaign says of the statement of that id."""
+    (found,) = [each for each in check([summary]) if each.statement.id == statement]
+    (of_file,) = found.verdicts
+    return of_file
+
+
+def _treatment(index: int, levels: Mapping[str, Level], means: Means, way: Way) -> TreatmentSummary:
+    points = [_point(index, block, means, way) for block in range(way.trials)]
+    metrics = {name: estimate([point.values[name] for point in points], 0.95) for name in means}
+    return TreatmentSummary(index, levels, {}, "precision", metrics, tuple(points))
+
+
+def _point(index: int, block: int, means: Means, way: Way) -> TrialPoint:
+    random = np.random.default_rng([way.seed, index, block])
+    values = {
+        name: (mean[block % 2] if isinstance(mean, tuple) else mean)
+        * float(np.exp(random.normal(0, way.spread)))
+        for name, mean in means.items()
+    }
+    answer = {
+        "goal": way.goal, "throughput_fps": values.get("throughput_fps", 0.0), "low_fps": 0.0,
+        "high_fps": 0.0, "limited_by": "device", "confidence": None,
+    }  # fmt: skip
+    return TrialPoint(
+        trial=1 + index + 100 * block,
+        block=block,
+        started_at=60.0 * (index + 50 * block),
+        duration_s=way.duration_s,
+        warmup_s=way.warmup_s,
+        steady=True,
+        values=values,
+        course=(1.0, 1.0),
+        search={"answers": [answer], "ways": 1} if way.workload == "frames" else {},
+    )
+
+
+def _times(mean: float | tuple[float, float], unit: float) -> float | tuple[float, float]:
+    return (mean[0] * unit, mean[1] * unit) if isinstance(mean, tuple) else mean * unit

@@ -1,0 +1,312 @@
+"""Each published statement is shown, refuted, or not told, by campaigns that do just that."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.statements.campaigns import Means, Way, forwarded, goodputs, made, verdict
+from vnetbench.estimate.reference import reference_summary
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.statements.check import CHECKS, check
+from vnetbench.statements.seen import seen
+from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Statement, statements
+from vnetbench.statements.streams import directions_differ
+from vnetbench.study.load import load_study
+from vnetbench.study.model import Level
+from vnetbench.study.plan import make_plan
+
+ROOT = Path(__file__).parents[2]
+FRAMES = Way("frames", "qemu")
+LONG = Way(trials=30)
+LINK: Level = 10e9
+
+
+def streams(means: dict[Level, float], mtu: int = 1500) -> CampaignSummary:
+    return made(goodputs("streams", means, mtu=mtu))
+
+
+def ways(forward: float, reverse: float, **others: Level) -> CampaignSummary:
+    return made(goodputs("direction", {"forward": forward, "reverse": reverse}, **others))
+
+
+def repeats(mean: float | tuple[float, float], trials: int = 30, **others: Level) -> CampaignSummary:
+    return made(goodputs("mtu", {9000: mean}, **others), Way(trials=trials))
+
+
+def long_trials(warmup_s: float, **others: float) -> CampaignSummary:
+    rows = goodputs("streams", {1: 9.0, 4: 20.0})
+    return made(rows, Way(duration_s=25.0, warmup_s=warmup_s, trials=12, **others))  # type: ignore[arg-type]
+
+
+def packets(per_s: float, goodput_bps: float = 9e9) -> CampaignSummary:
+    means: Means = {"goodput_bps": goodput_bps, "packets_per_s": per_s}
+    return made([({"mtu": 1500}, means)])
+
+
+def segments(mean_bytes: float) -> CampaignSummary:
+    return made([({"socket_buffer": "auto"}, {"mean_segment_bytes": mean_bytes})])
+
+
+def vms(means: dict[Level, float], *, uplink: bool = True) -> CampaignSummary:
+    return made(goodputs("pairs", means, link_rate=LINK), Way(uplink=uplink))
+
+
+def adapters(**means: float) -> CampaignSummary:
+    named: dict[Level, float] = {name.replace("_", "-"): mean for name, mean in means.items()}
+    return made(forwarded("adapter", named, queues=1), FRAMES)
+
+
+def placed(shared: float, apart: float, host: str = "0") -> CampaignSummary:
+    return made(forwarded("vcpu_pin", {"0": shared, "1": apart}, emulator_pin=host), FRAMES)
+
+
+def queues(one: dict[Level, float], other: dict[Level, float]) -> CampaignSummary:
+    rows = [*forwarded("queues", one, adapter="virtio-net"), *forwarded("queues", other, adapter="vmxnet3")]
+    return made(rows, FRAMES)
+
+
+def idle(busy_percent: float) -> CampaignSummary:
+    means: Means = {
+        "throughput_fps": 5e4, "forwarder_busy_percent": busy_percent, "forwarder_vcpu_percent": 97.0,
+    }  # fmt: skip
+    return made([({"adapter": "virtio-net"}, means)], FRAMES)
+
+
+TOLD: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
+    "S01": (
+        streams({2: 8.0, 4: 14.0, 8: 20.0, 12: 16.0, 16: 16.1}),
+        streams({2: 8.0, 4: 14.0, 8: 20.0, 12: 24.0, 16: 27.0}),
+    ),
+    "S02": (
+        repeats((27.0, 18.0), direction="reverse", streams=16),
+        repeats(27.0, direction="reverse", streams=16),
+    ),
+    "S03": (repeats(30.0, cpus="0/2"), repeats((30.0, 20.0), vcpu_pin="0,2/4,6")),
+    "S04": (long_trials(4.5), long_trials(0.0)),
+    "S05": (ways(20.0, 16.0, mtu=1500), ways(20.0, 20.0, mtu=1500)),
+    "S06": (made(goodputs("queues", {1: 20.0, 4: 17.0})), made(goodputs("queues", {1: 17.0, 4: 20.0}))),
+    "S07": (ways(9.3, 9.3, streams=5, link_rate=LINK), ways(9.3, 7.0, streams=5, link_rate=LINK)),
+    "S08": (packets(830_000), packets(150_000)),
+    "S09": (
+        made(goodputs("vcpus", {1: 2.0, 2: 2.0}, socket_buffer=8192)),
+        made(goodputs("vcpus", {1: 2.0, 2: 3.5}, socket_buffer=8192)),
+    ),
+    "S10": (
+        made(goodputs("streams", {1: 1.0, 5: 4.0, 20: 9.0}, socket_buffer=8192, message_size=4096)),
+        made(goodputs("streams", {1: 1.0, 5: 4.0, 20: 4.0}, socket_buffer=8192, message_size=4096)),
+    ),
+    "S11": (vms({1: 9.3, 4: 9.3, 8: 9.3}), vms({1: 9.3, 4: 8.8, 8: 7.0})),
+    "S12": (segments(32_000), segments(1448)),
+    "S13": (
+        adapters(vf=700, macvtap=300, virtio_net_vhost=120, virtio_net=80, e1000=20),
+        adapters(virtio_net=20, e1000=40),
+    ),
+    "S14": (idle(62.0), idle(96.0)),
+    "S15": (placed(shared=30, apart=60), placed(shared=60, apart=60)),
+    "S16": (
+        queues({1: 50, 4: 100}, {1: 100, 4: 50}),
+        queues({1: 50, 4: 100}, {1: 50, 4: 100}),
+    ),
+}  # fmt: skip
+"""Of each statement a campaign that shows it, and one that refutes it."""
+
+UNTOLD: dict[str, list[tuple[CampaignSummary, str]]] = {
+    "S01": [
+        (streams({4: 14.0, 8: 20.0, 16: 16.0}), "two levels of streams above 8"),
+        (streams({4: 14.0, 16: 16.0}), "8 streams among others"),
+        (streams({8: 20.0}, mtu=9000), "treatments with MTU 1500"),
+    ],
+    "S02": [
+        (repeats((27.0, 18.0), 9, direction="reverse", streams=16), "20 trials of each treatment"),
+        (repeats(27.0, direction="reverse", streams=8), "MTU 9000, reverse, 9 streams or more"),
+    ],
+    "S03": [(repeats(30.0, cpus="any"), "VMs placed on even CPUs"), (repeats(30.0, cpus="0/1"), "even CPUs")],
+    "S04": [
+        (streams({1: 9.0, 4: 20.0}), "trials of 10.0 s or more"),
+        (long_trials(5.0, set_warmup_s=5.0), "a study that sets no warm-up"),
+    ],
+    "S05": [(ways(20.0, 16.0, mtu=9000), "MTU 1500"), (streams({1: 9.0}), "forward and reverse")],
+    "S06": [
+        (streams({1: 9.0, 4: 20.0}), "queues 1 and more"),
+        (made(goodputs("queues", {1: 20.0, 4: 17.0}), Way(kind="hosts")), "without a physical adapter"),
+        (made(goodputs("queues", {1: 20.0, 4: 17.0}, adapter="vf"), Way(kind="qemu")), "without a physical"),
+    ],
+    "S07": [
+        (ways(9.3, 9.3, streams=5), "a link of 10 Gbit/s"),
+        (made(goodputs("direction", {"forward": 9.3}, streams=5, link_rate=LINK)), "reverse"),
+    ],
+    "S08": [(streams({4: 20.0}), "the metric goodput_bps and packets_per_s")],
+    "S09": [(made(goodputs("vcpus", {1: 2.0, 2: 2.0})), "socket buffers of 8 kB")],
+    "S10": [
+        (
+            made(goodputs("streams", {1: 1.0, 4: 4.0, 16: 9.0}, socket_buffer=8192, message_size=4096)),
+            "a level of streams of 20",
+        ),
+        (streams({1: 1.0, 20: 9.0}), "small socket buffers"),
+    ],
+    "S11": [
+        (vms({1: 9.3, 4: 9.3}), "a level of pairs of 8"),
+        (made(goodputs("pairs", {1: 9.3, 8: 9.3})), "a link of a known rate"),
+    ],
+    "S12": [
+        (streams({4: 20.0}), "the metric mean_segment_bytes"),
+        (
+            made([({"socket_buffer": "auto", "tso": "off"}, {"mean_segment_bytes": 1448.0})]),
+            "treatments with TSO on",
+        ),
+    ],
+    "S13": [
+        (adapters(virtio_net_vhost=120, virtio_net=80, e1000=20), "the adapters vf and macvtap"),
+        (
+            made(forwarded("adapter", {"virtio-net": 20, "e1000": 40}), Way("frames", goal=0.01)),
+            "a search for a loss of 0.01 % or less",
+        ),
+    ],
+    "S14": [(adapters(virtio_net=80, e1000=20), "guests that forward frames"), (idle(80.0), "more trials")],
+    "S15": [(placed(30, 60, host="any"), "with and without a common core")],
+    "S16": [(made(forwarded("queues", {1: 50, 4: 50}, adapter="virtio-net"), FRAMES), "two adapters")],
+    "S17": [(streams({1: 9.0}), "a lab that builds teams")],
+    "S18": [(streams({1: 9.0}), "a lab that builds teams")],
+    "S19": [(streams({1: 9.0}), "a lab that builds teams")],
+}
+"""Of each statement campaigns that cannot tell it, and what they lack."""
+
+
+def _each(told: dict[str, list[tuple[CampaignSummary, str]]]) -> list[tuple[str, CampaignSummary, str]]:
+    return [(name, *each) for name, cases in told.items() for each in cases]
+
+
+def test_every_statement_has_a_check_and_every_case_here() -> None:
+    ids = [statement.id for statement in statements()]
+    assert ids == [f"S{number:02}" for number in range(1, 20)]
+    assert list(CHECKS) == ids == list(UNTOLD)
+    assert list(TOLD) == ids[:16]
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_statement_that_is_so_is_shown_with_its_figures(name: str) -> None:
+    found = verdict(name, TOLD[name][0])
+    assert found.state == SHOWN, found.parts
+    assert any(part.evidence for part in found.parts)
+    assert all(part.state == SHOWN and not part.missing for part in found.parts)
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_statement_that_is_not_so_is_refuted_with_its_figures(name: str) -> None:
+    found = verdict(name, TOLD[name][1])
+    assert found.state == REFUTED, found.parts
+    assert any(each.says == REFUTED for part in found.parts for each in part.evidence)
+
+
+@pytest.mark.parametrize(("name", "summary", "missing"), _each(UNTOLD))
+def test_what_cannot_be_told_is_said_with_what_is_missing(
+    name: str, summary: CampaignSummary, missing: str
+) -> None:
+    found = verdict(name, summary)
+    assert found.state == CANNOT_TELL, found.parts
+    assert any(missing in part.missing for part in found.parts), [part.missing for part in found.parts]
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_too_few_trials_tell_nothing_about_a_ratio_or_a_level(name: str) -> None:
+    shown = TOLD[name][0]
+    if name in ("S04", "S14"):
+        pytest.skip("a share of all trials, and an idle guest seen in every trial, are told of few")
+    few = [
+        ({**treatment.factors}, {metric: own.value for metric, own in treatment.metrics.items()})
+        for treatment in shown.treatments
+    ]
+    way = Way(shown.workload, shown.kind, trials=3, uplink=True)
+    found = verdict(name, made(few, way))
+    assert found.state == CANNOT_TELL
+    assert any("trials" in part.missing for part in found.parts)
+
+
+def test_a_wide_spread_leaves_it_open() -> None:
+    rows = goodputs("direction", {"forward": 20.0, "reverse": 19.0}, mtu=1500)
+    found = verdict("S05", made(rows, Way(spread=0.5)))
+    assert found.state == CANNOT_TELL
+    assert found.parts[0].missing == "more trials: the intervals leave it open"
+
+
+def test_chance_alone_seldom_shows_a_difference_however_many_pairs_there_are() -> None:
+    shown = 0
+    for seed in range(100):
+        rows = [
+            row
+            for count in range(1, 6)
+            for row in goodputs("direction", {"forward": 9.0, "reverse": 9.0}, streams=count)
+        ]
+        (part,) = directions_differ(seen(made(rows, Way(seed=seed))))
+        shown += part.state == SHOWN
+    assert shown <= 12
+
+
+def test_an_import_is_compared_by_ranks_as_its_trials_share_no_blocks() -> None:
+    rows = goodputs("direction", {"forward": 20.0, "reverse": 16.0}, mtu=1500)
+    (evidence,) = verdict("S05", made(rows, Way(kind="imported"))).parts[0].evidence
+    assert evidence.says == SHOWN
+    assert evidence.base == {"direction": "forward"} and evidence.level == {"direction": "reverse"}
+
+
+def test_links_of_their_own_are_added_up() -> None:
+    found = verdict("S11", vms({1: 9.3, 8: 74.4}, uplink=False))
+    assert found.state == SHOWN
+    assert verdict("S11", vms({1: 9.3, 8: 9.3}, uplink=False)).state == REFUTED
+
+
+def test_another_workload_and_a_published_table_cannot_tell() -> None:
+    (part,) = verdict("S13", streams({1: 9.0})).parts
+    assert part.missing == "the workload frames; here it is tcp_stream"
+    table = reference_summary("packet-forwarding-2011")
+    (part,) = verdict("S13", table).parts
+    assert "no interval" in part.missing
+
+
+def test_of_several_files_those_that_tell_are_heard() -> None:
+    shows, refutes = TOLD["S05"]
+    silent = streams({1: 9.0})
+    by_id = {each.statement.id: each for each in check([silent, shows, refutes])}
+    assert [each.state for each in by_id["S05"].verdicts] == [SHOWN, REFUTED]
+    assert by_id["S05"].state == REFUTED
+    assert len(by_id["S13"].verdicts) == 3 and by_id["S13"].state == CANNOT_TELL
+    (only,) = [each for each in check([silent, shows]) if each.statement.id == "S05"]
+    assert only.state == SHOWN
+
+
+def _runs() -> list[Statement]:
+    return [statement for statement in statements() if statement.run]
+
+
+@pytest.mark.parametrize("statement", _runs(), ids=lambda each: each.id)
+def test_the_run_that_would_tell_is_one_and_lacks_no_factor_or_level(statement: Statement) -> None:
+    """Its treatments are made up with equal figures of every metric: no part may miss any of them."""
+    path, *options = shlex.split(statement.run)
+    assert options[::2] == ["--set"] * (len(options) // 2)
+    study = load_study(ROOT / path, options[1::2])
+    metrics: tuple[str, ...] = (
+        "goodput_bps", "packets_per_s", "mean_segment_bytes", "throughput_fps",
+        "forwarder_busy_percent", "forwarder_vcpu_percent",
+    )  # fmt: skip
+    rows = [(each.factors, dict.fromkeys(metrics, 50.0)) for each in make_plan(study, 1).treatments]
+    way = Way(
+        study.workload,
+        study.testbed.kind,
+        trials=study.precision.most_trials,
+        duration_s=study.timing.duration_s or 1.0,
+        set_warmup_s=study.timing.warmup_s,
+        uplink=study.testbed.uplink,
+    )
+    lacking = [part.missing for part in verdict(statement.id, made(rows, way)).parts if not part.evidence]
+    if statement.id == "S13":
+        assert all("vf" in each or "macvtap" in each for each in lacking)
+        assert "vf and macvtap" in statement.short_of
+    else:
+        assert not any(lacking), lacking
+
+
+def test_what_no_run_can_tell_is_said() -> None:
+    assert all(statement.run or statement.short_of for statement in statements())
