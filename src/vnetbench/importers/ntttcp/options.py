@@ -114,7 +114,7 @@ def asked_on_linux(command: Command) -> Asked:
     length = _bytes(options["b"]) if "b" in options else 2**17 if is_sender else 2**16
     if length and is_udp and is_sender:
         length = min(length, LARGEST_DATAGRAM)
-    levels = _common(end, is_udp, "6" in options, length)
+    levels = _common(end, is_udp, "6" in options, length) | cpus_of(end, "any")
     if "m" in options:
         levels |= _of_mapping(command.words, end)
     if is_sender:

@@ -69,7 +69,7 @@ def run_of(told: Told) -> Run:
         omitted_s=told.omitted_s,
         told_by=end,
         command=told.command,
-        also={**told.also, **also},
+        also={**told.also, **also, **_offered(told, end, workload)},
         fault=told.fault or told.asked.refused,
         remarks=(*told.remarks, *_remarks(told, workload), *refused),
     )
@@ -111,6 +111,12 @@ def _throughput(told: Told, end: str, workload: str) -> dict[str, Figure]:
         name = "datagrams_sent_per_s" if end == SENDER else "datagrams_received_per_s"
         found[name] = Figure(moved.value / bits, moved.low / bits, moved.high / bits)
     return found
+
+
+def _offered(told: Told, end: str, workload: str) -> dict[str, str]:
+    if told.throughput_bps is None or workload != DATAGRAMS or end != SENDER:
+        return {}
+    return {"offered bit/s": f"{told.throughput_bps.value:.0f}"}
 
 
 def _remarks(told: Told, workload: str) -> tuple[str, ...]:
