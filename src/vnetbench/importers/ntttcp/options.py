@@ -20,6 +20,9 @@ PROGRAMS = ("ntttcp", "ntttcps", "ntttcpr", "ntttcp_x64", "ntttcp_x86", "ntttcp_
 LARGEST_DATAGRAM = 65535 - 8 - 20
 """ntttcp for Linux cuts a larger one down to this (const.h, MAX_UDP_SEND_SIZE)."""
 
+STRAY = 60
+"""Lines in a row that are not a run's own, after which it is given up: it was cut off before them."""
+
 _NEAR = 12
 """Lines within which a command's output begins."""
 _SIZE = re.compile(r"(\d+)([kKmMgG]?)[bB]?")

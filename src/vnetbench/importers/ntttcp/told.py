@@ -22,6 +22,7 @@ _OF_AN_END = {
 """Figures of the machine (or process) of one end: nobody's where the log does not tell which end it is."""
 _OF_SENDERS = {"retransmits_per_s": "sender_retransmits_per_s", "rtt_us": "rtt_us"}
 _OF_RECEIVERS = {"packets_per_s": "packets_per_s"}
+_BELOW_ZERO = "its CPU figure is not above 0 %, as NTttcp says of runs that are too short: it is left out"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def run_of(told: Told) -> Run:
     if told.duration_s is not None and told.duration_s < 0:
         raise ValueError(f"a run of {told.duration_s} s")
     factors, refused = factors_of(told.asked.levels, workload)
-    figures, also = _of_end(told.figures, end)
+    is_idle = "busy_percent" in told.figures and told.figures["busy_percent"].high <= 0
+    figures, also = _of_end(_without_cpu(told.figures) if is_idle else told.figures, end)
     moved = _throughput(told, end, workload)
     return Run(
         tool=told.tool,
@@ -71,7 +73,7 @@ def run_of(told: Told) -> Run:
         command=told.command,
         also={**told.also, **also, **_offered(told, end, workload)},
         fault=told.fault or told.asked.refused,
-        remarks=(*told.remarks, *_remarks(told, workload), *refused),
+        remarks=(*told.remarks, *_remarks(told, workload), *((_BELOW_ZERO,) if is_idle else ()), *refused),
     )
 
 
@@ -98,6 +100,10 @@ def _of_end(told: Mapping[str, Figure], end: str) -> tuple[dict[str, Figure], di
     names |= _OF_SENDERS if end == SENDER else _OF_RECEIVERS if end == RECEIVER else {}
     figures = {names[name].format(end=end): figure for name, figure in told.items() if name in names}
     return figures, {} if end else {name: f"{figure.value:g}" for name, figure in told.items()}
+
+
+def _without_cpu(told: Mapping[str, Figure]) -> dict[str, Figure]:
+    return {name: figure for name, figure in told.items() if name not in ("busy_percent", "cycles_per_byte")}
 
 
 def _throughput(told: Told, end: str, workload: str) -> dict[str, Figure]:
