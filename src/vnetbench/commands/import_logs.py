@@ -23,6 +23,7 @@ from vnetbench.importers.import_file import Imported, write_results
 from vnetbench.importers.recognise import recognise
 from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
 from vnetbench.study.factors import parse_level
+from vnetbench.study.labels import is_label
 from vnetbench.study.model import Level
 
 SHOWN_AFTER_S = 2.0
@@ -63,10 +64,10 @@ def import_paths(
 def summary_lines(gathered: Gathered) -> Iterator[str]:
     """`imported 94 of 96 runs; 2 cut off (lines 4101, 8816)`, and what else was not understood."""
     total = gathered.runs + gathered.faults.total()
-    faults = "".join(
-        f"; {count} {why} ({_places(gathered, why)})" for why, count in gathered.faults.most_common()
-    )
-    yield f"imported {gathered.runs} of {total} runs{faults}"
+    faults = [f"{count} {why} ({_places(gathered, why)})" for why, count in gathered.faults.most_common()]
+    only = f"; {faults[0]}" if len(faults) == 1 else ""
+    yield f"imported {gathered.runs} of {total} runs{only}"
+    yield from (f"  {fault}" for fault in faults if len(faults) > 1)
     for log, beside in gathered.counted.items():
         yield f"{log}: counters of esxtop, beside {beside} of {gathered.runs} runs"
     unread = [each for each in gathered.not_read if not each.is_run and each.why]
@@ -185,8 +186,9 @@ def _say(made: Imported) -> None:
     click.echo(f"{made.path}: {made.workload}, {made.trials} trials of {made.treatments} treatments")
     if made.told_twice:
         click.echo(f"  {made.told_twice} of them are told by the logs of both ends")
-    for name, count in made.untold.items():
-        click.echo(f"  {name} is not told of {count} of {made.trials}: set it with --factor {name}=LEVEL")
+    untold = [f"{name} ({count})" for name, count in made.untold.items() if not is_label(name)]
+    if untold:
+        click.echo(f"  not told of all trials, set them with --factor NAME=LEVEL: {', '.join(untold)}")
 
 
 def _factor(text: str) -> tuple[str, Level]:

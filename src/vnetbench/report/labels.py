@@ -130,9 +130,10 @@ def level_phrase(name: str, level: Level) -> str:
 
 
 def treatment_phrase(factors: Mapping[str, Level], names: Sequence[str]) -> str:
-    """A treatment by its levels of the named factors: `4 streams, forward, MTU 9000`."""
-    phrases = [level_phrase(name, factors[name]) for name in names if name in factors]
-    return ", ".join(phrases) or "the only treatment"
+    """A treatment by its levels of the named factors: `4 streams, forward, MTU 9000`; without untold ones."""
+    levels = [(name, factors[name]) for name in names if name in factors]
+    phrases = [level_phrase(name, level) for name, level in levels if level != UNTOLD]
+    return ", ".join(phrases) or ("nothing told" if levels else "the only treatment")
 
 
 def names_of(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
