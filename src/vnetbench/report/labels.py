@@ -12,6 +12,9 @@ from vnetbench.study.model import FactorLevels, Level
 CHANGED = "changed"
 """Stands for all factors of a study of one change at a time (`changes.py`)."""
 
+NAMED = "treatment"
+"""Stands for all factors of imported runs that differ in many ways at once (`changes.py`)."""
+
 _LABELS = {
     "ip_version": "IP version",
     "mtu": "MTU",
@@ -54,6 +57,7 @@ _COUNTED = {
 }
 _PHRASES = {
     CHANGED: "{}",
+    NAMED: "{}",
     "direction": "{}",
     "ip_version": "IPv{}",
     "mtu": "MTU {}",
