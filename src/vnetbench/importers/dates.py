@@ -40,7 +40,6 @@ _FORMS = tuple(
 _FRAME = " \t=-#*[]:"
 """What stands around a date in a log: `===== 2025-11-05 12:00:03 =====`."""
 
-
 NEAR = 8
 """Lines before a run within which a date is that of its beginning."""
 
