@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 /// Of so many turns one is without rank, and so long is each.
 const TURNS: u32 = 10;
 const TURN: Duration = Duration::from_millis(20);
+/// Threads of a kind that share a CPU change places so often.
+pub const SHARED_TURN: Duration = Duration::from_millis(1);
 const MOST_FAVOURED: libc::c_int = -20;
 
 /// Of two that are due, the later named runs.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rank {
     /// Makes frames all the time.
     Generator = 1,
@@ -33,41 +35,59 @@ pub fn run_before_others(rank: Rank) -> bool {
 /// The kernel leaves real-time threads only so much of each second, 95 % by default (sched_rt_runtime_us), and takes the CPU
 /// for all the rest at once from one that wants more, even if nothing else wants to run: for 50 ms no frame would leave. What
 /// is bound to this CPU and has no rank gets its turn too.
+///
+/// One that shares its CPU with another of its kind has no rank at all: of two that have, one would run for 100 ms
+/// (sched_rr_timeslice_ms) while the other does not.
 pub struct Turns {
-    rank: Rank,
     began: Instant,
     number: u32,
-    is_permitted: bool,
+    kind: Kind,
+}
+
+#[derive(Debug, PartialEq)]
+enum Kind {
+    Ranked(Rank),
+    Shared,
+    Refused,
 }
 
 impl Turns {
     /// Begins with a turn that has the rank, of the thread that calls it.
-    pub fn of(rank: Rank) -> Self {
-        let is_permitted = run_before_others(rank);
-        if is_permitted {
-            // SAFETY: a call without pointers; 0 means this thread.
-            unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_FAVOURED) };
-        }
+    pub fn of(rank: Rank, shares_cpu: bool) -> Self {
+        // SAFETY: a call without pointers; 0 means this thread.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_FAVOURED) };
+        let kind = if shares_cpu {
+            Kind::Shared
+        } else if run_before_others(rank) {
+            Kind::Ranked(rank)
+        } else {
+            Kind::Refused
+        };
         Self {
-            rank,
             began: Instant::now(),
             number: 0,
-            is_permitted,
+            kind,
         }
     }
 
     /// Has the thread take its next turn, if it is time for that; to be called many times in each.
     pub fn go_on(&mut self, now: Instant) {
-        if !self.is_permitted || now.saturating_duration_since(self.began) < TURN {
+        let length = match self.kind {
+            Kind::Ranked(_) => TURN,
+            Kind::Shared => SHARED_TURN,
+            Kind::Refused => return,
+        };
+        if now.saturating_duration_since(self.began) < length {
             return;
         }
         self.began = now;
         self.number = (self.number + 1) % TURNS;
-        match self.number {
-            0 => {
-                run_before_others(self.rank);
+        match (&self.kind, self.number) {
+            (Kind::Ranked(rank), 0) => {
+                run_before_others(*rank);
             }
-            last if last == TURNS - 1 => run_among_others(),
+            (Kind::Ranked(_), last) if last == TURNS - 1 => run_among_others(),
+            (Kind::Shared, _) => std::thread::yield_now(),
             _ => {}
         }
     }
@@ -90,8 +110,8 @@ mod tests {
 
     #[test]
     fn one_turn_of_ten_is_without_rank() {
-        let mut turns = Turns::of(Rank::Generator);
-        if !turns.is_permitted {
+        let mut turns = Turns::of(Rank::Generator, false);
+        if turns.kind == Kind::Refused {
             assert_eq!(
                 policy(),
                 libc::SCHED_OTHER,
@@ -107,5 +127,15 @@ mod tests {
         let of_two_rounds: Vec<bool> = (0..20).map(|turn| with_rank(turn, &mut turns)).collect();
         let one_round = [true, true, true, true, true, true, true, true, true, false];
         assert_eq!(of_two_rounds, [one_round, one_round].concat());
+    }
+
+    #[test]
+    fn who_shares_a_cpu_has_no_rank() {
+        let mut turns = Turns::of(Rank::Generator, true);
+        let began = turns.began;
+        for turn in 0..20 {
+            turns.go_on(began + SHARED_TURN * turn);
+            assert_eq!(policy(), libc::SCHED_OTHER);
+        }
     }
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bench.binaries import Binary
 from bench.contest import Row
 from bench.ground import Ground
-from bench.rows import datagrams, frames, goodput, guests, latency, own_cost
+from bench.rows import datagrams, frames, goodput, guests, importing, latency, own_cost
 
 ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "goodput-1": goodput.one_stream,
@@ -30,4 +30,5 @@ ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "frames-1M": frames.paced(1_000_000),
     "frames-loss": frames.own_loss,
     "guest-start": guests.guest_start,
+    "import": importing.importing,
 }

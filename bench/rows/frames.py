@@ -34,7 +34,11 @@ def beside_trafgen(ground: Ground, binaries: Sequence[Binary], seconds: int) -> 
     made = Measure("M frames/s", 3, aim=Aim(8.0))
     entrants = [_fastest(agent.TOOL, made, {"": wire.generated}, seconds, is_ours=True)]
     if shutil.which(_TRAFGEN):
-        flags = {flags: partial(wire.trafgen, flags) for flags in wire.TRAFGEN_FLAGS}
+        flags = {
+            f"{flags} ({first})".strip(): partial(wire.trafgen, flags, first)
+            for flags in wire.TRAFGEN_FLAGS
+            for first in wire.CLASSES
+        }
         entrants.append(_fastest(_TRAFGEN, made, flags, seconds))
     return Row("frames", "Frames of 64 B, one core, no sink", (made,), tuple(entrants))
 
@@ -44,7 +48,7 @@ def beside_bare_loop(ground: Ground, binaries: Sequence[Binary], seconds: int) -
     made = Measure("M frames/s", 3, aim=Aim(0.9))
     entrants = (
         _fastest(agent.TOOL, made, {"": wire.generated}, seconds, is_ours=True),
-        _fastest(_BARE, made, {"": wire.bare_loop}, seconds),
+        _fastest(_BARE, made, {first: partial(wire.bare_loop, first) for first in wire.CLASSES}, seconds),
     )
     return Row("frames-bare", "Frames of 64 B, one core, beside the bare loop", (made,), entrants)
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from vnetbench import __version__
 from vnetbench.commands import exit_codes
 from vnetbench.commands.guest import guest
-from vnetbench.commands.import_logs import import_logs
+from vnetbench.commands.import_ import import_
 from vnetbench.commands.iperf3 import iperf3
 from vnetbench.commands.lab import lab
 from vnetbench.commands.reference import reference
@@ -222,7 +222,7 @@ cli.add_command(guest)
 cli.add_command(iperf3)
 cli.add_command(reference)
 cli.add_command(throughput)
-cli.add_command(import_logs)
+cli.add_command(import_)
 
 
 def _page_of(results: Sequence[Path]) -> Path:

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.campaign.schedule import enough_time, trial_duration, trials_left
+from vnetbench.campaign.schedule import enough_time, limited, trial_duration, trials_left
 from vnetbench.estimate.length import SHORTEST_S
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
-from vnetbench.study.model import Precision
+from vnetbench.study.model import Precision, SearchAsked
 
 PRECISION = Precision(half_width=0.05, fewest_trials=6, most_trials=30)
+
+
+def test_searches_share_the_time_that_the_campaign_has_unless_the_study_gives_them_their_own() -> None:
+    precision = Precision(time_limit_s=3600, fewest_trials=6)
+
+    def limit_s(search: SearchAsked, precision: Precision, treatments: int) -> float | None:
+        return limited(search, precision, treatments).time_limit_s
+
+    chosen = limit_s(SearchAsked(), precision, 10)
+    assert chosen is not None and 10 * 6 * chosen == pytest.approx(0.45 * 3600)
+    assert limit_s(SearchAsked(), precision, 1000) == 5.0, "what is shorter finds nothing"
+    assert limit_s(SearchAsked(), Precision(), 1000) == 600.0
+    assert limit_s(SearchAsked(time_limit_s=33.0), precision, 1000) == 33.0
 
 
 def test_before_a_spread_is_known_the_first_look_is_expected() -> None:

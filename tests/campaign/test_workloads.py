@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pytest
 
-from vnetbench.campaign.workloads import idle_s, parameters, side_role, stream_roles
+from vnetbench.campaign.workloads import (
+    idle_s,
+    parameters,
+    share_cpus,
+    side_role,
+    stream_roles,
+    thread_placement,
+)
+from vnetbench.lab.cpus import cpus_in
+from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import QEMU
 from vnetbench.study.model import Level, Timing
@@ -27,6 +39,33 @@ def test_the_first_vm_asks_whichever_way_the_transfers_go(
     assert parts == {"requests": ["source"] * 3, "transfers": transfers}
     assert [s["id"] for s in streams] == list(range(3 + len(transfers)))
     assert side_role(streams) == role
+
+
+class Bed:
+    """As much of a testbed as says which CPUs its ends have."""
+
+    def __init__(self, cpus: str) -> None:
+        self.endpoints = [Endpoint(name, name[0], 1, "eth0", "", "") for name in ("a1", "b1")]
+        self._cpus = cpus_in(cpus)
+
+    def cpus(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:
+        return {end.name: self._cpus for end in self.endpoints}
+
+
+@pytest.mark.parametrize(
+    ("cpus", "generators", "sources", "shared"),
+    [("1-3", 1, ["1", "2"], False), ("0-1", 1, ["0", "1"], False), ("0-3", 2, ["0", "1", "2", "3"], False),
+     ("2", 1, ["2", "2"], True), ("0-2", 2, ["0", "1", "2", "0"], True)],
+)  # fmt: skip
+def test_generators_of_both_ways_have_a_cpu_each_as_long_as_there_are_any(
+    cpus: str, generators: int, sources: list[str], shared: bool
+) -> None:
+    bed: Any = Bed(cpus)
+    levels = complete({"direction": "both", "generators": generators}, "frames")
+    placed = thread_placement("frames", levels, bed, {})
+    assert [*placed["a1"][:generators], *placed["b1"][generators:]] == sources
+    assert {*placed["a1"][generators:], *placed["b1"][:generators]} == {cpus}
+    assert share_cpus("frames", levels, bed, placed) == shared
 
 
 def test_vsock_is_asked_for_without_what_is_of_tcp() -> None:

@@ -14,8 +14,9 @@
     factors = {streams = 4, message_size = "128 KiB"}   # these, and no others
     figures = {goodput_bps = 13.9e9}                # within what rounding left; others may be told too
     absent = ["retransmits"]                        # figures that the log does not tell
-    intervals = 10                                  # of the run as a whole, forward, without omitted ones
+    intervals = 10                                  # of the run as a whole, one way, without omitted ones
     omitted = 1                                     # intervals that the tool itself left out
+    way = "reverse"                                 # of these intervals; without it forward
     told_by = "receiver"
     # and, where they are worth it: tool, version, duration_s, omitted_s, started_at, command, last_line,
     # also = {…} (these among others), remarks = ["part of one", …]
@@ -39,8 +40,8 @@ EXPECTED = ".expected.toml"
 PAGES = sorted(LOGS.glob(f"*/*{EXPECTED}"))
 AS_TOLD = ("tool", "version", "workload", "told_by", "command", "last_line")
 KEYS = {
-    *AS_TOLD, "line", "factors", "figures", "absent", "intervals", "omitted", "duration_s", "omitted_s",
-    "started_at", "also", "remarks",
+    *AS_TOLD, "line", "factors", "figures", "absent", "intervals", "omitted", "way",
+    "duration_s", "omitted_s", "started_at", "also", "remarks",
 }  # fmt: skip
 
 pytestmark = pytest.mark.pure
@@ -112,7 +113,7 @@ def agrees(run: Run, expected: dict[str, Any]) -> None:
     assert dict(expected.get("also", {})).items() <= dict(run.also).items()
     for part in expected.get("remarks", ()):
         assert any(part in remark for remark in run.remarks), (part, run.remarks)
-    together = [x for x in run.intervals if x.stream is None and x.way == FORWARD]
+    together = [x for x in run.intervals if x.stream is None and x.way == expected.get("way", FORWARD)]
     for name, is_omitted in (("intervals", False), ("omitted", True)):
         if name in expected:
             assert sum(x.is_omitted == is_omitted for x in together) == expected[name], name

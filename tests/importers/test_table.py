@@ -14,6 +14,7 @@ from vnetbench.errors import BenchError
 from vnetbench.importers.runs import Run
 from vnetbench.importers.table import is_table, read_mapping, runs_of
 from vnetbench.importers.table import rows as table_rows
+from vnetbench.importers.table.mapping import UNITS
 from vnetbench.study.problems import StudyError
 
 pytestmark = pytest.mark.pure
@@ -193,6 +194,19 @@ def test_what_is_no_workbook_or_a_huge_one_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr(table_rows, "MAX_UNPACKED", 100)
     with pytest.raises(BenchError, match="unpacked"):
         _of_bytes(STREAMS, _workbook([["streams", "rate"]]), "a.xlsx")
+
+
+def test_the_mapping_that_the_page_shows_is_one() -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "importers.md").read_text()
+    example = page.split("```toml\n")[1].split("```")[0]
+
+    mapping = read_mapping(example, "mapping.toml")
+
+    assert [each.name for each in mapping.metrics] == [
+        "goodput_bps", "receiver_busy_percent", "receiver_cycles_per_byte", "rtt_us",
+    ]  # fmt: skip
+    assert mapping.skip == {17, 18}
+    assert all(unit in page for units in UNITS.values() for unit in units)
 
 
 def test_a_table_is_known_by_its_name() -> None:

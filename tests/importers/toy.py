@@ -79,7 +79,7 @@ def _read_document(document: Any, first: int, last: int) -> list[Run]:
     return [
         Run(
             "toy", "", first, last, "tcp_stream", {"streams": toy["streams"]}, {"goodput_bps": goodput},
-            duration_s=toy["s"],
+            duration_s=toy.get("s"),
         )
     ]  # fmt: skip
 

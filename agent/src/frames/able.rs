@@ -62,5 +62,6 @@ fn smallest_frames(port: &Port) -> Asked {
         sink: Way::Auto,
         pacing: Pacing::Auto,
         settle: Duration::ZERO,
+        shares_cpus: false,
     }
 }

@@ -19,7 +19,7 @@ use super::port::Port;
 use super::template::Template;
 use super::{Asked, Counts, FCS_BYTES, Frames, Outcome, Pacing, Refused};
 use crate::clock::monotonic_nanos;
-use crate::priority::{Rank, Turns};
+use crate::priority::{Rank, SHARED_TURN, Turns};
 use crate::traffic::histogram;
 use crate::traffic::timing::{Pace, Schedule};
 use crate::traffic::udp_head::SMALL_PROBE;
@@ -64,6 +64,7 @@ pub struct Source {
     has_sizes: bool,
     most: Option<u64>,
     refused: Refused,
+    shares_cpu: bool,
     /// Of one that has a rate.
     paced: Option<(Schedule, Pacing)>,
 }
@@ -106,6 +107,7 @@ impl Source {
             has_sizes: shapes.len() > 1,
             most: asked.most,
             refused: asked.refused,
+            shares_cpu: asked.shares_cpus,
             paced: asked.per_s.map(|per_s| {
                 (
                     Schedule::new(Pace::spread(per_s, place, sources)),
@@ -164,6 +166,7 @@ impl Source {
     /// Runs the program all the time. It answers what is not due with XDP_DROP, and the page is used again.
     fn run_on(&self, orders: &Orders, batch: u32, turns: &mut Turns) -> io::Result<()> {
         let mut runs = FIRST_RUNS;
+        let call = if self.shares_cpu { SHARED_TURN } else { CALL };
         while orders.current() == Order::Go && self.left() > 0 {
             let exact = if self.paced.is_none() {
                 self.left()
@@ -174,7 +177,7 @@ impl Source {
             turns.go_on(began);
             let run = u64::from(runs).min(exact) as u32;
             self.run_program(run, batch)?;
-            runs = runs_of_a_call(run, began.elapsed());
+            runs = runs_of_a_call(run, began.elapsed(), call);
         }
         Ok(())
     }
@@ -243,7 +246,7 @@ impl Frames for Source {
 
     fn run(&self, orders: &Orders) -> io::Result<End> {
         // Where it is refused, other work makes frames late, which is told.
-        let turns = &mut Turns::of(Rank::Generator);
+        let turns = &mut Turns::of(Rank::Generator, self.shares_cpu);
         match &self.paced {
             None => self.run_on(orders, BATCH, turns)?,
             Some((schedule, Pacing::Auto | Pacing::Program)) => {
@@ -302,10 +305,10 @@ fn way(pacing: Pacing) -> &'static str {
     }
 }
 
-/// So many that the next call takes its time and no more, when the last one took so long for so many.
-fn runs_of_a_call(runs: u32, took: Duration) -> u32 {
+/// So many that the next call takes that time and no more, when the last one took so long for so many.
+fn runs_of_a_call(runs: u32, took: Duration, call: Duration) -> u32 {
     let rate = f64::from(runs) / took.as_secs_f64().max(1e-9);
-    let wanted = (rate * CALL.as_secs_f64()) as u32;
+    let wanted = (rate * call.as_secs_f64()) as u32;
     wanted.clamp(1, runs.saturating_mul(2)).min(MOST_RUNS)
 }
 
@@ -315,10 +318,10 @@ mod tests {
 
     #[test]
     fn a_call_has_as_many_runs_as_take_its_time_but_grows_step_by_step() {
-        assert_eq!(runs_of_a_call(1000, CALL * 2), 500);
-        assert_eq!(runs_of_a_call(1000, CALL / 10), 2000);
-        assert_eq!(runs_of_a_call(1, Duration::from_secs(60)), 1);
-        assert_eq!(runs_of_a_call(MOST_RUNS, CALL / 10), MOST_RUNS);
+        assert_eq!(runs_of_a_call(1000, CALL * 2, CALL), 500);
+        assert_eq!(runs_of_a_call(1000, CALL / 10, CALL), 2000);
+        assert_eq!(runs_of_a_call(1, Duration::from_secs(60), CALL), 1);
+        assert_eq!(runs_of_a_call(MOST_RUNS, CALL / 10, CALL), MOST_RUNS);
     }
 
     #[test]

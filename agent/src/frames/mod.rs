@@ -72,6 +72,8 @@ pub struct Asked {
     pub refused: Refused,
     /// A sink ends when none has come for so long after the load has ended.
     pub settle: Duration,
+    /// A source's thread has another's on its CPU.
+    pub shares_cpus: bool,
 }
 
 /// Of a frame, with its FCS.

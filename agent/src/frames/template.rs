@@ -245,6 +245,7 @@ pub mod tests {
             sink: Way::Auto,
             pacing: Pacing::Auto,
             settle: Duration::ZERO,
+            shares_cpus: false,
         }
     }
 

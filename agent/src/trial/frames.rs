@@ -39,6 +39,7 @@ pub struct OfFrames {
     pacing: Option<Pacing>,
     refused: Option<Refused>,
     settle_s: Option<f64>,
+    shares_cpus: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -105,6 +106,7 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
         pacing: asked.pacing.unwrap_or_default(),
         refused: asked.refused.unwrap_or_default(),
         settle: Duration::from_secs_f64(settle_s),
+        shares_cpus: asked.shares_cpus.unwrap_or(false),
     };
     check_sizes(&frames)?;
     Ok(frames)
@@ -165,7 +167,8 @@ mod tests {
         assert_eq!(frames.mac_to, [2, 0, 0, 0, 0, 2]);
         assert_eq!(frames.settle, Duration::from_millis(100));
         let nothing = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
-            "ip_version": null, "vlan_tags": null, "generator": null, "sink": null, "pacing": null, "settle_s": null});
+            "ip_version": null, "vlan_tags": null, "generator": null, "sink": null, "pacing": null, "settle_s": null,
+            "shares_cpus": null});
         asked(nothing).expect("null means what nothing means");
     }
 

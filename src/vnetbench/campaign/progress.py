@@ -138,15 +138,18 @@ class Progress:
     def steps_s(self, index: int) -> float:
         """Seconds of that for the steps before its load."""
         others = [spent for each in self.treatments for spent in each.series_s]
-        return schedule.series_cost(self.treatments[index].series_s or others, self._search(index))
+        return schedule.series_cost(self.treatments[index].series_s or others, self.search(index))
 
     def setup_s(self) -> float:
         """Seconds that a trial costs beside its load: the median so far."""
         return schedule.setup_cost([cost for t in self.treatments for cost in t.setups_s])
 
-    def _search(self, index: int) -> SearchAsked | None:
+    def search(self, index: int) -> SearchAsked | None:
+        """How a treatment's trials search, with a time limit; None where they are no series."""
         levels = complete(self.treatments[index].treatment.factors, self.study.workload)
-        return self.study.search if is_series(self.study, levels) else None
+        if self.study.search is None or not is_series(self.study, levels):
+            return None
+        return schedule.limited(self.study.search, self.study.precision, len(self.treatments))
 
     def _next_s(self, past: list[PastTrial]) -> float:
         if self.study.timing.duration_s is not None:

@@ -12,7 +12,7 @@ from vnetbench.campaign.instrument import Done, Instrument
 from vnetbench.campaign.interrupt import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
 from vnetbench.campaign.trial import Abandoned, Load, Series, TrialBroke
-from vnetbench.campaign.workloads import idle_s, is_series
+from vnetbench.campaign.workloads import idle_s
 from vnetbench.estimate.course import course
 from vnetbench.estimate.stopping import decide
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
@@ -188,8 +188,8 @@ class Campaign:
 
     def _series(self, index: int, block: int, interrupts: Interrupts) -> Series | None:
         """The steps that a trial begins with, where it is a series: on disk as soon as each is over."""
-        study = self._study
-        if study.search is None or not is_series(study, self._levels(index)):
+        asked = self.progress.search(index)
+        if asked is None:
             return None
 
         def keep(step: StepRecord) -> None:
@@ -205,7 +205,7 @@ class Campaign:
         self.progress.steps = self._file.steps(index, block)
         seed = search_seed(self._plan, block, index)
         return Series(
-            study.search, seed, lambda: self._file.steps(index, block), keep, forget, lambda: interrupts.asked
+            asked, seed, lambda: self._file.steps(index, block), keep, forget, lambda: interrupts.asked
         )
 
     def _keep(self, trial: TrialRecord) -> None:

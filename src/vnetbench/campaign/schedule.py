@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from vnetbench.estimate.length import LONGEST_S, SHORTEST_S, PastTrial, next_duration
 from vnetbench.estimate.looks import looks
@@ -20,6 +21,10 @@ FIRST_STEPS = 20
 """Full steps that a search is taken to be as long as until one has been made."""
 MEDIAN_OVER_MEAN = math.sqrt(math.pi / 2)
 """How much wider the interval of a normal distribution's median is than that of its mean."""
+LONGEST_SEARCH_S, SHORTEST_SEARCH_S = 600.0, 5.0
+"""Limits of a search that the study gives none."""
+SHARE_FOR_STEPS = 0.5
+"""Share of a search's time that its steps may take: what each costs beside its load is not in their limit."""
 SHARE_FOR_FEWEST = 0.9
 """Share of the time limit that the fewest trials may take: the rest goes to treatments that need more."""
 
@@ -61,6 +66,17 @@ def trials_left(values: Sequence[float], found: Estimate | None, precision: Prec
     return next((look for look in later if look >= wanted), later[-1]) - len(values)
 
 
+def limited(search: SearchAsked, precision: Precision, treatments: int) -> SearchAsked:
+    """The search with a time limit: as asked, else one that lets every treatment have the fewest trials."""
+    if search.time_limit_s is not None:
+        return search
+    limit_s = LONGEST_SEARCH_S
+    if precision.time_limit_s is not None:
+        share = SHARE_FOR_FEWEST * precision.time_limit_s / (treatments * precision.fewest_trials)
+        limit_s = min(LONGEST_SEARCH_S, max(SHORTEST_SEARCH_S, SHARE_FOR_STEPS * share))
+    return replace(search, time_limit_s=limit_s)
+
+
 def setup_cost(measured: Sequence[float]) -> float:
     """Seconds that a trial costs beside its load."""
     return statistics.median(measured) if measured else FIRST_SETUP_S
@@ -72,7 +88,10 @@ def series_cost(measured: Sequence[float], search: SearchAsked | None) -> float:
         return 0.0
     if measured:
         return statistics.median(measured)
-    return min(search.time_limit_s, FIRST_STEPS * (search.step_s + search.settle_s + FIRST_SETUP_S))
+    return min(
+        search.time_limit_s or LONGEST_SEARCH_S,
+        FIRST_STEPS * (search.step_s + search.settle_s + FIRST_SETUP_S),
+    )
 
 
 def enough_time(

@@ -12,6 +12,7 @@ from dataclasses import asdict, replace
 from vnetbench.campaign.bursts import longest_bursts
 from vnetbench.campaign.frame_counts import total_of
 from vnetbench.campaign.frame_judging import frame_remarks, nothing_passes
+from vnetbench.campaign.schedule import LONGEST_SEARCH_S
 from vnetbench.campaign.steps import Step, Steps
 from vnetbench.campaign.trial import Load, Measured, Series
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
@@ -98,7 +99,7 @@ def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
         most_fps=most_fps,
         step_s=wanted.step_s,
         confidence=wanted.confidence,
-        time_limit_s=wanted.time_limit_s,
+        time_limit_s=wanted.time_limit_s or LONGEST_SEARCH_S,
         settle_s=wanted.settle_s,
     )
 

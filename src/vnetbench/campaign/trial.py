@@ -20,6 +20,7 @@ from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads,
 from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
 from vnetbench.campaign.workloads import (
     parameters,
+    share_cpus,
     side_role,
     spinning_threads,
     stream_roles,
@@ -214,14 +215,13 @@ def run_trial(
 
 def side_roles(load: Load) -> tuple[str, str]:
     """The roles of both ends of a pair."""
-    role = side_role(stream_roles(load.workload, load.factors))
-    return role, {"source": "sink", "sink": "source", "both": "both"}[role]
+    here, there = (side_role(stream_roles(load.workload, load.factors, side)) for side in "ab")
+    return here, there
 
 
 def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[str, object]:
     """Connect all streams of all pairs; returns what their sockets and threads really have, once judged."""
-    here = stream_roles(load.workload, load.factors)
-    there = [{**s, "role": "sink" if s["role"] == "source" else "source"} for s in here]
+    here, there = (stream_roles(load.workload, load.factors, side) for side in "ab")
     joined = pairs(bed)
     common = {"trial": trial, "interval_s": load.interval_s}
     watching = [(observer, bed.watch())]
@@ -240,6 +240,8 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
     if load.workload == MIXED:
         workload["idle_s"] = load.idle_s
     placed = thread_placement(load.workload, load.factors, bed, workload)
+    if load.workload in OF_FRAMES:
+        workload["shares_cpus"] = share_cpus(load.workload, load.factors, bed, placed)
     # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
     keys = [secrets.token_hex(16) for _ in joined]
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from vnetbench.lab.bed import Bed
-from vnetbench.lab.cpus import thread_cpus
+from vnetbench.lab.cpus import cpus_in, thread_cpus
+from vnetbench.lab.endpoint import Endpoint
+from vnetbench.study.cpus import spell_cpu_list
 from vnetbench.study.direction import streams_each_way
 from vnetbench.study.frame_factors import AS_FAST_AS_IT_GOES
 from vnetbench.study.frames import mix_of, share_of_throughput
@@ -29,19 +32,25 @@ VLAN_IDS = (100, 200)
 SHORTEST_IDLE_S, LONGEST_IDLE_S = 0.5, 5.0
 
 
-def stream_roles(workload: str, factors: Mapping[str, Level]) -> list[dict[str, object]]:
-    """The streams of one pair and their roles on side a.
+def stream_roles(workload: str, factors: Mapping[str, Level], side: str = "a") -> list[dict[str, object]]:
+    """The streams of one pair and their roles on one side of it.
 
     A stream of requests has a source that asks and a sink that answers. Of `mixed` side a asks, and the
     direction is that of the transfers.
     """
     forward, reverse = streams_each_way(factors)
     roles = ["source"] * forward + ["sink"] * reverse
+    parts = [""] * len(roles)
     if workload == MIXED:
-        asking = [("requests", "source")] * int(factors["connections"])
-        moving = [("transfers", role) for role in roles]
-        return [{"id": i, "role": role, "part": part} for i, (part, role) in enumerate([*asking, *moving])]
-    return [{"id": i, "role": role} for i, role in enumerate(roles)]
+        connections = int(factors["connections"])
+        roles = ["source"] * connections + roles
+        parts = ["requests"] * connections + ["transfers"] * len(parts)
+    if side == "b":
+        roles = [{"source": "sink", "sink": "source"}[role] for role in roles]
+    return [
+        {"id": i, "role": role, **({"part": part} if part else {})}
+        for i, (role, part) in enumerate(zip(roles, parts, strict=True))
+    ]
 
 
 def side_role(streams: Sequence[Mapping[str, object]]) -> str:
@@ -147,6 +156,8 @@ def thread_placement(
     workload: str, factors: Mapping[str, Level], bed: Bed, asked: Mapping[str, object]
 ) -> dict[str, list[str]]:
     """The CPU list of each endpoint's every thread; `asked` are its `parameters`. Raises BenchError."""
+    if workload in OF_FRAMES:
+        return _generators(workload, factors, bed)
     streams = len(stream_roles(workload, factors))
     # The threads of `mixed` are those of its requests; each of its transfers has one of its own.
     transfers = streams - int(factors["connections"]) if workload == MIXED else 0
@@ -155,6 +166,35 @@ def thread_placement(
     vms = bed.cpus(factors)
     counts = dict.fromkeys(vms, count)
     return thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
+
+
+def _generators(workload: str, factors: Mapping[str, Level], bed: Bed) -> dict[str, list[str]]:
+    """The same of frames, where only the sources take CPUs in turn: what a sink counts it is told."""
+    vms, level = bed.cpus(factors), str(factors.get("thread_cpus", "any"))
+    roles = {end.name: _roles_at(end, workload, factors) for end in bed.endpoints}
+    counts = {name: own.count("source") for name, own in roles.items()}
+    sources = {name: iter(cpus) for name, cpus in thread_cpus(level, counts, bed.endpoints, vms).items()}
+    return {
+        name: [next(sources[name]) if role == "source" else spell_cpu_list(vms[name]) for role in own]
+        for name, own in roles.items()
+    }
+
+
+def share_cpus(
+    workload: str, factors: Mapping[str, Level], bed: Bed, placed: Mapping[str, list[str]]
+) -> bool:
+    """Whether two sources of frames have one CPU, by the `thread_placement`."""
+    sources = Counter(
+        cpus
+        for end in bed.endpoints
+        for role, cpus in zip(_roles_at(end, workload, factors), placed[end.name], strict=True)
+        if role == "source"
+    )
+    return any(count > len(cpus_in(cpus)) for cpus, count in sources.items())
+
+
+def _roles_at(end: Endpoint, workload: str, factors: Mapping[str, Level]) -> list[str]:
+    return [str(stream["role"]) for stream in stream_roles(workload, factors, end.side)]
 
 
 def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:

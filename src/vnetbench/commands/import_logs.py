@@ -1,4 +1,4 @@
-"""The command `import`: logs of other tools become a results file, and what was not understood is said."""
+"""What the command `import` does: logs become results files, and what was not understood is said."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from vnetbench.importers.recognise import recognise
 from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
 from vnetbench.study.factors import parse_level
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import WORKLOADS
 
 SHOWN_AFTER_S = 2.0
 """What takes longer shows how far it is."""
@@ -32,51 +31,28 @@ _MOST_NAMED = 8
 """So many lines, or reasons, are named; the results file has more."""
 
 
-@click.command("import")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Results file to make.  [default: the log's name, .vnb]",
-)
-@click.option(
-    "--factor",
-    "factors",
-    multiple=True,
-    metavar="NAME=LEVEL",
-    help="What the logs do not tell of all their runs: mtu=9000, or a label of your own, label_host=esx7.",
-)
-@click.option("--workload", type=click.Choice(WORKLOADS), help="Import the runs of this workload alone.")
-@click.option(
-    "--mapping",
-    "mapping_path",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="What the columns of tables (CSV, TSV, XLSX) are: a TOML file, see docs/importers.md.",
-)
-@click.option("--strict", is_flag=True, help="Make no results file unless all was read.")
-def import_logs(
+def import_paths(
     paths: Sequence[Path],
     output: Path | None,
     factors: Sequence[str],
     workload: str | None,
     mapping_path: Path | None,
-    strict: bool,
+    *,
+    is_strict: bool,
 ) -> int:
-    """Read logs of other tools into a results file: iperf3, NTttcp, netperf and more.
-
-    PATHS are logs, folders and archives (.zip, .gz, .xz, .bz2, .tar). The tool and its version are
-    recognised. Tables need a --mapping. What esxtop -b counted is put beside the runs of that time. Exits
-    with 4 where not all could be read.
-    """
+    """Make a results file of each workload of these logs; returns what to exit with. Raises BenchError."""
     mapping = _mapping(mapping_path) if mapping_path else None
     gathered = Gathered(dict(map(_factor, factors)))
     try:
         with _progress(size_of(paths)) as read:
             _gather(paths, gathered, mapping, read)
-        _check(gathered, paths, strict=strict)
-        for each in _workloads(gathered, workload, output):
+        _check(gathered, paths, is_strict=is_strict)
+        chosen = _workloads(gathered, workload, output)
+        for each in chosen:
             _say(write_results(gathered, each, _output(gathered, paths, output, each), _title(paths)))
+        for name, count in gathered.workloads().items():
+            if name not in chosen:
+                click.echo(f"left out, of another workload: {count} runs of {name}")
         for line in summary_lines(gathered):
             click.echo(line)
         return 0 if gathered.is_whole else exit_codes.NOT_ALL_READ
@@ -165,13 +141,13 @@ def _mapping(path: Path) -> Mapping:
         ) from error
 
 
-def _check(gathered: Gathered, paths: Sequence[Path], *, strict: bool) -> None:
+def _check(gathered: Gathered, paths: Sequence[Path], *, is_strict: bool) -> None:
     where = ", ".join(map(str, paths[:_MOST_NAMED]))
     if not gathered.runs:
         said = "\n".join(summary_lines(gathered))
         fix = "vnetbench import reads the tools in docs/importers.md; a table needs --mapping"
         raise BenchError(f"no whole run of a tool that is known here\n{said}", where=where, fix=fix)
-    if strict and not gathered.is_whole:
+    if is_strict and not gathered.is_whole:
         said = "\n".join(summary_lines(gathered))
         raise BenchError(
             f"not all was read, and --strict was asked for\n{said}", where=where, fix="leave out --strict"

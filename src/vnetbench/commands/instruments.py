@@ -20,7 +20,7 @@ from vnetbench.lab.hosts_bed import HostsLab
 from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.search import mlrsearch
 from vnetbench.study.factors import complete
-from vnetbench.study.labs import HOSTS, IPERF3, QEMU
+from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, QEMU
 from vnetbench.study.model import Plan, Study
 
 Say = Callable[[str], None]
@@ -34,6 +34,11 @@ def prepared(study: Study, plan: Plan, console: Console, accelerator: str | None
     `accelerator` is what ran the guests of an earlier session of the campaign.
     """
     testbed, title = study.testbed, study.title
+    if testbed.lab == IMPORTED:
+        raise BenchError(
+            f'lab = "{IMPORTED}" says that the trials are another tool\'s: there is nothing to measure here',
+            fix="vnetbench show and report read what was imported; vnetbench import makes another file",
+        )
     if study.search is not None and study.search.method == "mlrsearch":
         mlrsearch.installed()
     # Hosts are reached from where the user is, with the user's own rights.

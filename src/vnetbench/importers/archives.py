@@ -153,7 +153,8 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _may_be_log(name: str) -> bool:
-    is_hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+    parts = (part for part in name.split("/") if part not in (".", ".."))
+    is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
     return not is_hidden and Path(name).suffix.lower() not in _NOT_LOGS
 
 

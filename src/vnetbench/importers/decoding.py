@@ -73,7 +73,8 @@ def _narrow_lines(data: bytes) -> Iterator[str]:
 def _judged_lines(data: bytes, width: str, *, is_last: bool) -> Generator[str, None, tuple[bytes, str]]:
     """Line by line, each as wide as its own bytes say; returns what is left and the last line's width."""
     at = 0
-    while at < len(data):
+    # A line whose beginning is not all there may yet turn out to be of another width.
+    while at < len(data) and (is_last or at + _SEEN <= len(data)):
         marked = _MARKS.get(data[at : at + 2])
         at += 2 if marked else 0
         width = marked or _width(data[at : at + _SEEN], width)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from vnetbench.importers.lines import Lines
 
+CUT_OFF = "cut off"
+"""The fault of a run whose last lines are missing."""
 NOISE = 8
 """So many lines of something else may stand between two of a run: what another program says meanwhile."""
 

@@ -22,10 +22,7 @@ class Kind:
 
 
 class PackedIntervals(Sequence[Interval]):
-    """Intervals as columns of plain numbers: some 70 bytes each, where an `Interval` takes 2 kB.
-
-    Each value takes two numbers: itself, and how far up and down it may have been rounded.
-    """
+    """Intervals as columns of plain numbers: some 80 bytes each, where an `Interval` takes 2 kB."""
 
     def __init__(self) -> None:
         self._kinds: list[Kind] = []
@@ -42,16 +39,19 @@ class PackedIntervals(Sequence[Interval]):
             self._kinds.append(kind)
         return number
 
-    def append(self, number: int, start_s: float, end_s: float, figures: Iterable[Figure]) -> None:
-        """Add one of the kind of that number; `figures` in the order of its names."""
+    def append(self, number: int, start_s: float, end_s: float, numbers: Iterable[float]) -> None:
+        """Add one of the kind of that number: `packed` values in the order of its names."""
         self._kind.append(number)
         self._times.append(start_s)
         self._times.append(end_s)
-        numbers = self._numbers
-        self._first.append(len(numbers))
-        for figure in figures:
-            numbers.append(figure.value)
-            numbers.append(figure.high - figure.value)
+        self._first.append(len(self._numbers))
+        self._numbers.extend(numbers)
+
+    def retime(self, count: int) -> None:
+        """Give so many intervals before the last one its times: those of its streams, printed beside it."""
+        start_s, end_s = self._times[-2:]
+        for at in range(max(0, len(self._times) - 2 - 2 * count), len(self._times) - 2, 2):
+            self._times[at], self._times[at + 1] = start_s, end_s
 
     def change(self, changed: Callable[[Kind], Kind]) -> None:
         """Change what is said of all of them: when it is known only at the end, whose they are."""
@@ -88,6 +88,11 @@ class PackedIntervals(Sequence[Interval]):
 
     def __iter__(self) -> Iterator[Interval]:
         return (self[row] for row in range(len(self)))
+
+
+def packed(figure: Figure) -> tuple[float, float]:
+    """A figure as it is kept: its value, and how far up and down it may have been rounded."""
+    return figure.value, figure.high - figure.value
 
 
 def _figure(value: float, half: float) -> Figure:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from vnetbench.importers import flent, iperf2, ntttcp
+from vnetbench.importers import ethr, flent, iperf2, iperf3, neper, netperf, ntttcp, nuttcp, sockperf, uperf
 from vnetbench.importers.reader import DocumentReader, TextReader
 
 READERS: tuple[TextReader | DocumentReader, ...] = (
+    *ethr.READERS,
     *flent.READERS,
     *iperf2.READERS,
+    *iperf3.READERS,
+    *neper.READERS,
+    *netperf.READERS,
     *ntttcp.READERS,
+    *nuttcp.READERS,
+    *sockperf.READERS,
+    *uperf.READERS,
 )
 """In the order in which they are asked."""

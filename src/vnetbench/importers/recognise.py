@@ -11,11 +11,10 @@ from vnetbench.importers import json_text, xml_text
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.reader import DocumentReader, TextReader
 from vnetbench.importers.readers import READERS
-from vnetbench.importers.runs import Run
+from vnetbench.importers.runs import CUT_OFF, Run
 
 Readers = tuple[TextReader | DocumentReader, ...]
 
-CUT_OFF = "cut off"
 MAX_DOCUMENT = 48 * 2**20
 """Characters of a JSON or XML document: parsed it takes some four times as much memory."""
 
@@ -114,7 +113,7 @@ def _unclaimed(number: int, line: str) -> Unclaimed:
 
 
 def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-    first, last = lines.number + 1, lines.number + reader.most_lines
+    first, beginning, last = lines.number + 1, lines.peek(), lines.number + reader.most_lines
     lines.end_at(last)
     try:
         for run in reader.read(lines, begins):
@@ -124,7 +123,7 @@ def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> 
         yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
     finally:
         lines.end_at(None)
-    if lines.number < first:
+    if lines.number < first and lines.peek() is beginning:
         lines.take()  # else it would be asked of the same line for ever
 
 
@@ -166,9 +165,14 @@ class _Document:
                 yield Unread(first, last, f"neither a whole document nor text ({error})")
             return
         for item in self._of(document, first, last):
-            yield replace(item, fault=CUT_OFF) if isinstance(item, Run) and not is_whole else item
+            if is_whole:
+                yield item
+            elif isinstance(item, Run):
+                yield replace(item, fault=CUT_OFF)
+            else:
+                yield replace(item, why=f"{CUT_OFF}; {item.why}")
 
-    def _of(self, document: Any, first: int, last: int) -> Iterator[Item]:
+    def _of(self, document: Any, first: int, last: int) -> Iterator[Run | Unread]:
         reader = next((r for r in self.readers if r.form == self.form and r.claims(document)), None)
         if reader is not None:
             try:

@@ -11,6 +11,9 @@ from vnetbench.study.model import Level
 FORWARD, REVERSE = "forward", "reverse"
 """The way of an interval's load: from side a (iperf3's client, NTttcp's sender) to side b, or back."""
 
+CUT_OFF = "cut off"
+"""The fault of a run that ends in the middle."""
+
 
 @dataclass(frozen=True)
 class Figure:

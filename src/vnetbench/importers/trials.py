@@ -122,11 +122,8 @@ def _sample(seq: int, spans: Sequence[Sequence[Interval]], run: Run) -> Sample:
     for each in (each for span in spans for each in span):
         streams[each.stream].append(each)
     together = streams.pop(None, None)
-    values = (
-        _sum(x.values for x in [y for z in streams.values() for y in z])
-        if together is None
-        else _over(together)
-    )
+    apart = (each.values for of_stream in streams.values() for each in of_stream)
+    values = _sum(apart) if together is None else _over(together)
     first, last = spans[0][0], spans[-1][0]
     return Sample(
         seq=seq,

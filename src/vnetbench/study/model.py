@@ -68,8 +68,8 @@ class SearchAsked:
     least_load_fps: float = 1000.0
     """Of each direction; a device that loses too much of this has no throughput."""
     confidence: float = 0.95
-    time_limit_s: float = 600.0
-    """Of all steps of one search."""
+    time_limit_s: float | None = None
+    """Of all steps of one search. None: chosen by the bench, so that every treatment has its searches."""
 
     @property
     def goals(self) -> tuple[float, ...]:

@@ -81,10 +81,12 @@ SEARCH = section_of(
     ),
     Key(
         "time_limit",
-        kinds.durations(1, 36_000_000),
+        kinds.durations(1, 36_000_000, "auto"),
         _SEARCH.time_limit_s,
-        "Of all steps of one search together.",
+        "Of all steps of one search together. `auto`: 10 min, and less where `precision.time_limit` would "
+        "else not give every treatment its fewest trials.",
         '"2 min"',
         field="time_limit_s",
+        absent="auto",
     ),
 )

@@ -43,6 +43,7 @@ pub struct PacketSource {
     refused: AtomicU64,
     refused_bytes: AtomicU64,
     refused_are: Refused,
+    shares_cpu: bool,
 }
 
 #[derive(Debug)]
@@ -84,12 +85,13 @@ impl PacketSource {
             refused: AtomicU64::new(0),
             refused_bytes: AtomicU64::new(0),
             refused_are: asked.refused,
+            shares_cpu: asked.shares_cpus,
         })
     }
 
     fn run_unpaced(&self, batch: &mut Batch, orders: &Orders) -> io::Result<()> {
         let mut number = 0;
-        let mut turns = Turns::of(Rank::Generator);
+        let mut turns = Turns::of(Rank::Generator, self.shares_cpu);
         while number < self.most && orders.current() == Order::Go {
             turns.go_on(Instant::now());
             number += self.send(batch, number, self.most - number)?;
@@ -105,7 +107,7 @@ impl PacketSource {
         // What is late leaves no sooner.
         let mut gate = paced.schedule.due(0);
         let mut number = 0;
-        let mut turns = Turns::of(Rank::Generator);
+        let mut turns = Turns::of(Rank::Generator, self.shares_cpu);
         while number < self.most && orders.current() == Order::Go {
             let next = paced.schedule.due(number).max(gate);
             let now = Instant::now();

@@ -67,6 +67,8 @@ def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
             group.started_at = group.started_at or _began(found)
         elif (said := _SAID.match(line)) is not None and said["failure"]:
             told.failure = told.failure or said["failure"]
+        elif "readcnt" in line or "tcpretry" in line:  # The names of TCP's columns tell whose they are.
+            told.is_end_known, told.is_client = True, "tcpretry" in line
     group.last_line = last
     return [run_of(group, told)] if group.flows or told.is_client else []
 
@@ -80,7 +82,7 @@ def _row(line: re.Match[str]) -> Row:
             "lost": counted(datagrams["lost"]),
             "datagrams": counted(datagrams["total"]),
         }
-    return Row(stream, False, float(line["start"]), float(line["end"]), rounded(line["bps"]), values)
+    return Row(stream, False, float(line["start"]), rounded(line["end"]), rounded(line["bps"]), values)
 
 
 def _time(line: re.Match[str]) -> datetime:

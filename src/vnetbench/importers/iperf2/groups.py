@@ -34,9 +34,11 @@ class Flow:
 
     @property
     def whole(self) -> Row | None:
-        """The row of the whole: the last one, if it begins at 0 again."""
+        """The row of the whole: the last, if it begins at 0 again; one alone may be the first interval."""
         last = self.rows[-1] if self.rows else None
-        return last if last is not None and last.start_s == 0 else None
+        if last is None or last.start_s > 0 or (len(self.rows) == 1 and last.is_interval):
+            return None
+        return last
 
     @property
     def parts(self) -> list[Row]:
@@ -99,4 +101,5 @@ class Group:
     def is_over(self) -> bool:
         """Whether every connection has told its whole, both ways of a duplex one."""
         told = {name for name, _ in self.streams}
-        return bool(told) and set(self.ids) <= (told | {ALL}) and all(f.whole for f in self.streams.values())
+        is_of_all = set(self.ids) <= told or told == {ALL}
+        return bool(told) and is_of_all and all(flow.whole for flow in self.streams.values())

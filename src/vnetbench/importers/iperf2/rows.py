@@ -38,19 +38,30 @@ class Row:
     """The stream's number, or `SUM`."""
     is_reverse: bool
     start_s: float
-    end_s: float
+    end: Figure
+    """In seconds, like the start."""
     rate_bps: Figure
     values: Mapping[str, Figure]
 
     @property
-    def length_s(self) -> float:
-        """Of the interval."""
-        return self.end_s - self.start_s
+    def end_s(self) -> float:
+        """The end as it is printed."""
+        return self.end.value
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether it ends at a round number of the four digits of 2.1: a whole run never does."""
+        return self.end.high - self.end.low < 1e-3 and round(self.end.value, 1) == self.end.value
+
+    @property
+    def length(self) -> Figure:
+        """Of the interval, in seconds."""
+        return Figure(*(each - self.start_s for each in (self.end.value, self.end.low, self.end.high)))
 
     @classmethod
     def of(cls, found: re.Match[str]) -> Row:
         """From a line that `ROW` or `BOUNCED` matches. Raises ValueError for numbers that are none."""
-        start, end = rounded(found["start"]).value, rounded(found["end"]).value
+        start, end = rounded(found["start"]).value, rounded(found["end"])
         rate = (
             in_unit(found["rate"], found["per_s"], BITS)
             if "bits" in found["per_s"]
@@ -58,9 +69,9 @@ class Row:
         )
         amount = in_unit(found["amount"], _plural(found["unit"]), BYTES)
         values = {"bytes": amount}
-        if end > start and rate.value > 0:
+        if end.value > start and rate.value > 0:
             # Both tell the same amount; which one was rounded less differs from row to row.
-            values["bytes"] = narrower(amount, times(rate, (end - start) / 8))
+            values["bytes"] = narrower(amount, times(rate, (end.value - start) / 8))
         values |= _bounced(found) if "count" in found.groupdict() else _behind(found["more"])
         return cls(found["id"], bool(found["star"]), start, end, rate, values)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from vnetbench.importers.arithmetic import mean, over, times, total
 from vnetbench.importers.iperf2.groups import Flow, Group, Told
 from vnetbench.importers.iperf2.rows import Row
+from vnetbench.importers.own_lines import CUT_OFF
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, REQUESTS, STREAM
 
-CUT_OFF = "cut off"
 _GOODPUT = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
 
 
@@ -19,7 +19,7 @@ def run_of(group: Group, told: Told) -> Run:
     """The run; with a fault where a stream does not tell its whole."""
     workload = _workload(group, told)
     wholes = {way: _wholes(group, told, way) for way in group.ways}
-    is_whole = bool(wholes) and all(len(rows) == len(group.of_way(way)) for way, rows in wholes.items())
+    is_whole = group.is_over and all(len(rows) == len(group.of_way(way)) for way, rows in wholes.items())
     rows = [row for each in wholes.values() for row in each]
     return Run(
         tool="iperf 2",
@@ -30,7 +30,7 @@ def run_of(group: Group, told: Told) -> Run:
         factors=_factors(group, told, workload),
         figures=_figures(group, told, workload, wholes) if is_whole else {},
         intervals=tuple(_intervals(group, told, workload)),
-        duration_s=max(row.length_s for row in rows) if rows else None,
+        duration_s=_longest(rows).value if rows else None,
         started_at=group.started_at,
         told_by=_end(group, told),
         command=told.asked.text,
@@ -68,6 +68,11 @@ def _wholes(group: Group, told: Told, way: bool) -> list[Row]:
     return rows
 
 
+def _longest(rows: list[Row]) -> Figure:
+    """The length of the longest row, in seconds."""
+    return max((row.length for row in rows), key=lambda length: length.value)
+
+
 def _factors(group: Group, told: Told, workload: str) -> dict[str, Level]:
     factors = {**told.sizes, **told.asked.factors(is_udp=workload == DATAGRAMS)}
     if workload == REQUESTS:
@@ -99,7 +104,7 @@ def _figures(group: Group, told: Told, workload: str, wholes: Mapping[bool, list
     rows = [row for each in wholes.values() for row in each]
     if all("retransmits" in row.values for row in rows):
         again = total(row.values["retransmits"] for row in rows)
-        figures["retransmits_per_s"] = times(again, 1 / max(row.length_s for row in rows))
+        figures["retransmits_per_s"] = over(again, _longest(rows))
     if all("rtt_us" in row.values for row in rows):
         # The last sample of each stream's smoothed round trip, as the kernel keeps it.
         figures["rtt_us"] = mean(row.values["rtt_us"] for row in rows)
@@ -110,16 +115,16 @@ def _of_requests(rows: list[Row]) -> dict[str, Figure]:
     """Its `rps` is the inverse of the mean round trip; what was answered in a second is counted here."""
     counted = total(row.values["transactions"] for row in rows)
     return {
-        "transactions_per_s": times(counted, 1 / max(row.length_s for row in rows)),
+        "transactions_per_s": over(counted, _longest(rows)),
         "latency_mean_us": mean(row.values["latency_mean_us"] for row in rows),
     }
 
 
 def _of_datagrams(group: Group, told: Told, wholes: Mapping[bool, list[Row]]) -> dict[str, Figure]:
     figures: dict[str, Figure] = {}
-    length = max(row.length_s for rows in wholes.values() for row in rows)
+    length = _longest([row for rows in wholes.values() for row in rows])
     if group.sent:
-        figures["datagrams_sent_per_s"] = times(Figure.exact(sum(group.sent.values())), 1 / length)
+        figures["datagrams_sent_per_s"] = over(Figure.exact(sum(group.sent.values())), length)
     reports = [flow.report for flow in group.streams.values() if flow.report is not None]
     received = reports or [row for way, rows in wholes.items() for row in rows if _arrived(row, told, way)]
     if not received or len(received) != len(group.streams):
@@ -129,7 +134,7 @@ def _of_datagrams(group: Group, told: Told, wholes: Mapping[bool, list[Row]]) ->
     arrived = Figure.exact(max(0, sent.value - lost.value))
     figures |= {
         "goodput_bps": total(row.rate_bps for row in received),
-        "datagrams_received_per_s": times(arrived, 1 / max(row.length_s for row in received)),
+        "datagrams_received_per_s": over(arrived, _longest(received)),
         "jitter_us": mean(row.values["jitter_us"] for row in received),
     }
     if sent.value:

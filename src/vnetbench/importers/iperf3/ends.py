@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from vnetbench.importers.arithmetic import mean, over, times, total
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS
@@ -65,6 +66,16 @@ def known(ends: Ends, role: str, *, is_whole: bool) -> Ends:
     return ends
 
 
+def cpu_figures(role: str, direction: Level, local: Figure, remote: Figure | None) -> dict[str, Figure]:
+    """The metrics of CPU time that a client's or a server's log has; `remote` where the other told it."""
+    ends = {CLIENT: (local, remote), SERVER: (remote, local)}.get(role, (None, None))
+    names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
+    if direction == "reverse":
+        names.reverse()
+    found = zip(names, ends, strict=True)
+    return {f"{name}_cpu_percent": figure for name, figure in found if figure is not None}
+
+
 def reckon(workload: str, ends: Ends) -> Reckoned:
     """The figures of a run from what of its ends is known."""
     ways = [way for way in (FORWARD, REVERSE) if any(told_way == way for told_way, _ in ends)]
@@ -81,17 +92,28 @@ def reckon(workload: str, ends: Ends) -> Reckoned:
     )
 
 
+def of_one_line(
+    line: Told, way: str, local: str, bits: float | None, arrived_bits_per_s: Figure | None = None
+) -> Iterator[tuple[tuple[str, str], Told]]:
+    """Both ends from what UDP tells up to 3.1 in one: the sender's bytes, the receiver's datagrams.
+
+    `local`: the end whose log it is; `bits`: of payload in a datagram, where that is known;
+    `arrived_bits_per_s`: what the intervals of a receiver say. Else the sender's rate, less what was lost.
+    """
+    total, lost = line.datagrams or 0, line.lost or 0
+    yield (way, SENDER), Told(line.seconds, line.bits_per_s, datagrams=total if local == SENDER else None)
+    rate = share(bits * (total - lost), line.seconds) if bits is not None else arrived_bits_per_s
+    if rate is None:
+        part = (total - lost) / total if total > 0 else 0.0
+        rate = times(line.bits_per_s, part)
+    yield (way, RECEIVER), Told(line.seconds, rate, None, total, lost, line.jitter_us)
+
+
 def share(count: float, seconds: Figure) -> Figure | None:
     """So many a second; None where no time passed."""
     if seconds.low <= 0:
         return None
-    return Figure(count / seconds.value, count / seconds.high, count / seconds.low)
-
-
-def added(figures: list[Figure]) -> Figure:
-    """Their sum."""
-    value, low, high = (sum(getattr(each, name) for each in figures) for name in ("value", "low", "high"))
-    return Figure(value, low, high)
+    return over(Figure.exact(count), seconds)
 
 
 def _deciding(ends: Ends, way: str) -> Told:
@@ -105,7 +127,7 @@ def _goodput(workload: str, ends: Ends, ways: list[str]) -> Iterator[tuple[str, 
             found[way] = _deciding(ends, way).bits_per_s
     if not ways or len(found) < len(ways):
         return
-    yield "goodput_bps", added(list(found.values()))
+    yield "goodput_bps", total(list(found.values()))
     if len(ways) > 1:
         yield from ((_ITS_METRIC[way], figure) for way, figure in found.items())
 
@@ -118,21 +140,24 @@ def _of_bytes(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
         if (rate := share(told.retransmits, told.seconds))
     ]
     if rates and len(rates) == len(ways):
-        yield "retransmits_per_s", added(rates)
+        yield "retransmits_per_s", total(rates)
 
 
 def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
     senders = [ends[way, SENDER] for way in ways if (way, SENDER) in ends]
-    sent = [rate for told in senders if (rate := share(told.datagrams or 0, told.seconds))]
+    sent = [
+        rate
+        for told in senders
+        if told.datagrams is not None and (rate := share(told.datagrams, told.seconds))
+    ]
     if sent and len(sent) == len(ways):
-        yield "datagrams_sent_per_s", added(sent)
+        yield "datagrams_sent_per_s", total(sent)
     receivers = [ends[way, RECEIVER] for way in ways if (way, RECEIVER) in ends]
     if len(receivers) < len(ways):
         return
     jitters = [told.jitter_us for told in receivers if told.jitter_us]
     if jitters:
-        total = added(jitters)
-        yield "jitter_us", Figure(*(each / len(jitters) for each in (total.value, total.low, total.high)))
+        yield "jitter_us", mean(jitters)
     counts = [(told.datagrams, told.lost, told.seconds) for told in receivers]
     total_datagrams = sum(datagrams or 0 for datagrams, _, _ in counts)
     arrived = [
@@ -142,9 +167,10 @@ def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
     ]
     if len(arrived) < len(ways) or not arrived:
         return
-    yield "datagrams_received_per_s", added(arrived)
+    yield "datagrams_received_per_s", total(arrived)
+    lost = sum(lost or 0 for _, lost, _ in counts)
     if total_datagrams > 0:
-        yield "loss_percent", Figure.exact(100 * sum(lost or 0 for _, lost, _ in counts) / total_datagrams)
+        yield "loss_percent", Figure.exact(100 * max(0, lost) / total_datagrams)
 
 
 def _remarks(workload: str, ends: Ends, ways: list[str]) -> Iterator[str]:

@@ -6,15 +6,16 @@ import re
 
 ROW = re.compile(
     r"""
-    \[\ *(?P<id>\d{1,5}|SUM)\](?:\[(?P<role>[TR]X-[CS])\])?
-    \ +(?P<start>\d{1,9}\.\d\d)-(?P<end>\d{1,9}\.\d\d)\ +sec
-    \ +(?P<transfer>\d{1,9}(?:\.\d+)?)\ (?P<unit>[KMGT]?Bytes)
-    \ +(?P<rate>[-\w.]{1,20})\ (?P<rate_unit>[KMGT]?(?:bits|Bytes))/sec
+    \[\ *+(?P<id>\d{1,5}|SUM)\](?:\[(?P<role>[TR]X-[CS])\])?
+    \ ++(?P<start>\d{1,9}\.\d\d)-(?P<end>\d{1,9}\.\d\d)\ ++sec
+    \ ++(?P<transfer>\d{1,9}(?:\.\d{1,9})?)\ (?P<unit>[KMGT]?Bytes)
+    \ ++(?P<rate>[-\w.]{1,20})\ (?P<rate_unit>[KMGT]?(?:bits|Bytes))/sec\ *+
     (?:
-        \ +(?P<jitter>\d{1,9}\.\d+)\ ms\ +(?P<lost>-?\d{1,18}|Unknown)/(?P<total>-?\d{1,18})(?:\ \([^)]*\))?
-      | \ +(?P<count>\d{1,18})(?:\ +(?P<cwnd>\d{1,9}(?:\.\d+)?)\ (?P<cwnd_unit>[KMGT]?Bytes))?
+        (?P<jitter>\d{1,9}\.\d{1,9})\ ms\ ++(?P<lost>-?\d{1,18}|Unknown)/(?P<total>-?\d{1,18})
+            (?:\ \([^)]{1,20}\))?
+      | (?P<count>\d{1,18})(?:\ ++(?P<cwnd>\d{1,9}(?:\.\d{1,9})?)\ (?P<cwnd_unit>[KMGT]?Bytes))?
     )?
-    \ *(?P<mark>\(omitted\)|sender|receiver)?\s*$
+    \ *+(?P<mark>\(omitted\)|sender|receiver)?\s*+$
     """,
     re.VERBOSE,
 )
@@ -29,20 +30,23 @@ ROW = re.compile(
 What stands before it (`--timestamps`, `--title`, a syslog's own) is left alone.
 """
 
-HEADER = re.compile(r"\[ ID\](?:\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)$")
+HEADER = re.compile(
+    r"\[ ID\](?P<roles>\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)$"
+)
 """`[ ID] Interval           Transfer     Bitrate         Retr  Cwnd`; up to 3.1 `Bandwidth`."""
 
 SEPARATOR = re.compile(r"- - - - - - - - - -[- ]*\s*$")
 
 COMMON = {
     "version": r"\biperf (?P<version>3\.\d[\w.+-]*)(?: \(cJSON [\d.]+\))?",
-    "listening": r"Server listening on (?:port )?\d+(?: \(test \#\d+\))?",
+    "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
     "connecting": r"Connecting to host (?P<host>\S+), port \d+",
     "accepted": r"Accepted connection from (?P<peer>\S+), port \d+",
     "connected": r"\[ *(?P<id>\d+)\] local (?P<address>\S+) port \d+ connected to \S+ port \d+",
     "header": HEADER.pattern[:-1],
     "error": r"\biperf3: (?P<error>(?:error|interrupt|SERVER ERROR|parameter error) - .*"
-    r"|the (?:client|server) has .*|Server restart .* during .*|Client total requested .*)",
+    r"|the (?:client|server) has .*|Server restart .* during .*|Client total requested .*"
+    r"|(?:unrecognized|invalid) option .*|option requires .*|option '.*)",
 }
 """The lines with which a run may begin, in the order in which they follow each other."""
 
@@ -51,5 +55,43 @@ _MARKS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " 
 
 
 def beginning_in(line: str) -> re.Match[str] | None:
-    """Where a run may begin with this line; asked of every line of a log, so a look at its words comes first."""
+    """Where a run may begin with this line. Asked of every line of a log: a look at its words comes first."""
     return BEGINNING.search(line) if any(mark in line for mark in _MARKS) else None
+
+
+NOTES = {
+    "separator": r"(?:- ){24}-$",
+    "dashes": r"(?<!-)-{59}$",
+    "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
+    "done": r"(?:iperf Done|vnetbench iperf3 done)\.$",
+    "servers_output": r"Server output:$",
+    "time": r"\bTime: (?P<time>\w{3}, \d+ \w{3} \d{4} [\d:]+ GMT)",
+    "test": r"Starting Test: protocol: (?P<protocol>\w+), \d+ streams, (?P<block>\d+) byte blocks",
+    "bit_rate": r"Target Bitrate: (?P<bit_rate>\d+)$",
+    "cpu": r"CPU Utilization: local/\w+ (?P<local>[\d.]+)% \([^)]{1,60}\), remote/\w+ (?P<remote>[\d.]+)%",
+    "congestion": r"snd_tcp_congestion (?P<congestion>\S+)$",
+    "note": r"(?P<noted>Cookie|Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is|rcv_tcp_congestion):?"
+    r" (?P<value>\d.*|\w+)$",
+    "disorder": r"(?P<disorder>\d+) datagrams received out-of-order$",
+    "warning": r"(?i:\bwarning): (?P<warning>.*)$",
+    "nothing": r"\[ *(?:\d+|SUM)\] \((?:sender|receiver) statistics not available\)$"
+    r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$"
+    r"|Finished omit period, starting real test$|Optional features available: .*"
+    r"|OUT OF ORDER - |Sent +[\d.]+ [KMGT]?Byte / |\biperf3: exiting$",
+    "broken": r"\[ *+(?:\d{1,5}|SUM)\](?:\[[TR]X-[CS]\])? ",
+}
+"""Other lines of a run: those of `-V`, what its end consists of, and last what is left of a row."""
+
+NOTE = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTES.items())})")
+
+
+def note_in(line: str) -> re.Match[str] | None:
+    """What else of a run this line is."""
+    return NOTE.search(line.rstrip())
+
+
+USAGE = re.compile(
+    r"\s|$|Usage: |(?:Server or Client|Server specific|Client specific):$|\[KMG\]|iperf3 homepage at"
+    r"|Report bugs to|Try `iperf3 --help'"
+)
+"""A line of what is printed after an option that is none."""

@@ -14,36 +14,36 @@ from vnetbench.study.workloads import DATAGRAMS, STREAM
 
 PROGRAMS = ("iperf3",)
 
+_LETTERS = {
+    "p": "port", "f": "format", "i": "interval", "c": "client", "b": "bitrate", "t": "time",
+    "n": "bytes", "k": "blockcount", "l": "length", "P": "parallel", "w": "window", "B": "bind",
+    "M": "set-mss", "S": "tos", "L": "flowlabel", "O": "omit", "F": "file", "A": "affinity",
+    "T": "title", "C": "congestion", "I": "pidfile", "X": "xbind", "s": "server", "D": "daemon",
+    "V": "verbose", "J": "json", "d": "debug", "v": "version", "h": "help", "u": "udp",
+    "R": "reverse", "N": "no-delay", "Z": "zerocopy", "m": "mptcp", "1": "one-off",
+    "4": "version4", "6": "version6",
+}  # fmt: skip
+_SWITCHED = (
+    "server", "daemon", "one-off", "verbose", "json", "json-stream", "json-stream-full-output", "debug",
+    "version", "help", "udp", "reverse", "bidir", "no-delay", "version4", "version6", "zerocopy", "mptcp",
+    "sctp", "skip-rx-copy", "gsro", "timestamps", "forceflush", "get-server-output", "dont-fragment",
+    "repeating-payload", "udp-counters-64bit", "no-fq-socket-pacing", "use-pkcs1-padding",
+)  # fmt: skip
+_WITH_VALUE = (
+    "client", "port", "format", "interval", "bitrate", "time", "bytes", "blockcount", "length",
+    "parallel", "window", "bind", "bind-dev", "cport", "set-mss", "tos", "dscp", "flowlabel", "omit",
+    "file", "affinity", "title", "extra-data", "congestion", "nstreams", "xbind", "pidfile", "logfile",
+    "username", "rsa-public-key-path", "fq-rate", "pacing-timer", "connect-timeout", "idle-timeout",
+    "rcv-timeout", "snd-timeout",
+)  # fmt: skip
+_FORMER = {"--bandwidth": "bitrate", "--linux-congestion": "congestion"}
+
 GRAMMAR = Grammar(
-    valued={
-        **{"-c": "client", "-p": "port", "-f": "format", "-i": "interval", "-b": "bitrate", "-t": "time"},
-        **{"-n": "bytes", "-k": "blockcount", "-l": "length", "-P": "parallel", "-w": "window"},
-        **{"-B": "bind", "-M": "set-mss", "-S": "tos", "-L": "flowlabel", "-O": "omit", "-F": "file"},
-        **{"-A": "affinity", "-T": "title", "-C": "congestion", "-I": "pidfile", "-X": "xbind"},
-        **{
-            f"--{name}": name for name in ("client", "port", "format", "interval", "bitrate", "time", "bytes")
-        },
-        **{f"--{name}": name for name in ("blockcount", "length", "parallel", "window", "bind", "bind-dev")},
-        **{f"--{name}": name for name in ("set-mss", "tos", "dscp", "flowlabel", "omit", "file", "affinity")},
-        **{f"--{name}": name for name in ("title", "congestion", "pidfile", "xbind", "nstreams", "logfile")},
-        **{f"--{name}": name for name in ("cport", "extra-data", "fq-rate", "pacing-timer", "username")},
-        **{f"--{name}": name for name in ("connect-timeout", "idle-timeout", "rcv-timeout", "snd-timeout")},
-        **{"--rsa-public-key-path": "rsa-public-key-path", "--bandwidth": "bitrate"},
-        **{"--linux-congestion": "congestion"},
-    },
-    switches={
-        **{"-s": "server", "-D": "daemon", "-1": "one-off", "-V": "verbose", "-J": "json", "-d": "debug"},
-        **{"-v": "version", "-h": "help", "-u": "udp", "-R": "reverse", "-N": "no-delay", "-4": "version4"},
-        **{"-6": "version6", "-Z": "zerocopy", "-m": "mptcp"},
-        **{f"--{name}": name for name in ("server", "daemon", "one-off", "verbose", "json", "json-stream")},
-        **{f"--{name}": name for name in ("version", "udp", "reverse", "bidir", "no-delay", "version4")},
-        **{f"--{name}": name for name in ("version6", "zerocopy", "mptcp", "sctp", "skip-rx-copy", "gsro")},
-        **{f"--{name}": name for name in ("timestamps", "forceflush", "get-server-output", "dont-fragment")},
-        **{
-            f"--{name}": name
-            for name in ("repeating-payload", "udp-counters-64bit", "json-stream-full-output")
-        },
-    },
+    valued={f"--{name}": name for name in _WITH_VALUE}
+    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _WITH_VALUE}
+    | _FORMER,
+    switches={f"--{name}": name for name in _SWITCHED}
+    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _SWITCHED},
 )
 """By their long names (iperf_api.c, `longopts`)."""
 
@@ -57,8 +57,9 @@ class Asked:
 
     workload: str
     factors: Mapping[str, Level]
+    """Options that are no factor of ours but change a run are labels: `label_set_mss`."""
     also: Mapping[str, str]
-    """Options that change a run and are no factor of ours."""
+    """Options whose value is none of a factor's levels."""
 
 
 def level_of(name: str, workload: str, raw: object) -> Level | None:
@@ -89,13 +90,21 @@ def asked_by(command: Command) -> Asked | None:
         return None
     workload = DATAGRAMS if "udp" in options else STREAM
     factors = {name: level_of(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
-    also = {f"--{name}": value or "on" for name, value in options.items() if name in _OF_NO_FACTOR}
+    factors |= {label_of(name): value or "on" for name, value in options.items() if name in _OF_NO_FACTOR}
+    also = {}
     for option, value in options.items():
         for name, raw in _raw_levels(option, value, workload):
             factors[name] = level_of(name, workload, raw)
             if factors[name] is None:
                 also[f"--{option}"] = value
+    if "sctp" in options:
+        factors["transport"] = None
     return Asked(workload, {name: level for name, level in factors.items() if level is not None}, also)
+
+
+def label_of(option: str) -> str:
+    """The label that stands for an option that is no factor."""
+    return f"label_{option.replace('-', '_')}"
 
 
 def is_of_server(command: Command) -> bool:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
-from vnetbench.importers.iperf3.ends import CLIENT, RECEIVER, SENDER, SERVER, Told, end_of, share
-from vnetbench.importers.packed import Kind, PackedIntervals
+from vnetbench.importers.iperf3.ends import CLIENT, RECEIVER, SENDER, Told, end_of, of_one_line, share
+from vnetbench.importers.packed import Kind, PackedIntervals, packed
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure
 from vnetbench.importers.units import BITS, BYTES, in_unit, rounded
-
-RETRANSMITS, DATAGRAMS = "retransmits", "datagrams"
-"""What a lone number after the bit rate counts: the column's header says it."""
 
 _UNKNOWN_WAY = ""
 _WAY_OF = {None: _UNKNOWN_WAY, "TX-C": FORWARD, "RX-C": REVERSE, "TX-S": REVERSE, "RX-S": FORWARD}
@@ -21,6 +19,14 @@ _WAY_OF = {None: _UNKNOWN_WAY, "TX-C": FORWARD, "RX-C": REVERSE, "TX-S": REVERSE
 _ALL = "SUM"
 _RATES = {**BITS, **{unit: 8 * factor for unit, factor in BYTES.items()}}
 """`-f M` prints MBytes/sec, of 1024² bytes (units.c, `conversion_bytes`)."""
+_OF_BYTES: tuple[str, ...] = ("bytes",)
+_OF_SUM = ("bytes", "retransmits")
+_OF_SENDER = ("bytes", "retransmits", "cwnd_bytes")
+_OF_RECEIVER: tuple[str, ...] = ("bytes", "datagrams", "lost", "jitter_us")
+_OF_DATAGRAMS = ("datagrams",)
+"""What UDP's sender tells; its bytes are left out, since they are not what arrived."""
+_MS = 1e3
+"""Microseconds of what jitter is printed in."""
 _DISTINCT = 65536
 """Printed numbers have few digits, so nearly all of a long log are met again."""
 
@@ -42,38 +48,41 @@ class Rows:
 
     def __init__(self) -> None:
         self.intervals = PackedIntervals()
-        self.counts = RETRANSMITS
         self.omitted_s = 0.0
+        self.counts_datagrams = False
+        """Whether a lone number after the bit rate is one of datagrams: the header tells."""
         self._summary: dict[tuple[str, str, str], _Row] = {}
-        self._kinds: dict[tuple[str | None, ...], int] = {}
+        self._kinds: dict[tuple[str, str | None, str | None, tuple[str, ...]], int] = {}
         self._ids: dict[str, set[str]] = {}
+        self._since_sum = 0
 
-    def take_interval(self, row: re.Match[str]) -> None:
-        """Raises ValueError where its numbers are none."""
-        name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = (
-            row.groups()
-        )
-        figures = [_size(transfer, unit)]
+    def take_interval(self, row: tuple[str | Any, ...]) -> None:
+        """The groups of a row that is one; of very many rows, so nothing is made here that can be kept."""
+        name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = row
         if total is not None and lost != "Unknown":
-            figures += (_count(total, lost), _count(lost, "0"), _jitter(jitter))
-            names: tuple[str, ...] = ("bytes", "datagrams", "lost", "jitter_us")
-        elif count is not None:
-            figures.append(_count(count, "0"))
-            names = ("bytes", self.counts)
-            if cwnd is not None:
-                figures.append(_size(cwnd, cwnd_unit))
-                names = ("bytes", self.counts, "cwnd_bytes")
+            numbers = _size(transfer, unit) + _count(total) + _count(lost) + _jitter(jitter)
+            names = _OF_RECEIVER
+        elif count is None:
+            numbers, names = _size(transfer, unit), _OF_BYTES
+        elif self.counts_datagrams:
+            numbers, names = _count(count), _OF_DATAGRAMS
+        elif cwnd is None:
+            numbers, names = _size(transfer, unit) + _count(count), _OF_SUM
         else:
-            names = ("bytes",)
-        kind = self._kinds.get((name, role, mark, *names))
+            numbers, names = _size(transfer, unit) + _count(count) + _size(cwnd, cwnd_unit), _OF_SENDER
+        kind = self._kinds.get((name, role, mark, names))
         if kind is None:
             kind = self._new_kind(name, role, mark, names)
-        if mark:
-            self.omitted_s = max(self.omitted_s, float(end))
-            shift = 0.0
-        else:
-            shift = self.omitted_s
-        self.intervals.append(kind, float(start) + shift, float(end) + shift, figures)
+        start_s, end_s = float(start), float(end)
+        if mark is None:
+            start_s, end_s = start_s + self.omitted_s, end_s + self.omitted_s
+        elif end_s > self.omitted_s:
+            self.omitted_s = end_s
+        self.intervals.append(kind, start_s, end_s, numbers)
+        self._since_sum += 1
+        if name == _ALL:
+            self.intervals.retime(self._since_sum - 1)
+            self._since_sum = 0
 
     def take_summary(self, row: re.Match[str]) -> None:
         """A row of the summary; one whose rate is no number (a run of no time) is none."""
@@ -83,15 +92,15 @@ class Rows:
         except ValueError:
             return
         is_known = row["lost"] not in (None, "Unknown")
+        self._note_id(way, row["id"])
         self._summary[way, row["id"], mark] = _Row(
             rounded(row["end"]),
             rate,
-            _jitter(row["jitter"]) if row["jitter"] else None,
+            rounded(row["jitter"], _MS) if row["jitter"] else None,
             int(row["lost"]) if is_known else None,
             int(row["total"]) if row["total"] else None,
             int(row["count"]) if row["count"] else None,
         )
-        self._ids.setdefault(way, set()).add(row["id"])
 
     @property
     def is_both_ways(self) -> bool:
@@ -109,15 +118,20 @@ class Rows:
         rates = {mark: row.bits_per_s.value for (_, _, mark), row in self._summary.items() if mark}
         return rates.get(SENDER, 0.0) > 0 and not rates.get(RECEIVER)
 
-    def close(
-        self, ways: Sequence[str], datagram_bytes: int | None, role: str
-    ) -> dict[tuple[str, str], Told]:
-        """What the ends tell of the ways that are at work, once there is nothing more to come.
+    def marks(self) -> dict[str, set[str]]:
+        """Of each way whose row of all streams the summary has: the sender's, the receiver's, or no one's."""
+        return {
+            way: {mark for mark in (SENDER, RECEIVER, "") if self._of_all(way, mark)}
+            for way, _, _ in self._summary
+        }
 
-        `datagram_bytes`: payload of each, where it is known.
-        """
+    def settle(self, ways: Sequence[str]) -> None:
+        """Say of the intervals what is known only now: the ways at work, and how many streams there are."""
         streams = {way: len(ids - {_ALL}) for way, ids in self._ids.items()}
         self.intervals.change(lambda kind: _settled(kind, ways, streams))
+
+    def ends(self, ways: Sequence[str], datagram_bytes: int | None, role: str) -> dict[tuple[str, str], Told]:
+        """What the ends tell, of settled rows. `datagram_bytes`: payload of each, where it is known."""
         ends: dict[tuple[str, str], Told] = {}
         for way in ways:
             found = way if self.is_both_ways else _UNKNOWN_WAY
@@ -137,32 +151,22 @@ class Rows:
     def _of_old_form(
         self, row: _Row, way: str, datagram_bytes: int | None, role: str
     ) -> Iterator[tuple[tuple[str, str], Told]]:
-        """Of UDP's single line up to 3.1: the sender's bytes, the receiver's datagrams.
+        local = end_of(role or CLIENT, way)
+        bits = None if datagram_bytes is None else 8.0 * datagram_bytes
+        arrived = 8 * self.intervals.sum_of("bytes", way) if local == RECEIVER else 0.0
+        rate = share(arrived, row.seconds) if arrived else None
+        line = Told(row.seconds, row.bits_per_s, None, row.total, row.lost, row.jitter_us)
+        return of_one_line(line, way, local, bits, rate)
 
-        At a server the bytes are 0, and where it sends so is what was lost: it has not been told yet.
-        """
-        is_sender = end_of(role or CLIENT, way) == SENDER
-        if is_sender or role == CLIENT:
-            yield (way, SENDER), Told(row.seconds, row.bits_per_s, datagrams=row.total if is_sender else None)
-        if (is_sender and role == SERVER) or row.total is None or row.lost is None:
-            return
-        arrived = row.total - row.lost
-        if datagram_bytes is not None:
-            rate = share(8 * datagram_bytes * arrived, row.seconds)
-        elif not is_sender:
-            rate = share(8 * self.intervals.sum_of("bytes", way), row.seconds)
-        else:
-            part = arrived / row.total if row.total > 0 else 0.0
-            rate = Figure(*(part * each for each in astuple(row.bits_per_s)))
-        if rate is not None:
-            yield (way, RECEIVER), Told(row.seconds, rate, None, row.total, row.lost, row.jitter_us)
+    def _note_id(self, way: str, name: str) -> None:
+        self._ids.setdefault(way, set()).add(name)
 
     def _new_kind(self, name: str, role: str | None, mark: str | None, names: tuple[str, ...]) -> int:
         way = _WAY_OF[role]
-        self._ids.setdefault(way, set()).add(name)
+        self._note_id(way, name)
         stream = None if name == _ALL else int(name)
         number = self.intervals.number_of(Kind(names, stream, way, mark is not None))
-        self._kinds[(name, role, mark, *names)] = number
+        self._kinds[name, role, mark, names] = number
         return number
 
 
@@ -179,16 +183,15 @@ def _told(row: _Row, end: str) -> Told:
 
 
 @lru_cache(_DISTINCT)
-def _size(text: str, unit: str) -> Figure:
-    return in_unit(text, unit, BYTES)
+def _size(text: str, unit: str) -> tuple[float, ...]:
+    return packed(in_unit(text, unit, BYTES))
 
 
 @lru_cache(_DISTINCT)
-def _count(text: str, less: str) -> Figure:
-    return Figure.exact(float(int(text) - int(less)))
+def _count(text: str) -> tuple[float, ...]:
+    return float(text), 0.0
 
 
 @lru_cache(_DISTINCT)
-def _jitter(text: str) -> Figure:
-    """Milliseconds are printed."""
-    return rounded(text, 1e3)
+def _jitter(text: str) -> tuple[float, ...]:
+    return packed(rounded(text, _MS))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from vnetbench.errors import BenchError
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
 from vnetbench.importers.lines import Lines
-from vnetbench.study.factors import parse_level
+from vnetbench.study.factors import check_workload, parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
@@ -132,14 +132,15 @@ def asked_on_linux(command: Command) -> Asked:
     )
 
 
-def factors_of(levels: Mapping[str, object]) -> tuple[dict[str, Level], tuple[str, ...]]:
-    """The canonical levels, and a remark for each that is no level of its factor (`-l 128m`)."""
+def factors_of(levels: Mapping[str, object], workload: str) -> tuple[dict[str, Level], tuple[str, ...]]:
+    """The canonical levels, and a remark for each that is none (`-l 128m`), or of other workloads."""
     factors: dict[str, Level] = {}
     remarks = []
     for name, raw in levels.items():
         if raw is None:
             continue
         try:
+            check_workload(name, workload)
             factors[name] = parse_level(name, raw)
         except BenchError as error:
             remarks.append(f"{name} is left out: {error.what}")

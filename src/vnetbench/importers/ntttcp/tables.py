@@ -77,6 +77,7 @@ class Tables:
     threads: list[dict[str, str]] = field(default_factory=list)
     """The rows of the table of threads."""
     _titles: list[str] = field(default_factory=list)
+    _rulers: int = 0
     _row: list[str] = field(default_factory=list)
     _has_rows: bool = False
 
@@ -90,6 +91,8 @@ class Tables:
             at = token.end()
             if token["title"]:
                 self._title(_NAMES[" ".join(token["title"].split()).lower()])
+            elif token["ruler"]:
+                self._rulers += 1
             elif token["number"]:
                 self._number(token["number"])
         return text[at:] if at else None
@@ -106,11 +109,12 @@ class Tables:
 
     def _title(self, name: str) -> None:
         if self._has_rows or self._row:
-            self._titles, self._row, self._has_rows = [], [], False
+            self._titles, self._rulers, self._row, self._has_rows = [], 0, [], False
         self._titles.append(name)
 
     def _number(self, text: str) -> None:
-        if not self._titles:
+        # As many rulers as titles, or one of them was damaged and the numbers are other columns'.
+        if not self._titles or self._rulers not in (0, len(self._titles)):
             return
         self._row.append(text)
         if len(self._row) < len(self._titles):

@@ -49,9 +49,11 @@ class Told:
 
 
 def run_of(told: Told) -> Run:
-    """The run that an end's log tells of."""
+    """The run that an end's log tells of; ValueError where it was damaged."""
     end, workload = told.asked.end, told.asked.workload or STREAM
-    factors, refused = factors_of(told.asked.levels)
+    if told.duration_s is not None and told.duration_s < 0:
+        raise ValueError(f"a run of {told.duration_s} s")
+    factors, refused = factors_of(told.asked.levels, workload)
     figures, also = _of_end(told.figures, end)
     moved = _throughput(told, end, workload)
     return Run(

@@ -102,16 +102,16 @@ def begins(lines: Lines) -> bool:
 def read(lines: Lines, begins_any: Callable[[Lines], bool]) -> list[Run]:
     """The run that begins with the next line."""
     reading = _Reading(lines.number + 1)
-    stray = 0
+    stray, last_line = 0, lines.number
     while not reading.is_whole and (line := lines.peek()) is not None and stray < _STRAY:
         if _is_another(reading, line) or (not _is_own(reading, line) and begins_any(lines)):
             break
         is_own, rest = _take(reading, lines.take())
+        last_line = lines.number
         stray = 0 if is_own or not line.strip() else stray + 1
         if rest.strip():
             lines.put_back(rest)
             break
-    last_line = lines.number
     while reading.is_whole and _take_tail(reading, lines):
         last_line = lines.number
     return [_run(reading, last_line)]

@@ -119,13 +119,18 @@ class GuestBed:
     def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Bed: a guest has its vCPUs, an end of the host all CPUs.
 
-        An end that sends frames leaves those to the guest that its vCPUs are pinned to.
+        An end that sends frames leaves those to the guest that its vCPUs are pinned to, and QEMU's threads
+        where there are others: a generator never sleeps.
         """
         own, ends = frozenset(range(self.testbed.shape.vcpus)), self.online
         pin = str(factors.get("vcpu_pin", placement.ANY))
         if self.testbed.shape.ends == TAPS and pin != placement.ANY:
-            places = placement.vcpu_places(pin, self._threads(), self.online).values()
-            ends = self.online.difference(*(cpus for each in places for cpus in each)) or self.online
+            vcpus = placement.vcpu_places(pin, self._threads(), self.online)
+            ends = self.online.difference(*(cpus for each in vcpus.values() for cpus in each)) or self.online
+            emulators = placement.emulator_places(
+                str(factors.get("emulator_pin", placement.ANY)), vcpus, self.online
+            )
+            ends = ends.difference(*emulators.values()) or ends
         return {e.name: own if self.testbed.guest(e.name) else ends for e in self.endpoints}
 
     def pause(self, is_paused: bool) -> None:
