@@ -125,6 +125,15 @@ def test_a_file_that_lacks_a_metric_does_not_narrow_the_chart_of_it() -> None:
     assert {row["file"] for row in rtt.rows} == {"one.vnb", "other.vnb"}
 
 
+def test_charts_of_one_metric_of_two_workloads_are_told_apart() -> None:
+    requests = [
+        named(name, made(goodputs("streams", {1: 9.0, 2: 9.0}), Way("mixed"))) for name in ("c.vnb", "d.vnb")
+    ]
+    found = together(over_streams("a.vnb"), over_streams("b.vnb"), *requests)
+    assert [chart.name for chart in found.main] == ["tcp_stream-goodput_bps", "mixed-goodput_bps"]
+    assert found.main[1].title == "mixed: Goodput (Gbit/s)"
+
+
 def test_two_modes_are_two_marks_in_an_overview_too() -> None:
     rows = goodputs("streams", {1: 9.0, 2: (10.0, 20.0), 4: 20.0})
     modal = named("modal.vnb", made(rows, Way(trials=30)))

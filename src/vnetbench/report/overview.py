@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vnetbench.estimate.matching import all_levels
@@ -21,8 +21,8 @@ from vnetbench.report.overview_forms import Frame, overview_chart
 from vnetbench.study.labels import UNTOLD
 from vnetbench.study.model import FactorLevels, Level
 
-_MOST_PLACES = {True: 9, False: 24}
-"""So many panels are drawn where a numeric factor is on x, and so many rows where none is."""
+_MOST_PANELS, _MOST_ROWS = 9, 24
+"""So many are drawn: panels where a numeric factor is on x, rows where none is."""
 _ASIDE = 0.012
 """Files are set apart by this share of the x axis, so that one's intervals don't hide another's."""
 
@@ -65,6 +65,11 @@ class _Group:
     rest: tuple[str, ...]
     """Factors that vary within a file and have no part in where it stands."""
 
+    @property
+    def most_places(self) -> int:
+        """So many panels (or rows) are drawn."""
+        return _MOST_ROWS if self.x is None else _MOST_PANELS
+
     def place(self, placed: _Placed) -> tuple[Level | None, ...]:
         """The levels that decide which panel or row it stands in."""
         return tuple(placed.levels.get(factor.name) for factor in self.others)
@@ -81,12 +86,14 @@ def overview(summaries: Sequence[CampaignSummary]) -> Overview | None:
     main: list[Chart] = []
     others: list[Chart] = []
     said = list(_workloads(by_workload))
-    for of_workload in by_workload.values():
-        if len(of_workload) > 1:
-            charts, sentences = _compared(of_workload)
-            main += charts[:1]
-            others += charts[1:]
-            said += sentences
+    shared = {workload: found for workload, found in by_workload.items() if len(found) > 1}
+    for workload, found in shared.items():
+        charts, sentences = _compared(found)
+        if len(shared) > 1:
+            charts = [_of_workload(chart, workload) for chart in charts]
+        main += charts[:1]
+        others += charts[1:]
+        said += sentences
     return Overview(files, main, others, tuple(said))
 
 
@@ -119,6 +126,11 @@ def _workloads(by_workload: Mapping[str, Sequence[tuple[str, CampaignSummary]]])
             f"{workload} ({', '.join(name for name, _ in files)})" for workload, files in by_workload.items()
         )
         yield f"The files have different workloads, which are not on one chart: {listed}."
+
+
+def _of_workload(chart: Chart, workload: str) -> Chart:
+    """One that is told from the chart of the same metric of another workload."""
+    return replace(chart, name=f"{workload}-{chart.name}", title=f"{workload}: {chart.title}")
 
 
 def _compared(files: Sequence[tuple[str, CampaignSummary]]) -> tuple[list[Chart], list[str]]:
@@ -220,7 +232,7 @@ def _places(group: _Group, least: int = 1) -> list[tuple[Level | None, ...]]:
 
 def _chart(group: _Group, places: Sequence[tuple[Level | None, ...]]) -> Chart:
     metric = group.metric
-    drawn = places[: _MOST_PLACES[group.x is not None]]
+    drawn = places[: group.most_places]
     placed = [each for each in group.placed if group.place(each) in drawn]
     scale = scale_of([each.treatment for each in placed], metric)
     rows = [row for each in placed for row in _rows(group, each, scale)]
@@ -299,7 +311,7 @@ def _left_out(group: _Group, places: Sequence[tuple[Level | None, ...]]) -> Iter
                 files.setdefault(level_text(name, each.levels[name]), {})[each.file] = None
         listed = "; ".join(f"{level} ({', '.join(having)})" for level, having in files.items())
         yield f"The files differ in {factor_noun(name)}, which the chart does not tell apart: {listed}."
-    drawn = places[: _MOST_PLACES[group.x is not None]]
+    drawn = places[: group.most_places]
     if len(places) > len(drawn):
         yield f"Drawn are the first {len(drawn)} of {len(places)} combinations that two files have."
     alone = [place for place in _places(group) if place not in places]
