@@ -211,11 +211,10 @@ def test_what_cannot_be_told_is_said_with_what_is_missing(
     assert any(missing in part.missing for part in found.parts), [part.missing for part in found.parts]
 
 
-@pytest.mark.parametrize("name", TOLD)
+# A share of all trials (S04), and a guest that was idle in every trial (S14), are told of few trials.
+@pytest.mark.parametrize("name", sorted(TOLD.keys() - {"S04", "S14"}))
 def test_too_few_trials_tell_nothing_about_a_ratio_or_a_level(name: str) -> None:
     shown = TOLD[name][0]
-    if name in ("S04", "S14"):
-        pytest.skip("a share of all trials, and an idle guest seen in every trial, are told of few")
     few = [
         ({**treatment.factors}, {metric: own.value for metric, own in treatment.metrics.items()})
         for treatment in shown.treatments

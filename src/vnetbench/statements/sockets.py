@@ -61,9 +61,8 @@ def packets_at_nine(found: Seen) -> tuple[Part, ...]:
         says = judged(scaled, at_least(_REPORTED_PACKETS))
         note = "what the receiver's adapter takes in for each 9 Gbit/s of goodput"
         evidence.append(Evidence(each.levels, _PACKETS, scaled, says, note=note))
-    return (
-        part("9 Gbit/s come in more than 800 thousand packets", evidence, at.lacks or "goodput above zero"),
-    )
+    lacks = at.lacks or "goodput above zero"
+    return (part("9 Gbit/s come in more than 800 thousand packets", evidence, lacks),)
 
 
 def latency_bound(found: Seen) -> tuple[Part, ...]:
