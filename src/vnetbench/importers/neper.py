@@ -13,6 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from vnetbench.importers.command import Command, command_in
+from vnetbench.importers.credible import credibly
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
@@ -285,6 +286,6 @@ def _together(flows: Sequence[Sequence[tuple[float, int]]], what: str) -> Iterab
 
 
 READERS = (
-    TextReader("neper", begins_samples, read_samples),
-    TextReader("neper", begins, read),
+    TextReader("neper", begins_samples, credibly(read_samples)),
+    TextReader("neper", begins, credibly(read)),
 )

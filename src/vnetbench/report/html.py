@@ -222,8 +222,7 @@ def _figures(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator
             yield value, share
         return
     if estimate.is_published:
-        (text,) = short_figure(estimate, metric, scale)
-        value, _, ends = text.partition(" ")
+        value, _, ends = short_figure(estimate, metric, scale)[0].partition(" ")
         yield value, ends
         return
     unit = metric_of(metric).unit

@@ -162,8 +162,8 @@ class Reading:
         self._is_in_summary |= groups[-1] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.take_summary(row)
-        else:
-            self.rows.take_interval(groups)
+        elif not self.rows.take_interval(groups):
+            self._strange.append(self._lines.number)
 
     def _goes_on_with(self, found: re.Match[str]) -> bool:
         """Whether a line of iperf3's is one of this run, not of the next one."""
