@@ -17,7 +17,7 @@ from vnetbench.errors import BenchError
 from vnetbench.importers.esxtop import Counters, beside
 from vnetbench.importers.recognise import Item, Unclaimed
 from vnetbench.importers.runs import Run
-from vnetbench.study.factors import factor_named, format_level
+from vnetbench.study.factors import check_workload, factor_named, format_level
 from vnetbench.study.model import Level
 
 MOST_KEPT = 1000
@@ -208,19 +208,21 @@ class Gathered:
 def _unsound(run: Run) -> str:
     """What cannot be true of a run, and so was damaged in its log; empty where nothing is known to be."""
     for name, level in run.factors.items():
-        if why := _wrong_level(name, level):
+        if why := _wrong_level(run.workload, name, level):
             return f"{name} = {str(level)[:80]}: {why}"
     for name, figure in run.figures.items():
-        if not all(map(math.isfinite, (figure.value, figure.low, figure.high))):
-            return f"{name} is no finite number"
-    if run.duration_s is not None and not 0 <= run.duration_s < math.inf:
-        return f"it lasts {run.duration_s} s"
+        if not -math.inf < figure.low <= figure.value <= figure.high < math.inf:
+            return f"{name} cannot be {figure.value:g}"
+    for what, time_s in (("it lasts", run.duration_s or 0.0), ("of it is omitted", run.omitted_s)):
+        if not 0 <= time_s < math.inf:
+            return f"{what} {time_s:g} s"
     return ""
 
 
 @lru_cache(maxsize=1024)
-def _wrong_level(name: str, level: Level) -> str:
+def _wrong_level(workload: str, name: str, level: Level) -> str:
     try:
+        check_workload(name, workload)
         kind = factor_named(name).kind
         kind.parse(kind.spell(level))
     except BenchError as error:
