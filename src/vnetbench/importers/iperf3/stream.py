@@ -47,7 +47,7 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | N
         if found["name"] == "start":
             telling = Telling(data if isinstance(data, dict) else {})
         elif found["name"] == "interval":
-            telling.take_interval(data if isinstance(data, dict) else {})
+            telling.course.take(data if isinstance(data, dict) else {})
         else:
             rest[found["name"]] = data
         if found["name"] == "end":
