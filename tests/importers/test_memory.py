@@ -1,33 +1,41 @@
-"""How much memory reading takes: that of a run, whatever the length of the log."""
+"""How much memory an import takes: that of a run, and so little for each more that 1 GiB is read in 300 MiB."""
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.importers.test_logs import PAGES, log_of
 
-MOST_GROWTH_KIB = 8 * 2**10
-"""Between a log and one of many times its length."""
+SHORT, LONG, ASKED = 8, 24, 1024
+"""MiB of log."""
+MOST_KIB = 300 * 2**10
+"""For the log that is asked for. What each MiB takes is measured between the short one and the long one."""
 
 pytestmark = pytest.mark.pure
 
-LOGS = [log_of(page) for page in PAGES]
+
+def test_an_import_of_a_gibibyte_takes_less_than_300_mib(tmp_path: Path) -> None:
+    few, short_kib = imported(tmp_path, SHORT)
+    many, long_kib = imported(tmp_path, LONG)
+
+    assert many > 2 * few > 0
+    assert long_kib + (ASKED - LONG) * (long_kib - short_kib) / (LONG - SHORT) < MOST_KIB
 
 
-def test_a_long_log_takes_no_more_memory_than_a_short_one() -> None:
-    few_runs, short = read(4)
-    many_runs, long = read(64)
-
-    assert many_runs > 10 * few_runs > 0
-    assert long - short < MOST_GROWTH_KIB
-
-
-def read(mebibytes: int) -> tuple[int, int]:
-    """The runs of so many MiB of all logs, and the peak of memory in KiB, in a process of its own."""
-    command = [sys.executable, "-m", "tests.importers.reading", str(mebibytes), *map(str, LOGS)]
+def imported(folder: Path, mebibytes: int) -> tuple[int, int]:
+    """The trials of so many MiB of all logs over and over, and the peak of memory in KiB."""
+    all_logs = b"\n".join(log_of(page).read_bytes() for page in PAGES) + b"\n"
+    log, results = folder / f"{mebibytes}.log", folder / f"{mebibytes}.vnb"
+    log.write_bytes(all_logs * (mebibytes * 2**20 // len(all_logs) + 1))
+    command = [sys.executable, "-m", "tests.importers.importing", str(log), str(results)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    runs, peak_kib = done.stdout.split()
-    return int(runs), int(peak_kib)
+    log.unlink()
+    db = sqlite3.connect(results)
+    (trials,) = db.execute("SELECT count(*) FROM trial").fetchone()
+    db.close()
+    return trials, int(done.stdout.split()[-1])

@@ -39,7 +39,10 @@ def write_results(gathered: Gathered, workload: str, path: Path, title: str) -> 
     """Make a results file of the runs of one workload; it is whole, or not there. Raises BenchError."""
     heads, pairs = _heads(gathered, workload)
     factors = factors_of(head.factors for head in heads)
-    levels = [treatment_of(head.factors, factors) for head in heads]
+    # Runs share what they tell (`Gathered.heads`), and so their levels: there may be very many of them.
+    told = {id(head.factors): head.factors for head in heads}
+    levels_of = {key: treatment_of(each, factors) for key, each in told.items()}
+    levels = [levels_of[id(head.factors)] for head in heads]
     treatments = _ordered(set(levels), factors)
     names = [factor.name for factor in factors]
     plan = Plan(
