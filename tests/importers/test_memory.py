@@ -1,4 +1,4 @@
-"""How much memory an import takes: that of a run, and so little for each more that 1 GiB is read in 300 MiB."""
+"""How much memory an import takes: that of a run, and little for each more. 1 GiB takes less than 300 MiB."""
 
 from __future__ import annotations
 

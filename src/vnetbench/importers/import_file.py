@@ -78,7 +78,10 @@ def _heads(gathered: Gathered, workload: str) -> tuple[list[Head], dict[int, int
         if head.id not in second
     ]
     if len({head.tool for head in heads}) > 1:
-        heads = [replace(head, factors={**head.factors, TOOL: head.tool}) for head in heads]
+        labelled = {
+            (id(head.factors), head.tool): {**head.factors, TOOL: head.tool} for head in heads
+        }  # shared, as they were
+        heads = [replace(head, factors=labelled[id(head.factors), head.tool]) for head in heads]
     if all(head.started for head in heads):
         heads.sort(key=lambda head: head.started or "")
     return heads, pairs
