@@ -66,9 +66,15 @@ def known(ends: Ends, role: str, *, is_whole: bool) -> Ends:
     return ends
 
 
-def cpu_figures(role: str, direction: Level, local: Figure, remote: Figure | None) -> dict[str, Figure]:
-    """The metrics of CPU time that a client's or a server's log has; `remote` where the other told it."""
-    ends = {CLIENT: (local, remote), SERVER: (remote, local)}.get(role, (None, None))
+def cpu_figures(
+    role: str, direction: Level, shares: tuple[Figure, Figure | None], *, is_whole: bool
+) -> dict[str, Figure]:
+    """The metrics of CPU time: `shares` of this end and of the other, which only a client is told of.
+
+    A server prints for the other end what it was told in the test before.
+    """
+    local, remote = shares[0], shares[1] if is_whole else None
+    ends = {CLIENT: (local, remote), SERVER: (None, local)}.get(role, (None, None))
     names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
     if direction == "reverse":
         names.reverse()

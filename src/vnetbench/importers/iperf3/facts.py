@@ -40,7 +40,7 @@ class Facts:
     bit_rate: int | None = None
     congestion: str = ""
     ip_version: int | None = None
-    cpu: tuple[Figure, Figure] | None = None
+    cpu: tuple[Figure, Figure | None] | None = None
     """Of this end and of the other."""
     prefix: str = ""
     """What `--timestamps` and `--title`, or a syslog, put before the first line."""

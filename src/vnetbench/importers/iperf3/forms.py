@@ -37,8 +37,11 @@ HEADER = re.compile(
 
 SEPARATOR = re.compile(r"- - - - - - - - - -[- ]*\s*$")
 
+VERSION = re.compile(r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?")
+"""`iperf 3.12`; `iperf 3.12 (cJSON 1.7.15)` of `--version`; `iperf version 3.0.1 (10 January 2014)`."""
+
 COMMON = {
-    "version": r"\biperf (?P<version>3\.\d[\w.+-]*)(?: \(cJSON [\d.]+\))?",
+    "version": VERSION.pattern,
     "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
     "connecting": r"Connecting to host (?P<host>\S+), port \d+",
     "accepted": r"Accepted connection from (?P<peer>\S+), port \d+",
