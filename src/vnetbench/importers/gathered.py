@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.esxtop import Counters, beside
@@ -63,6 +64,19 @@ class Head:
     duration_s: float | None
 
 
+class _Tally(NamedTuple):
+    """What logs told so far, but for the runs themselves."""
+
+    runs: int
+    unread: int
+    unclaimed: int
+    faults: Counter[str]
+    not_read: list[NotRead]
+    told: dict[str, Counter[str]]
+    last: int
+    """The number of the last run."""
+
+
 @dataclass
 class Gathered:
     """All that was read of an import's logs. Its runs are in a database that ends with it."""
@@ -82,6 +96,12 @@ class Gathered:
     """By workload the metrics that its runs tell, each with how many do."""
     counted: dict[str, int] = field(default_factory=dict)
     """Logs of what a host counted, each with how many runs it stands beside."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Logs of which nothing is kept, each with the one that it is a copy of."""
+    _first_of: dict[bytes, str] = field(default_factory=dict)
+    """By the digest of its bytes, the first log with them."""
+    _before: _Tally | None = None
+    """What there was when the log began that is read now."""
     _db: sqlite3.Connection = field(default_factory=lambda: sqlite3.connect(""))
 
     def __post_init__(self) -> None:
@@ -92,6 +112,22 @@ class Gathered:
     def is_whole(self) -> bool:
         """Whether all runs were read, and all that looks like one."""
         return not self.faults and not self.unread
+
+    def begin(self, log: str) -> None:
+        """What is added from here on is of this log."""
+        self.logs.append(log)
+        self._before = self._tally()
+
+    def end(self, digest: bytes) -> None:
+        """The log is over. What it told is forgotten where a log before it was the same, byte for byte."""
+        log, before = self.logs[-1], self._before
+        first = self._first_of.setdefault(digest, log)
+        if first == log or before is None or before == self._tally():
+            return
+        self.copies[log] = first
+        self.runs, self.unread, self.unclaimed = before.runs, before.unread, before.unclaimed
+        self.faults, self.not_read, self._told = before.faults, before.not_read, before.told
+        self._db.execute("DELETE FROM run WHERE id > ?", (before.last,))
 
     def add(self, log: str, item: Item) -> None:
         """Keep what stands in a log. Raises BenchError where it contradicts what a person set."""
@@ -163,6 +199,11 @@ class Gathered:
     def close(self) -> None:
         """Forget the runs."""
         self._db.close()
+
+    def _tally(self) -> _Tally:
+        told = {workload: metrics.copy() for workload, metrics in self._told.items()}
+        kept = (self.faults.copy(), self.not_read.copy(), told)
+        return _Tally(self.runs, self.unread, self.unclaimed, *kept, self._last())
 
     def _last(self) -> int:
         """The number of the last run."""

@@ -55,10 +55,10 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | N
     telling.rest = rest
     last = lines.number
     if (lines.peek() or "").rstrip() == "{" and _is_same(lines, telling.start.get("cookie")):
-        while (line := lines.peek()) is not None:
+        while (line := lines.peek()) is not None and line.rstrip() != "}":
             lines.take()
-            if line.rstrip() == "}":
-                break
+        if lines.peek() is not None:
+            lines.take()
     return [telling.run(first, last, command)]
 
 
