@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.importers.test_logs import LOGS
+from vnetbench.importers.both_ends import pairs_of
 from vnetbench.importers.command import command_in
+from vnetbench.importers.gathered import Gathered
 from vnetbench.importers.iperf3 import READERS
 from vnetbench.importers.iperf3.options import asked_by
 from vnetbench.importers.recognise import Item, Unclaimed, recognise
@@ -238,6 +241,31 @@ def test_events_after_a_command_line_have_its_factors() -> None:
 
     assert (run.first_line, run.fault, run.factors["send_mode"]) == (1, "cut off", "sendfile")
     assert len(run.intervals) == 1
+
+
+@pytest.mark.parametrize(("workload", "runs", "once"), [("tcp_stream", 6, 3), ("udp_stream", 4, 2)])
+def test_a_client_and_its_server_tell_of_the_same_runs(workload: str, runs: int, once: int) -> None:
+    found = Gathered()
+    for name in ("client-3.1.log", "udp-3.1.log", "server-3.1.log"):
+        found.begin(name)
+        for item in items_of(*(LOGS / "iperf3" / name).read_text().splitlines()):
+            found.add(name, item)
+    heads = found.heads(workload)
+
+    assert (len(heads), len(pairs_of(heads))) == (runs, once)
+    for receiver, sender in pairs_of(heads).items():
+        (here, received), (there, sent) = found.run(receiver), found.run(sender)
+        assert "server-3.1.log" in (here, there) and here != there
+        assert received.told_by == "receiver" or sent.told_by == "sender"
+
+
+def test_clients_alone_are_not_taken_for_each_other() -> None:
+    found = Gathered()
+    for name in ("a.log", "b.log"):
+        found.begin(name)
+        found.add(name, run_of(*CLIENT))
+
+    assert pairs_of(found.heads("tcp_stream")) == {}
 
 
 def test_a_long_run_takes_little_memory() -> None:

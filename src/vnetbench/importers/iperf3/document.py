@@ -14,6 +14,7 @@ from vnetbench.importers.iperf3.ends import (
     WAYS,
     Ends,
     Told,
+    connection,
     cpu_figures,
     end_of,
     known,
@@ -112,6 +113,7 @@ class Telling:
             omitted_s=self.course.omitted_s,
             started_at=_time(map_of(self.start.get("timestamp")).get("timesecs")),
             told_by=reckoned.told_by,
+            connection=self._connection(),
             command=command.text if command else "",
             also={**asked.also, **self._also(end)},
             fault=fault or ("" if reckoned.figures else CUT_OFF),
@@ -216,6 +218,14 @@ class Telling:
         told = {name: each for name, each in raw.items() if each is not None}
         levels = {name: level_of(name, self.course.workload, each) for name, each in told.items()}
         return {name: level for name, level in levels.items() if level is not None}
+
+    def _connection(self) -> str:
+        for each in maps_of(self.start.get("connected"))[:1]:
+            ends = [
+                (text_of(each.get(f"{n}_host")), whole_of(each.get(f"{n}_port"))) for n in ("local", "remote")
+            ]
+            return connection(self.course.role, *(f"{host}:{port}" for host, port in ends))
+        return ""
 
     def _pacing(self) -> str | None:
         rates = [number_of(self.start.get(name)) for name in ("fq_rate", "target_bitrate")]

@@ -55,6 +55,11 @@ def end_of(role: str, way: str) -> str:
     return SENDER if (role == CLIENT) == (way == FORWARD) else RECEIVER
 
 
+def connection(role: str, local: str, remote: str) -> str:
+    """What tells a run at both its ends: the client's address and port, then the server's."""
+    return " ".join((local, remote) if role == CLIENT else (remote, local))
+
+
 def known(ends: Ends, role: str, *, is_whole: bool) -> Ends:
     """What of it is true: a server, and a client whose run broke, print zeros for the other end.
 

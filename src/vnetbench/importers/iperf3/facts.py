@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from vnetbench.importers.iperf3.ends import CLIENT, SERVER
+from vnetbench.importers.iperf3.ends import CLIENT, SERVER, connection
 from vnetbench.importers.iperf3.options import label_of
 from vnetbench.importers.runs import Figure
 from vnetbench.importers.units import rounded
@@ -40,6 +40,7 @@ class Facts:
     bit_rate: int | None = None
     congestion: str = ""
     ip_version: int | None = None
+    connection: str = ""
     cpu: tuple[Figure, Figure | None] | None = None
     """Of this end and of the other."""
     prefix: str = ""
@@ -79,6 +80,9 @@ class Facts:
     def _take_connected(self, found: re.Match[str]) -> None:
         self.streams += 1
         self.ip_version = 6 if ":" in found["address"] else 4
+        if self.streams == 1 and self.role:
+            local, remote = f"{found['address']}:{found['port']}", found["remote"].replace(" port ", ":")
+            self.connection = connection(self.role, local, remote)
 
     def _take_version(self, found: re.Match[str]) -> None:
         self.version = found["version"]

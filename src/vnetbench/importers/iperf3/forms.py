@@ -45,7 +45,7 @@ COMMON = {
     "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
     "connecting": r"Connecting to host (?P<host>\S+), port \d+",
     "accepted": r"Accepted connection from (?P<peer>\S+), port \d+",
-    "connected": r"\[ *(?P<id>\d+)\] local (?P<address>\S+) port \d+ connected to \S+ port \d+",
+    "connected": r"\[ *\d+\] local (?P<address>\S+) port (?P<port>\d+) connected to (?P<remote>\S+ port \d+)",
     "header": HEADER.pattern[:-1],
     "error": r"\biperf3: (?P<error>(?:error|interrupt|SERVER ERROR|parameter error) - .*"
     r"|the (?:client|server) has .*|Server restart .* during .*|Client total requested .*"

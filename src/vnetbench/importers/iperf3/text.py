@@ -157,6 +157,7 @@ class Reading:
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
             told_by=reckoned.told_by,
+            connection=facts.connection,
             command=command.text if command else "",
             also={**asked.also, **facts.also},
             fault=fault or ("" if reckoned.figures else CUT_OFF),
