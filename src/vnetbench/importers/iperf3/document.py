@@ -90,6 +90,7 @@ class Telling:
         self.course = Course(start)
         self.rest: Json = {}
         """What stands beside `start` and `intervals` in the document."""
+        self.remarks: list[str] = []
 
     def run(self, first_line: int, last_line: int, command: Command | None) -> Run:
         """What was read, once all has come."""
@@ -117,10 +118,7 @@ class Telling:
             command=command.text if command else "",
             also={**asked.also, **self._also(end)},
             fault=fault or ("" if reckoned.figures else CUT_OFF),
-            remarks=(
-                *reckoned.remarks,
-                *((SENT_BACK,) if server is not None else ()),
-            ),
+            remarks=(*reckoned.remarks, *self.remarks, *((SENT_BACK,) if server is not None else ())),
         )
 
     def _of_server(self) -> PackedIntervals | None:

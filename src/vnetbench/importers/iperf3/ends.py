@@ -111,13 +111,12 @@ def of_one_line(
     `local`: the end whose log it is; `bits`: of payload in a datagram, where that is known;
     `arrived_bits_per_s`: what the intervals of a receiver say. Else the sender's rate, less what was lost.
     """
-    total, lost = line.datagrams or 0, line.lost or 0
-    yield (way, SENDER), Told(line.seconds, line.bits_per_s, datagrams=total if local == SENDER else None)
-    rate = share(bits * (total - lost), line.seconds) if bits is not None else arrived_bits_per_s
+    told, lost = line.datagrams or 0, line.lost or 0
+    yield (way, SENDER), Told(line.seconds, line.bits_per_s, datagrams=told if local == SENDER else None)
+    rate = share(bits * (told - lost), line.seconds) if bits is not None else arrived_bits_per_s
     if rate is None:
-        part = (total - lost) / total if total > 0 else 0.0
-        rate = times(line.bits_per_s, part)
-    yield (way, RECEIVER), Told(line.seconds, rate, None, total, lost, line.jitter_us)
+        rate = times(line.bits_per_s, (told - lost) / told if told > 0 else 0.0)
+    yield (way, RECEIVER), Told(line.seconds, rate, None, told, lost, line.jitter_us)
 
 
 def share(count: float, seconds: Figure) -> Figure | None:
