@@ -164,7 +164,9 @@ def _run(report: _Report, command: str, first: int, last: int) -> Run:
     is_reverse = bool(reads and not writes)
     way = REVERSE if is_reverse else FORWARD
     loaded = _loaded(report)
-    factors: dict[str, Level] = {"connections" if is_requests else "streams": max(1, report.threads)}
+    factors: dict[str, Level] = {}
+    if report.threads:
+        factors["connections" if is_requests else "streams"] = report.threads
     is_known = bool(report.flowops) and loaded is not None
     return Run(
         tool="uperf",
