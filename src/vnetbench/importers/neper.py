@@ -276,6 +276,8 @@ def _together(flows: Sequence[Sequence[tuple[float, int]]], what: str) -> Iterab
     times = [sum(at for at, _ in each) / len(each) for each in rounds]
     counts = [sum(count for _, count in each) for each in rounds]
     lengths = [after - before for before, after in pairwise(times)]
+    if any(length < 0 for length in lengths):
+        raise ValueError("its samples go back in time")
     usual = median(lengths) if lengths else 0.0
     for number, length in enumerate(lengths):
         if length > 0 and length >= _SHORTEST * usual:

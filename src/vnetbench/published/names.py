@@ -7,8 +7,8 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 NAMES = ("packet-forwarding-2011", "ntttcp-vmxnet3-2011")
-"""What a study may name. Each is three files: `NAME.csv`, the table as it was published; `NAME.mapping.toml`,
-what its columns mean, as `vnetbench import --mapping` reads it; `NAME.toml`, what else is to be said of it."""
+"""What a study may name. Each is `NAME.csv`, as it was published; `NAME.mapping.toml`, what its columns mean,
+as `vnetbench import --mapping` reads it; `NAME.toml`, what else is to be said of it."""
 
 
 def workload_of(name: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from vnetbench.estimate.metrics import METRICS, Metric
+from vnetbench.estimate.metric import Metric
+from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.quantity import IntervalText, Scale, format_interval, scale_for
 from vnetbench.report.labels import counted

@@ -222,13 +222,12 @@ def _figures(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator
             yield value, share
         return
     if estimate.is_published:
-        (text,) = short_figure(estimate, metric, scale)
-        value, _, ends = text.partition(" ")
+        value, _, ends = short_figure(estimate, metric, scale)[0].partition(" ")
         yield value, ends
         return
     unit = metric_of(metric).unit
-    text = format_interval(estimate.value, estimate.low, estimate.high, unit, scale=scale)
-    yield text.value, text.interval or "no interval"
+    told = format_interval(estimate.value, estimate.low, estimate.high, unit, scale=scale)
+    yield told.value, told.interval or "no interval"
 
 
 def _page(together: Overview | None, sections: Sequence[_Section]) -> str:
