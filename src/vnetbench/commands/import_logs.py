@@ -23,6 +23,7 @@ from vnetbench.importers.import_file import Imported, write_results
 from vnetbench.importers.recognise import recognise
 from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
 from vnetbench.study.factors import parse_level
+from vnetbench.study.labels import is_label
 from vnetbench.study.model import Level
 
 SHOWN_AFTER_S = 2.0
@@ -63,21 +64,26 @@ def import_paths(
 def summary_lines(gathered: Gathered) -> Iterator[str]:
     """`imported 94 of 96 runs; 2 cut off (lines 4101, 8816)`, and what else was not understood."""
     total = gathered.runs + gathered.faults.total()
-    faults = "".join(
-        f"; {count} {why} ({_places(gathered, why)})" for why, count in gathered.faults.most_common()
-    )
-    yield f"imported {gathered.runs} of {total} runs{faults}"
+    faults = [f"{count} {why} ({_places(gathered, why)})" for why, count in gathered.faults.most_common()]
+    only = f"; {faults[0]}" if len(faults) == 1 else ""
+    yield f"imported {gathered.runs} of {total} runs{only}"
+    yield from (f"  {fault}" for fault in faults if len(faults) > 1)
     for log, beside in gathered.counted.items():
         yield f"{log}: counters of esxtop, beside {beside} of {gathered.runs} runs"
+    for log, original in list(gathered.copies.items())[:_MOST_NAMED]:
+        yield f"{log}: a copy of {original}, and not imported a second time"
+    if len(gathered.copies) > _MOST_NAMED:
+        yield f"{len(gathered.copies) - _MOST_NAMED} more copies, which the results file lists"
     unread = [each for each in gathered.not_read if not each.is_run and each.why]
     for each in unread[:_MOST_NAMED]:
         yield f"not read: {_place(each)}: {each.why}{f': {each.text.strip()}' if each.text else ''}"
     if len(unread) > _MOST_NAMED:
         yield f"not read: {len(unread) - _MOST_NAMED} more, which the results file lists"
     if gathered.unclaimed:
-        first = next(each for each in gathered.not_read if each.text)
+        first = next((each for each in gathered.not_read if each.text), None)
         lines = f"{gathered.unclaimed} line{'' if gathered.unclaimed == 1 else 's'}"
-        yield f"{lines} of no tool that is known here; the first, {_place(first)}: {first.text.strip()[:80]}"
+        where = f"; the first, {_place(first)}: {first.text.strip()[:80]}" if first else ""
+        yield f"{lines} of no tool that is known here{where}"
 
 
 def _places(gathered: Gathered, why: str) -> str:
@@ -108,7 +114,7 @@ def _gather(
         if not isinstance(log, Log):
             gathered.add_unreadable(log.name, log.why)
             continue
-        gathered.logs.append(log.name)
+        gathered.begin(log.name)
         if mapping is not None and is_table(log.name):
             for run in runs_of(log.stream, log.name, mapping):
                 gathered.add(log.name, run)
@@ -118,6 +124,7 @@ def _gather(
             _gather_text(log, gathered)
         if log.damage:
             gathered.add_unreadable(log.name, log.damage)
+        gathered.end(log.digest)
     gathered.put_beside()
 
 
@@ -185,8 +192,9 @@ def _say(made: Imported) -> None:
     click.echo(f"{made.path}: {made.workload}, {made.trials} trials of {made.treatments} treatments")
     if made.told_twice:
         click.echo(f"  {made.told_twice} of them are told by the logs of both ends")
-    for name, count in made.untold.items():
-        click.echo(f"  {name} is not told of {count} of {made.trials}: set it with --factor {name}=LEVEL")
+    untold = [f"{name} ({count})" for name, count in made.untold.items() if not is_label(name)]
+    if untold:
+        click.echo(f"  not told of all trials, set them with --factor NAME=LEVEL: {', '.join(untold)}")
 
 
 def _factor(text: str) -> tuple[str, Level]:

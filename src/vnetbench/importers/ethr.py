@@ -16,6 +16,7 @@ from datetime import datetime
 
 from vnetbench.importers.arithmetic import mean, times, total
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
+from vnetbench.importers.credible import credibly
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
@@ -401,4 +402,4 @@ def _remarks(report: _Report, workload: str) -> Iterable[str]:
         yield f"it says: {report.failure}"
 
 
-READERS = (TextReader("ethr", begins_json, read_json), TextReader("ethr", begins, read))
+READERS = (TextReader("ethr", begins_json, credibly(read_json)), TextReader("ethr", begins, credibly(read)))

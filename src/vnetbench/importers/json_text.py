@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+_BRACKET = re.compile(r"[{}\[\]]")
 _NOT_FINITE = re.compile(
     r'("(?:[^"\\]|\\.)*")|[-+]?\b(?:nan|NaN|NAN|inf|Inf|INF|infinity|Infinity)\b(?:\(\w*\))?'
 )
@@ -28,6 +29,10 @@ class Extent:
         """What follows the document's end on this line; None while it goes on."""
         self._lines.append(line)
         self.characters += len(line)
+        if self._open and not _BRACKET.search(line):  # nearly all lines, and so the fastest way
+            if line.endswith(",") and line.count('"') % 2 == 0:
+                self._keep(len(line) - 1)
+            return None
         for token in _TOKEN.finditer(line):
             mark = token[0]
             if mark in "{[":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from vnetbench.importers.arithmetic import narrower, over
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
+from vnetbench.importers.credible import credibly
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
@@ -280,4 +281,4 @@ def _remarks(report: _Report, whole: Mapping[str, str], *, is_udp: bool) -> Iter
         yield f"a round trip of {whole['rtt_ms']} ms is that of connecting, before the load"
 
 
-READERS = (TextReader("nuttcp", begins, read),)
+READERS = (TextReader("nuttcp", begins, credibly(read)),)

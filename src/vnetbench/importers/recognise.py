@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.importers import json_text, xml_text
+from vnetbench.importers.dates import Clock
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.reader import DocumentReader, TextReader
 from vnetbench.importers.readers import READERS
@@ -64,14 +65,15 @@ def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Ite
     Keeps no more than a run, or a document, in memory at once.
     """
     before: Unclaimed | None = None
-    for item in _items(Lines(source), readers):
+    clock = Clock()
+    for item in _items(Lines(source), readers, clock):
         if isinstance(item, Unclaimed):
             before = item if before is None else _joined(before, item)
             continue
         if before is not None:
             yield before
             before = None
-        yield item
+        yield _dated(item, clock)
     if before is not None:
         yield before
 
@@ -85,7 +87,13 @@ def _joined(before: Unclaimed, after: Unclaimed) -> Unclaimed:
     )
 
 
-def _items(lines: Lines, readers: Readers) -> Iterator[Item]:
+def _dated(item: Run | Unread, clock: Clock) -> Run | Unread:
+    """A run that does not tell when it began, with the date that stands before it."""
+    told = clock.told_for(item.first_line)
+    return replace(item, started_at=told) if isinstance(item, Run) and not item.started_at and told else item
+
+
+def _items(lines: Lines, readers: Readers, clock: Clock) -> Iterator[Item]:
     texts = tuple(reader for reader in readers if isinstance(reader, TextReader))
     documents = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
 
@@ -102,7 +110,8 @@ def _items(lines: Lines, readers: Readers) -> Iterator[Item]:
             yield from _Document("xml", documents, xml_text.Extent()).read(lines, begins)
         elif line.strip():
             lines.take()
-            yield _unclaimed(lines.number, line)
+            if not clock.hears(lines.number, line):
+                yield _unclaimed(lines.number, line)
         else:
             lines.take()
 

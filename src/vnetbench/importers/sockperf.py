@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from vnetbench.importers.arithmetic import over, times
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
+from vnetbench.importers.credible import credibly
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
@@ -293,4 +294,4 @@ def _remarks(report: _Report, workload: str) -> Iterable[str]:
         yield f"only one of {report.options['reply-every']} requests was answered"
 
 
-READERS = (TextReader("sockperf", begins, read),)
+READERS = (TextReader("sockperf", begins, credibly(read)),)

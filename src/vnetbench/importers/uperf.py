@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from vnetbench.importers.arithmetic import over
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
+from vnetbench.importers.credible import credibly
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
@@ -252,4 +253,4 @@ def _remarks(report: _Report, loaded: str | None) -> Iterable[str]:
         yield f"it says: {report.failure}"
 
 
-READERS = (TextReader("uperf", begins, read),)
+READERS = (TextReader("uperf", begins, credibly(read)),)

@@ -13,7 +13,15 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, spell_share
 from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.figures import figure, metric_of, noun_of, ratio_text, scale_of
-from vnetbench.report.labels import CHANGED, counted, factor_label, factor_noun, level_phrase, level_text
+from vnetbench.report.labels import (
+    CHANGED,
+    NAMED,
+    counted,
+    factor_label,
+    factor_noun,
+    level_phrase,
+    level_text,
+)
 from vnetbench.report.layout import lay_out
 from vnetbench.report.notes import name_of
 from vnetbench.study.guest_factors import ADAPTERS
@@ -136,6 +144,8 @@ def _effects(summary: CampaignSummary) -> Iterator[str]:
     found = effects(summary, summary.main_metric)
     for factor in summary.factors:
         of_factor = [effect for effect in found if effect.factor == factor.name]
+        if factor.name == NAMED:
+            continue  # between runs that differ in many ways no difference is that of a factor
         if factor.name == CHANGED:
             yield from (_change_sentence(effect, noun_of(summary.main_metric)) for effect in of_factor)
         elif of_factor:

@@ -10,14 +10,21 @@ from vnetbench.estimate.effects import effects
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.columns import Column
 from vnetbench.report.figures import short_ratio
-from vnetbench.report.labels import CHANGED, treatment_phrase
+from vnetbench.report.labels import CHANGED, NAMED, treatment_phrase
 from vnetbench.study.model import ALL, ONE_AT_A_TIME, FactorLevels, Level
 
 NOTHING = "nothing changed"
+_FEWEST_SCATTERED = 3
+"""Factors; two of them make a chart however few of their combinations there are."""
 
 
 def by_change(summary: CampaignSummary) -> CampaignSummary:
-    """The campaign as `told_by_change`, with the base in its notes; one of another kind as it is."""
+    """The campaign as `told_by_change`, with the base in its notes; one of another kind as it is.
+
+    Imported runs that differ in many ways at once make no design either: they have one factor, their names.
+    """
+    if summary.is_imported and summary.reference is None and _is_scattered(summary):
+        return _by_name(summary)
     if summary.combine != ONE_AT_A_TIME:
         return summary
     factors, levels = told_by_change(
@@ -66,6 +73,28 @@ def gain_column(summary: CampaignSummary) -> Column | None:
         cells.append((short_ratio(ratio) if ratio else "1" if is_base else "–",))
         ranks.append(ratio.value if ratio else 1.0 if is_base else -math.inf)
     return Column("gain", "Against nothing changed", "times", tuple(cells), True, tuple(ranks))
+
+
+def _is_scattered(summary: CampaignSummary) -> bool:
+    """Whether most combinations of the levels of several factors are missing."""
+    factors = [factor for factor in summary.factors if len(factor.levels) > 1]
+    combinations = math.prod(len(factor.levels) for factor in factors)
+    return len(factors) >= _FEWEST_SCATTERED and 2 * len(summary.treatments) < combinations
+
+
+def _by_name(summary: CampaignSummary) -> CampaignSummary:
+    varying = _varying(summary.factors)
+    constant = tuple(factor for factor in summary.factors if factor.name not in varying)
+    same = {factor.name: factor.levels[0] for factor in constant}
+    names = [treatment_phrase(each.factors, varying) for each in summary.treatments]
+    return replace(
+        summary,
+        factors=(*constant, FactorLevels(NAMED, tuple(names))),
+        treatments=tuple(
+            replace(each, factors={**same, NAMED: name})
+            for each, name in zip(summary.treatments, names, strict=True)
+        ),
+    )
 
 
 def _varying(factors: Sequence[FactorLevels]) -> list[str]:

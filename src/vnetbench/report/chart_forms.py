@@ -365,7 +365,7 @@ def panel_each(
 ) -> alt.FacetChart:
     """A panel for each treatment, in this order; `row_gap` is what stands between rows, in pixels."""
     return layers.facet(
-        facet=alt.Facet("treatment:N", sort=list(treatments), title=None),
+        facet=alt.Facet("treatment:N", sort=list(treatments), title=None).header(labelLimit=300),
         columns=columns,
         spacing={"row": row_gap, "column": 64},
         bounds="flush",

@@ -10,6 +10,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.report.figures import figure, mode_texts, scale_of
 from vnetbench.report.labels import (
     CHANGED,
+    NAMED,
     factor_label,
     level_phrase,
     level_text,
@@ -228,7 +229,7 @@ def _x_position(layout: Layout, treatment: TreatmentSummary) -> float | None:
 def _combination(factors: tuple[FactorLevels, ...], treatment: TreatmentSummary) -> str:
     return " · ".join(
         level_text(factor.name, treatment.factors[factor.name])
-        if factor.name == CHANGED
+        if factor.name in (CHANGED, NAMED)
         else f"{factor_label(factor.name)} {level_text(factor.name, treatment.factors[factor.name])}"
         for factor in factors
     )

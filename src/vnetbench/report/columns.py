@@ -96,9 +96,7 @@ _SHORT_LABELS = {
     "server_cpu_percent": "Server CPU",
     "server_retransmits": "Server retr.",
     "sender_cycles_per_byte": "Send. cycles",
-    "receiver_cycles_per_byte": "Recv. cycles",
     "sender_interrupts_per_s": "Send. interr.",
-    "receiver_interrupts_per_s": "Recv. interr.",
     "sender_retransmits_per_s": "Send. retr.",
 }
 _SHORT_UNITS = {

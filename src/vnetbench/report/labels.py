@@ -12,6 +12,9 @@ from vnetbench.study.model import FactorLevels, Level
 CHANGED = "changed"
 """Stands for all factors of a study of one change at a time (`changes.py`)."""
 
+NAMED = "treatment"
+"""Stands for all factors of imported runs that differ in many ways at once (`changes.py`)."""
+
 _LABELS = {
     "ip_version": "IP version",
     "mtu": "MTU",
@@ -54,6 +57,7 @@ _COUNTED = {
 }
 _PHRASES = {
     CHANGED: "{}",
+    NAMED: "{}",
     "direction": "{}",
     "ip_version": "IPv{}",
     "mtu": "MTU {}",
@@ -130,9 +134,10 @@ def level_phrase(name: str, level: Level) -> str:
 
 
 def treatment_phrase(factors: Mapping[str, Level], names: Sequence[str]) -> str:
-    """A treatment by its levels of the named factors: `4 streams, forward, MTU 9000`."""
-    phrases = [level_phrase(name, factors[name]) for name in names if name in factors]
-    return ", ".join(phrases) or "the only treatment"
+    """A treatment by its levels of the named factors: `4 streams, forward, MTU 9000`; without untold ones."""
+    levels = [(name, factors[name]) for name in names if name in factors]
+    phrases = [level_phrase(name, level) for name, level in levels if level != UNTOLD]
+    return ", ".join(phrases) or ("nothing told" if levels else "the only treatment")
 
 
 def names_of(factors: Sequence[FactorLevels]) -> tuple[str, ...]:

@@ -52,11 +52,15 @@ COMMON = {
 
 BEGINNING = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in COMMON.items())})\\s*$")
 _MARKS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
+_JSON = ("{", '"')
+"""With which lines of a document begin: `server_output_text` has a whole log in it."""
 
 
 def beginning_in(line: str) -> re.Match[str] | None:
     """Where a run may begin with this line. Asked of every line of a log: a look at its words comes first."""
-    return BEGINNING.search(line) if any(mark in line for mark in _MARKS) else None
+    if not any(mark in line for mark in _MARKS) or line.lstrip().startswith(_JSON):
+        return None
+    return BEGINNING.search(line)
 
 
 NOTES = {
@@ -65,6 +69,7 @@ NOTES = {
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
     "done": r"(?:iperf Done|vnetbench iperf3 done)\.$",
     "servers_output": r"Server output:$",
+    "servers_document": r"Server JSON output:$",
     "time": r"\bTime: (?P<time>\w{3}, \d+ \w{3} \d{4} [\d:]+ GMT)",
     "test": r"Starting Test: protocol: (?P<protocol>\w+), \d+ streams, (?P<block>\d+) byte blocks",
     "bit_rate": r"Target Bitrate: (?P<bit_rate>\d+)$",

@@ -47,7 +47,7 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | N
         if found["name"] == "start":
             telling = Telling(data if isinstance(data, dict) else {})
         elif found["name"] == "interval":
-            telling.take_interval(data if isinstance(data, dict) else {})
+            telling.course.take(data if isinstance(data, dict) else {})
         else:
             rest[found["name"]] = data
         if found["name"] == "end":
@@ -55,9 +55,10 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | N
     telling.rest = rest
     last = lines.number
     if (lines.peek() or "").rstrip() == "{" and _is_same(lines, telling.start.get("cookie")):
-        while (lines.peek() or "}").rstrip() != "}":
+        while (line := lines.peek()) is not None and line.rstrip() != "}":
             lines.take()
-        lines.take()
+        if lines.peek() is not None:
+            lines.take()
     return [telling.run(first, last, command)]
 
 

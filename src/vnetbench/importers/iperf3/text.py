@@ -20,7 +20,9 @@ from vnetbench.importers.iperf3.ends import (
 )
 from vnetbench.importers.iperf3.facts import Facts
 from vnetbench.importers.iperf3.options import asked_by, level_of
+from vnetbench.importers.iperf3.parts import intervals_of
 from vnetbench.importers.iperf3.rows import Rows
+from vnetbench.importers.json_text import Extent
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.packed import PackedIntervals
 from vnetbench.importers.runs import CUT_OFF, FORWARD, Figure, Run
@@ -28,6 +30,7 @@ from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
 TOOL = "iperf3"
+SENT_BACK = "its intervals are those that the server sent back (--get-server-output)"
 
 _RANK = {"is_version": 0, "is_listening": 1, "is_connecting": 2, "is_accepted": 2, "is_connected": 3}
 """The order of the lines with which a run begins: one that comes too late begins the next run."""
@@ -71,6 +74,14 @@ def errors(lines: Lines) -> str:
     return "; ".join(found)
 
 
+def intervals_in(lines: Lines, begins: Callable[[Lines], bool]) -> PackedIntervals:
+    """The intervals of the text that comes next: a server's that receives, sent back to its client."""
+    reading = Reading(lines, begins)
+    reading.walk()
+    reading.rows.settle((FORWARD,))
+    return reading.rows.intervals
+
+
 class Reading:
     """A run while its lines are taken."""
 
@@ -83,7 +94,7 @@ class Reading:
         self.is_done = False
         """Whether the client said so."""
         self._error = ""
-        self._server: Reading | None = None
+        self._sent_back: PackedIntervals | None = None
         self._strange: list[int] = []
         """Lines in the middle that are none of its own, or broken."""
 
@@ -162,8 +173,8 @@ class Reading:
         self._is_in_summary |= groups[-1] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.take_summary(row)
-        else:
-            self.rows.take_interval(groups)
+        elif not self.rows.take_interval(groups):
+            self._strange.append(self._lines.number)
 
     def _goes_on_with(self, found: re.Match[str]) -> bool:
         """Whether a line of iperf3's is one of this run, not of the next one."""
@@ -202,8 +213,19 @@ class Reading:
         elif name == "is_separator":
             self._is_in_summary |= _is_next(self._lines, "is_header")
         elif name == "is_servers_output":
-            self._server = Reading(self._lines, self._begins)
-            self._server.walk()
+            self._sent_back = intervals_in(self._lines, self._begins)
+        elif name == "is_servers_document":
+            self._take_document()
+
+    def _take_document(self) -> None:
+        """What a server with `-J` sent back."""
+        extent, rest = Extent(), None
+        while rest is None and self._lines.peek() is not None and not self._begins(self._lines):
+            rest = extent.feed(self._lines.take())
+        try:
+            self._sent_back = intervals_of(extent.document())
+        except ValueError:
+            self._strange.append(self._lines.number)
 
     def _take_strange(self, line: str) -> bool:
         """Take a line that is none of iperf3's; False where the run does not go on after it."""
@@ -278,15 +300,12 @@ class Reading:
 
     def _intervals(self, ways: tuple[str, ...]) -> PackedIntervals:
         """Its own, or where the server's output is beside them and says what arrived, that one's."""
-        if self._server is not None and ways == (FORWARD,) and len(self._server.rows.intervals):
-            self._server.rows.settle(ways)
-            return self._server.rows.intervals
-        return self.rows.intervals
+        return self._sent_back if self._sent_back and ways == (FORWARD,) else self.rows.intervals
 
     def _remarks(self) -> Iterator[str]:
         yield from self.facts.remarks
-        if self._server is not None and len(self._server.rows.intervals):
-            yield "its intervals are those that the server sent back with --get-server-output"
+        if self._sent_back:
+            yield SENT_BACK
         if self._strange:
             first = self._strange[0]
             yield f"lines in it that were not understood: {len(self._strange)}, the first is {first}"

@@ -49,6 +49,8 @@ _MORE = re.compile(
 """Lines that `-v 2` adds below a table."""
 _REMOTE = re.compile(r"\d+\s+\d+$")
 """The remote end's buffers, below a row of requests."""
+_MOST_HEADINGS = 12
+"""Lines of omni's headings: its longest have half as many."""
 _NUMBER = re.compile(r"(?<!\S)-?\d+(?:\.\d+)?(?!\S)")
 
 
@@ -89,10 +91,9 @@ class _Report:
             return self._is_below(line)
         if TITLE.match(line):
             return not self.title
-        return bool(line) and bool(
-            NUMBERS.match(line) or is_heading(line) or self._is_omni(line) or _INTERIM.match(line)
-            or line.startswith("!!!") or _FAILED.match(line) or _ASIDE.match(line)
-        )  # fmt: skip
+        patterns = (NUMBERS, _INTERIM, _INTERIM_CSV, omni.KEYED, _FAILED, _ASIDE)
+        is_known = any(pattern.match(line) for pattern in patterns)
+        return is_known or is_heading(line) or line.startswith("!!!")
 
     def _is_below(self, line: str) -> bool:
         """Whether a line still is of it when the results are there."""
@@ -101,12 +102,12 @@ class _Report:
         is_remote = not self.is_below and _REMOTE.match(line) is not None
         return is_remote or bool(_MORE.match(line) or (self.is_below and NUMBERS.match(line)))
 
-    def _is_omni(self, line: str) -> bool:
-        """Results by name, or headings and values of omni, which may be any words."""
-        if omni.KEYED.match(line) or _INTERIM_CSV.match(line) or self.headings:
-            return True
+    def may_want(self, line: str) -> bool:
+        """Whether it may be a line of omni's headings or values, which may be any words."""
+        if not line.strip() or self.is_whole or len(self.headings) >= _MOST_HEADINGS:
+            return False
         is_classic = self.test is not None and not self.asked.is_omni and bool(self.asked.text)
-        return bool(self.title) and not is_classic and self.table is None
+        return bool(self.headings) or bool(self.title and not is_classic and self.table is None)
 
     def take(self, line: str) -> None:
         """Add what a line tells."""
@@ -195,7 +196,11 @@ def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
     if command.text:
         lines.take()
     last = first
-    while (line := own_line(lines, begins, report.wants)) is not None:
+
+    def is_own(line: str) -> bool:
+        return report.wants(line) or (report.may_want(line) and not begins(lines))
+
+    while (line := own_line(lines, begins, is_own)) is not None:
         report.take(line)
         last = lines.number
     return [_run(report, first, last)]
@@ -243,7 +248,8 @@ def _figures(
 ) -> dict[str, Figure]:
     if results:
         return omni.figures(results, workload, is_reverse=is_reverse)
-    assert report.table is not None
+    if report.table is None:
+        return {}
     is_rate = workload in (REQUESTS, CONNECTIONS)
     asked_unit = report.asked.general.get("f", "x")
     usual = ("Trans" if asked_unit == "x" else "other") if is_rate else report.asked.unit or USUAL_UNIT
