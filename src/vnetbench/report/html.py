@@ -27,6 +27,7 @@ from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
 from vnetbench.report.charts import main_charts, other_metric_charts, still_picture, trial_charts
 from vnetbench.report.columns import (
+from vnetbench.study.labs import IMPORTED
     Column,
     factor_columns,
     metric_columns,
@@ -170,14 +171,10 @@ def _measured(id_: str, summary: CampaignSummary) -> _Section:
     ]
     main = main_charts(summary)
     compared = beside(summary)
-    trials = sum(treatment.trials for treatment in rows)
     return _Section(
         id=id_,
         summary=summary,
-        size=", ".join(
-            (counted(len(rows), "treatment"), counted(trials, "trial"), format_duration(summary.elapsed_s))
-        )
-        + f", {summary.status}, started {summary.started}",
+        size=_size(summary),
         emulation=emulation(summary),
         answer=answer(summary),
         main=main,
@@ -194,6 +191,15 @@ def _measured(id_: str, summary: CampaignSummary) -> _Section:
         method=method(summary),
         fallback=_as_image(still_picture(main[0])) if main else "",
     )
+
+
+def _size(summary: CampaignSummary) -> str:
+    """How much was measured, and when; of logs that is not known, but when they were imported."""
+    trials = sum(treatment.trials for treatment in summary.treatments)
+    counts = f"{counted(len(summary.treatments), 'treatment')}, {counted(trials, 'trial')}"
+    if summary.kind == IMPORTED:
+        return f"{counts}, imported {summary.started}"
+    return f"{counts}, {format_duration(summary.elapsed_s)}, {summary.status}, started {summary.started}"
 
 
 def _with_long_title(summary: CampaignSummary, column: Column) -> Column:
