@@ -27,7 +27,6 @@ from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.chart_rows import Row
 from vnetbench.report.charts import main_charts, other_metric_charts, still_picture, trial_charts
 from vnetbench.report.columns import (
-from vnetbench.study.labs import IMPORTED
     Column,
     factor_columns,
     metric_columns,
@@ -45,6 +44,7 @@ from vnetbench.report.notes import legend, notes
 from vnetbench.report.overview import Overview, overview
 from vnetbench.report.published_table import beside, columns_beside
 from vnetbench.report.theme import chart_config
+from vnetbench.study.labs import IMPORTED
 
 _OF_ALL = "all"
 """The part of a page that several files share, as sections have an id."""
