@@ -125,6 +125,31 @@ def test_compare_fails_only_when_something_surely_got_worse(results: Path, tmp_p
     assert '"five" is not a share' in output
 
 
+def test_published_figures_stand_where_a_results_file_may(results: Path, tmp_path: Path) -> None:
+    code, output = bench.run("reference", "list")
+    assert code == 0 and "ntttcp-vmxnet3-2011" in output and "44 figures" in output
+    code, output = bench.run("reference", "show", "ntttcp-vmxnet3-2011")
+    assert (code, bench.run("show", "reference:ntttcp-vmxnet3-2011")) == (0, (0, output))
+    assert "best of five runs" in output and max(map(len, output.splitlines())) <= 80
+    form = json.loads(bench.run("reference", "show", "--json", "packet-forwarding-2011")[1])
+    assert form["reference"]["name"] == "packet-forwarding-2011" and len(form["treatments"]) == 76
+    page = tmp_path / "all.html"
+    code, output = bench.run("report", results, "reference:ntttcp-vmxnet3-2011", "-o", page)
+    assert (code, output.strip()) == (0, str(page)) and "Side by side" in page.read_text()
+    code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results)
+    assert code == 0 and "no ratio to it has an interval" in " ".join(output.split())
+    code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results, "--fail-if-worse", "5%")
+    assert code == 2 and "has no trials" in output
+
+
+def test_results_are_held_against_statements(results: Path) -> None:
+    code, output = bench.run("check-statements", results, "reference:packet-forwarding-2011")
+    assert code == 0 and "19 published statements" in output
+    assert "to tell: vnetbench run studies/jumbo-frames.toml" in output
+    form = json.loads(bench.run("check-statements", "--json", results)[1])
+    assert [each["id"] for each in form["statements"]][:2] == ["S01", "S02"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -133,6 +158,9 @@ def test_compare_fails_only_when_something_surely_got_worse(results: Path, tmp_p
         (["run", "studies/jumbo-frames.toml", "--set", "mtu=12"], "mtu"),
         (["run", "studies/jumbo-frames.toml", "--seed", "x"], "seed"),
         (["show"], "RESULTS"),
+        (["report"], "RESULTS"),
+        (["check-statements", "reference:packets"], "is no published table"),
+        (["reference", "show", "ntttcp"], "write one of packet-forwarding-2011"),
         (["dance"], "dance"),
         (["lab", "up", "Not A Name"], "cannot name a testbed"),
         (["lab", "up", "t-cli", "--set", "streams=2"], "trial by trial"),

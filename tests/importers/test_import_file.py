@@ -47,9 +47,10 @@ def run(
 def gathered(logs: dict[str, str], factors: dict[str, Level] | None = None) -> Gathered:
     found = Gathered(factors or {})
     for name, text in logs.items():
-        found.logs.append(name)
+        found.begin(name)
         for item in recognise(text.splitlines(), TOY):
             found.add(name, item)
+        found.end(text.encode())
     return found
 
 
@@ -181,6 +182,15 @@ def test_levels_that_no_study_can_have_are_a_damaged_run() -> None:
     found = gathered({"a.log": run(800, 99_999) + run(800)})
 
     assert (found.runs, found.unread) == (1, 1)
+
+
+def test_a_copy_of_a_log_adds_no_trials() -> None:
+    log = run(800) + run(820) + "toy 1.2 streams=1\n  1.0 80 MB\n"
+
+    found = gathered({"a.log": log, "b.log": run(900), "copy.log": log})
+    assert (found.runs, found.faults.total(), len(found.heads("tcp_stream"))) == (3, 1, 3)
+    assert found.copies == {"copy.log": "a.log"}
+    assert found.told("tcp_stream")["goodput_bps"] == 3
 
 
 def test_a_workload_has_a_file_of_its_own(tmp_path: Path) -> None:

@@ -17,15 +17,21 @@ import pytest
 from tests.importers.mutate import mutant
 from tests.importers.test_logs import LOGS, PAGES, log_of
 from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.summarize import summarize
 from vnetbench.importers.decoding import lines_of
+from vnetbench.importers.gathered import Gathered
+from vnetbench.importers.import_file import write_results
 from vnetbench.importers.recognise import recognise
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Run
+from vnetbench.results.file import ResultsFile
 from vnetbench.study.factors import check_workload, format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 
 MUTANTS = 100_000
 SLICES = 50
 """Tests that the mutants are dealt out to, so that all CPUs have some."""
+ESTIMATED = 101
+"""Of so many mutants one is taken further, into a results file and its estimates."""
 PATIENCE_S = 60
 """For one mutant of some ten thousand bytes: what takes longer has come to no end."""
 MEMORY = 512 * 2**20
@@ -46,27 +52,39 @@ def test_a_mutated_log_is_read_to_its_end(part: int, tmp_path: Path) -> None:
             text = mutant(draw, texts[of], draw.choice(texts))
             try:
                 with an_end():
-                    check(text)
+                    gathered = check(text)
+                    if number % ESTIMATED == 0:
+                        check_results(gathered, tmp_path)
+                    gathered.close()
             except BaseException as error:
                 at_fault.write_bytes(text)
                 error.add_note(f"mutant {number} of {logs[of].relative_to(LOGS)}, kept as {at_fault}")
                 raise
 
 
-def check(text: bytes) -> None:
-    """Fails where what is told of a log contradicts itself, or cannot be taken over into a results file."""
+def check(text: bytes) -> Gathered:
+    """Fails where what is told of a log contradicts itself, or is none that a results file may hold."""
     lines = list(lines_of(io.BytesIO(text)))
-    before = 0
+    gathered = Gathered()
+    before = runs = 0
     for item in recognise(lines):
         assert before <= item.first_line <= item.last_line <= len(lines), item
         before = item.first_line
-        if isinstance(item, Run):
-            check_run(item)
+        runs += isinstance(item, Run)
+        gathered.add("mutant.log", item)
+    assert runs - gathered.unread <= gathered.runs + gathered.faults.total() <= runs
+    for workload, count in gathered.workloads().items():
+        heads = gathered.heads(workload)
+        assert len(heads) == count > 0
+        for head in heads:
+            check_run(gathered.run(head.id)[1])
+    return gathered
 
 
 def check_run(run: Run) -> None:
     """Fails where a run is none that a results file may hold."""
     assert run.workload in WORKLOADS
+    assert not run.fault
     assert set(run.figures) <= set(METRICS)
     for name, level in run.factors.items():
         assert parse_level(name, format_level(name, level)) == level, name
@@ -80,7 +98,19 @@ def check_run(run: Run) -> None:
             check_figure(figure)
     assert run.duration_s is None or 0 <= run.duration_s < math.inf
     assert 0 <= run.omitted_s < math.inf
-    assert "\n" not in run.fault
+
+
+def check_results(gathered: Gathered, folder: Path) -> None:
+    """Fails where no results file can be made of the runs, or it cannot be estimated."""
+    for workload, count in gathered.workloads().items():
+        path = folder / f"{workload}.vnb"
+        made = write_results(gathered, workload, path, "mutant")
+        file = ResultsFile.open_to_read(path)
+        summary = summarize(file)
+        file.close()
+        assert sum(treatment.trials for treatment in summary.treatments) == made.trials
+        assert made.trials + made.told_twice == count
+        path.unlink()
 
 
 def check_figure(figure: Figure) -> None:

@@ -107,6 +107,33 @@ def test_files_without_a_common_level_have_no_chart_together() -> None:
     )
 
 
+def test_files_without_a_trial_have_no_chart_and_say_so(empty: CampaignSummary) -> None:
+    found = together(named("one.vnb", empty), named("other.vnb", empty))
+    assert found.main == [] and "no chart of them together" in found.said[0]
+    found = together(named("one.vnb", empty), over_streams("other.vnb"))
+    assert found.main == [] and "have a metric in common" in found.said[0]
+    assert "Side by side" in Page(render([empty, over_streams("other.vnb")])).shown
+
+
+def test_a_file_that_lacks_a_metric_does_not_narrow_the_chart_of_it() -> None:
+    values = {"goodput_bps": 9e9, "rtt_us": 40.0}
+    rows = [({"streams": n, "mtu": 1500}, values) for n in (1, 2, 4)]
+    one, other = (named(name, made(rows)) for name in ("one.vnb", "other.vnb"))
+    found = together(one, other, NTTTCP)
+    assert "rtt_us" in [chart.name for chart in found.others]
+    (rtt,) = [chart for chart in found.others if chart.name == "rtt_us"]
+    assert {row["file"] for row in rtt.rows} == {"one.vnb", "other.vnb"}
+
+
+def test_charts_of_one_metric_of_two_workloads_are_told_apart() -> None:
+    requests = [
+        named(name, made(goodputs("streams", {1: 9.0, 2: 9.0}), Way("mixed"))) for name in ("c.vnb", "d.vnb")
+    ]
+    found = together(over_streams("a.vnb"), over_streams("b.vnb"), *requests)
+    assert [chart.name for chart in found.main] == ["tcp_stream-goodput_bps", "mixed-goodput_bps"]
+    assert found.main[1].title == "mixed: Goodput (Gbit/s)"
+
+
 def test_two_modes_are_two_marks_in_an_overview_too() -> None:
     rows = goodputs("streams", {1: 9.0, 2: (10.0, 20.0), 4: 20.0})
     modal = named("modal.vnb", made(rows, Way(trials=30)))

@@ -70,15 +70,20 @@ def summary_lines(gathered: Gathered) -> Iterator[str]:
     yield from (f"  {fault}" for fault in faults if len(faults) > 1)
     for log, beside in gathered.counted.items():
         yield f"{log}: counters of esxtop, beside {beside} of {gathered.runs} runs"
+    for log, original in list(gathered.copies.items())[:_MOST_NAMED]:
+        yield f"{log}: a copy of {original}, and not imported a second time"
+    if len(gathered.copies) > _MOST_NAMED:
+        yield f"{len(gathered.copies) - _MOST_NAMED} more copies, which the results file lists"
     unread = [each for each in gathered.not_read if not each.is_run and each.why]
     for each in unread[:_MOST_NAMED]:
         yield f"not read: {_place(each)}: {each.why}{f': {each.text.strip()}' if each.text else ''}"
     if len(unread) > _MOST_NAMED:
         yield f"not read: {len(unread) - _MOST_NAMED} more, which the results file lists"
     if gathered.unclaimed:
-        first = next(each for each in gathered.not_read if each.text)
+        first = next((each for each in gathered.not_read if each.text), None)
         lines = f"{gathered.unclaimed} line{'' if gathered.unclaimed == 1 else 's'}"
-        yield f"{lines} of no tool that is known here; the first, {_place(first)}: {first.text.strip()[:80]}"
+        where = f"; the first, {_place(first)}: {first.text.strip()[:80]}" if first else ""
+        yield f"{lines} of no tool that is known here{where}"
 
 
 def _places(gathered: Gathered, why: str) -> str:
@@ -109,7 +114,7 @@ def _gather(
         if not isinstance(log, Log):
             gathered.add_unreadable(log.name, log.why)
             continue
-        gathered.logs.append(log.name)
+        gathered.begin(log.name)
         if mapping is not None and is_table(log.name):
             for run in runs_of(log.stream, log.name, mapping):
                 gathered.add(log.name, run)
@@ -119,6 +124,7 @@ def _gather(
             _gather_text(log, gathered)
         if log.damage:
             gathered.add_unreadable(log.name, log.damage)
+        gathered.end(log.digest)
     gathered.put_beside()
 
 

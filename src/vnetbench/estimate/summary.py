@@ -113,5 +113,5 @@ class CampaignSummary:
 
     @property
     def is_imported(self) -> bool:
-        """Whether nothing is known of it but what a log or a table tells: no factor has a default."""
-        return self.kind == IMPORTED
+        """Whether its trials were read from other tools' logs, and nothing is known but what they tell."""
+        return self.kind == IMPORTED and self.reference is None

@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from io import BufferedReader, RawIOBase
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
@@ -78,6 +79,7 @@ class _Unpacked(RawIOBase):
     def __init__(self, stream: Readable, name: str, took: Callable[[str, int], None]) -> None:
         self._stream, self._name, self._took = stream, name, took
         self.damage = ""
+        self.digest = blake2b(digest_size=16)
 
     def readable(self) -> bool:
         return True
@@ -90,6 +92,7 @@ class _Unpacked(RawIOBase):
             self.damage = self.damage or f"damaged here, and not read further ({str(error)[:200]})"
             return 0
         self._took(self._name, len(data))
+        self.digest.update(data)
         into[: len(data)] = data
         return len(data)
 
@@ -107,6 +110,11 @@ class Log:
     def damage(self) -> str:
         """Why it ended where it did, once it is read; empty where that is its end."""
         return self._raw.damage
+
+    @property
+    def digest(self) -> bytes:
+        """Of its bytes, once it is read: a copy has the same."""
+        return self._raw.digest.digest()
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ _PROMPT = re.compile(
     re.VERBOSE,
 )
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_QUOTE = re.compile("[\"']")
+_FOLDER = re.compile(r"[\\/]")
 _OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
 """How many operands stand before the program that is run."""
 _WRAPPERS = ("sudo", "time", "nohup", "exec", "start", "numactl", "nice", "stdbuf", *_OPERANDS)
@@ -52,7 +54,10 @@ def command_in(line: str, programs: Collection[str]) -> Command | None:
     Without a prompt before it the program must stand first, and an option or nothing after it: lines of
     output begin with programs' names too (`iperf3: error - …`, `iperf 3.12`).
     """
-    if len(line) > _LONGEST or not any(program in line.lower() for program in programs):
+    if len(line) > _LONGEST:
+        return None
+    small = line.lower()
+    if not any(program in small for program in programs):
         return None
     prompt = _PROMPT.match(line)
     text = line[prompt.end() if prompt else 0 :].strip()
@@ -67,12 +72,12 @@ def command_in(line: str, programs: Collection[str]) -> Command | None:
 
 def split(text: str) -> list[str]:
     """The words of a command line, with quotes taken off: a backslash is part of a Windows path."""
-    return [re.sub(r"""["']""", "", word) for word in _WORD.findall(text)]
+    return [_QUOTE.sub("", word) for word in _WORD.findall(text)]
 
 
 def program_name(word: str) -> str:
     r"""`iperf3` of `C:\tools\iperf3.exe`, `./iperf3` or `/usr/bin/iperf3`."""
-    return re.split(r"[\\/]", word)[-1].lower().removesuffix(".exe")
+    return _FOLDER.split(word)[-1].lower().removesuffix(".exe")
 
 
 def options_of(words: Sequence[str], grammar: Grammar) -> dict[str, str]:

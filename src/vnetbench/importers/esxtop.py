@@ -16,7 +16,7 @@ from vnetbench.importers.runs import Figure, Run
 Counters = Iterable[tuple[datetime, Mapping[str, float]]]
 """Moments, ascending, each with the means of what was counted since the one before, by name."""
 
-_HEAD = re.compile(r'"?\(PDH-CSV 4\.0\) \((?P<zone>[^)]*)\)\((?P<minutes>-?\d{1,4})\)"?(?:,|$)')
+_HEAD = re.compile(r'"?\(PDH-CSV 4\.0\) \((?P<zone>[^)]*)\)\((?P<minutes>-?\d{1,3})\)"?(?:,|$)')
 r"""`"(PDH-CSV 4.0) (UTC)(0)","\\esx1\Physical Cpu(0)\% Processor Time",…`: by so many minutes behind UTC."""
 _COUNTER = re.compile(r"\\\\(?P<host>[^\\]+)\\(?P<group>[^\\(]+)\((?P<of>.*)\)\\(?P<counter>[^\\]+)")
 r"""`\\esx1\Network Port(vSwitch0:67108885:36139:db.eth0)\MBits Transmitted/sec`"""

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
+from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.esxtop import Counters, beside
 from vnetbench.importers.recognise import Item, Unclaimed
 from vnetbench.importers.runs import Run
-from vnetbench.study.factors import factor_named, format_level
+from vnetbench.study.factors import check_workload, factor_named, format_level
 from vnetbench.study.model import Level
 
 MOST_KEPT = 1000
@@ -26,7 +27,7 @@ MOST_KEPT = 1000
 _TABLE = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, log TEXT, tool TEXT, workload TEXT, factors TEXT, told_by TEXT, started TEXT,
-    goodput REAL, duration_s REAL, run BLOB
+    goodput REAL, duration_s REAL, connection TEXT, run BLOB
 )
 """
 _COUNTED = "CREATE TABLE counted (log TEXT, moment TEXT, counters TEXT)"
@@ -61,6 +62,20 @@ class Head:
     """ISO 8601; as the log has it, so with or without a time zone."""
     goodput_bps: float | None
     duration_s: float | None
+    connection: str = ""
+
+
+class _Tally(NamedTuple):
+    """What logs told so far, but for the runs themselves."""
+
+    runs: int
+    unread: int
+    unclaimed: int
+    faults: Counter[str]
+    not_read: list[NotRead]
+    told: dict[str, Counter[str]]
+    last: int
+    """The number of the last run."""
 
 
 @dataclass
@@ -82,6 +97,12 @@ class Gathered:
     """By workload the metrics that its runs tell, each with how many do."""
     counted: dict[str, int] = field(default_factory=dict)
     """Logs of what a host counted, each with how many runs it stands beside."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Logs of which nothing is kept, each with the one that it is a copy of."""
+    _first_of: dict[bytes, str] = field(default_factory=dict)
+    """By the digest of its bytes, the first log with them."""
+    _before: _Tally | None = None
+    """What there was when the log began that is read now."""
     _db: sqlite3.Connection = field(default_factory=lambda: sqlite3.connect(""))
 
     def __post_init__(self) -> None:
@@ -92,6 +113,22 @@ class Gathered:
     def is_whole(self) -> bool:
         """Whether all runs were read, and all that looks like one."""
         return not self.faults and not self.unread
+
+    def begin(self, log: str) -> None:
+        """What is added from here on is of this log."""
+        self.logs.append(log)
+        self._before = self._tally()
+
+    def end(self, digest: bytes) -> None:
+        """The log is over. What it told is forgotten where a log before it was the same, byte for byte."""
+        log, before = self.logs[-1], self._before
+        first = self._first_of.setdefault(digest, log)
+        if first == log or before is None or before == self._tally():
+            return
+        self.copies[log] = first
+        self.runs, self.unread, self.unclaimed = before.runs, before.unread, before.unclaimed
+        self.faults, self.not_read, self._told = before.faults, before.not_read, before.told
+        self._db.execute("DELETE FROM run WHERE id > ?", (before.last,))
 
     def add(self, log: str, item: Item) -> None:
         """Keep what stands in a log. Raises BenchError where it contradicts what a person set."""
@@ -143,8 +180,8 @@ class Gathered:
     def heads(self, workload: str) -> list[Head]:
         """The runs of a workload in the order in which they were read."""
         rows = self._db.execute(
-            "SELECT id, log, tool, factors, told_by, started, goodput, duration_s FROM run WHERE workload = ?"
-            " ORDER BY id",
+            "SELECT id, log, tool, factors, told_by, started, goodput, duration_s, connection FROM run"
+            " WHERE workload = ? ORDER BY id",
             (workload,),
         )
         levels = lru_cache(maxsize=1024)(json.loads)  # runs of one treatment share them
@@ -163,6 +200,11 @@ class Gathered:
     def close(self) -> None:
         """Forget the runs."""
         self._db.close()
+
+    def _tally(self) -> _Tally:
+        told = {workload: metrics.copy() for workload, metrics in self._told.items()}
+        kept = (self.faults.copy(), self.not_read.copy(), told)
+        return _Tally(self.runs, self.unread, self.unclaimed, *kept, self._last())
 
     def _last(self) -> int:
         """The number of the last run."""
@@ -190,13 +232,13 @@ class Gathered:
         self.runs += 1
         self._told.setdefault(run.workload, Counter()).update(run.figures.keys())
         self._db.execute(
-            "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s, run)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s,"
+            " connection, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 log, run.tool, run.workload, json.dumps(factors), run.told_by,
                 run.started_at.isoformat() if run.started_at else None,
                 run.figures["goodput_bps"].value if "goodput_bps" in run.figures else None,
-                run.duration_s, pickle.dumps(run),
+                run.duration_s, run.connection, pickle.dumps(run),
             ),
         )  # fmt: skip
 
@@ -208,19 +250,21 @@ class Gathered:
 def _unsound(run: Run) -> str:
     """What cannot be true of a run, and so was damaged in its log; empty where nothing is known to be."""
     for name, level in run.factors.items():
-        if why := _wrong_level(name, level):
+        if why := _wrong_level(run.workload, name, level):
             return f"{name} = {str(level)[:80]}: {why}"
     for name, figure in run.figures.items():
-        if not all(map(math.isfinite, (figure.value, figure.low, figure.high))):
-            return f"{name} is no finite number"
-    if run.duration_s is not None and not 0 <= run.duration_s < math.inf:
-        return f"it lasts {run.duration_s} s"
+        if not -math.inf < figure.low <= figure.value <= figure.high < math.inf:
+            return f"{name} cannot be {figure.value:g}"
+    for what, time_s in (("it lasts", run.duration_s or 0.0), ("of it is omitted", run.omitted_s)):
+        if not 0 <= time_s < math.inf:
+            return f"{what} {time_s:g} s"
     return ""
 
 
 @lru_cache(maxsize=1024)
-def _wrong_level(name: str, level: Level) -> str:
+def _wrong_level(workload: str, name: str, level: Level) -> str:
     try:
+        check_workload(name, workload)
         kind = factor_named(name).kind
         kind.parse(kind.spell(level))
     except BenchError as error:

@@ -108,6 +108,7 @@ def _facts(gathered: Gathered, workload: str) -> dict[str, object]:
     others = {name: count for name, count in gathered.workloads().items() if name != workload}
     return {
         "logs": gathered.logs,
+        "copies": gathered.copies,
         "set": dict(gathered.set_factors),
         "read": {
             "runs": gathered.runs + gathered.faults.total(),

@@ -37,9 +37,9 @@ class Extent:
         self._lines.append(line)
         start = self.characters
         self.characters += len(line) + 1
-        if _BRACKET.search(line) is None:
+        if _BRACKET.search(line) is None:  # nearly all lines, and so the fastest way
             value = line.rstrip()
-            if value.endswith(","):
+            if value.endswith(",") and value.count('"') % 2 == 0:
                 self._whole = start + len(value) - 1
             return None
         for token in _TOKEN.finditer(line):

@@ -13,6 +13,7 @@ from itertools import pairwise
 from statistics import median
 
 from vnetbench.importers.command import Command, command_in
+from vnetbench.importers.credible import credibly
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
@@ -275,6 +276,8 @@ def _together(flows: Sequence[Sequence[tuple[float, int]]], what: str) -> Iterab
     times = [sum(at for at, _ in each) / len(each) for each in rounds]
     counts = [sum(count for _, count in each) for each in rounds]
     lengths = [after - before for before, after in pairwise(times)]
+    if any(length < 0 for length in lengths):
+        raise ValueError("its samples go back in time")
     usual = median(lengths) if lengths else 0.0
     for number, length in enumerate(lengths):
         if length > 0 and length >= _SHORTEST * usual:
@@ -283,6 +286,6 @@ def _together(flows: Sequence[Sequence[tuple[float, int]]], what: str) -> Iterab
 
 
 READERS = (
-    TextReader("neper", begins_samples, read_samples),
-    TextReader("neper", begins, read),
+    TextReader("neper", begins_samples, credibly(read_samples)),
+    TextReader("neper", begins, credibly(read)),
 )

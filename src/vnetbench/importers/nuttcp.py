@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from vnetbench.importers.arithmetic import narrower, over
 from vnetbench.importers.command import Command, Grammar, command_in, options_of
+from vnetbench.importers.credible import credibly
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.reader import TextReader
@@ -77,6 +78,8 @@ class _Report:
     """What has been read of one transfer."""
 
     options: dict[str, str]
+    is_asked: bool
+    """The log has its command line."""
     intervals: list[dict[str, str]] = field(default_factory=list)
     whole: dict[str, str] = field(default_factory=dict)
     """By the names of `-fparse`."""
@@ -167,7 +170,8 @@ def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
     """The transfer that is next; none of a server's command line."""
     first = lines.number + 1
     command = _command_at(lines)
-    report = _Report(options_of(command.words, _GRAMMAR) if command is not None else {})
+    options = options_of(command.words, _GRAMMAR) if command is not None else {}
+    report = _Report(options, command is not None)
     if command is not None:
         lines.take()
     last = first
@@ -209,10 +213,10 @@ def _is_udp(report: _Report, whole: Mapping[str, str]) -> bool:
 
 
 def _factors(report: _Report, *, is_udp: bool, is_reverse: bool) -> dict[str, Level]:
-    factors: dict[str, Level] = {
-        "streams": int(report.options.get("N", report.head["streams"] if report.head else "1")),
-        "direction": "reverse" if is_reverse else "forward",
-    }
+    factors: dict[str, Level] = {}
+    if report.is_asked or report.head:  # A summary alone tells neither.
+        factors["streams"] = int(report.options.get("N", report.head["streams"] if report.head else "1"))
+        factors["direction"] = "reverse" if is_reverse else "forward"
     length = _amount(report.options.get("l", report.head["length"] if report.head else ""), _SIZES)
     if length:
         factors["datagram_size" if is_udp else "message_size"] = int(length)
@@ -280,4 +284,4 @@ def _remarks(report: _Report, whole: Mapping[str, str], *, is_udp: bool) -> Iter
         yield f"a round trip of {whole['rtt_ms']} ms is that of connecting, before the load"
 
 
-READERS = (TextReader("nuttcp", begins, read),)
+READERS = (TextReader("nuttcp", begins, credibly(read)),)

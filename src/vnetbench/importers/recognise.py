@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.importers import json_text, xml_text
+from vnetbench.importers.dates import Clock
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.reader import DocumentReader, TextReader
 from vnetbench.importers.readers import READERS
@@ -17,8 +18,6 @@ Readers = tuple[TextReader | DocumentReader, ...]
 
 MAX_DOCUMENT = 32 * 2**20
 """Characters of a JSON or XML document: parsed it takes some five times as much memory."""
-_INSIDE = set(' \t"}],')
-"""How lines within a document begin: no reader is asked of them whether a run begins there."""
 
 _BEGINS_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
 """`{`, `{"start": …` or `[{`; not `[  5]   0.00-1.00   sec`, nor prose in braces."""
@@ -29,6 +28,9 @@ _A_RATE = re.compile(r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughp
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 _LONGEST = 1000
 """Characters of an unclaimed line that are looked at."""
+
+_INSIDE = {"json": re.compile(r'\s+(?:["{}\]]|\[\s*$)'), "xml": re.compile(r"\s+<[\w/]")}
+"""`    "seconds": 1.0,`: lines of which readers need not be asked whether a run of text begins with them."""
 
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What a reader meets in a log that is not as its tool writes it."""
@@ -66,14 +68,15 @@ def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Ite
     Keeps no more than a run, or a document, in memory at once.
     """
     before: Unclaimed | None = None
-    for item in _items(Lines(source), readers):
+    clock = Clock()
+    for item in _items(Lines(source), readers, clock):
         if isinstance(item, Unclaimed):
             before = item if before is None else _joined(before, item)
             continue
         if before is not None:
             yield before
             before = None
-        yield item
+        yield _dated(item, clock)
     if before is not None:
         yield before
 
@@ -87,7 +90,13 @@ def _joined(before: Unclaimed, after: Unclaimed) -> Unclaimed:
     )
 
 
-def _items(lines: Lines, readers: Readers) -> Iterator[Item]:
+def _dated(item: Run | Unread, clock: Clock) -> Run | Unread:
+    """A run that does not tell when it began, with the date that stands before it."""
+    told = clock.told_for(item.first_line)
+    return replace(item, started_at=told) if isinstance(item, Run) and not item.started_at and told else item
+
+
+def _items(lines: Lines, readers: Readers, clock: Clock) -> Iterator[Item]:
     texts = tuple(reader for reader in readers if isinstance(reader, TextReader))
     documents = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
 
@@ -104,7 +113,8 @@ def _items(lines: Lines, readers: Readers) -> Iterator[Item]:
             yield from _Document("xml", documents, xml_text.Extent()).read(lines, begins)
         elif line.strip():
             lines.take()
-            yield _unclaimed(lines.number, line)
+            if not clock.hears(lines.number, line):
+                yield _unclaimed(lines.number, line)
         else:
             lines.take()
 
@@ -142,9 +152,10 @@ class _Document:
         first, opening = lines.number + 1, lines.peek() or ""
         rest = self.extent.feed(lines.take())
         is_indented = (lines.peek() or "")[:1].isspace()
+        is_inside = _INSIDE[self.form]
         while rest is None and (line := lines.peek()) is not None:
             is_next = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
-            if is_next or (line[:1] not in _INSIDE and begins(lines)):
+            if is_next or (not is_inside.match(line) and begins(lines)):
                 break
             rest = self.extent.feed(lines.take())
             if self.extent.characters > MAX_DOCUMENT:

@@ -34,7 +34,12 @@ SECONDS: Mapping[str, float] = {
 NUMBER = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
 """A regular expression of a number in a log: `13.9`, `13,9`, `.5`, `1.39e+10`."""
 
+_PLAIN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
+"""`13.9`: what nearly all numbers in logs are like, and what is read the fastest."""
+_PARTS = tuple(2 * 10**decimals for decimals in range(13))
+"""How many halves of the last of so many decimals make one."""
 _LONGEST = 64
+_SEPARATOR = re.compile("[.,]")
 _FORM = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
 
 
@@ -44,16 +49,15 @@ def rounded(text: str, scale: float = 1.0) -> Figure:
     A decimal comma is read too: of several separators the last one is the decimal one, unless it stands
     more than once. Raises ValueError where it is no finite number.
     """
+    if plain := _PLAIN.fullmatch(text.strip()):
+        halves, parts = 2 * int(plain[0].replace(".", "")), _PARTS[len(plain[1] or "")]
+        return _scaled(float(plain[0]), (halves - 1) / parts, (halves + 1) / parts, scale)
     number = _decimal(text)
     digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
     if not isinstance(exponent, int) or not digits:
         raise ValueError(f"no number: {text[:_LONGEST]!r}")
-    half = Decimal(5).scaleb(exponent - 1)
-    ends = [float(each) * scale for each in (number, number - half, number + half)]
-    if not all(map(math.isfinite, ends)):
-        raise ValueError(f"no finite number: {text[:_LONGEST]!r}")
-    value, low, high = ends
-    return Figure(value, min(low, high), max(low, high))
+    unit = Decimal(1).scaleb(exponent)
+    return _scaled(float(number), float(number - unit / 2), float(number + unit / 2), scale)
 
 
 def counted(text: str, scale: float = 1.0) -> Figure:
@@ -71,6 +75,13 @@ def in_unit(text: str, unit: str, units: Mapping[str, float], scale: float = 1.0
     return rounded(text, units[unit] * scale)
 
 
+def _scaled(value: float, low: float, high: float, scale: float) -> Figure:
+    ends = (low * scale, high * scale)
+    if not all(map(math.isfinite, ends)):
+        raise ValueError(f"no finite number: {value}")
+    return Figure(value * scale, min(ends), max(ends))
+
+
 def _decimal(text: str) -> Decimal:
     text = text.strip()
     form = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
@@ -80,9 +91,9 @@ def _decimal(text: str) -> Decimal:
     last = max(digits, key=lambda c: digits.rfind(c) if c in ".," else -1)
     if last in ".," and digits.count(last) == 1:
         whole, _, part = digits.rpartition(last)
-        digits = f"{re.sub('[.,]', '', whole)}.{part}"
+        digits = f"{_SEPARATOR.sub('', whole)}.{part}"
     else:
-        digits = re.sub("[.,]", "", digits)
+        digits = _SEPARATOR.sub("", digits)
     if not digits.strip("."):
         raise ValueError(f"no number: {text!r}")
     return Decimal(f"{form['sign']}{digits}{form['exponent'] or ''}")

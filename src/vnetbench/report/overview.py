@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vnetbench.estimate.matching import all_levels
@@ -18,10 +18,11 @@ from vnetbench.report.labels import factor_noun, level_text, treatment_phrase
 from vnetbench.report.layout import on_x, positions
 from vnetbench.report.notes import legend
 from vnetbench.report.overview_forms import Frame, overview_chart
+from vnetbench.study.labels import UNTOLD
 from vnetbench.study.model import FactorLevels, Level
 
-_MOST_PLACES = {True: 9, False: 24}
-"""So many panels are drawn where a numeric factor is on x, and so many rows where none is."""
+_MOST_PANELS, _MOST_ROWS = 9, 24
+"""So many are drawn: panels where a numeric factor is on x, rows where none is."""
 _ASIDE = 0.012
 """Files are set apart by this share of the x axis, so that one's intervals don't hide another's."""
 
@@ -51,8 +52,9 @@ class _Placed:
 
 @dataclass(frozen=True)
 class _Group:
-    """Treatments of files with the same workload, and what they share."""
+    """Treatments of files with the same workload that have a metric, and what they share."""
 
+    metric: str
     files: tuple[str, ...]
     placed: tuple[_Placed, ...]
     x: FactorLevels | None
@@ -62,6 +64,11 @@ class _Group:
     """Factors that all tell, of which one file has no level in common: it would stand beside none."""
     rest: tuple[str, ...]
     """Factors that vary within a file and have no part in where it stands."""
+
+    @property
+    def most_places(self) -> int:
+        """So many panels (or rows) are drawn."""
+        return _MOST_ROWS if self.x is None else _MOST_PANELS
 
     def place(self, placed: _Placed) -> tuple[Level | None, ...]:
         """The levels that decide which panel or row it stands in."""
@@ -79,12 +86,14 @@ def overview(summaries: Sequence[CampaignSummary]) -> Overview | None:
     main: list[Chart] = []
     others: list[Chart] = []
     said = list(_workloads(by_workload))
-    for of_workload in by_workload.values():
-        if len(of_workload) > 1:
-            charts, sentences = _compared(of_workload)
-            main += charts[:1]
-            others += charts[1:]
-            said += sentences
+    shared = {workload: found for workload, found in by_workload.items() if len(found) > 1}
+    for workload, found in shared.items():
+        charts, sentences = _compared(found)
+        if len(shared) > 1:
+            charts = [_of_workload(chart, workload) for chart in charts]
+        main += charts[:1]
+        others += charts[1:]
+        said += sentences
     return Overview(files, main, others, tuple(said))
 
 
@@ -92,10 +101,10 @@ def published_charts(summary: CampaignSummary) -> list[Chart]:
     """A chart a metric of a published table alone, its own first."""
     if summary.reference is None:
         raise ValueError(f"{summary.path} is no published table")
-    files = [(summary.path, summary)]
-    group = _group(files, summary.reference.alike)
+    files, alike = [(summary.path, summary)], summary.reference.alike
     names = [n for n in measured_metrics(summary.treatments) if n != summary.main_metric]
-    return [_chart(group, name, _places(group)) for name in (summary.main_metric, *names)]
+    groups = [_group(files, name, alike) for name in (summary.main_metric, *names)]
+    return [_chart(group, _places(group)) for group in groups]
 
 
 def _names(summaries: Sequence[CampaignSummary]) -> list[str]:
@@ -119,22 +128,21 @@ def _workloads(by_workload: Mapping[str, Sequence[tuple[str, CampaignSummary]]])
         yield f"The files have different workloads, which are not on one chart: {listed}."
 
 
+def _of_workload(chart: Chart, workload: str) -> Chart:
+    """One that is told from the chart of the same metric of another workload."""
+    return replace(chart, name=f"{workload}-{chart.name}", title=f"{workload}: {chart.title}")
+
+
 def _compared(files: Sequence[tuple[str, CampaignSummary]]) -> tuple[list[Chart], list[str]]:
     """The charts of files with one workload, the deciding metric first, and what they leave out."""
     names = ", ".join(name for name, _ in files)
-    measured = [summary for _, summary in files if summary.treatments]
-    metrics = _common_metrics(measured)
-    if not metrics:
-        return [], [f"No two of {names} have a metric in common, so there is no chart of them together."]
-    group = _group(files)
-    places = _places(group, least=2)
-    if not places:
-        return [], [
-            f"No treatments of two of {names} share the levels of the factors that both name, so there is "
-            "no chart of them together."
-        ]
-    said = list(_left_out(group, places))
-    return [_chart(group, metric, places) for metric in metrics], said
+    metrics = _common_metrics([summary for _, summary in files])
+    groups = [_group(files, metric) for metric in metrics]
+    drawn = [(group, places) for group in groups if (places := _places(group, least=2))]
+    if not drawn:
+        lacks = "share the levels of the factors that all tell" if metrics else "have a metric in common"
+        return [], [f"No two of {names} {lacks}, so there is no chart of them together."]
+    return [_chart(*each) for each in drawn], list(_left_out(*drawn[0]))
 
 
 def _common_metrics(summaries: Sequence[CampaignSummary]) -> list[str]:
@@ -149,13 +157,18 @@ def _common_metrics(summaries: Sequence[CampaignSummary]) -> list[str]:
     return sorted(shared, key=lambda name: name != main)
 
 
-def _group(files: Sequence[tuple[str, CampaignSummary]], only: Sequence[str] = ()) -> _Group:
-    """The factors that all files name (`only` these, where any are given), sorted into their parts."""
+def _group(files: Sequence[tuple[str, CampaignSummary]], metric: str, only: Sequence[str] = ()) -> _Group:
+    """The treatments that have the metric, and what is done with each factor.
+
+    Those that all of their files tell (`only` these, where any are given) decide where a treatment stands.
+    """
     placed = tuple(
-        _Placed(name, summary, treatment, all_levels(summary, treatment))
+        _Placed(name, summary, treatment, _told(summary, treatment))
         for name, summary in files
         for treatment in summary.treatments
+        if metric in treatment.metrics
     )
+    having = tuple(dict.fromkeys(each.file for each in placed))
     levels: dict[str, dict[str, dict[Level, None]]] = {}
     for each in placed:
         for factor, level in each.levels.items():
@@ -163,9 +176,9 @@ def _group(files: Sequence[tuple[str, CampaignSummary]], only: Sequence[str] = (
     shared = [
         name
         for name, of_files in levels.items()
-        if len(of_files) == len(files) and (not only or name in only)
+        if len(of_files) == len(having) and (not only or name in only)
     ]
-    apart = tuple(name for name in shared if len(files) > 1 and _is_apart(levels[name]))
+    apart = tuple(name for name in shared if len(having) > 1 and _is_apart(levels[name]))
     varying = [
         FactorLevels(name, _in_order(level for of_file in levels[name].values() for level in of_file))
         for name in shared
@@ -174,7 +187,8 @@ def _group(files: Sequence[tuple[str, CampaignSummary]], only: Sequence[str] = (
     varying = [factor for factor in varying if len(factor.levels) > 1]
     x = on_x(varying)
     return _Group(
-        files=tuple(name for name, _ in files),
+        metric=metric,
+        files=having,
         placed=placed,
         x=x,
         others=tuple(factor for factor in varying if factor is not x),
@@ -186,6 +200,10 @@ def _group(files: Sequence[tuple[str, CampaignSummary]], only: Sequence[str] = (
             and any(len(of_file) > 1 for of_file in of_files.values())
         ),
     )
+
+
+def _told(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
+    return {name: level for name, level in all_levels(summary, treatment).items() if level != UNTOLD}
 
 
 def _is_apart(of_files: Mapping[str, Mapping[Level, None]]) -> bool:
@@ -212,13 +230,12 @@ def _places(group: _Group, least: int = 1) -> list[tuple[Level | None, ...]]:
     return found
 
 
-def _chart(group: _Group, metric: str, places: Sequence[tuple[Level | None, ...]]) -> Chart:
-    drawn = places[: _MOST_PLACES[group.x is not None]]
-    placed = [
-        each for each in group.placed if group.place(each) in drawn and metric in each.treatment.metrics
-    ]
+def _chart(group: _Group, places: Sequence[tuple[Level | None, ...]]) -> Chart:
+    metric = group.metric
+    drawn = places[: group.most_places]
+    placed = [each for each in group.placed if group.place(each) in drawn]
     scale = scale_of([each.treatment for each in placed], metric)
-    rows = [row for each in placed for row in _rows(group, each, metric, scale)]
+    rows = [row for each in placed for row in _rows(group, each, scale)]
     summaries = {each.file: each.summary for each in group.placed}
     files = tuple(name for name in group.files if any(each.file == name for each in placed))
     frame = Frame(
@@ -246,7 +263,8 @@ def _caption(summaries: Sequence[CampaignSummary], rows: Sequence[Row]) -> Itera
     )
 
 
-def _rows(group: _Group, placed: _Placed, metric: str, scale: Scale) -> Iterator[Row]:
+def _rows(group: _Group, placed: _Placed, scale: Scale) -> Iterator[Row]:
+    metric = group.metric
     estimate = placed.treatment.metrics[metric]
     names = [*([group.x.name] if group.x else []), *(factor.name for factor in group.others), *group.rest]
     base: Row = {
@@ -293,7 +311,7 @@ def _left_out(group: _Group, places: Sequence[tuple[Level | None, ...]]) -> Iter
                 files.setdefault(level_text(name, each.levels[name]), {})[each.file] = None
         listed = "; ".join(f"{level} ({', '.join(having)})" for level, having in files.items())
         yield f"The files differ in {factor_noun(name)}, which the chart does not tell apart: {listed}."
-    drawn = places[: _MOST_PLACES[group.x is not None]]
+    drawn = places[: group.most_places]
     if len(places) > len(drawn):
         yield f"Drawn are the first {len(drawn)} of {len(places)} combinations that two files have."
     alone = [place for place in _places(group) if place not in places]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -102,8 +103,9 @@ def _statement(each: Checked, width: int, several: bool) -> Iterator[Text]:
 
 
 def _part(part: Part, verdict: Verdict, width: int) -> Iterator[Text]:
-    text = f"{_MARKS[part.state]} {part.what}"
-    yield from _wrapped(text, width, 5, further=7, style=_STYLES[part.state])
+    if part.what != verdict.statement.statement:
+        text = f"{_MARKS[part.state]} {part.what}"
+        yield from _wrapped(text, width, 5, further=7, style=_STYLES[part.state])
     deciding = sorted(part.evidence, key=lambda each: each.says != part.state)
     for each in deciding[:_MOST_SHOWN]:
         yield from _wrapped(evidence_text(each, verdict.varying), width, 7, further=9)
@@ -179,7 +181,7 @@ def _evidence_form(evidence: Evidence) -> dict[str, object]:
         "levels": dict(evidence.levels),
         "metric": evidence.metric,
         "is_ratio": is_ratio,
-        "value": own.value,
+        "value": own.value if math.isfinite(own.value) else None,
         "low": own.low,
         "high": own.high,
         "confidence": own.confidence,

@@ -97,8 +97,14 @@ def as_evidence(each: Compared, metric: str, says: str, note: str = "") -> Evide
         says=says,
         base={name: level for name, level in one.items() if name not in shared},
         level={name: level for name, level in other.items() if name not in shared},
-        note=note,
+        note="; ".join(filter(None, (note, _mixed(each, metric)))),
     )
+
+
+def _mixed(each: Compared, metric: str) -> str:
+    sides = (each.base.treatment, each.level.treatment)
+    has_modes = any(side.metrics[metric].modes for side in sides)
+    return "trials of one of them fall into two modes, which the ratio mixes" if has_modes else ""
 
 
 def measured(tested: Tested, metric: str, says: str = "", note: str = "") -> Evidence:

@@ -56,10 +56,13 @@ def packets_at_nine(found: Seen) -> tuple[Part, ...]:
     evidence = []
     for each in at.tested:
         scaled = _packets_at_nine(found, each)
+        if scaled is None:
+            continue
         says = judged(scaled, at_least(_REPORTED_PACKETS))
         note = "what the receiver's adapter takes in for each 9 Gbit/s of goodput"
         evidence.append(Evidence(each.levels, _PACKETS, scaled, says, note=note))
-    return (part("9 Gbit/s come in more than 800 thousand packets", evidence, at.lacks),)
+    lacks = at.lacks or "goodput above zero"
+    return (part("9 Gbit/s come in more than 800 thousand packets", evidence, lacks),)
 
 
 def latency_bound(found: Seen) -> tuple[Part, ...]:
@@ -146,14 +149,15 @@ def _links(at: Seen, each: Tested) -> int:
     return int(each.levels.get("pairs", each.levels.get("guests", 1)))
 
 
-def _packets_at_nine(found: Seen, each: Tested) -> Estimate:
+def _packets_at_nine(found: Seen, each: Tested) -> Estimate | None:
+    """None of a treatment whose goodput is zero throughout."""
     precision = found.summary.precision
     values = [
         point.values[_PACKETS] * _REPORTED_BPS / point.values[_GOODPUT]
         for point in each.treatment.points
         if point.values.get(_GOODPUT) and _PACKETS in point.values
     ]
-    return estimate(values, precision.confidence, looks(precision))
+    return estimate(values, precision.confidence, looks(precision)) if values else None
 
 
 def _up_to(group: dict[Level, Tested], most: float) -> dict[float, Tested]:

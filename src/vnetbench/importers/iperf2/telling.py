@@ -80,11 +80,9 @@ def _factors(group: Group, told: Told, workload: str) -> dict[str, Level]:
         factors = {"request_size": size, "response_size": size} if size else {}
     ways = group.ways
     direction = "both" if len(ways) == 2 else "reverse" if ways == [True] else "forward"
-    parallel = int(told.asked.options.get("parallel", "1")) if told.is_client else 0
-    count = len(group.of_way(ways[0])) if ways and group.sums is None else 0
-    singles = {name for name, _ in group.flows if name.isdigit()}
-    streams = max(parallel, count, len([n for n in singles if (n, ways[0]) in group.flows]) if ways else 0)
-    factors["connections" if workload == REQUESTS else "streams"] = max(streams, 1)
+    single = sum(name.isdigit() and back == ways[0] for name, back in group.flows)
+    parallel = int(told.asked.options.get("parallel", "1")) if told.is_client else 1
+    factors["connections" if workload == REQUESTS else "streams"] = max(single, parallel)
     return {**factors, "direction": direction}
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.command import Command, Grammar, options_of
-from vnetbench.study.factors import FACTORS, parse_level
+from vnetbench.study.factors import FACTORS, factor_named, parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
@@ -63,8 +64,8 @@ class Asked:
 
 
 def level_of(name: str, workload: str, raw: object) -> Level | None:
-    """The canonical level of a factor; None where it is out of the factor's range, or not of the workload."""
-    if workload not in FACTORS[name].workloads:
+    """The canonical level of a factor or label; None where it is out of range, or not of the workload."""
+    if workload not in factor_named(name).workloads:
         return None
     try:
         return parse_level(name, raw)
@@ -72,15 +73,20 @@ def level_of(name: str, workload: str, raw: object) -> Level | None:
         return None
 
 
+known_level = lru_cache(1024)(level_of)
+"""The same of a text: the runs of a log are much alike."""
+
+
 def size_of(text: str) -> str:
     """A size as `-l` and `-w` take it, for a factor: K, M and G are of 1024 (units.c, `unit_atof`)."""
-    return f"{_number(text, 1024)} B"
+    number = _number(text, 1024)
+    return text if number is None else f"{number} B"
 
 
 def rate_of(text: str) -> str:
     """A rate as `-b` takes it, for a factor: K, M and G are of 1000 (units.c, `unit_atof_rate`)."""
     number = _number(text.partition("/")[0], 1000)
-    return f"{number} bit/s" if number else "none"
+    return text if number is None else f"{number} bit/s" if number else "none"
 
 
 def asked_by(command: Command) -> Asked | None:
@@ -89,17 +95,24 @@ def asked_by(command: Command) -> Asked | None:
     if "client" not in options:
         return None
     workload = DATAGRAMS if "udp" in options else STREAM
-    factors = {name: level_of(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
-    factors |= {label_of(name): value or "on" for name, value in options.items() if name in _OF_NO_FACTOR}
+    factors = {name: known_level(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
     also = {}
     for option, value in options.items():
         for name, raw in _raw_levels(option, value, workload):
-            factors[name] = level_of(name, workload, raw)
+            factors[name] = known_level(name, workload, raw)
             if factors[name] is None:
                 also[f"--{option}"] = value
     if "sctp" in options:
         factors["transport"] = None
     return Asked(workload, {name: level for name, level in factors.items() if level is not None}, also)
+
+
+def asked_of(command: Command | None, workload: str = "") -> Asked:
+    """What the command line of a run asks for: nothing where there is none, or it is of another workload."""
+    asked = asked_by(command) if command else None
+    if asked is None or workload not in ("", asked.workload):
+        return Asked(workload or STREAM, {}, {})
+    return asked
 
 
 def label_of(option: str) -> str:
@@ -116,23 +129,19 @@ def _raw_levels(option: str, value: str, workload: str) -> list[tuple[str, objec
     if option in _SWITCHES:
         return [pair for pair in _SWITCHES[option] if workload in FACTORS[pair[0]].workloads]
     valued = {**_VALUED, **_VALUED_OF[workload]}
-    if option not in valued:
-        return []
-    name, read = valued[option]
-    return [(name, read(value))]
+    if option == "affinity" and "," in value:  # 0,2: the client on CPU 0, the server on CPU 2
+        return [("thread_cpus", value.replace(",", "/"))]
+    if option in valued:
+        name, read = valued[option]
+        return [(name, read(value))]
+    return [(label_of(option), value or "on")] if option in _OF_NO_FACTOR else []
 
 
-def _number(text: str, thousand: int) -> int:
+def _number(text: str, thousand: int) -> int | None:
     number = _NUMBER.fullmatch(text.strip()[:32])
     if number is None:
-        return 0
+        return None
     return int(float(number[1]) * thousand ** max(0, _POWERS.find(number[2].lower() or " ")))
-
-
-def _both_cpus(text: str) -> str:
-    """`0,2`: the client's process on CPU 0, the server's on CPU 2. Of one side alone it is no level."""
-    client, _, server = text.partition(",")
-    return f"{client}/{server}" if server else ""
 
 
 _DEFAULTS: Mapping[str, Mapping[str, object]] = {
@@ -169,7 +178,6 @@ _SWITCHES: Mapping[str, tuple[tuple[str, object], ...]] = {
 _VALUED: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "parallel": ("streams", str),
     "window": ("socket_buffer", size_of),
-    "affinity": ("thread_cpus", _both_cpus),
 }
 _VALUED_OF: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
     STREAM: {
@@ -182,6 +190,6 @@ _VALUED_OF: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
 }
 
 _OF_NO_FACTOR = (
-    *("set-mss", "no-delay", "tos", "dscp", "flowlabel", "file", "sctp", "nstreams", "xbind"),
+    *("affinity", "set-mss", "no-delay", "tos", "dscp", "flowlabel", "file", "sctp", "nstreams", "xbind"),
     *("repeating-payload", "dont-fragment", "pacing-timer", "bind-dev"),
 )

@@ -56,9 +56,15 @@ class Rows:
         self._ids: dict[str, set[str]] = {}
         self._since_sum = 0
 
-    def take_interval(self, row: tuple[str | Any, ...]) -> None:
-        """The groups of a row that is one; of very many rows, so nothing is made here that can be kept."""
+    def take_interval(self, row: tuple[str | Any, ...]) -> bool:
+        """Take the groups of a row; False where it is no interval, as its times are not in order.
+
+        There may be millions of them, so nothing is made here that can be kept.
+        """
         name, role, start, end, transfer, unit, _, _, jitter, lost, total, count, cwnd, cwnd_unit, mark = row
+        start_s, end_s = float(start), float(end)
+        if end_s < start_s:
+            return False
         if total is not None and lost != "Unknown":
             numbers = _size(transfer, unit) + _count(total) + _count(lost) + _jitter(jitter)
             names = _OF_RECEIVER
@@ -73,7 +79,6 @@ class Rows:
         kind = self._kinds.get((name, role, mark, names))
         if kind is None:
             kind = self._new_kind(name, role, mark, names)
-        start_s, end_s = float(start), float(end)
         if mark is None:
             start_s, end_s = start_s + self.omitted_s, end_s + self.omitted_s
         elif end_s > self.omitted_s:
@@ -83,6 +88,7 @@ class Rows:
         if name == _ALL:
             self.intervals.retime(self._since_sum - 1)
             self._since_sum = 0
+        return True
 
     def take_summary(self, row: re.Match[str]) -> None:
         """A row of the summary; one whose rate is no number (a run of no time) is none."""

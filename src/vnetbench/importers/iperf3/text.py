@@ -19,15 +19,18 @@ from vnetbench.importers.iperf3.ends import (
     reckon,
 )
 from vnetbench.importers.iperf3.facts import Facts
-from vnetbench.importers.iperf3.options import asked_by, level_of
+from vnetbench.importers.iperf3.options import asked_of, known_level
+from vnetbench.importers.iperf3.parts import intervals_of
 from vnetbench.importers.iperf3.rows import Rows
+from vnetbench.importers.json_text import Extent
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.packed import PackedIntervals
-from vnetbench.importers.runs import CUT_OFF, FORWARD, Figure, Run
+from vnetbench.importers.runs import CUT_OFF, FORWARD, Run
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
 TOOL = "iperf3"
+SENT_BACK = "its intervals are those that the server sent back (--get-server-output)"
 
 _RANK = {"is_version": 0, "is_listening": 1, "is_connecting": 2, "is_accepted": 2, "is_connected": 3}
 """The order of the lines with which a run begins: one that comes too late begins the next run."""
@@ -71,6 +74,14 @@ def errors(lines: Lines) -> str:
     return "; ".join(found)
 
 
+def intervals_in(lines: Lines, begins: Callable[[Lines], bool]) -> PackedIntervals:
+    """The intervals of the text that comes next: a server's that receives, sent back to its client."""
+    reading = Reading(lines, begins)
+    reading.walk()
+    reading.rows.settle((FORWARD,))
+    return reading.rows.intervals
+
+
 class Reading:
     """A run while its lines are taken."""
 
@@ -83,7 +94,7 @@ class Reading:
         self.is_done = False
         """Whether the client said so."""
         self._error = ""
-        self._server: Reading | None = None
+        self._sent_back: PackedIntervals | None = None
         self._strange: list[int] = []
         """Lines in the middle that are none of its own, or broken."""
 
@@ -123,19 +134,16 @@ class Reading:
 
     def run(self, first_line: int, command: Command | None = None, error: str = "") -> Run:
         """What was read, once its lines are taken; `error`: what had been said before them."""
-        asked = asked_by(command) if command else None
-        workload = self._workload(asked.workload if asked else STREAM)
-        asked = asked if asked and asked.workload == workload else None
-        factors = {**(asked.factors if asked else {}), **self._factors(workload)}
-        fault = self._error or error or ("" if self.is_whole else CUT_OFF)
-        ways = WAYS.get(factors.get("direction", FORWARD), (FORWARD,))
-        self.rows.settle(ways)
-        ends = known(self._ends(ways, factors), self.facts.role, is_whole=not fault)
-        reckoned = reckon(workload, ends)
         facts = self.facts
-        cpu = facts.cpu and cpu_figures(
-            facts.role, factors.get("direction", FORWARD), facts.cpu[0], self._remote_cpu(fault)
-        )
+        workload = self._workload(asked_of(command).workload)
+        asked = asked_of(command, workload)
+        factors = {**asked.factors, **self._factors(workload)}
+        direction = factors.get("direction", FORWARD)
+        fault = self._error or error or ("" if self.is_whole else CUT_OFF)
+        ways = WAYS.get(direction, (FORWARD,))
+        self.rows.settle(ways)
+        reckoned = reckon(workload, known(self._ends(ways, factors), facts.role, is_whole=not fault))
+        cpu = cpu_figures(facts.role, direction, facts.cpu, is_whole=not fault) if facts.cpu else {}
         return Run(
             tool=TOOL,
             version=facts.version,
@@ -143,14 +151,15 @@ class Reading:
             last_line=self._lines.number,
             workload=workload,
             factors=factors,
-            figures={**reckoned.figures, **(cpu or {})},
+            figures={**reckoned.figures, **cpu},
             intervals=self._intervals(ways),
             duration_s=reckoned.duration_s,
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
             told_by=reckoned.told_by,
+            connection=facts.connection,
             command=command.text if command else "",
-            also={**(asked.also if asked else {}), **facts.also},
+            also={**asked.also, **facts.also},
             fault=fault or ("" if reckoned.figures else CUT_OFF),
             remarks=(*reckoned.remarks, *self._remarks()),
         )
@@ -162,8 +171,8 @@ class Reading:
         self._is_in_summary |= groups[-1] in (SENDER, RECEIVER)
         if self._is_in_summary:
             self.rows.take_summary(row)
-        else:
-            self.rows.take_interval(groups)
+        elif not self.rows.take_interval(groups):
+            self._strange.append(self._lines.number)
 
     def _goes_on_with(self, found: re.Match[str]) -> bool:
         """Whether a line of iperf3's is one of this run, not of the next one."""
@@ -202,8 +211,19 @@ class Reading:
         elif name == "is_separator":
             self._is_in_summary |= _is_next(self._lines, "is_header")
         elif name == "is_servers_output":
-            self._server = Reading(self._lines, self._begins)
-            self._server.walk()
+            self._sent_back = intervals_in(self._lines, self._begins)
+        elif name == "is_servers_document":
+            self._take_document()
+
+    def _take_document(self) -> None:
+        """What a server with `-J` sent back."""
+        extent, rest = Extent(), None
+        while rest is None and self._lines.peek() is not None and not self._begins(self._lines):
+            rest = extent.feed(self._lines.take())
+        try:
+            self._sent_back = intervals_of(extent.document())
+        except ValueError:
+            self._strange.append(self._lines.number)
 
     def _take_strange(self, line: str) -> bool:
         """Take a line that is none of iperf3's; False where the run does not go on after it."""
@@ -253,7 +273,7 @@ class Reading:
             "congestion_control": facts.congestion or None,
             **facts.labels(),
         }
-        levels = {name: level_of(name, workload, each) for name, each in raw.items() if each is not None}
+        levels = {name: known_level(name, workload, each) for name, each in raw.items() if each is not None}
         return {name: level for name, level in levels.items() if level is not None}
 
     def _direction(self) -> str | None:
@@ -272,21 +292,14 @@ class Reading:
         size = factors.get("datagram_size")
         return self.rows.ends(ways, None if size is None else int(size), self.facts.role)
 
-    def _remote_cpu(self, fault: str) -> Figure | None:
-        is_told = self.facts.role == CLIENT and not fault
-        return self.facts.cpu[1] if self.facts.cpu and is_told else None
-
     def _intervals(self, ways: tuple[str, ...]) -> PackedIntervals:
         """Its own, or where the server's output is beside them and says what arrived, that one's."""
-        if self._server is not None and ways == (FORWARD,) and len(self._server.rows.intervals):
-            self._server.rows.settle(ways)
-            return self._server.rows.intervals
-        return self.rows.intervals
+        return self._sent_back if self._sent_back and ways == (FORWARD,) else self.rows.intervals
 
     def _remarks(self) -> Iterator[str]:
         yield from self.facts.remarks
-        if self._server is not None and len(self._server.rows.intervals):
-            yield "its intervals are those that the server sent back with --get-server-output"
+        if self._sent_back:
+            yield SENT_BACK
         if self._strange:
             first = self._strange[0]
             yield f"lines in it that were not understood: {len(self._strange)}, the first is {first}"
@@ -303,16 +316,16 @@ def _is_next(lines: Lines, *names: str) -> bool:
 
 def _failed(error: str, first: int, last: int, command: Command | None) -> Run:
     """A run of which there is nothing but its error."""
-    asked = asked_by(command) if command else None
+    asked = asked_of(command)
     return Run(
         tool=TOOL,
         version="",
         first_line=first,
         last_line=last,
-        workload=asked.workload if asked else STREAM,
-        factors=asked.factors if asked else {},
+        workload=asked.workload,
+        factors=asked.factors,
         figures={},
         command=command.text if command else "",
-        also=asked.also if asked else {},
+        also=asked.also,
         fault=error,
     )

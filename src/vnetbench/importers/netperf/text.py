@@ -23,7 +23,6 @@ from vnetbench.importers.netperf.tests import (
 )
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
-from vnetbench.importers.units import rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
 
@@ -49,6 +48,8 @@ _MORE = re.compile(
 """Lines that `-v 2` adds below a table."""
 _REMOTE = re.compile(r"\d+\s+\d+$")
 """The remote end's buffers, below a row of requests."""
+_MOST_HEADINGS = 12
+"""Lines of omni's headings: its longest have half as many."""
 _NUMBER = re.compile(r"(?<!\S)-?\d+(?:\.\d+)?(?!\S)")
 
 
@@ -64,8 +65,7 @@ class _Report:
     results: dict[str, str] = field(default_factory=dict)
     headings: list[str] = field(default_factory=list)
     """Of omni's table or CSV, until their values come."""
-    interim: list[tuple[Figure, str, float, float]] = field(default_factory=list)
-    """Rate, its unit, how long and when it ended (seconds)."""
+    interim: list[omni.Interim] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     mean_latency: Figure | None = None
     failure: str = ""
@@ -80,7 +80,8 @@ class _Report:
     @property
     def is_whole(self) -> bool:
         """Whether its results are there."""
-        return bool(self.results) or (self.table is not None and self.table.is_whole)
+        has_results = any(not name.startswith("NETPERF_") for name in self.results)
+        return has_results or (self.table is not None and self.table.is_whole)
 
     def wants(self, line: str) -> bool:
         """Whether a line is of this report."""
@@ -89,10 +90,9 @@ class _Report:
             return self._is_below(line)
         if TITLE.match(line):
             return not self.title
-        return bool(line) and bool(
-            NUMBERS.match(line) or is_heading(line) or self._is_omni(line) or _INTERIM.match(line)
-            or line.startswith("!!!") or _FAILED.match(line) or _ASIDE.match(line)
-        )  # fmt: skip
+        patterns = (NUMBERS, _INTERIM, _INTERIM_CSV, omni.KEYED, _FAILED, _ASIDE)
+        is_known = any(pattern.match(line) for pattern in patterns)
+        return is_known or is_heading(line) or line.startswith("!!!")
 
     def _is_below(self, line: str) -> bool:
         """Whether a line still is of it when the results are there."""
@@ -101,12 +101,12 @@ class _Report:
         is_remote = not self.is_below and _REMOTE.match(line) is not None
         return is_remote or bool(_MORE.match(line) or (self.is_below and NUMBERS.match(line)))
 
-    def _is_omni(self, line: str) -> bool:
-        """Results by name, or headings and values of omni, which may be any words."""
-        if omni.KEYED.match(line) or _INTERIM_CSV.match(line) or self.headings:
-            return True
+    def may_want(self, line: str) -> bool:
+        """Whether it may be a line of omni's headings or values, which may be any words."""
+        if not line.strip() or self.is_whole or len(self.headings) >= _MOST_HEADINGS:
+            return False
         is_classic = self.test is not None and not self.asked.is_omni and bool(self.asked.text)
-        return bool(self.title) and not is_classic and self.table is None
+        return bool(self.headings) or bool(self.title and not is_classic and self.table is None)
 
     def take(self, line: str) -> None:
         """Add what a line tells."""
@@ -114,7 +114,8 @@ class _Report:
         if (title := TITLE.match(line)) is not None and not self.is_whole:
             self._title(title)
         elif (interim := _INTERIM.match(line) or _INTERIM_CSV.match(line)) is not None:
-            self._interim(interim["rate"], interim["unit"], interim["over"], interim["end"])
+            told = omni.Interim.of(interim["rate"], interim["unit"], interim["over"], interim["end"])
+            self.interim.append(told)
         elif line.startswith("!!!"):
             if (achieved := _ACHIEVED.match(line)) is not None:
                 self.remarks.append(
@@ -135,9 +136,6 @@ class _Report:
         burst = _BURST.search(title["more"])
         if burst is not None and int(burst["count"]):
             self.remarks.append(f"{int(burst['count']) + 1} requests at once on one connection (-b)")
-
-    def _interim(self, rate: str, unit: str, over: str, end: str) -> None:
-        self.interim.append((rounded(rate), unit, float(over), float(end)))
 
     def _of_table(self, line: str) -> None:
         if _MORE.match(line):
@@ -195,7 +193,11 @@ def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
     if command.text:
         lines.take()
     last = first
-    while (line := own_line(lines, begins, report.wants)) is not None:
+
+    def is_own(line: str) -> bool:
+        return report.wants(line) or (report.may_want(line) and not begins(lines))
+
+    while (line := own_line(lines, begins, is_own)) is not None:
         report.take(line)
         last = lines.number
     return [_run(report, first, last)]
@@ -243,7 +245,8 @@ def _figures(
 ) -> dict[str, Figure]:
     if results:
         return omni.figures(results, workload, is_reverse=is_reverse)
-    assert report.table is not None
+    if report.table is None:
+        return {}
     is_rate = workload in (REQUESTS, CONNECTIONS)
     asked_unit = report.asked.general.get("f", "x")
     usual = ("Trans" if asked_unit == "x" else "other") if is_rate else report.asked.unit or USUAL_UNIT
@@ -253,18 +256,19 @@ def _figures(
 
 def _intervals(report: _Report, workload: str, *, is_reverse: bool) -> Iterable[Interval]:
     """Those that -D prints, but of datagrams, where they tell what was sent."""
-    if workload in (DATAGRAMS, CONNECTIONS) or not report.interim:
+    told = report.interim or omni.interim(report.results)
+    if workload in (DATAGRAMS, CONNECTIONS) or not told:
         return
-    began = report.interim[0][3] - report.interim[0][2]
-    for rate, unit, length, end in report.interim:
-        if unit == "Trans":
-            values = {"transactions": times(rate, length)}
-        elif unit in BITS_PER_S:
-            values = {"bytes": times(rate, BITS_PER_S[unit] / 8 * length)}
+    began = told[0].end_s - told[0].length_s
+    for each in told:
+        if each.unit == "Trans":
+            values = {"transactions": times(each.rate, each.length_s)}
+        elif each.unit in BITS_PER_S:
+            values = {"bytes": times(each.rate, BITS_PER_S[each.unit] / 8 * each.length_s)}
         else:
             return
-        start = max(0.0, end - length - began)
-        yield Interval(start, end - began, values, way=REVERSE if is_reverse else FORWARD)
+        end = each.end_s - began
+        yield Interval(max(0.0, end - each.length_s), end, values, way=REVERSE if is_reverse else FORWARD)
 
 
 def _also(results: dict[str, str]) -> dict[str, str]:

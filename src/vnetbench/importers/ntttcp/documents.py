@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -159,6 +160,7 @@ def _told(page: _Page, first_line: int, last_line: int) -> Told:
         also=also | {"computername": page.computer},
         duration_s=rounded(duration).value if duration else None,
         omitted_s=asked.warm_up_s or 0.0,
+        fault="" if throughput else "no throughput is told",
     )
 
 
@@ -167,8 +169,8 @@ def _of_samples(pages: list[_Page], first_line: int, last_line: int) -> Told:
     each = [_told(page, first_line, last_line) for page in pages]
     lengths = [x.duration_s or 0.0 for x in each]
     rates = [x.throughput_bps or Figure.exact(0.0) for x in each]
-    starts = [sum(lengths[:at]) for at in range(len(lengths))]
-    whole_s = sum(lengths)
+    starts = list(accumulate(lengths, initial=0.0))
+    whole_s = starts.pop()
     if whole_s <= 0:
         raise ValueError("its samples have no time")
     return replace(

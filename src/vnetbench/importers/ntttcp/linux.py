@@ -12,6 +12,7 @@ from vnetbench.importers.ntttcp.options import (
     PROGRAMS,
     RECEIVER,
     SENDER,
+    STRAY,
     Asked,
     asked_on_linux,
     comes_with_output,
@@ -52,7 +53,6 @@ _WARM_UP_LINE_S = 0.5
 """THROUGHPUT_INTERVAL_U_SEC: how far apart the lines of the warm-up are."""
 _SHORTEST_LINE_S, _LONGEST_LINE_S = 0.495, 0.75
 """Other lines come after 1000 sleeps of 500 µs, each of them longer by what the system needs to wake."""
-_STRAY = 60
 
 _ALSO = (
     "total bytes", "retrans segs", "tx_packets", "rx_packets", "total", "interrupts/sec", "pkts/interrupt",
@@ -99,7 +99,7 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool]) -> list[Run]:
     """The run that begins with the next line."""
     reading = _Reading(lines.number + 1)
     stray = 0
-    while not reading.is_whole and (line := lines.peek()) is not None and stray < _STRAY:
+    while not reading.is_whole and (line := lines.peek()) is not None and stray < STRAY:
         if not _goes_on(reading, line) and begins_any(lines):
             break
         is_own = _take(reading, lines.take())

@@ -20,6 +20,9 @@ PROGRAMS = ("ntttcp", "ntttcps", "ntttcpr", "ntttcp_x64", "ntttcp_x86", "ntttcp_
 LARGEST_DATAGRAM = 65535 - 8 - 20
 """ntttcp for Linux cuts a larger one down to this (const.h, MAX_UDP_SEND_SIZE)."""
 
+STRAY = 60
+"""Lines in a row that are not a run's own, after which it is given up: it was cut off before them."""
+
 _NEAR = 12
 """Lines within which a command's output begins."""
 _SIZE = re.compile(r"(\d+)([kKmMgG]?)[bB]?")
@@ -114,7 +117,7 @@ def asked_on_linux(command: Command) -> Asked:
     length = _bytes(options["b"]) if "b" in options else 2**17 if is_sender else 2**16
     if length and is_udp and is_sender:
         length = min(length, LARGEST_DATAGRAM)
-    levels = _common(end, is_udp, "6" in options, length)
+    levels = _common(end, is_udp, "6" in options, length) | cpus_of(end, "any")
     if "m" in options:
         levels |= _of_mapping(command.words, end)
     if is_sender:

@@ -22,6 +22,7 @@ _OF_AN_END = {
 """Figures of the machine (or process) of one end: nobody's where the log does not tell which end it is."""
 _OF_SENDERS = {"retransmits_per_s": "sender_retransmits_per_s", "rtt_us": "rtt_us"}
 _OF_RECEIVERS = {"packets_per_s": "packets_per_s"}
+_BELOW_ZERO = "its CPU figure is not above 0 %, as NTttcp says of runs that are too short: it is left out"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,8 @@ def run_of(told: Told) -> Run:
     if told.duration_s is not None and told.duration_s < 0:
         raise ValueError(f"a run of {told.duration_s} s")
     factors, refused = factors_of(told.asked.levels, workload)
-    figures, also = _of_end(told.figures, end)
+    is_idle = "busy_percent" in told.figures and told.figures["busy_percent"].high <= 0
+    figures, also = _of_end(_without_cpu(told.figures) if is_idle else told.figures, end)
     moved = _throughput(told, end, workload)
     return Run(
         tool=told.tool,
@@ -69,9 +71,9 @@ def run_of(told: Told) -> Run:
         omitted_s=told.omitted_s,
         told_by=end,
         command=told.command,
-        also={**told.also, **also},
+        also={**told.also, **also, **_offered(told, end, workload)},
         fault=told.fault or told.asked.refused,
-        remarks=(*told.remarks, *_remarks(told, workload), *refused),
+        remarks=(*told.remarks, *_remarks(told, workload), *((_BELOW_ZERO,) if is_idle else ()), *refused),
     )
 
 
@@ -100,6 +102,10 @@ def _of_end(told: Mapping[str, Figure], end: str) -> tuple[dict[str, Figure], di
     return figures, {} if end else {name: f"{figure.value:g}" for name, figure in told.items()}
 
 
+def _without_cpu(told: Mapping[str, Figure]) -> dict[str, Figure]:
+    return {name: figure for name, figure in told.items() if name not in ("busy_percent", "cycles_per_byte")}
+
+
 def _throughput(told: Told, end: str, workload: str) -> dict[str, Figure]:
     """What was moved: of datagrams a sender only tells what it offered, which is no goodput."""
     moved = told.throughput_bps
@@ -111,6 +117,12 @@ def _throughput(told: Told, end: str, workload: str) -> dict[str, Figure]:
         name = "datagrams_sent_per_s" if end == SENDER else "datagrams_received_per_s"
         found[name] = Figure(moved.value / bits, moved.low / bits, moved.high / bits)
     return found
+
+
+def _offered(told: Told, end: str, workload: str) -> dict[str, str]:
+    if told.throughput_bps is None or workload != DATAGRAMS or end != SENDER:
+        return {}
+    return {"offered bit/s": f"{told.throughput_bps.value:.0f}"}
 
 
 def _remarks(told: Told, workload: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from vnetbench.importers.ntttcp.options import (
     PROGRAMS,
     RECEIVER,
     SENDER,
+    STRAY,
     Asked,
     asked_on_windows,
     comes_with_output,
@@ -51,8 +52,6 @@ _SIGNS = re.compile(
     )
 )
 _HINTS = ("version", "network", "throughput", "bytes(meg)", "tttcp")
-_STRAY = 60
-"""Lines in a row that are not its own, after which a run is given up: it was cut off before them."""
 
 _SUMMARY_NAMES = {
     "Throughput(Mbps)": "Throughput(Mbit/s)",
@@ -61,7 +60,11 @@ _SUMMARY_NAMES = {
 }
 _THROUGHPUTS = {"Throughput(Mbit/s)": 1e6, "Throughput(MB/s)": 8 * 2.0**20}
 """Bits/s of each: MB are of 1024² bytes (ntttcp.c, BytesToMBytes)."""
-_FIGURES = {"Cycles/Byte": "cycles_per_byte", "Intr(count/s)": "interrupts_per_s"}
+_FIGURES = {
+    "Avg. CPU %": "busy_percent",
+    "Cycles/Byte": "cycles_per_byte",
+    "Intr(count/s)": "interrupts_per_s",
+}
 _ALSO = (
     "Bytes(MEG)", "Avg Frame Size", "Throughput(Buffers/s)", "Buffers", "DPCs(count/s)", "Pkts(num/DPC)",
     "Pkts(num/intr)", "Pkts(sent/intr)", "Pkts(recv/intr)", "Packets Sent", "Packets Received",
@@ -103,7 +106,7 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool]) -> list[Run]:
     """The run that begins with the next line."""
     reading = _Reading(lines.number + 1)
     stray, last_line = 0, lines.number
-    while not reading.is_whole and (line := lines.peek()) is not None and stray < _STRAY:
+    while not reading.is_whole and (line := lines.peek()) is not None and stray < STRAY:
         if _is_another(reading, line) or (not _is_own(reading, line) and begins_any(lines)):
             break
         is_own, rest = _take(reading, lines.take())
@@ -148,6 +151,7 @@ def _take(reading: _Reading, line: str) -> tuple[bool, str]:
 
 
 def _take_prose(reading: _Reading, text: str) -> bool:
+    """Takes what stands outside of tables; returns whether it is the run's own."""
     if (command := command_in(_SIGNS.split(text)[0], PROGRAMS)) and reading.command is None:
         reading.command = command
         is_own = True
@@ -213,7 +217,7 @@ def _run(reading: _Reading, last_line: int) -> Run:
         reading.version,
         throughput_bps=_throughput(totals),
         datagram_bytes=_datagram_bytes(asked, reading.tables, remarks),
-        figures=_figures(totals, time_text if asked.workload != DATAGRAMS else "", remarks),
+        figures=_figures(totals, time_text if asked.workload != DATAGRAMS else ""),
         also=_also(totals, reading),
         duration_s=rounded(time_text).value if time_text else None,
         omitted_s=asked.warm_up_s or 0.0,
@@ -249,16 +253,9 @@ def _throughput(totals: dict[str, str]) -> Figure | None:
     return None
 
 
-def _figures(totals: dict[str, str], time_text: str, remarks: list[str]) -> dict[str, Figure]:
+def _figures(totals: dict[str, str], time_text: str) -> dict[str, Figure]:
     """Those of one end's machine; `time_text` is empty where nothing can be sent again."""
     found = {ours: rounded(totals[theirs]) for theirs, ours in _FIGURES.items() if theirs in totals}
-    if "Avg. CPU %" in totals:
-        found["busy_percent"] = rounded(totals["Avg. CPU %"])
-        if found["busy_percent"].high <= 0:
-            # ntttcp.c says so itself: the clock that it counts idle time by is too coarse for a short run.
-            remarks.append("the CPU figure is below 0 %, as NTttcp's are of runs that are too short")
-            del found["busy_percent"]
-            found.pop("cycles_per_byte", None)
     if "Retransmits" in totals and time_text:
         found["retransmits_per_s"] = per_second(totals["Retransmits"], time_text)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -23,6 +24,11 @@ MAX_UNPACKED = 2**28
 """Bytes of a workbook's parts: it keeps all of its texts in memory, and a small file can hold large ones."""
 
 _IN_MEMORY, _PIECE = 2**24, 2**16
+_DAMAGED = (
+    OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError, SyntaxError,
+    ValueError, TypeError, LookupError, AttributeError,
+)  # fmt: skip
+"""What reading a workbook raises that is damaged, encrypted, or none."""
 _SUFFIXES = (".csv", ".tsv", ".xlsx")
 _SEPARATORS = (",", ";", "\t", "|")
 
@@ -82,37 +88,37 @@ def _of_workbook(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]
     with SpooledTemporaryFile(_IN_MEMORY) as whole:
         while piece := stream.read(_PIECE):
             whole.write(piece)
-        yield from _of_whole(cast(BinaryIO, whole), name, mapping)
+        try:
+            yield from _of_whole(cast(BinaryIO, whole), name, mapping)
+        except _DAMAGED as error:
+            what = f"no workbook, or a damaged one: {str(error)[:200]}"
+            raise BenchError(what, where=name, fix="save it as XLSX again, or as CSV") from error
 
 
 def _of_whole(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Row]:
-    # As slow to load as all the rest of a command, which seldom needs it.
-    from openpyxl import load_workbook
-    from openpyxl.utils.exceptions import InvalidFileException
+    from openpyxl import load_workbook  # as slow to load as the rest of a command, which seldom needs it
 
-    try:
-        with zipfile.ZipFile(stream) as parts:
-            unpacked = sum(part.file_size for part in parts.infolist())
-        if unpacked > MAX_UNPACKED:
-            raise BenchError(
-                f"{unpacked >> 20} MiB unpacked, and {MAX_UNPACKED >> 20} are the most",
-                where=name,
-                fix="save the sheet as CSV",
-            )
-        stream.seek(0)
-        book = load_workbook(stream, read_only=True, data_only=True, keep_links=False)
-    except (zipfile.BadZipFile, InvalidFileException, KeyError, ValueError, OSError, SyntaxError) as error:
-        raise BenchError(
-            f"no workbook: {error}", where=name, fix="save it as XLSX again, or as CSV"
-        ) from error
-    with closing(book):
+    with zipfile.ZipFile(stream) as parts:
+        unpacked = sum(part.file_size for part in parts.infolist())
+    if unpacked > MAX_UNPACKED:
+        what = f"{unpacked >> 20} MiB unpacked, and {MAX_UNPACKED >> 20} are the most"
+        raise BenchError(what, where=name, fix="save the sheet as CSV")
+    stream.seek(0)
+    with closing(load_workbook(stream, read_only=True, data_only=True, keep_links=False)) as book:
         sheets = book.sheetnames
         if mapping.sheet is not None and mapping.sheet not in sheets:
             fix = f"sheet in {mapping.name} can be one of {', '.join(sheets)}"
             raise BenchError(f'there is no sheet "{mapping.sheet}"', where=name, fix=fix)
         sheet = book[mapping.sheet or sheets[0]]
         for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-            yield Row(number, tuple(_cell(value) for value in cells))
+            yield Row(number, _trimmed([_cell(value) for value in cells]))
+
+
+def _trimmed(cells: list[Cell]) -> tuple[Cell, ...]:
+    """Without the blank cells at the end: a workbook has as many in all rows as in its longest."""
+    while cells and cells[-1] == "":
+        cells.pop()
+    return tuple(cells)
 
 
 def text_of(cell: Cell) -> str:

@@ -1,0 +1,91 @@
+"""Dates that stand between the runs of a log: which lines are dates, and which run they are of."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from vnetbench.importers.dates import Clock
+from vnetbench.importers.recognise import Unclaimed, recognise
+from vnetbench.importers.runs import Run
+
+pytestmark = pytest.mark.pure
+
+NOON = datetime(2025, 11, 5, 12, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("line", "moment"),
+    [
+        ("2025-11-05 12:00:03", NOON),
+        ("===== 2025-11-05T12:00:03Z =====", NOON.replace(tzinfo=UTC)),
+        ("[2025/11/05 12:00:03.250]", NOON),
+        ("05.11.2025 12:00:03,45", NOON),
+        ("05.11.2025  12:00", NOON.replace(second=0)),
+        ("Wed 11/05/2025 12:00:03.45", NOON),
+        ("Wed 05/11/2025 12:00:03", NOON),
+        ("11/25/2025 12:00:03", NOON.replace(day=25)),
+        ("25/11/2025 12:00:03", NOON.replace(day=25)),
+        ("Wed Nov  5 12:00:03 UTC 2025", NOON.replace(tzinfo=UTC)),
+        ("Wed Nov  5 12:00:03 CET 2025", NOON),
+        ("Wed 05 Nov 2025 12:00:03 PM CET", NOON),
+        ("Wed, 05 Nov 2025 12:00:03 +0130", NOON.replace(tzinfo=timezone(timedelta(minutes=90)))),
+        ("Wednesday, November 5, 2025 12:00:03 AM", NOON.replace(hour=0)),
+        ("Wednesday, November 5, 2025 1:00:03 PM", NOON.replace(hour=13)),
+    ],
+)
+def test_a_line_that_is_a_date_and_nothing_else_is_known(line: str, moment: datetime) -> None:
+    clock = Clock()
+
+    assert clock.hears(1, line)
+    assert clock.told_for(2) == moment
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "05/11/2025 12:00:03",  # in November, or in May
+        "Mon 05/11/2025 12:00:03",  # neither was a Monday
+        "2025-13-05 12:00:03",
+        "2025-11-05 25:00:03",
+        "99/99/2025 12:00",
+        "12:00:03 INFO: 64 threads created",
+        "[  5]   0.00-1.00   sec",
+        "192.168.10.2",
+        "1.2.2025.4",
+        "",
+    ],
+)
+def test_what_is_no_date_or_can_be_two_is_none(line: str) -> None:
+    assert not Clock().hears(1, line)
+
+
+def test_a_day_and_a_time_of_their_own_lines_belong_together() -> None:
+    clock = Clock()
+    assert clock.hears(1, "Wed 11/05/2025")
+    assert clock.hears(2, "12:00 PM")
+
+    assert clock.told_for(4) == datetime(2025, 11, 5, 12, 0)
+    assert clock.told_for(5) is None
+
+
+def test_a_day_alone_says_nothing_of_when_a_run_began() -> None:
+    clock = Clock()
+    assert clock.hears(1, "05.11.2025")
+
+    assert clock.told_for(2) is None
+
+
+def test_a_date_is_of_the_run_right_behind_it_and_of_no_other() -> None:
+    output = [
+        "Throughput(Mbps)=9853.56 CPU=38.1% Cycles/Byte=1.48 Interrupts/Sec=22318",
+        "Throughput(Mbps)=9853.57 CPU=38.1% Cycles/Byte=1.48 Interrupts/Sec=22318",
+    ]
+    far = ["2025-11-06 12:00:00", *["nothing of a tool"] * 9]
+
+    items = list(recognise(["2025-11-05 12:00:03", "", *output, *far, output[0]]))
+
+    runs = [item for item in items if isinstance(item, Run)]
+    assert [run.started_at for run in runs] == [NOON, None, None]
+    assert [item.lines for item in items if isinstance(item, Unclaimed)] == [9]
