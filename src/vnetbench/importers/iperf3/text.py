@@ -19,7 +19,7 @@ from vnetbench.importers.iperf3.ends import (
     reckon,
 )
 from vnetbench.importers.iperf3.facts import Facts
-from vnetbench.importers.iperf3.options import asked_of, level_of
+from vnetbench.importers.iperf3.options import asked_of, known_level
 from vnetbench.importers.iperf3.parts import intervals_of
 from vnetbench.importers.iperf3.rows import Rows
 from vnetbench.importers.json_text import Extent
@@ -273,7 +273,7 @@ class Reading:
             "congestion_control": facts.congestion or None,
             **facts.labels(),
         }
-        levels = {name: level_of(name, workload, each) for name, each in raw.items() if each is not None}
+        levels = {name: known_level(name, workload, each) for name, each in raw.items() if each is not None}
         return {name: level for name, level in levels.items() if level is not None}
 
     def _direction(self) -> str | None:
