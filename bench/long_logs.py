@@ -32,7 +32,8 @@ def write_text(path: Path, size: int) -> None:
 
 def write_document(path: Path, size: int) -> None:
     """A JSON document of iperf3 of about so many bytes: a run that goes on and on."""
-    document, _ = json.JSONDecoder().raw_decode(DOCUMENT.read_text().lstrip())
+    text = DOCUMENT.read_text()
+    document, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
     told = document["intervals"]
     times = size // len(json.dumps(told, indent="\t"))
     document["intervals"] = [later for turn in range(times) for later in _later(told, turn)]

@@ -27,7 +27,7 @@ MOST_KEPT = 1000
 _TABLE = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, log TEXT, tool TEXT, workload TEXT, factors TEXT, told_by TEXT, started TEXT,
-    goodput REAL, duration_s REAL, run BLOB
+    goodput REAL, duration_s REAL, connection TEXT, run BLOB
 )
 """
 _COUNTED = "CREATE TABLE counted (log TEXT, moment TEXT, counters TEXT)"
@@ -62,6 +62,7 @@ class Head:
     """ISO 8601; as the log has it, so with or without a time zone."""
     goodput_bps: float | None
     duration_s: float | None
+    connection: str = ""
 
 
 class _Tally(NamedTuple):
@@ -179,8 +180,8 @@ class Gathered:
     def heads(self, workload: str) -> list[Head]:
         """The runs of a workload in the order in which they were read."""
         rows = self._db.execute(
-            "SELECT id, log, tool, factors, told_by, started, goodput, duration_s FROM run WHERE workload = ?"
-            " ORDER BY id",
+            "SELECT id, log, tool, factors, told_by, started, goodput, duration_s, connection FROM run"
+            " WHERE workload = ? ORDER BY id",
             (workload,),
         )
         levels = lru_cache(maxsize=1024)(json.loads)  # runs of one treatment share them
@@ -231,13 +232,13 @@ class Gathered:
         self.runs += 1
         self._told.setdefault(run.workload, Counter()).update(run.figures.keys())
         self._db.execute(
-            "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s, run)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s,"
+            " connection, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 log, run.tool, run.workload, json.dumps(factors), run.told_by,
                 run.started_at.isoformat() if run.started_at else None,
                 run.figures["goodput_bps"].value if "goodput_bps" in run.figures else None,
-                run.duration_s, pickle.dumps(run),
+                run.duration_s, run.connection, pickle.dumps(run),
             ),
         )  # fmt: skip
 

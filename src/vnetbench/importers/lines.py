@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from sys import maxsize
 
 
 class Lines:
@@ -13,22 +15,21 @@ class Lines:
         self._source = iter(source)
         self._ahead: deque[str] = deque()
         self.number = 0
-        self._last: int | None = None
+        self._last = maxsize
 
     def end_at(self, number: int | None) -> None:
         """Show no line after the one of this number, until told of another; None: show them all."""
-        self._last = number
+        self._last = maxsize if number is None else number
 
     def peek(self, ahead: int = 0) -> str | None:
         """The line so many after the next one; None after the end."""
-        if self._last is not None and self.number + ahead >= self._last:
+        if self.number + ahead >= self._last:
             return None
-        while len(self._ahead) <= ahead:
-            line = next(self._source, None)
-            if line is None:
-                return None
+        if ahead < len(self._ahead):
+            return self._ahead[ahead]
+        for line in islice(self._source, ahead + 1 - len(self._ahead)):
             self._ahead.append(line)
-        return self._ahead[ahead]
+        return self._ahead[ahead] if ahead < len(self._ahead) else None
 
     def take(self) -> str:
         """The next line; raises StopIteration after the last."""

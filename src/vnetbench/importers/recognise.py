@@ -29,6 +29,9 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
 _LONGEST = 1000
 """Characters of an unclaimed line that are looked at."""
 
+_INSIDE = {"json": re.compile(r'\s+(?:["{}\]]|\[\s*$)'), "xml": re.compile(r"\s+<[\w/]")}
+"""`    "seconds": 1.0,`: lines of which readers need not be asked whether a run of text begins with them."""
+
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What a reader meets in a log that is not as its tool writes it."""
 
@@ -149,9 +152,10 @@ class _Document:
         first, opening = lines.number + 1, lines.peek() or ""
         rest = self.extent.feed(lines.take())
         is_indented = (lines.peek() or "")[:1].isspace()
+        is_inside = _INSIDE[self.form]
         while rest is None and (line := lines.peek()) is not None:
             is_next = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
-            if is_next or begins(lines):
+            if is_next or (not is_inside.match(line) and begins(lines)):
                 break
             rest = self.extent.feed(lines.take())
             if self.extent.characters > MAX_DOCUMENT:

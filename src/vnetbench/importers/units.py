@@ -36,8 +36,8 @@ NUMBER = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
 
 _PLAIN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
 """`13.9`: what nearly all numbers in logs are like, and what is read the fastest."""
-_HALVES = tuple(0.5 * 10.0**-decimals for decimals in range(13))
-"""Half a unit of the last of so many decimals."""
+_PARTS = tuple(2 * 10**decimals for decimals in range(13))
+"""How many halves of the last of so many decimals make one."""
 _LONGEST = 64
 _SEPARATOR = re.compile("[.,]")
 _FORM = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
@@ -50,8 +50,8 @@ def rounded(text: str, scale: float = 1.0) -> Figure:
     more than once. Raises ValueError where it is no finite number.
     """
     if plain := _PLAIN.fullmatch(text.strip()):
-        value, half = float(plain[0]), _HALVES[len(plain[1] or "")]
-        return _scaled(value, value - half, value + half, scale)
+        halves, parts = 2 * int(plain[0].replace(".", "")), _PARTS[len(plain[1] or "")]
+        return _scaled(float(plain[0]), (halves - 1) / parts, (halves + 1) / parts, scale)
     number = _decimal(text)
     digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
     if not isinstance(exponent, int) or not digits:

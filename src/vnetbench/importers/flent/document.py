@@ -115,7 +115,7 @@ def _stream_factors(transfers: Sequence[Transfer]) -> dict[str, Level]:
         "streams": streams,
         "direction": direction,
         "congestion_control": _alike(transfers, "CONG_CONTROL"),
-        "message_size": _alike(transfers, "SEND_SIZE"),
+        "message_size": None if (size := _alike(transfers, "SEND_SIZE")) is None else f"{size} B",
     }
     return _levels(raw)
 

@@ -65,7 +65,7 @@ def probe_of(name: str, meta: Mapping[str, Any], points: Sequence[Any]) -> Probe
         figures = _as_printed([time for _, time in single])
         times = tuple((at, figure) for (at, _), figure in zip(single, figures, strict=True))
         return Probe(name, kind, _rate(meta), times, None)
-    if not mean:
+    if not mean or not any("dur" in mapped(point) for point in points):
         return None
     return Probe(name, kind, "none", (), mean * _US)
 

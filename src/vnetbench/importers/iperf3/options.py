@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.command import Command, Grammar, options_of
@@ -72,6 +73,10 @@ def level_of(name: str, workload: str, raw: object) -> Level | None:
         return None
 
 
+known_level = lru_cache(1024)(level_of)
+"""The same of a text: the runs of a log are much alike."""
+
+
 def size_of(text: str) -> str:
     """A size as `-l` and `-w` take it, for a factor: K, M and G are of 1024 (units.c, `unit_atof`)."""
     number = _number(text, 1024)
@@ -90,16 +95,24 @@ def asked_by(command: Command) -> Asked | None:
     if "client" not in options:
         return None
     workload = DATAGRAMS if "udp" in options else STREAM
-    factors = {name: level_of(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
+    factors = {name: known_level(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
     also = {}
     for option, value in options.items():
         for name, raw in _raw_levels(option, value, workload):
-            factors[name] = level_of(name, workload, raw)
+            factors[name] = known_level(name, workload, raw)
             if factors[name] is None:
                 also[f"--{option}"] = value
     if "sctp" in options:
         factors["transport"] = None
     return Asked(workload, {name: level for name, level in factors.items() if level is not None}, also)
+
+
+def asked_of(command: Command | None, workload: str = "") -> Asked:
+    """What the command line of a run asks for: nothing where there is none, or it is of another workload."""
+    asked = asked_by(command) if command else None
+    if asked is None or workload not in ("", asked.workload):
+        return Asked(workload or STREAM, {}, {})
+    return asked
 
 
 def label_of(option: str) -> str:
