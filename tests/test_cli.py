@@ -138,6 +138,8 @@ def test_published_figures_stand_where_a_results_file_may(results: Path, tmp_pat
     assert (code, output.strip()) == (0, str(page)) and "Side by side" in page.read_text()
     code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results)
     assert code == 0 and "no ratio to it has an interval" in " ".join(output.split())
+    code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results, "--fail-if-worse", "5%")
+    assert code == 2 and "has no trials" in output
 
 
 def test_results_are_held_against_statements(results: Path) -> None:

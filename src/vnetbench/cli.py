@@ -176,6 +176,12 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
             where=f"{before} and {after}",
             fix="compare campaigns of the same study",
         )
+    if found.conditions:
+        raise BenchError(
+            "a published figure has no trials, so nothing can surely be worse than it",
+            where=f"{before} and {after}",
+            fix="take --fail-if-worse away, or compare two campaigns",
+        )
     worse, lost = worse_than(found, share), found.lost
     if worse:
         click.echo(f"worse by more than {fail_if_worse}: {counted(len(worse), 'treatment')}")

@@ -83,3 +83,10 @@ def test_more_looks_make_wider_intervals() -> None:
 
     assert fixed is not None and watched is not None
     assert (fixed.order, fixed.fraction) > (watched.order, watched.fraction)
+
+
+def test_an_import_of_thousands_of_trials_has_an_interval_as_deep_as_the_normal_one() -> None:
+    for trials in (1001, 2000, 20_000):
+        found = depth(trials, 0.95)
+        assert found is not None
+        assert found.order == pytest.approx(trials / 2 - 1.96 * trials**0.5 / 2, abs=1.5)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import astuple
 from typing import Any
 
 import pytest
 
+from tests.importers.test_logs import LOGS
+from vnetbench.importers.both_ends import pairs_of
 from vnetbench.importers.command import command_in
+from vnetbench.importers.gathered import Gathered
 from vnetbench.importers.iperf3 import READERS
 from vnetbench.importers.iperf3.options import asked_by
 from vnetbench.importers.recognise import Item, Unclaimed, recognise
@@ -47,11 +51,11 @@ def changed(lines: Sequence[str], *, without: str = "", **replaced: str) -> list
 def test_a_figure_may_be_all_that_rounds_to_it() -> None:
     run = run_of(*CLIENT)
 
-    assert run.figures["goodput_bps"] == Figure(13.6e9, 13.55e9, 13.65e9)
+    assert astuple(run.figures["goodput_bps"]) == pytest.approx((13.6e9, 13.55e9, 13.65e9))
     (interval,) = run.intervals
     gbyte = 2**30
-    moved = interval.values["bytes"]
-    assert (moved.low, moved.value, moved.high) == pytest.approx((1.615 * gbyte, 1.62 * gbyte, 1.625 * gbyte))
+    ends = (1.62 * gbyte, 1.615 * gbyte, 1.625 * gbyte)
+    assert astuple(interval.values["bytes"]) == pytest.approx(ends)
     assert interval.values["retransmits"] == Figure.exact(0)
 
 
@@ -237,6 +241,31 @@ def test_events_after_a_command_line_have_its_factors() -> None:
 
     assert (run.first_line, run.fault, run.factors["send_mode"]) == (1, "cut off", "sendfile")
     assert len(run.intervals) == 1
+
+
+@pytest.mark.parametrize(("workload", "runs", "once"), [("tcp_stream", 6, 3), ("udp_stream", 4, 2)])
+def test_a_client_and_its_server_tell_of_the_same_runs(workload: str, runs: int, once: int) -> None:
+    found = Gathered()
+    for name in ("client-3.1.log", "udp-3.1.log", "server-3.1.log"):
+        found.begin(name)
+        for item in items_of(*(LOGS / "iperf3" / name).read_text().splitlines()):
+            found.add(name, item)
+    heads = found.heads(workload)
+
+    assert (len(heads), len(pairs_of(heads))) == (runs, once)
+    for receiver, sender in pairs_of(heads).items():
+        (here, received), (there, sent) = found.run(receiver), found.run(sender)
+        assert "server-3.1.log" in (here, there) and here != there
+        assert received.told_by == "receiver" or sent.told_by == "sender"
+
+
+def test_clients_alone_are_not_taken_for_each_other() -> None:
+    found = Gathered()
+    for name in ("a.log", "b.log"):
+        found.begin(name)
+        found.add(name, run_of(*CLIENT))
+
+    assert pairs_of(found.heads("tcp_stream")) == {}
 
 
 def test_a_long_run_takes_little_memory() -> None:

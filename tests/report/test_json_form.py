@@ -12,6 +12,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from vnetbench.estimate.reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.json_form import as_csv, as_json, as_markdown
 
@@ -88,3 +89,11 @@ def test_markdown_is_a_table_with_its_notes(jumbo: CampaignSummary) -> None:
 def test_markdown_in_a_title_is_shown_and_not_obeyed(jumbo: CampaignSummary) -> None:
     text = as_markdown(replace(jumbo, title="a | b <script>\n# c"))
     assert text.splitlines()[0] == r"# a \| b \<script\> \# c"
+
+
+def test_a_published_table_tells_its_source_and_has_no_trials() -> None:
+    table = reference_summary("ntttcp-vmxnet3-2011")
+    jsonschema.validate(json.loads(as_json(table)), schema())
+    text = as_markdown(table)
+    assert "A report of 2011 on NTttcp 3.0" in text and "Two VMs on one ESXi 4.1U1 host" in text
+    assert "Trials" not in text and "| 9.85 |" in text

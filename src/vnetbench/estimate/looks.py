@@ -25,6 +25,8 @@ from vnetbench.study.model import Precision
 _GROWTH = 1.5
 """Each look has about this many times the trials of the look before it (6, 9, 13, 20, 30)."""
 
+_COUNTED_UP_TO = 1000
+"""Trials up to which chances are counted out: 2.0**1024 is no number, and an import may have more."""
 _LARGEST_FIRST_SHARE = 2 / 3
 """The first of several looks may spend this share of the error, or little is left to the later ones."""
 
@@ -99,7 +101,15 @@ def _spent_first(trials: int, error: float, count: int) -> float:
 def _first_depth(trials: int, error: float) -> Depth | None:
     if 2.0 ** (1 - trials) > error + 1e-12:
         return None
-    return _deepest([math.comb(trials, below) / 2.0**trials for below in range(trials + 1)], error)
+    return _deepest([_chance(below, trials) for below in range(trials + 1)], error)
+
+
+def _chance(below: int, trials: int) -> float:
+    """That so many of the trials lie below the median."""
+    if trials <= _COUNTED_UP_TO:
+        return math.comb(trials, below) / 2.0**trials
+    log = math.lgamma(trials + 1) - math.lgamma(below + 1) - math.lgamma(trials - below + 1)
+    return math.exp(log - trials * math.log(2))
 
 
 def _walk(numbers: Sequence[int], error: float, count: int) -> list[Depth]:

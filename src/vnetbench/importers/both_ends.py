@@ -14,14 +14,45 @@ SENDER, RECEIVER = "sender", "receiver"
 
 _ALIKE = 0.1
 """By so much of themselves the durations and goodputs of one run may differ, from end to end."""
+_ABOUT = 0.3
+"""By so much durations alone, where the connection is the same: of a short run its end weighs more."""
 
 
 def pairs_of(heads: Sequence[Head]) -> dict[int, int]:
     """The number of each run told by its receiver that another log tells by its sender, to that one's.
 
-    Two logs tell the same runs where one has as many by the sender as the other by the receiver, of the same
-    tool, and each with the one in its place agrees in what both tell: factors, duration and goodput.
+    Where logs tell connections these say which runs are the same. Else two logs tell the same runs where one
+    has as many by the sender as the other by the receiver, of the same tool, and each with the one in its
+    place agrees in what both tell: factors, duration and goodput.
     """
+    return {
+        **_of_one_connection([head for head in heads if head.connection]),
+        **_of_alike_logs([head for head in heads if not head.connection]),
+    }
+
+
+def _of_one_connection(heads: Sequence[Head]) -> dict[int, int]:
+    """Ports come again in time, so the ends must differ, and their factors and durations agree.
+
+    An end that was told of the other counts as the receiver of one that sends, else as the sender.
+    """
+    alike: dict[tuple[str, str], list[Head]] = defaultdict(list)
+    for head in heads:
+        alike[head.tool, head.connection].append(head)
+    found: dict[int, int] = {}
+    for those in alike.values():
+        while one := next((head for head in those if head.told_by), None):
+            those.remove(one)
+            others = (each for each in those if each.told_by != one.told_by)
+            other = next((each for each in others if _may_be_same(one, each)), None)
+            if other is not None:
+                those.remove(other)
+                received, sent = (one, other) if one.told_by == RECEIVER else (other, one)
+                found[received.id] = sent.id
+    return found
+
+
+def _of_alike_logs(heads: Sequence[Head]) -> dict[int, int]:
     logs: dict[tuple[str, str, str], list[Head]] = defaultdict(list)
     for head in heads:
         logs[head.log, head.tool, head.told_by].append(head)
@@ -48,16 +79,20 @@ def told_once(received: Run, sent: Run, log_of_sender: str) -> Run:
         also={**sent.also, **received.also},
         command=received.command or sent.command,
         told_by="",
-        remarks=(
+        remarks=(  # What the sender's log remarks is that it lacks what stands here.
             *received.remarks,
-            *sent.remarks,
-            f"its sender tells of it too ({where}): the figures that the receiver lacks are from there",
+            f"the log of its other end tells of it too ({where}): figures that are not here are from there",
         ),
     )
 
 
 def _are_same(sent: Sequence[Head], received: Sequence[Head]) -> bool:
     return len(sent) == len(received) and all(map(_is_same, sent, received))
+
+
+def _may_be_same(one: Head, other: Head) -> bool:
+    durations = one.duration_s or 0.0, other.duration_s or 0.0
+    return _agree(one.factors, other.factors) and _are_alike(*durations, _ABOUT)
 
 
 def _is_same(one: Head, other: Head) -> bool:
@@ -70,5 +105,5 @@ def _agree(one: Mapping[str, Level], other: Mapping[str, Level]) -> bool:
     return all(other.get(name, level) == level for name, level in one.items())
 
 
-def _are_alike(one: float, other: float) -> bool:
-    return abs(one - other) <= _ALIKE * max(abs(one), abs(other))
+def _are_alike(one: float, other: float, part: float = _ALIKE) -> bool:
+    return abs(one - other) <= part * max(abs(one), abs(other))

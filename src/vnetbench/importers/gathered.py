@@ -7,6 +7,7 @@ import math
 import pickle
 import sqlite3
 import sys
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ MOST_KEPT = 1000
 _TABLE = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, log TEXT, tool TEXT, workload TEXT, factors TEXT, told_by TEXT, started TEXT,
-    goodput REAL, duration_s REAL, run BLOB
+    goodput REAL, duration_s REAL, connection TEXT, run BLOB
 )
 """
 _COUNTED = "CREATE TABLE counted (log TEXT, moment TEXT, counters TEXT)"
@@ -62,6 +63,7 @@ class Head:
     """ISO 8601; as the log has it, so with or without a time zone."""
     goodput_bps: float | None
     duration_s: float | None
+    connection: str = ""
 
 
 class _Tally(NamedTuple):
@@ -163,7 +165,7 @@ class Gathered:
                 numbers = range(first, min(first + _AT_ONCE, self._last() + 1))
                 runs = [self.run(number)[1] for number in numbers]
                 told = beside(runs, self._counted(log), is_only_host=len(self.counted) == 1)
-                changed = [(pickle.dumps(run), number) for number, run in zip(numbers, told, strict=True)]
+                changed = [(_stored(run), number) for number, run in zip(numbers, told, strict=True)]
                 self._db.executemany("UPDATE run SET run = ? WHERE id = ?", changed)
                 self.counted[log] += sum(each.also != run.also for each, run in zip(told, runs, strict=True))
 
@@ -179,8 +181,8 @@ class Gathered:
     def heads(self, workload: str) -> list[Head]:
         """The runs of a workload in the order in which they were read."""
         rows = self._db.execute(
-            "SELECT id, log, tool, factors, told_by, started, goodput, duration_s FROM run WHERE workload = ?"
-            " ORDER BY id",
+            "SELECT id, log, tool, factors, told_by, started, goodput, duration_s, connection FROM run"
+            " WHERE workload = ? ORDER BY id",
             (workload,),
         )
         levels = lru_cache(maxsize=1024)(json.loads)  # runs of one treatment share them
@@ -192,7 +194,9 @@ class Gathered:
     def run(self, number: int) -> tuple[str, Run]:
         """The log of a run, and the run, by its `Head.id`."""
         log, stored = self._db.execute("SELECT log, run FROM run WHERE id = ?", (number,)).fetchone()
-        run = pickle.loads(stored)  # of this process's own making, in a database that nobody else can open
+        run = pickle.loads(
+            zlib.decompress(stored)
+        )  # of this process's own making, in a database that nobody else can open
         assert isinstance(run, Run)
         return log, run
 
@@ -231,13 +235,13 @@ class Gathered:
         self.runs += 1
         self._told.setdefault(run.workload, Counter()).update(run.figures.keys())
         self._db.execute(
-            "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s, run)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s,"
+            " connection, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 log, run.tool, run.workload, json.dumps(factors), run.told_by,
                 run.started_at.isoformat() if run.started_at else None,
                 run.figures["goodput_bps"].value if "goodput_bps" in run.figures else None,
-                run.duration_s, pickle.dumps(run),
+                run.duration_s, run.connection, _stored(run),
             ),
         )  # fmt: skip
 
@@ -269,3 +273,8 @@ def _wrong_level(workload: str, name: str, level: Level) -> str:
     except BenchError as error:
         return error.what
     return ""
+
+
+def _stored(run: Run) -> bytes:
+    """A run as the database has it: a million intervals are some 70 MB, and compressed a fraction of that."""
+    return zlib.compress(pickle.dumps(run), level=1)

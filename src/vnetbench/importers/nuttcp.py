@@ -78,6 +78,8 @@ class _Report:
     """What has been read of one transfer."""
 
     options: dict[str, str]
+    is_asked: bool
+    """The log has its command line."""
     intervals: list[dict[str, str]] = field(default_factory=list)
     whole: dict[str, str] = field(default_factory=dict)
     """By the names of `-fparse`."""
@@ -168,7 +170,8 @@ def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
     """The transfer that is next; none of a server's command line."""
     first = lines.number + 1
     command = _command_at(lines)
-    report = _Report(options_of(command.words, _GRAMMAR) if command is not None else {})
+    options = options_of(command.words, _GRAMMAR) if command is not None else {}
+    report = _Report(options, command is not None)
     if command is not None:
         lines.take()
     last = first
@@ -210,10 +213,10 @@ def _is_udp(report: _Report, whole: Mapping[str, str]) -> bool:
 
 
 def _factors(report: _Report, *, is_udp: bool, is_reverse: bool) -> dict[str, Level]:
-    factors: dict[str, Level] = {
-        "streams": int(report.options.get("N", report.head["streams"] if report.head else "1")),
-        "direction": "reverse" if is_reverse else "forward",
-    }
+    factors: dict[str, Level] = {}
+    if report.is_asked or report.head:  # A summary alone tells neither.
+        factors["streams"] = int(report.options.get("N", report.head["streams"] if report.head else "1"))
+        factors["direction"] = "reverse" if is_reverse else "forward"
     length = _amount(report.options.get("l", report.head["length"] if report.head else ""), _SIZES)
     if length:
         factors["datagram_size" if is_udp else "message_size"] = int(length)

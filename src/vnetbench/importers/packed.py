@@ -27,7 +27,7 @@ class PackedIntervals(Sequence[Interval]):
     def __init__(self) -> None:
         self._kinds: list[Kind] = []
         self._number_of: dict[Kind, int] = {}
-        self._kind = array("L")
+        self._kind = array("I")
         self._times = array("d")
         self._numbers = array("d")
         self._first = array("Q")

@@ -16,8 +16,8 @@ from vnetbench.importers.runs import CUT_OFF, Run
 
 Readers = tuple[TextReader | DocumentReader, ...]
 
-MAX_DOCUMENT = 48 * 2**20
-"""Characters of a JSON or XML document: parsed it takes some four times as much memory."""
+MAX_DOCUMENT = 32 * 2**20
+"""Characters of a JSON or XML document: parsed it takes some five times as much memory."""
 
 _BEGINS_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
 """`{`, `{"start": …` or `[{`; not `[  5]   0.00-1.00   sec`, nor prose in braces."""

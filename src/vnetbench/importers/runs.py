@@ -73,6 +73,9 @@ class Run:
     """Without a time zone where the log names none."""
     told_by: str = ""
     """The end whose log it is: `sender`, `receiver`, or empty where both ends' figures are in it."""
+    connection: str = ""
+    """Addresses and ports of its first connection, side a's first, where the log tells them: its other end's
+    log has the same."""
     command: str = ""
     """Its command line, as it stands in the log."""
     also: Mapping[str, str] = field(default_factory=dict)

@@ -82,6 +82,7 @@ class _Report:
     """The test, as the command line names it."""
     version: str | None = None
     protocol: str = ""
+    sockets: int = 0
     is_server: bool = False
     found: dict[str, re.Match[str]] = field(default_factory=dict)
     percentiles: dict[str, str] = field(default_factory=dict)
@@ -106,6 +107,7 @@ class _Report:
             self.version = version["version"]
         elif (protocol := _PROTOCOL.match(line)) is not None:
             self.protocol = protocol["protocol"]
+            self.sockets += 1
         elif (share := _PERCENTILE.match(line)) is not None:
             self.percentiles[share["share"]] = share["us"]
         elif (failed := _FAILED.match(line)) is not None:
@@ -221,8 +223,9 @@ def _factors(report: _Report, workload: str) -> dict[str, Level]:
         factors["rate"] = float(mps)
     if workload == REQUESTS and not _is_tcp(report) and report.protocol:
         factors["label_protocol"] = "udp"
-    count = "connections" if workload == REQUESTS else "streams"
-    return {**factors, count: 1, "direction": "forward"}
+    if report.sockets:
+        factors["connections" if workload == REQUESTS else "streams"] = report.sockets
+    return {**factors, "direction": "forward"}
 
 
 def _figures(report: _Report, workload: str) -> dict[str, Figure]:

@@ -50,9 +50,12 @@ _HOST = re.compile(
     rf"(?P<rate>{NUMBER}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)\s+(?P<errors>{NUMBER})\s*$"
 )
 _OWN = re.compile(
-    r"-{20,}$|Group Details|Strand Details|Run Statistics|Netstat statistics|Nic\s+opkts/s|Group\d+ |Thr\d+ "
-    r"|Waiting to exchange stats|Completed handshake|Handshake|Allocating shared|\w+\s+\d+\s+\d+\s+\S+b/s"
+    r"-{20,}$|Group Details|Strand Details|Run Statistics|Netstat statistics|Nic\s+opkts/s"
+    r"|\w+(?:\s+\d+){2}(?:\s+\S+b/s){2}|Allocating shared memory|Waiting to exchange stats"
+    r"|(?:Completed|Starting) handshake|Handshake phase|\s+(?:Done|Sending|Sent) |Sending \d+ slave_info_t"
+    r"|TX worklist success"
 )
+"""Headings, rows of adapters (`eth0    81205    40602    9.77Gb/s    21.44Mb/s`), and the steps of `-v`."""
 _FAILED = re.compile(
     r"\*\*\* Slave aborted! \*\*\*|WARNING: \d+ Errors detected during run|\*\* .*|[Ee]rror .*"
 )
@@ -161,7 +164,9 @@ def _run(report: _Report, command: str, first: int, last: int) -> Run:
     is_reverse = bool(reads and not writes)
     way = REVERSE if is_reverse else FORWARD
     loaded = _loaded(report)
-    factors: dict[str, Level] = {"connections" if is_requests else "streams": max(1, report.threads)}
+    factors: dict[str, Level] = {}
+    if report.threads:
+        factors["connections" if is_requests else "streams"] = report.threads
     is_known = bool(report.flowops) and loaded is not None
     return Run(
         tool="uperf",

@@ -45,7 +45,7 @@ _METRICS = (
     "retransmits_per_s", "rtt_us", "interrupts_per_s", "packets_per_interrupt", "host_cpu_percent",
 )  # fmt: skip
 """Metrics that have a chart beside the main one, the most useful first."""
-_CAPTION_WIDTH = 100
+_CAPTION_WIDTH, _TITLE_WIDTH = 100, 75
 _OF_REQUESTS = ("Latency", "transaction")
 _TIMED = {
     DATAGRAMS: ("One-way delay", "datagram"),
@@ -120,7 +120,7 @@ def _write(chart: Chart, title: str, before: Sequence[str], directory: Path) -> 
     caption = textwrap.wrap(" ".join((*before, chart.caption)), _CAPTION_WIDTH)
     whole = {
         **chart.spec,
-        "title": {"text": title, "subtitle": [chart.title, *caption]},
+        "title": {"text": textwrap.wrap(title, _TITLE_WIDTH), "subtitle": [chart.title, *caption]},
         "datasets": {ROWS: chart.rows},
         "config": {**chart_config(dark=False), "padding": 24},
     }

@@ -44,6 +44,7 @@ from vnetbench.report.notes import legend, notes
 from vnetbench.report.overview import Overview, overview
 from vnetbench.report.published_table import beside, columns_beside
 from vnetbench.report.theme import chart_config
+from vnetbench.study.labs import IMPORTED
 
 _OF_ALL = "all"
 """The part of a page that several files share, as sections have an id."""
@@ -170,14 +171,10 @@ def _measured(id_: str, summary: CampaignSummary) -> _Section:
     ]
     main = main_charts(summary)
     compared = beside(summary)
-    trials = sum(treatment.trials for treatment in rows)
     return _Section(
         id=id_,
         summary=summary,
-        size=", ".join(
-            (counted(len(rows), "treatment"), counted(trials, "trial"), format_duration(summary.elapsed_s))
-        )
-        + f", {summary.status}, started {summary.started}",
+        size=_size(summary),
         emulation=emulation(summary),
         answer=answer(summary),
         main=main,
@@ -194,6 +191,15 @@ def _measured(id_: str, summary: CampaignSummary) -> _Section:
         method=method(summary),
         fallback=_as_image(still_picture(main[0])) if main else "",
     )
+
+
+def _size(summary: CampaignSummary) -> str:
+    """How much was measured, and when; of logs that is not known, but when they were imported."""
+    trials = sum(treatment.trials for treatment in summary.treatments)
+    counts = f"{counted(len(summary.treatments), 'treatment')}, {counted(trials, 'trial')}"
+    if summary.kind == IMPORTED:
+        return f"{counts}, imported {summary.started}"
+    return f"{counts}, {format_duration(summary.elapsed_s)}, {summary.status}, started {summary.started}"
 
 
 def _with_long_title(summary: CampaignSummary, column: Column) -> Column:

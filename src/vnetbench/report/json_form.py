@@ -107,23 +107,24 @@ def as_csv(summary: CampaignSummary) -> str:
 def as_markdown(summary: CampaignSummary) -> str:
     """Title, question, the table of the terminal with its most important metrics, and the notes."""
     summary = by_change(summary)
-    rows, gains = summary.treatments, gain_column(summary)
+    rows, gains, source = summary.treatments, gain_column(summary), summary.reference
+    of_trials = [trials_column(rows), *search_columns(rows), stopped_column(rows)]
     columns = [
         *factor_columns(rows, summary.factors),
         *([gains] if gains else []),
         *metric_columns(rows, summary.main_metric)[:_MARKDOWN_METRICS],
-        trials_column(rows),
-        *search_columns(rows),
-        stopped_column(rows),
+        *(of_trials if source is None else []),
     ]
     lines = [f"# {_escaped(summary.title)}", ""]
+    if source is not None:
+        lines += [f"{_escaped(source.source)}. {_escaped(source.conditions)}", ""]
     if summary.question:
         lines += [_escaped(summary.question), ""]
     lines += [*_markdown_table(columns), "", legend(summary)]
     lines += [*(f"\n- {_escaped(said)}" for said in (*findings(summary), *notes(summary))), ""]
     if (compared := beside(summary)) is not None:
-        source = compared.source
-        lines += [f"## {_escaped(source.title)}, beside", "", _escaped(source.conditions), ""]
+        published = compared.source
+        lines += [f"## {_escaped(published.title)}, beside", "", _escaped(published.conditions), ""]
         lines += [*_markdown_table(columns_beside(compared)), ""]
     return "\n".join(lines)
 

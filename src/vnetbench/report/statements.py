@@ -111,7 +111,8 @@ def _part(part: Part, verdict: Verdict, width: int) -> Iterator[Text]:
         yield from _wrapped(evidence_text(each, verdict.varying), width, 7, further=9)
     if len(deciding) > _MOST_SHOWN:
         agreeing = sum(each.says == part.state for each in deciding)
-        yield from _wrapped(f"and {len(deciding) - _MOST_SHOWN} more; {agreeing} of all say so", width, 7)
+        so = "" if part.state == CANNOT_TELL else f"; {agreeing} of {len(deciding)} say so"
+        yield from _wrapped(f"and {len(deciding) - _MOST_SHOWN} more{so}", width, 7)
     if part.missing:
         yield from _wrapped(f"missing: {part.missing}", width, 7, further=9)
 

@@ -65,6 +65,8 @@ class _Session:
     dialled: int | None = None
     """The port that a server connects back to (-d, -r)."""
     has_banner: bool = False
+    has_dialled: bool = False
+    """It has a client's banner."""
 
     def wants(self, line: str) -> bool:
         """Whether this line is one of it: a server's next connections are not, nor is another banner."""
@@ -72,8 +74,10 @@ class _Session:
             if _CONNECTED.match(line):
                 return self.told.is_client or not self.groups or not self.groups[-1].is_over
             return bool((self.groups or self.has_banner) and _OF_STREAM.match(line))
-        if _RULE.match(line) or _BANNER.match(line):
-            return not (self.groups and self.groups[-1].flows)
+        if (banner := _BANNER.match(line)) is not None or _RULE.match(line):
+            has_failed = self.has_dialled and bool(self.told.failure)
+            is_another = self.has_dialled and banner is not None and banner["client"] is not None
+            return not (has_failed or is_another or (self.groups and self.groups[-1].flows))
         return bool(_SETTING.match(line) or _FAILED.match(line))
 
     def take(self, line: str, number: int) -> None:
@@ -89,6 +93,7 @@ class _Session:
 
     def _banner(self, banner: re.Match[str]) -> None:
         self.has_banner = True
+        self.has_dialled = self.has_dialled or banner["client"] is not None
         self.told.is_udp = "UDP" in (banner["client"], banner["server"])
         if banner["client"] and self.groups and not self.told.is_client:
             self.dialled = int(banner["port"])

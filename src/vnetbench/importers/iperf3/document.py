@@ -9,19 +9,20 @@ from typing import Any
 
 from vnetbench.importers.command import Command
 from vnetbench.importers.iperf3.ends import (
-    CLIENT,
     RECEIVER,
     SENDER,
     WAYS,
     Ends,
     Told,
+    connection,
     cpu_figures,
     end_of,
     known,
     of_one_line,
     reckon,
 )
-from vnetbench.importers.iperf3.options import asked_by, label_of, level_of
+from vnetbench.importers.iperf3.forms import VERSION
+from vnetbench.importers.iperf3.options import asked_of, label_of, level_of
 from vnetbench.importers.iperf3.parts import (
     Course,
     Json,
@@ -89,37 +90,35 @@ class Telling:
         self.course = Course(start)
         self.rest: Json = {}
         """What stands beside `start` and `intervals` in the document."""
+        self.remarks: list[str] = []
 
     def run(self, first_line: int, last_line: int, command: Command | None) -> Run:
         """What was read, once all has come."""
         end, error = map_of(self.rest.get("end")), self.rest.get("error")
         self.course.is_both_ways |= f"sum_sent{_SUFFIX[REVERSE]}" in end
-        asked = asked_by(command) if command else None
-        asked = asked if asked and asked.workload == self.course.workload else None
+        asked = asked_of(command, self.course.workload)
         fault = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF
         ends = known(self._ends(end), self.course.role, is_whole=not fault)
         reckoned = reckon(self.course.workload, ends)
         server = self._of_server()
         return Run(
             tool=TOOL,
-            version=text_of(self.start.get("version")).removeprefix("iperf "),
+            version=VERSION.sub(r"\g<version>", text_of(self.start.get("version"))),
             first_line=first_line,
             last_line=last_line,
             workload=self.course.workload,
-            factors={**(asked.factors if asked else {}), **self._factors(end)},
+            factors={**asked.factors, **self._factors(end)},
             figures={**reckoned.figures, **self._round_trip(end), **self._cpu(end, fault)},
             intervals=self.course.intervals if server is None else server,
             duration_s=reckoned.duration_s,
             omitted_s=self.course.omitted_s,
             started_at=_time(map_of(self.start.get("timestamp")).get("timesecs")),
             told_by=reckoned.told_by,
+            connection=self._connection(),
             command=command.text if command else "",
-            also={**(asked.also if asked else {}), **self._also(end)},
+            also={**asked.also, **self._also(end)},
             fault=fault or ("" if reckoned.figures else CUT_OFF),
-            remarks=(
-                *reckoned.remarks,
-                *((SENT_BACK,) if server is not None else ()),
-            ),
+            remarks=(*reckoned.remarks, *self.remarks, *((SENT_BACK,) if server is not None else ())),
         )
 
     def _of_server(self) -> PackedIntervals | None:
@@ -218,6 +217,14 @@ class Telling:
         levels = {name: level_of(name, self.course.workload, each) for name, each in told.items()}
         return {name: level for name, level in levels.items() if level is not None}
 
+    def _connection(self) -> str:
+        for each in maps_of(self.start.get("connected"))[:1]:
+            ends = [
+                (text_of(each.get(f"{n}_host")), whole_of(each.get(f"{n}_port"))) for n in ("local", "remote")
+            ]
+            return connection(self.course.role, *(f"{host}:{port}" for host, port in ends))
+        return ""
+
     def _pacing(self) -> str | None:
         rates = [number_of(self.start.get(name)) for name in ("fq_rate", "target_bitrate")]
         told = [rate for rate in rates if rate is not None]
@@ -233,9 +240,8 @@ class Telling:
         local, remote = (number_of(told.get(name)) for name in ("host_total", "remote_total"))
         if local is None:
             return {}
-        is_told = remote is not None and self.course.role == CLIENT and not fault
-        there = Figure.exact(remote) if remote is not None and is_told else None
-        return cpu_figures(self.course.role, self.course.direction, Figure.exact(local), there)
+        shares = Figure.exact(local), None if remote is None else Figure.exact(remote)
+        return cpu_figures(self.course.role, self.course.direction, shares, is_whole=not fault)
 
     def _also(self, end: Json) -> dict[str, str]:
         told = {name: self.start.get(name) for name in _ALSO}

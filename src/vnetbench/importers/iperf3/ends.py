@@ -55,6 +55,11 @@ def end_of(role: str, way: str) -> str:
     return SENDER if (role == CLIENT) == (way == FORWARD) else RECEIVER
 
 
+def connection(role: str, local: str, remote: str) -> str:
+    """What tells a run at both its ends: the client's address and port, then the server's."""
+    return " ".join((local, remote) if role == CLIENT else (remote, local))
+
+
 def known(ends: Ends, role: str, *, is_whole: bool) -> Ends:
     """What of it is true: a server, and a client whose run broke, print zeros for the other end.
 
@@ -66,9 +71,15 @@ def known(ends: Ends, role: str, *, is_whole: bool) -> Ends:
     return ends
 
 
-def cpu_figures(role: str, direction: Level, local: Figure, remote: Figure | None) -> dict[str, Figure]:
-    """The metrics of CPU time that a client's or a server's log has; `remote` where the other told it."""
-    ends = {CLIENT: (local, remote), SERVER: (remote, local)}.get(role, (None, None))
+def cpu_figures(
+    role: str, direction: Level, shares: tuple[Figure, Figure | None], *, is_whole: bool
+) -> dict[str, Figure]:
+    """The metrics of CPU time: `shares` of this end and of the other, which only a client is told of.
+
+    A server prints for the other end what it was told in the test before.
+    """
+    local, remote = shares[0], shares[1] if is_whole else None
+    ends = {CLIENT: (local, remote), SERVER: (None, local)}.get(role, (None, None))
     names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
     if direction == "reverse":
         names.reverse()
@@ -100,13 +111,12 @@ def of_one_line(
     `local`: the end whose log it is; `bits`: of payload in a datagram, where that is known;
     `arrived_bits_per_s`: what the intervals of a receiver say. Else the sender's rate, less what was lost.
     """
-    total, lost = line.datagrams or 0, line.lost or 0
-    yield (way, SENDER), Told(line.seconds, line.bits_per_s, datagrams=total if local == SENDER else None)
-    rate = share(bits * (total - lost), line.seconds) if bits is not None else arrived_bits_per_s
+    told, lost = line.datagrams or 0, line.lost or 0
+    yield (way, SENDER), Told(line.seconds, line.bits_per_s, datagrams=told if local == SENDER else None)
+    rate = share(bits * (told - lost), line.seconds) if bits is not None else arrived_bits_per_s
     if rate is None:
-        part = (total - lost) / total if total > 0 else 0.0
-        rate = times(line.bits_per_s, part)
-    yield (way, RECEIVER), Told(line.seconds, rate, None, total, lost, line.jitter_us)
+        rate = times(line.bits_per_s, (told - lost) / told if told > 0 else 0.0)
+    yield (way, RECEIVER), Told(line.seconds, rate, None, told, lost, line.jitter_us)
 
 
 def share(count: float, seconds: Figure) -> Figure | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from vnetbench.importers.iperf3.ends import CLIENT, SERVER
+from vnetbench.importers.iperf3.ends import CLIENT, SERVER, connection
 from vnetbench.importers.iperf3.options import label_of
 from vnetbench.importers.runs import Figure
 from vnetbench.importers.units import rounded
@@ -34,13 +34,14 @@ class Facts:
     """Empty where nothing says it yet."""
     is_reverse: bool = False
     is_both_ways: bool = False
-    sends: bool = False
-    """Whether the table of intervals has the columns of a sender."""
+    columns: str = ""
+    """Of the first table, that of the intervals."""
     block_bytes: int | None = None
     bit_rate: int | None = None
     congestion: str = ""
     ip_version: int | None = None
-    cpu: tuple[Figure, Figure] | None = None
+    connection: str = ""
+    cpu: tuple[Figure, Figure | None] | None = None
     """Of this end and of the other."""
     prefix: str = ""
     """What `--timestamps` and `--title`, or a syslog, put before the first line."""
@@ -48,16 +49,21 @@ class Facts:
     remarks: list[str] = field(default_factory=list)
 
     def take_beginning(self, name: str, found: re.Match[str]) -> None:
-        """One of the lines with which a run begins (`forms.BEGINNING`)."""
+        """One of the lines with which a run begins (`forms.BEGINNINGS`)."""
         if found.start() and not self.prefix:
             self.prefix = found.string[: found.start()]
             self.started_at = self.started_at or _stamped(self.prefix)
         _OF_BEGINNING[name](self, found)
 
     def take_note(self, name: str, found: re.Match[str]) -> None:
-        """One of the other lines (`forms.NOTE`); of many it says nothing."""
+        """One of the other lines (`forms.NOTES`); many say nothing."""
         if name in _OF_NOTES:
             _OF_NOTES[name](self, found)
+
+    @property
+    def sends(self) -> bool:
+        """Whether this end alone sends, as the columns of its intervals say."""
+        return not self.is_both_ways and ("Retr" in self.columns or " Total Datagrams" in self.columns)
 
     def is_blank(self, line: str) -> bool:
         """Whether there is nothing in a line but what stands before all of them."""
@@ -74,11 +80,14 @@ class Facts:
         elif self.protocol == "UDP" or not self.protocol:
             self.protocol = "TCP"
         self.is_both_ways |= found["roles"] is not None
-        self.sends |= "Retr" in columns or "Total Datagrams" in columns.replace("Lost/Total", "")
+        self.columns = self.columns or columns
 
     def _take_connected(self, found: re.Match[str]) -> None:
         self.streams += 1
         self.ip_version = 6 if ":" in found["address"] else 4
+        if self.streams == 1 and self.role:
+            local, remote = f"{found['address']}:{found['port']}", found["remote"].replace(" port ", ":")
+            self.connection = connection(self.role, local, remote)
 
     def _take_version(self, found: re.Match[str]) -> None:
         self.version = found["version"]
@@ -113,7 +122,7 @@ class Facts:
         self.congestion = found["congestion"]
 
     def _take_noted(self, found: re.Match[str]) -> None:
-        self.also[found["noted"].lower() if found["noted"] == "Cookie" else found["noted"]] = found["value"]
+        self.also[found["noted"]] = found["value"]
 
     def _take_disorder(self, found: re.Match[str]) -> None:
         self.also["datagrams received out-of-order"] = found["disorder"]

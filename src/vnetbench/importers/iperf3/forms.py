@@ -30,27 +30,23 @@ ROW = re.compile(
 What stands before it (`--timestamps`, `--title`, a syslog's own) is left alone.
 """
 
-HEADER = re.compile(
-    r"\[ ID\](?P<roles>\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)$"
-)
-"""`[ ID] Interval           Transfer     Bitrate         Retr  Cwnd`; up to 3.1 `Bandwidth`."""
+VERSION = re.compile(r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?")
+"""`iperf 3.12`; `iperf 3.12 (cJSON 1.7.15)` of `--version`; `iperf version 3.0.1 (10 January 2014)`."""
 
-SEPARATOR = re.compile(r"- - - - - - - - - -[- ]*\s*$")
-
-COMMON = {
-    "version": r"\biperf (?P<version>3\.\d[\w.+-]*)(?: \(cJSON [\d.]+\))?",
+BEGINNINGS = {
+    "version": VERSION.pattern,
     "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
-    "connecting": r"Connecting to host (?P<host>\S+), port \d+",
-    "accepted": r"Accepted connection from (?P<peer>\S+), port \d+",
-    "connected": r"\[ *(?P<id>\d+)\] local (?P<address>\S+) port \d+ connected to \S+ port \d+",
-    "header": HEADER.pattern[:-1],
+    "connecting": r"Connecting to host \S+, port \d+",
+    "accepted": r"Accepted connection from \S+, port \d+",
+    "connected": r"\[ *\d+\] local (?P<address>\S+) port (?P<port>\d+) connected to (?P<remote>\S+ port \d+)",
+    "header": r"\[ ID\](?P<roles>\[Role\])? Interval {11}Transfer {5}B(?:itrate|andwidth)(?P<columns>.*)",
     "error": r"\biperf3: (?P<error>(?:error|interrupt|SERVER ERROR|parameter error) - .*"
     r"|the (?:client|server) has .*|Server restart .* during .*|Client total requested .*"
     r"|(?:unrecognized|invalid) option .*|option requires .*|option '.*)",
 }
 """The lines with which a run may begin, in the order in which they follow each other."""
 
-BEGINNING = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in COMMON.items())})\\s*$")
+BEGINNING = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in BEGINNINGS.items())})\\s*$")
 _MARKS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
 _JSON = ("{", '"')
 """With which lines of a document begin: `server_output_text` has a whole log in it."""
@@ -63,9 +59,12 @@ def beginning_in(line: str) -> re.Match[str] | None:
     return BEGINNING.search(line)
 
 
+DASHES = "-" * 59
+"""Around what a server says while it waits."""
+
 NOTES = {
     "separator": r"(?:- ){24}-$",
-    "dashes": r"(?<!-)-{59}$",
+    "dashes": rf"(?<!-){DASHES}$",
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
     "done": r"(?:iperf Done|vnetbench iperf3 done)\.$",
     "servers_output": r"Server output:$",
@@ -78,7 +77,7 @@ NOTES = {
     "note": r"(?P<noted>Cookie|Control connection MSS|TCP MSS|SNDBUF is|RCVBUF is|rcv_tcp_congestion):?"
     r" (?P<value>\d.*|\w+)$",
     "disorder": r"(?P<disorder>\d+) datagrams received out-of-order$",
-    "warning": r"(?i:\bwarning): (?P<warning>.*)$",
+    "warning": r"^(?i:warning): (?P<warning>.*)$",
     "nothing": r"\[ *(?:\d+|SUM)\] \((?:sender|receiver) statistics not available\)$"
     r"|\[ *\d+\] Sent \d+ datagrams$|Test Complete\. Summary Results:$"
     r"|Finished omit period, starting real test$|Optional features available: .*"

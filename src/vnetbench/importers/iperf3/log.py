@@ -62,7 +62,7 @@ def _is_output(lines: Lines, ahead: int) -> bool:
     line = lines.peek(ahead)
     if line is None:
         return False
-    if line.rstrip().endswith("-" * 59):
+    if line.rstrip().endswith(forms.DASHES):
         return "Server listening on" in (lines.peek(ahead + 1) or "")
     return forms.beginning_in(line) is not None or stream.is_event(line)
 

@@ -107,6 +107,14 @@ def asked_by(command: Command) -> Asked | None:
     return Asked(workload, {name: level for name, level in factors.items() if level is not None}, also)
 
 
+def asked_of(command: Command | None, workload: str = "") -> Asked:
+    """What the command line of a run asks for: nothing where there is none, or it is of another workload."""
+    asked = asked_by(command) if command else None
+    if asked is None or workload not in ("", asked.workload):
+        return Asked(workload or STREAM, {}, {})
+    return asked
+
+
 def label_of(option: str) -> str:
     """The label that stands for an option that is no factor."""
     return f"label_{option.replace('-', '_')}"

@@ -102,7 +102,7 @@ def _values(stream: Json) -> dict[str, float]:
         if (number := number_of(stream.get(theirs))) is not None
     }
     if "datagrams" in found and "lost" not in found:
-        del found["bytes"]  # The sender's bytes are not what arrived.
+        found.pop("bytes", None)  # The sender's bytes are not what arrived.
     return found
 
 
@@ -114,10 +114,12 @@ def _sum(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def map_of(value: Any) -> Json:
+    """An object; an empty one where it is none."""
     return value if isinstance(value, dict) else {}
 
 
 def maps_of(value: Any) -> list[Json]:
+    """The objects of a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
@@ -135,9 +137,11 @@ def numbers_of(maps: Iterable[Json], name: str) -> list[float]:
 
 
 def whole_of(value: Any) -> int | None:
+    """A whole number."""
     number = number_of(value)
     return None if number is None else int(number)
 
 
 def text_of(value: Any) -> str:
+    """A text, or a number in words; else an empty one."""
     return value if isinstance(value, str) else f"{value:g}" if number_of(value) is not None else ""

@@ -17,7 +17,7 @@ _EVENT = re.compile(
 )
 _FULL = re.compile(r'\s*"cookie":\s*"(?P<cookie>\w+)"')
 _COOKIE_WITHIN = 2000
-"""Lines: it stands behind the connections of up to 128 streams each way, seven lines each."""
+"""Lines: it stands behind the connections of up to 128 streams each way, six lines each."""
 
 
 def is_event(line: str) -> bool:
@@ -33,7 +33,7 @@ def begins(lines: Lines) -> bool:
 def read(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | None = None) -> list[Run]:
     """The run of the next events; the document that `--json-stream-full-output` adds is left out."""
     first = lines.number + 1
-    telling, rest = Telling({}), dict[str, Any]()
+    telling, rest, broken = Telling({}), dict[str, Any](), list[int]()
     is_begun = False
     while (line := lines.peek()) is not None and (found := _EVENT.match(line)):
         if found["name"] == "start" and is_begun:
@@ -43,6 +43,7 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | N
         try:
             data = parsed(line)["data"]
         except (ValueError, KeyError):
+            broken.append(lines.number)
             continue
         if found["name"] == "start":
             telling = Telling(data if isinstance(data, dict) else {})
@@ -53,6 +54,10 @@ def read(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | N
         if found["name"] == "end":
             break
     telling.rest = rest
+    if broken:
+        telling.remarks.append(
+            f"events that were not understood: {len(broken)}, the first is line {broken[0]}"
+        )
     last = lines.number
     if (lines.peek() or "").rstrip() == "{" and _is_same(lines, telling.start.get("cookie")):
         while (line := lines.peek()) is not None and line.rstrip() != "}":

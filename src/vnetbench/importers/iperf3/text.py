@@ -19,13 +19,13 @@ from vnetbench.importers.iperf3.ends import (
     reckon,
 )
 from vnetbench.importers.iperf3.facts import Facts
-from vnetbench.importers.iperf3.options import asked_by, known_level
+from vnetbench.importers.iperf3.options import asked_of, known_level
 from vnetbench.importers.iperf3.parts import intervals_of
 from vnetbench.importers.iperf3.rows import Rows
 from vnetbench.importers.json_text import Extent
 from vnetbench.importers.lines import Lines
 from vnetbench.importers.packed import PackedIntervals
-from vnetbench.importers.runs import CUT_OFF, FORWARD, Figure, Run
+from vnetbench.importers.runs import CUT_OFF, FORWARD, Run
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 
@@ -134,19 +134,16 @@ class Reading:
 
     def run(self, first_line: int, command: Command | None = None, error: str = "") -> Run:
         """What was read, once its lines are taken; `error`: what had been said before them."""
-        asked = asked_by(command) if command else None
-        workload = self._workload(asked.workload if asked else STREAM)
-        asked = asked if asked and asked.workload == workload else None
-        factors = {**(asked.factors if asked else {}), **self._factors(workload)}
-        fault = self._error or error or ("" if self.is_whole else CUT_OFF)
-        ways = WAYS.get(factors.get("direction", FORWARD), (FORWARD,))
-        self.rows.settle(ways)
-        ends = known(self._ends(ways, factors), self.facts.role, is_whole=not fault)
-        reckoned = reckon(workload, ends)
         facts = self.facts
-        cpu = facts.cpu and cpu_figures(
-            facts.role, factors.get("direction", FORWARD), facts.cpu[0], self._remote_cpu(fault)
-        )
+        workload = self._workload(asked_of(command).workload)
+        asked = asked_of(command, workload)
+        factors = {**asked.factors, **self._factors(workload)}
+        direction = factors.get("direction", FORWARD)
+        fault = self._error or error or ("" if self.is_whole else CUT_OFF)
+        ways = WAYS.get(direction, (FORWARD,))
+        self.rows.settle(ways)
+        reckoned = reckon(workload, known(self._ends(ways, factors), facts.role, is_whole=not fault))
+        cpu = cpu_figures(facts.role, direction, facts.cpu, is_whole=not fault) if facts.cpu else {}
         return Run(
             tool=TOOL,
             version=facts.version,
@@ -154,14 +151,15 @@ class Reading:
             last_line=self._lines.number,
             workload=workload,
             factors=factors,
-            figures={**reckoned.figures, **(cpu or {})},
+            figures={**reckoned.figures, **cpu},
             intervals=self._intervals(ways),
             duration_s=reckoned.duration_s,
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
             told_by=reckoned.told_by,
+            connection=facts.connection,
             command=command.text if command else "",
-            also={**(asked.also if asked else {}), **facts.also},
+            also={**asked.also, **facts.also},
             fault=fault or ("" if reckoned.figures else CUT_OFF),
             remarks=(*reckoned.remarks, *self._remarks()),
         )
@@ -294,10 +292,6 @@ class Reading:
         size = factors.get("datagram_size")
         return self.rows.ends(ways, None if size is None else int(size), self.facts.role)
 
-    def _remote_cpu(self, fault: str) -> Figure | None:
-        is_told = self.facts.role == CLIENT and not fault
-        return self.facts.cpu[1] if self.facts.cpu and is_told else None
-
     def _intervals(self, ways: tuple[str, ...]) -> PackedIntervals:
         """Its own, or where the server's output is beside them and says what arrived, that one's."""
         return self._sent_back if self._sent_back and ways == (FORWARD,) else self.rows.intervals
@@ -322,16 +316,16 @@ def _is_next(lines: Lines, *names: str) -> bool:
 
 def _failed(error: str, first: int, last: int, command: Command | None) -> Run:
     """A run of which there is nothing but its error."""
-    asked = asked_by(command) if command else None
+    asked = asked_of(command)
     return Run(
         tool=TOOL,
         version="",
         first_line=first,
         last_line=last,
-        workload=asked.workload if asked else STREAM,
-        factors=asked.factors if asked else {},
+        workload=asked.workload,
+        factors=asked.factors,
         figures={},
         command=command.text if command else "",
-        also=asked.also if asked else {},
+        also=asked.also,
         fault=error,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 from vnetbench.importers.arithmetic import times
@@ -47,6 +48,7 @@ _LABELS = {
 }
 """The headings of `-o` and `-O`, by the names that `-k` prints for the same."""
 _SHARES = {"P50_LATENCY": "latency_p50_us", "P90_LATENCY": "latency_p90_us", "P99_LATENCY": "latency_p99_us"}
+_INTERIM = ("NETPERF_INTERIM_RESULT", "NETPERF_UNITS", "NETPERF_INTERVAL", "NETPERF_ENDING")
 _NOT_TOLD = ("", "-1", "-1.0", "-1.00", "-1.000", "Deprecated")
 
 
@@ -66,6 +68,31 @@ def columns(headings: Sequence[str], values: str) -> dict[str, str]:
     return by_name(
         [" ".join(line[span].strip() for line in headings) for span in spans], [values[s] for s in spans]
     )
+
+
+@dataclass(frozen=True)
+class Interim:
+    """What -D tells of an interval."""
+
+    rate: Figure
+    unit: str
+    length_s: float
+    end_s: float
+    """By the clock."""
+
+    @classmethod
+    def of(cls, rate: str, unit: str, length: str, end: str) -> Interim:
+        """From what is printed. Raises ValueError where a number is none."""
+        return cls(rounded(rate), unit.removesuffix("/s"), float(length), float(end))
+
+
+def interim(results: Mapping[str, str]) -> list[Interim]:
+    """The intervals among results by name: `NETPERF_INTERIM_RESULT[0]=15201.00`, and what goes with it."""
+    found: list[Interim] = []
+    while set(names := [f"{name}[{len(found)}]" for name in _INTERIM]) <= set(results):
+        rate, unit, length, end = (results[name] for name in names)
+        found.append(Interim.of(rate, unit, length, end))
+    return found
 
 
 def told(results: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,6 @@ from vnetbench.importers.netperf.tests import (
 )
 from vnetbench.importers.own_lines import CUT_OFF, own_line
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
-from vnetbench.importers.units import rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
 
@@ -66,8 +65,7 @@ class _Report:
     results: dict[str, str] = field(default_factory=dict)
     headings: list[str] = field(default_factory=list)
     """Of omni's table or CSV, until their values come."""
-    interim: list[tuple[Figure, str, float, float]] = field(default_factory=list)
-    """Rate, its unit, how long and when it ended (seconds)."""
+    interim: list[omni.Interim] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     mean_latency: Figure | None = None
     failure: str = ""
@@ -82,7 +80,8 @@ class _Report:
     @property
     def is_whole(self) -> bool:
         """Whether its results are there."""
-        return bool(self.results) or (self.table is not None and self.table.is_whole)
+        has_results = any(not name.startswith("NETPERF_") for name in self.results)
+        return has_results or (self.table is not None and self.table.is_whole)
 
     def wants(self, line: str) -> bool:
         """Whether a line is of this report."""
@@ -115,7 +114,8 @@ class _Report:
         if (title := TITLE.match(line)) is not None and not self.is_whole:
             self._title(title)
         elif (interim := _INTERIM.match(line) or _INTERIM_CSV.match(line)) is not None:
-            self._interim(interim["rate"], interim["unit"], interim["over"], interim["end"])
+            told = omni.Interim.of(interim["rate"], interim["unit"], interim["over"], interim["end"])
+            self.interim.append(told)
         elif line.startswith("!!!"):
             if (achieved := _ACHIEVED.match(line)) is not None:
                 self.remarks.append(
@@ -136,9 +136,6 @@ class _Report:
         burst = _BURST.search(title["more"])
         if burst is not None and int(burst["count"]):
             self.remarks.append(f"{int(burst['count']) + 1} requests at once on one connection (-b)")
-
-    def _interim(self, rate: str, unit: str, over: str, end: str) -> None:
-        self.interim.append((rounded(rate), unit, float(over), float(end)))
 
     def _of_table(self, line: str) -> None:
         if _MORE.match(line):
@@ -259,18 +256,19 @@ def _figures(
 
 def _intervals(report: _Report, workload: str, *, is_reverse: bool) -> Iterable[Interval]:
     """Those that -D prints, but of datagrams, where they tell what was sent."""
-    if workload in (DATAGRAMS, CONNECTIONS) or not report.interim:
+    told = report.interim or omni.interim(report.results)
+    if workload in (DATAGRAMS, CONNECTIONS) or not told:
         return
-    began = report.interim[0][3] - report.interim[0][2]
-    for rate, unit, length, end in report.interim:
-        if unit == "Trans":
-            values = {"transactions": times(rate, length)}
-        elif unit in BITS_PER_S:
-            values = {"bytes": times(rate, BITS_PER_S[unit] / 8 * length)}
+    began = told[0].end_s - told[0].length_s
+    for each in told:
+        if each.unit == "Trans":
+            values = {"transactions": times(each.rate, each.length_s)}
+        elif each.unit in BITS_PER_S:
+            values = {"bytes": times(each.rate, BITS_PER_S[each.unit] / 8 * each.length_s)}
         else:
             return
-        start = max(0.0, end - length - began)
-        yield Interval(start, end - began, values, way=REVERSE if is_reverse else FORWARD)
+        end = each.end_s - began
+        yield Interval(max(0.0, end - each.length_s), end, values, way=REVERSE if is_reverse else FORWARD)
 
 
 def _also(results: dict[str, str]) -> dict[str, str]:

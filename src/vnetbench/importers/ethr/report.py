@@ -1,40 +1,28 @@
-"""ethr: what its client and server print, and the JSON lines of its log file.
-
-Source: `clientui.go`, `serverui.go`, `log.go`, `utils.go` of microsoft/ethr. K, M, G, T are of 1000; a
-trailing `.0` is left out, so `12G` is 12.0. It tells no figure of a whole run: here it is the mean of its
-seconds. In the log file latencies stand under shifted names: `emitLatencyResults` takes max before the
-percentiles, `logLatency` takes it last, so `P50` is the largest, `P90` the median, … `Max` the 99.99 % point.
-"""
+"""What ethr tells of one test, read line by line from its text or its log file."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vnetbench.importers.arithmetic import mean, times, total
-from vnetbench.importers.command import Command, Grammar, command_in, options_of
-from vnetbench.importers.credible import credibly
-from vnetbench.importers.lines import Lines
-from vnetbench.importers.own_lines import CUT_OFF, own_line
-from vnetbench.importers.reader import TextReader
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
+from vnetbench.importers.arithmetic import times
+from vnetbench.importers.command import Grammar
+from vnetbench.importers.runs import Figure
 from vnetbench.importers.units import SECONDS, in_unit, rounded
-from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
 
 _VALUED = {
     f"-{name}": name for name in ("c", "x", "d", "g", "i", "l", "b", "n", "p", "t", "w", "o", "T", "port")
 }
-_GRAMMAR = Grammar(
+GRAMMAR = Grammar(
     valued=_VALUED, switches={f"-{name}": name for name in ("s", "r", "ui", "ncs", "debug", "4", "6")}
 )
-_VERSION = re.compile(
+VERSION = re.compile(
     r"Ethr: Comprehensive Network Performance Measurement Tool \(Version: (?P<version>[^)]*)\)"
 )
-_DESTINATION = re.compile(r"Using destination: ")
+DESTINATION = re.compile(r"Using destination: ")
 _DONE = re.compile(r"Ethr done, (?P<how>.*)")
 _STREAM_ROW = re.compile(
     r"\[\s*(?P<id>\d+|SUM)\]\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+"
@@ -59,7 +47,7 @@ _NAMES = {"mean": "Avg", "p50": "P50", "p90": "P90", "p99": "P99", "p99_9": "P99
 """The fields of the log file that ought to hold them."""
 _SHIFTED = {"mean": "Avg", "p50": "P90", "p90": "P95", "p99": "P999", "p99_9": "P9999", "p99_99": "Max"}
 """The fields of the log file that hold them."""
-_SHARES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
+SHARES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
 _LATENCY_TEST = re.compile(r"Running latency test: (?P<count>\d+), (?P<size>\d+)")
 _PINGS = re.compile(r"\s*Sent = \d+, Received = (?P<count>\d+), Lost = \d+")
 _PING_HEAD = re.compile(r"TCP connect statistics for ")
@@ -72,13 +60,13 @@ _FAILED = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|De
 _DURATION_PARTS = re.compile(r"(?P<number>[\d.]+)(?P<unit>ns|us|ms|s)")
 _SUFFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SIZES = re.compile(r"(?P<number>[\d.]+)(?P<suffix>[KMGT]?)")
-_JSON_LINE = re.compile(r'\{"Time":"[^"]*","Title":"[^"]*","Type":"')
+JSON_LINE = re.compile(r'\{"Time":"[^"]*","Title":"[^"]*","Type":"')
 _TRIMMED = 0.05
 """What may have been rounded away of a number whose `.0` is left out."""
 
 
 @dataclass
-class _Report:
+class Report:
     """What has been read of one test."""
 
     options: Mapping[str, str]
@@ -105,7 +93,7 @@ class _Report:
         """Whether a line is of this test."""
         if self.is_done:
             return line.startswith("Hint: ")
-        if _VERSION.match(line) or _DESTINATION.match(line):
+        if VERSION.match(line) or DESTINATION.match(line):
             return not (self.rows or self.latencies)
         patterns = (
             _DONE,
@@ -155,7 +143,7 @@ class _Report:
         self.rows[second, stream] = {n: _amount(text) for n, text in told.items() if text and text != "--"}
 
     def _remark(self, line: str) -> None:
-        if (version := _VERSION.match(line)) is not None:
+        if (version := VERSION.match(line)) is not None:
             self.version = "" if version["version"] == "UNKNOWN" else version["version"]
         elif (done := _DONE.match(line)) is not None:
             self.is_done, self.how = True, done["how"]
@@ -223,183 +211,3 @@ def _time(text: str) -> Figure:
     if found is None:
         raise ValueError(f"no time: {text[:20]!r}")
     return in_unit(found["number"], found["unit"], SECONDS, 1e6)
-
-
-def _command_at(lines: Lines) -> Command | None:
-    return command_in(lines.peek() or "", ("ethr",))
-
-
-def begins(lines: Lines) -> bool:
-    """Whether a test's version, destination or command line is next."""
-    line = lines.peek() or ""
-    return bool(_VERSION.match(line) or _DESTINATION.match(line)) or _command_at(lines) is not None
-
-
-def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
-    """A test of a client, each line of latencies a run; or what a server saw."""
-    first = lines.number + 1
-    command = _command_at(lines)
-    report = _Report(options_of(command.words, _GRAMMAR) if command is not None else {})
-    report.is_serving = "s" in report.options
-    if command is not None:
-        lines.take()
-    last = first
-    while (line := own_line(lines, begins, report.wants)) is not None:
-        report.take(line, lines.number)
-        last = lines.number
-    return _runs(report, command.text if command is not None else "", first, last)
-
-
-def begins_json(lines: Lines) -> bool:
-    """Whether a line of ethr's log file is next."""
-    line = lines.peek() or ""
-    return line.startswith('{"Time":"') and _JSON_LINE.match(line) is not None
-
-
-def read_json(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
-    """The lines of one test in a log file, to which every test appends."""
-    first = last = lines.number + 1
-    report = _Report({})
-
-    def is_own(line: str) -> bool:
-        if not line.startswith('{"Time":"') or not _JSON_LINE.match(line):
-            return False
-        is_another = '"Message":"Using destination: ' in line and bool(report.rows or report.latencies)
-        return not is_another and not (report.is_done and '"Message":"Hint: ' not in line)
-
-    while (line := own_line(lines, begins, is_own)) is not None:
-        last = lines.number
-        report.take_json(line, last)
-    return _runs(report, "", first, last)
-
-
-def _runs(report: _Report, command: str, first: int, last: int) -> list[Run]:
-    if report.latencies:
-        begun = [first, *(number for number, _ in report.latencies[1:])]
-        ends = [*(number for number, _ in report.latencies[:-1]), last]
-        return [
-            _of_latencies(report, command, told, lines)
-            for (_, told), *lines in zip(report.latencies, begun, ends, strict=True)
-        ]
-    if report.is_serving and not report.rows:
-        return []
-    return [_of_rows(report, command, first, last)]
-
-
-def _of_latencies(report: _Report, command: str, told: Mapping[str, Figure], lines: list[int]) -> Run:
-    is_ping = report.kind == "ping" or report.options.get("t") == "pi"
-    of = "connect" if is_ping else "latency"
-    figures = {
-        f"{of}_{name}_us": figure
-        for name, figure in told.items()
-        if name == "mean" or not report.count or report.count * (100 - _SHARES[name]) >= 100
-    }
-    sizes: dict[str, Level] = {}
-    if report.size and not is_ping:
-        sizes = {"request_size": report.size, "response_size": report.size}
-    remarks = (
-        ("ethr wrote its percentiles under shifted names: they are put right",) if report.is_shifted else ()
-    )
-    return Run(
-        tool="ethr",
-        version=report.version,
-        first_line=lines[0],
-        last_line=lines[1],
-        workload=CONNECTIONS if is_ping else REQUESTS,
-        factors={**sizes, "connections": 1, "direction": "forward"},
-        figures=figures,
-        started_at=report.started_at,
-        told_by="sender",
-        command=command,
-        also=_also(report),
-        remarks=remarks,
-    )
-
-
-def _of_rows(report: _Report, command: str, first: int, last: int) -> Run:
-    workload = DATAGRAMS if report.protocol == "UDP" or report.options.get("p") == "udp" else STREAM
-    if report.kind == "connections" or report.options.get("t") == "c":
-        workload = CONNECTIONS
-    is_reverse = "r" in report.options
-    seconds = dict(_seconds(report))
-    is_whole = bool(seconds) and (report.is_done or report.is_serving)
-    factors: dict[str, Level] = {"direction": "reverse" if is_reverse else "forward"}
-    count = len(report.streams) or int(report.options.get("n", "1") or 1)
-    factors["connections" if workload == CONNECTIONS else "streams"] = count
-    return Run(
-        tool="ethr",
-        version=report.version,
-        first_line=first,
-        last_line=last,
-        workload=workload,
-        factors=factors,
-        figures=_figures(report, workload, seconds) if is_whole else {},
-        intervals=tuple(_intervals(report, workload, seconds, REVERSE if is_reverse else FORWARD)),
-        duration_s=float(len(seconds)) or None,
-        started_at=report.started_at,
-        told_by="receiver" if report.is_serving or is_reverse else "sender",
-        command=command,
-        also={**_also(report), **_untold(workload, seconds)},
-        fault="" if is_whole else report.failure or CUT_OFF,
-        remarks=tuple(_remarks(report, workload)),
-    )
-
-
-def _seconds(report: _Report) -> Iterable[tuple[int, dict[str, Figure]]]:
-    """Each second, all streams together: as ethr sums them, else added up here."""
-    for second in sorted({second for second, _ in report.rows}):
-        told = {stream: row for (at, stream), row in report.rows.items() if at == second}
-        rows = [told["SUM"]] if "SUM" in told else list(told.values())
-        names = set(rows[0]).intersection(*rows)
-        yield second, {name: total(row[name] for row in rows) for name in sorted(names)}
-
-
-def _is_sending(report: _Report) -> bool:
-    return not report.is_serving and "r" not in report.options
-
-
-def _figures(report: _Report, workload: str, seconds: Mapping[int, dict[str, Figure]]) -> dict[str, Figure]:
-    names = {"bits": "goodput_bps"} if workload == STREAM else {}
-    if workload == DATAGRAMS:
-        arrived = {"bits": "goodput_bps", "packets": "datagrams_received_per_s"}
-        names = {"packets": "datagrams_sent_per_s"} if _is_sending(report) else arrived
-    return {
-        ours: mean(row[theirs] for row in seconds.values())
-        for theirs, ours in names.items()
-        if all(theirs in row for row in seconds.values())
-    }
-
-
-def _intervals(
-    report: _Report, workload: str, seconds: Mapping[int, dict[str, Figure]], way: str
-) -> Iterable[Interval]:
-    """Of datagrams only a receiver's: a sender knows nothing of what arrived."""
-    if workload == CONNECTIONS or (workload == DATAGRAMS and _is_sending(report)):
-        return
-    for second, row in seconds.items():
-        if "bits" in row:
-            yield Interval(float(second), second + 1.0, {"bytes": times(row["bits"], 1 / 8)}, way=way)
-
-
-def _also(report: _Report) -> dict[str, str]:
-    return {name: text for name, text in (("title", report.title), ("ended", report.how)) if text}
-
-
-def _untold(workload: str, seconds: Mapping[int, dict[str, Figure]]) -> dict[str, str]:
-    """Connections a second without a request, which no metric of ours counts."""
-    rows = [row["connections"] for row in seconds.values() if "connections" in row]
-    return {"Conn/s": f"{mean(rows).value:g}"} if workload == CONNECTIONS and rows else {}
-
-
-def _remarks(report: _Report, workload: str) -> Iterable[str]:
-    if workload == CONNECTIONS:
-        yield "its connections carry no request: their rate is none of our metrics"
-    elif workload == DATAGRAMS and _is_sending(report):
-        yield "what arrived is not told"
-    elif report.rows:
-        yield "ethr tells no figure of the whole run: this is the mean of its seconds"
-    if report.failure and report.rows:
-        yield f"it says: {report.failure}"
-
-
-READERS = (TextReader("ethr", begins_json, credibly(read_json)), TextReader("ethr", begins, credibly(read)))

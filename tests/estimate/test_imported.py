@@ -1,0 +1,48 @@
+"""Estimates of figures that another tool rounded."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vnetbench.estimate.imported import widened
+from vnetbench.estimate.location import estimate
+from vnetbench.estimate.summary import TrialPoint
+
+MEDIAN = 13.94
+CONFIDENCE = 0.95
+
+
+def points(values: list[float], digit: float) -> list[TrialPoint]:
+    """Trials whose figures were rounded to a multiple of `digit`."""
+    told = [round(value / digit) * digit for value in values]
+    ends = [(value - digit / 2, value + digit / 2) for value in told]
+    return [
+        TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": value}, ranges={"goodput_bps": ends[n]})
+        for n, value in enumerate(told)
+    ]
+
+
+def covered(digit: float, spread: float) -> float:
+    """How often the interval has the true median in it, of 500 treatments of seven trials each."""
+    draw = np.random.default_rng(2011)
+    hits = 0
+    for _ in range(500):
+        trials = points(draw.normal(MEDIAN, spread, 7).tolist(), digit)
+        own = estimate([point.values["goodput_bps"] for point in trials], CONFIDENCE)
+        wide = widened({"goodput_bps": own}, trials)["goodput_bps"]
+        assert wide.low is not None
+        assert wide.high is not None
+        hits += wide.low <= MEDIAN <= wide.high
+    return hits / 500
+
+
+def test_the_interval_holds_although_figures_were_rounded() -> None:
+    assert covered(digit=0.1, spread=0.02) >= CONFIDENCE
+    assert covered(digit=0.1, spread=0.3) >= CONFIDENCE - 0.02
+
+
+def test_figures_that_are_exact_have_the_interval_that_they_had() -> None:
+    exact = [TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": 10.0 + n}) for n in range(8)]
+    own = estimate([point.values["goodput_bps"] for point in exact], CONFIDENCE)
+
+    assert widened({"goodput_bps": own}, exact)["goodput_bps"] == own
