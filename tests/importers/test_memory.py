@@ -1,4 +1,4 @@
-"""How much memory an import takes: that of a run, and little for each more (bench/README.md has it of 1 GiB)."""
+"""How much memory an import takes: that of a run, and little for each more (of 1 GiB: bench/README.md)."""
 
 from __future__ import annotations
 
