@@ -17,7 +17,7 @@ from vnetbench.importers.recognise import recognise
 from vnetbench.importers.runs import Run
 
 _RATE = Measure("MB/s", 1)
-_TEXT_BYTES = 32 * 10**6
+_TEXT_BYTES = 16 * 10**6
 _DOCUMENT_BYTES = 16 * 10**6
 
 
