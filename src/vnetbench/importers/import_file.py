@@ -39,7 +39,10 @@ def write_results(gathered: Gathered, workload: str, path: Path, title: str) -> 
     """Make a results file of the runs of one workload; it is whole, or not there. Raises BenchError."""
     heads, pairs = _heads(gathered, workload)
     factors = factors_of(head.factors for head in heads)
-    levels = [treatment_of(head.factors, factors) for head in heads]
+    # Runs share what they tell (`Gathered.heads`), and so their levels: there may be very many of them.
+    told = {id(head.factors): head.factors for head in heads}
+    levels_of = {key: treatment_of(each, factors) for key, each in told.items()}
+    levels = [levels_of[id(head.factors)] for head in heads]
     treatments = _ordered(set(levels), factors)
     names = [factor.name for factor in factors]
     plan = Plan(
@@ -75,7 +78,10 @@ def _heads(gathered: Gathered, workload: str) -> tuple[list[Head], dict[int, int
         if head.id not in second
     ]
     if len({head.tool for head in heads}) > 1:
-        heads = [replace(head, factors={**head.factors, TOOL: head.tool}) for head in heads]
+        labelled = {
+            (id(head.factors), head.tool): {**head.factors, TOOL: head.tool} for head in heads
+        }  # shared, as they were
+        heads = [replace(head, factors=labelled[id(head.factors), head.tool]) for head in heads]
     if all(head.started for head in heads):
         heads.sort(key=lambda head: head.started or "")
     return heads, pairs
