@@ -53,6 +53,33 @@ def test_guests_that_are_busy_are_said_to_be(forwarding: CampaignSummary) -> Non
     assert "most with both: 14.9 % idle" in sentence
 
 
+def cut_by_time(treatment: TreatmentSummary, high_fps: float) -> TreatmentSummary:
+    """The treatment with searches that ended before they were sure of more than an upper end."""
+    points = tuple(
+        replace(
+            point,
+            search={
+                **point.search,
+                "answers": [
+                    {**answer, "limited_by": "time", "high_fps": high_fps}
+                    for answer in point.search["answers"]
+                ],
+            },
+        )
+        for point in treatment.points
+    )
+    return replace(treatment, points=points)
+
+
+def test_a_search_that_was_cut_off_tells_of_the_device_where_it_knows_an_upper_end(
+    forwarding: CampaignSummary,
+) -> None:
+    idle = with_cpus(forwarding.treatments[0], 60.0, 97.0)
+    most_fps = idle.points[0].search["asked"]["most_fps"]
+    assert at_the_limit(replace(forwarding, treatments=(cut_by_time(idle, 0.9 * most_fps),)))
+    assert not at_the_limit(replace(forwarding, treatments=(cut_by_time(idle, most_fps),)))
+
+
 def test_where_the_generator_was_the_limit_nothing_is_said(forwarding: CampaignSummary) -> None:
     never_lost = with_cpus(searched(0, {"adapter": "virtio-net"}, 1e9), 30.0, 97.0)
     assert {a.limited_by for p in never_lost.points for a in p.answers} == {"generator"}

@@ -109,6 +109,14 @@ def test_a_factor_that_is_none_is_named(here: Path, option: str, what: str) -> N
         call("import", "a.log", "--factor", option)
 
 
+def test_a_log_may_have_any_name(here: Path) -> None:
+    name = "a\x1b[31m\udcff.log"
+    (here / name).write_text(RUN)
+
+    assert call("import", name, "-o", "a.vnb") == 0
+    assert call("show", "a.vnb") == 0
+
+
 def test_results_are_never_overwritten(here: Path) -> None:
     (here / "a.log").write_text(RUN)
     assert call("import", "a.log") == 0

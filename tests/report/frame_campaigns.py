@@ -45,7 +45,8 @@ def searched(
             name: ways * answer.throughput_fps
             for name, answer in zip(THROUGHPUTS, found.answers, strict=False)
         }
-        search = {"answers": [asdict(answer) for answer in found.answers], "ways": ways}
+        answers = [asdict(answer) for answer in found.answers]
+        search = {"asked": asdict(asked), "answers": answers, "ways": ways}
         points.append(_point(index, block, values, _records(SEARCH, found.steps, ways), search))
     return _treatment(index, factors, points)
 

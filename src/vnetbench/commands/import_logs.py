@@ -22,6 +22,7 @@ from vnetbench.importers.gathered import Gathered, NotRead
 from vnetbench.importers.import_file import Imported, write_results
 from vnetbench.importers.recognise import recognise
 from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
+from vnetbench.printable import printable
 from vnetbench.study.factors import parse_level
 from vnetbench.study.labels import is_label
 from vnetbench.study.model import Level
@@ -185,7 +186,7 @@ def _output(gathered: Gathered, paths: Sequence[Path], output: Path | None, work
 
 def _title(paths: Sequence[Path]) -> str:
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"Imported: {paths[0].resolve().name}{more}"
+    return printable(f"Imported: {paths[0].resolve().name}{more}")
 
 
 def _say(made: Imported) -> None:

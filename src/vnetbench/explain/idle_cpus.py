@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vnetbench.estimate.model import Estimate
-from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 
 LOOKS_IDLE_PERCENT = 20.0
 """From here on CPUs look idle: who sees as much in `top` looks for the limit elsewhere."""
@@ -50,5 +50,12 @@ def at_the_limit(summary: CampaignSummary) -> tuple[AtTheLimit, ...]:
 
 
 def _limited_by_device(treatment: TreatmentSummary) -> bool:
-    answers = [point.answers[0] for point in treatment.points if point.answers]
-    return bool(answers) and all(answer.limited_by == "device" for answer in answers)
+    searched = [point for point in treatment.points if point.answers]
+    return bool(searched) and all(map(_lost_above, searched))
+
+
+def _lost_above(point: TrialPoint) -> bool:
+    """Whether frames are lost above the throughput, as the search is sure of, even if it was cut short."""
+    answer = point.answers[0]
+    was_cut = answer.limited_by == "time" and answer.high_fps < point.search["asked"]["most_fps"]
+    return answer.limited_by == "device" or was_cut
