@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -36,6 +37,18 @@ class Lines:
         line = self._ahead.popleft() if self._ahead else next(self._source)
         self.number += 1
         return line
+
+    def taken_while(self, form: re.Pattern[str]) -> Iterator[str]:
+        """Take the next lines for as long as the form matches their beginnings."""
+        while self.number < self._last:
+            line = self._ahead.popleft() if self._ahead else next(self._source, None)
+            if line is None:
+                return
+            if not form.match(line):
+                self._ahead.appendleft(line)
+                return
+            self.number += 1
+            yield line
 
     def put_back(self, rest: str) -> None:
         """Make the rest of the line last taken the next one, with the same number."""

@@ -150,19 +150,33 @@ class _Document:
     def read(self, lines: Lines, begins: Callable[[Lines], bool]) -> Iterator[Item]:
         """Its runs; what is no document is taken as a line like any other."""
         first, opening = lines.number + 1, lines.peek() or ""
-        rest = self.extent.feed(lines.take())
+        rest = self._feed(lines.take())
         is_indented = (lines.peek() or "")[:1].isspace()
-        is_inside = _INSIDE[self.form]
-        while rest is None and (line := lines.peek()) is not None:
-            is_next = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
-            if is_next or (not is_inside.match(line) and begins(lines)):
+        while rest is None:
+            rest = self._feed_inside(lines)
+            if rest is not None or (line := lines.peek()) is None:
                 break
-            rest = self.extent.feed(lines.take())
-            if self.extent.characters > MAX_DOCUMENT:
-                self.extent.forget()
+            is_next = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
+            if is_next or begins(lines):
+                break
+            rest = self._feed(lines.take())
         yield from self._runs(first, lines.number, opening, is_whole=rest is not None)
         if rest is not None and rest.strip(" ,"):
             lines.put_back(rest)
+
+    def _feed_inside(self, lines: Lines) -> str | None:
+        """Take the lines that are plainly inside: nearly all, so none is looked at before it is taken."""
+        for line in lines.taken_while(_INSIDE[self.form]):
+            rest = self._feed(line)
+            if rest is not None:
+                return rest
+        return None
+
+    def _feed(self, line: str) -> str | None:
+        rest = self.extent.feed(line)
+        if self.extent.characters > MAX_DOCUMENT:
+            self.extent.forget()
+        return rest
 
     def _runs(self, first: int, last: int, opening: str, *, is_whole: bool) -> Iterator[Item]:
         if self.extent.characters > MAX_DOCUMENT:
