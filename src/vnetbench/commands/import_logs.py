@@ -54,7 +54,7 @@ def import_paths(
             _say(write_results(gathered, each, _output(gathered, paths, output, each), _title(paths)))
         for name, count in gathered.workloads().items():
             if name not in chosen:
-                click.echo(f"left out, of another workload: {count} runs of {name}")
+                click.echo(f"left out, of another workload: {_count(count)} of {name}")
         for line in summary_lines(gathered):
             click.echo(line)
         return 0 if gathered.is_whole else exit_codes.NOT_ALL_READ
@@ -97,6 +97,10 @@ def _places(gathered: Gathered, why: str) -> str:
         parts.append(f"{name}line{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}")
     more = f" and {gathered.faults[why] - len(found)} more" if gathered.faults[why] > len(found) else ""
     return "; ".join(parts) + more
+
+
+def _count(runs: int) -> str:
+    return f"{runs} run{'' if runs == 1 else 's'}"
 
 
 def _place(what: NotRead) -> str:
@@ -165,7 +169,7 @@ def _check(gathered: Gathered, paths: Sequence[Path], *, is_strict: bool) -> Non
 def _workloads(gathered: Gathered, asked: str | None, output: Path | None) -> list[str]:
     """The workloads to make a results file of, each. Raises BenchError."""
     found = gathered.workloads()
-    listed = ", ".join(f"{name} ({count} runs)" for name, count in found.items())
+    listed = ", ".join(f"{name} ({_count(count)})" for name, count in found.items())
     if asked is not None and asked not in found:
         raise BenchError(f"no run of the workload {asked}", where="--workload", fix=f"write one of {listed}")
     if asked is None and output is not None and len(found) > 1:

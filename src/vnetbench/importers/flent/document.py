@@ -77,7 +77,8 @@ def _loaded(
     if lacking and not silent:
         remarks.append(f"{lacking:.0f} of Flent's other series have no values")
     if silent and "fault" not in common:
-        common["fault"] = f"no result of {len(silent)} of {len(transfers)} transfers: {', '.join(silent[:4])}"
+        named = ", ".join(silent[:4])
+        common["fault"] = f"without results of {len(silent)} of its {len(transfers)} transfers: {named}"
     return Run(
         workload=MIXED if is_mixed else STREAM,
         factors=factors,
