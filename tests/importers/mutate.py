@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 
 _TOKEN = re.compile(rb"[\w.,]+|[^\w\s]|\s+")
-_LONG = 8_000
-_MOST_LINES = 60
+_LONG = 3_000
+_MOST_LINES = 40
 """Of a log of more bytes mostly a piece of so many lines is mutated: what goes wrong does so in few lines."""
 
 _HOSTILE = (
@@ -49,7 +49,7 @@ def mutant(draw: random.Random, text: bytes, other: bytes) -> bytes:
 
 
 def _piece(draw: random.Random, text: bytes) -> bytes:
-    if len(text) <= _LONG or not draw.randrange(10):
+    if len(text) <= _LONG or not draw.randrange(25):
         return text
     lines = text.split(b"\n")
     # Its head is worth more than its share: there stands what a run is.
