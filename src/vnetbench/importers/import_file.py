@@ -113,10 +113,10 @@ def _trials(
 def _facts(gathered: Gathered, workload: str) -> dict[str, object]:
     others = {name: count for name, count in gathered.workloads().items() if name != workload}
     return {
-        "logs": gathered.logs,
-        "copies": gathered.copies,
         "set": dict(gathered.set_factors),
         "read": {
+            "logs": gathered.logs,
+            "copies": [{"name": log, "of": original} for log, original in gathered.copies.items()],
             "runs": gathered.runs + gathered.faults.total(),
             "not_whole": gathered.faults.total(),
             "not_read": [asdict(each) for each in gathered.not_read],
