@@ -210,6 +210,13 @@ def test_a_file_that_cannot_be_made_whole_is_not_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_what_a_killed_import_left_is_no_results_file_and_no_hindrance(tmp_path: Path) -> None:
+    (tmp_path / "a.vnb.part").write_text("half of it")
+
+    imported(tmp_path / "a.vnb", {"a.log": run(800)})
+    assert [path.name for path in tmp_path.iterdir()] == ["a.vnb"]
+
+
 def test_very_many_intervals_are_joined_into_samples(tmp_path: Path) -> None:
     log = run(800, sizes=tuple(100 + n % 7 for n in range(5000)))
 

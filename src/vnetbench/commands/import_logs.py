@@ -23,6 +23,7 @@ from vnetbench.importers.import_file import Imported, write_results
 from vnetbench.importers.recognise import recognise
 from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
 from vnetbench.printable import printable
+from vnetbench.results.file import check_free
 from vnetbench.study.factors import parse_level
 from vnetbench.study.labels import is_label
 from vnetbench.study.model import Level
@@ -43,6 +44,8 @@ def import_paths(
     is_strict: bool,
 ) -> int:
     """Make a results file of each workload of these logs; returns what to exit with. Raises BenchError."""
+    if output is not None:
+        check_free(output)  # now, as reading may take long
     mapping = _mapping(mapping_path) if mapping_path else None
     gathered = Gathered(dict(map(_factor, factors)))
     try:

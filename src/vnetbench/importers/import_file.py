@@ -11,7 +11,7 @@ from vnetbench.importers.both_ends import pairs_of, told_once
 from vnetbench.importers.gathered import Gathered, Head
 from vnetbench.importers.imported_study import factors_of, study_text, treatment_of
 from vnetbench.importers.trials import Place, trial_of
-from vnetbench.results.file import ResultsFile
+from vnetbench.results.file import ResultsFile, check_free
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.load import parse_study
@@ -49,7 +49,10 @@ def write_results(gathered: Gathered, workload: str, path: Path, title: str) -> 
         tuple(Treatment(i, dict(zip(names, each, strict=True))) for i, each in enumerate(treatments)), 0
     )
     study = parse_study(study_text(title, workload, factors, gathered.told(workload)), None)
-    file = ResultsFile.create(path, study, plan)
+    check_free(path)
+    unfinished = path.with_name(f"{path.name}.part")
+    unfinished.unlink(missing_ok=True)
+    file = ResultsFile.create(unfinished, study, plan)
     try:
         file.add_facts(IMPORTED, _facts(gathered, workload))
         index = {each: number for number, each in enumerate(treatments)}
@@ -58,9 +61,10 @@ def write_results(gathered: Gathered, workload: str, path: Path, title: str) -> 
         for number in range(len(treatments)):
             file.set_treatment(number, IMPORTED)
         file.close("finished")
+        unfinished.rename(path)
     except BaseException:
         file.close()
-        path.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
         raise
     untold = Counter(name for head in heads for name in names if name not in head.factors)
     return Imported(path, workload, len(heads), len(treatments), len(pairs), dict(untold))

@@ -42,6 +42,21 @@ WATCHED = "watched"
 """Among a sample's counters: what its observer was told to watch."""
 
 
+def check_free(path: Path) -> None:
+    """Raises BenchError where no results file can be made: there is a file, or there is no folder."""
+    with explained(path):
+        if path.exists():
+            raise BenchError(
+                "this file exists already, and results are never overwritten",
+                where=str(path),
+                fix=f"go on with it (vnetbench resume {path}), name another with -o, or remove it first",
+            )
+        if not path.parent.is_dir():
+            raise BenchError(
+                "the folder does not exist", where=str(path.parent), fix=f"mkdir -p {path.parent}"
+            )
+
+
 class ResultsFile:
     """An open results file. Made by `create`, `open_to_read` or `open_to_write`; close it."""
 
@@ -53,17 +68,8 @@ class ResultsFile:
     @classmethod
     def create(cls, path: Path, study: Study, plan: Plan) -> ResultsFile:
         """A new file for a campaign of `study`; raises BenchError when `path` exists or can't be written."""
+        check_free(path)
         with explained(path):
-            if path.exists():
-                raise BenchError(
-                    "this file exists already, and results are never overwritten",
-                    where=str(path),
-                    fix=f"go on with it (vnetbench resume {path}), name another with -o, or remove it first",
-                )
-            if not path.parent.is_dir():
-                raise BenchError(
-                    "the folder does not exist", where=str(path.parent), fix=f"mkdir -p {path.parent}"
-                )
             db = connect(path, "rwc")
             db.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             schema = resources.files("vnetbench.results").joinpath("schema.sql").read_text()
