@@ -61,7 +61,7 @@ test-agent: install
 	cargo test --locked --quiet
 
 test-bench: install test-peers
-	tools/in-lab $(BIN)/pytest -m pure -n auto
+	tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
 	tools/in-lab $(BIN)/pytest -m "not pure"
 
 # What the tests run against, and nobody needs who only measures.

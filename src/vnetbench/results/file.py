@@ -49,7 +49,7 @@ def check_free(path: Path) -> None:
             raise BenchError(
                 "this file exists already, and results are never overwritten",
                 where=str(path),
-                fix=f"go on with it (vnetbench resume {path}), name another with -o, or remove it first",
+                fix=f"name another with -o, or remove it first; a campaign goes on with vnetbench resume {path}",
             )
         if not path.parent.is_dir():
             raise BenchError(
