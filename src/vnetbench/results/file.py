@@ -49,7 +49,8 @@ def check_free(path: Path) -> None:
             raise BenchError(
                 "this file exists already, and results are never overwritten",
                 where=str(path),
-                fix=f"name another with -o, or remove it first; a campaign goes on with vnetbench resume {path}",
+                fix="name another with -o, or remove it first; a campaign goes on with "
+                f"vnetbench resume {path}",
             )
         if not path.parent.is_dir():
             raise BenchError(
