@@ -107,6 +107,12 @@ def test_what_is_soaked_for_how_long_has_to_be_said() -> None:
     parse_study(frames('frame_load = "90 %"', '[timing]\nduration = "1 h"\n', "soak"), None)
 
 
+@pytest.mark.parametrize(("told", "warmup_s"), [("", 0.0), ('warmup = "auto"', 0.0), ('warmup = "5 s"', 5.0)])
+def test_all_of_a_soak_counts_unless_the_study_says_otherwise(told: str, warmup_s: float) -> None:
+    timing = f'[timing]\nduration = "1 h"\n{told}\n'
+    assert parse_study(frames('frame_load = "90 %"', timing, "soak"), None).timing.warmup_s == warmup_s
+
+
 @pytest.mark.parametrize(("factor", "nearest"), [("streams = 4", "flows"), ('rate = "1 k/s"', "frame_load")])
 def test_a_factor_of_sockets_is_answered_with_that_of_frames(factor: str, nearest: str) -> None:
     problem = the_problem(frames(factor))

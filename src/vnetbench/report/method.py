@@ -99,6 +99,8 @@ def _idle(summary: CampaignSummary) -> str:
 
 
 def _warmup(summary: CampaignSummary) -> str:
+    if summary.timing.warmup_s == 0:
+        return "None: all of each trial counts."
     if summary.timing.warmup_s is not None:
         return f"The first {spell_duration(summary.timing.warmup_s)} of each trial, as set by the study."
     points = [point for treatment in summary.treatments for point in treatment.points]

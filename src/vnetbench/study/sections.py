@@ -137,7 +137,7 @@ _ALL = (
             "warmup",
             kinds.durations(0, 86400, "auto"),
             _TIMING.warmup_s,
-            "What is cut from the beginning of every trial. `auto`: found in its samples.",
+            "What is cut from the beginning of every trial. `auto`: found in its samples; of `soak` nothing.",
             '"5 s"',
             field="warmup_s",
             absent="auto",
