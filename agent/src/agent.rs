@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::counters::ProcessCycles;
 use crate::error::{Error, Result};
 use crate::frames::able::able;
+use crate::line::DelayLines;
 use crate::lines::{Line, MAX_LINE_BYTES, next_line};
 use crate::outbox::Outbox;
 use crate::path::Paths;
@@ -61,6 +62,7 @@ pub fn serve(setting: Setting) -> ExitCode {
     let agent = Agent {
         trials: Trials::new(Arc::clone(&outbox), cycles.clone()),
         paths: Paths::default(),
+        delay_lines: DelayLines::default(),
         waiting: Arc::default(),
         outbox,
         cycles,
@@ -106,6 +108,7 @@ struct Agent {
     cycles: ProcessCycles,
     trials: Arc<Trials>,
     paths: Paths,
+    delay_lines: DelayLines,
     waiting: Arc<AtomicUsize>,
     setting: Setting,
 }
@@ -142,6 +145,10 @@ impl Agent {
                 Ok(params) => self.apart(reply, || path::probe(params)),
                 Err(error) => reply.send(Err(error)),
             },
+            "line.start" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.start(p))),
+            "line.set" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.set(p))),
+            "line.read" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.read(p))),
+            "line.stop" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.stop(p))),
             "frames.able" => match rpc::params(params) {
                 Ok(params) => self.apart(reply, || able(params)),
                 Err(error) => reply.send(Err(error)),

@@ -84,6 +84,14 @@ impl Interface {
         self.ioctl(libc::SIOCSIFMTU, request).map(drop)
     }
 
+    /// How many frames may wait at it to leave.
+    pub fn set_queue_length(&self, frames: i32) -> io::Result<()> {
+        let mut request = self.request();
+        // `ifr_qlen` is this member by another name.
+        request.ifr_ifru.ifru_metric = frames;
+        self.ioctl(libc::SIOCSIFTXQLEN, request).map(drop)
+    }
+
     /// The kernel's own number for it.
     pub fn index(&self) -> io::Result<u32> {
         Ok(name_to_index(&self.socket, &self.name)?)
@@ -110,6 +118,13 @@ impl Interface {
     pub fn has_link(&self) -> bool {
         let is_running = matches!(self.is_running(), Ok(true));
         is_running && !matches!(self.switch(ETHTOOL_GLINK), Ok(false))
+    }
+
+    /// Whether it is there when the kernel has made the changes that it is at: it takes down what it removes, and only some
+    /// milliseconds later removes it. Ethtool's questions wait for that.
+    pub fn stays(&self) -> bool {
+        let asked = self.switch(ETHTOOL_GLINK);
+        !matches!(asked, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
     }
 
     /// Waits until it has its link, after what may have cost it that; says whether it has.

@@ -3,11 +3,14 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::buffer::spare_capacity;
 use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
 pub const NLM_F_DUMP: u16 = 0x300;
+/// Also to who asked goes what the kernel tells all that listen.
+pub const NLM_F_ECHO: u16 = 0x08;
 pub const NLM_F_REPLACE: u16 = 0x100;
 pub const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
@@ -60,10 +63,11 @@ pub fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
 pub fn ask(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<u8>)>> {
     send(socket, &message.0, SendFlags::empty())?;
     let mut answers = Vec::new();
-    let mut buffer = vec![0; ANSWER_BYTES];
+    let mut buffer = Vec::with_capacity(ANSWER_BYTES);
     loop {
-        let (length, _) = recv(socket, &mut buffer[..], RecvFlags::empty())?;
-        let mut rest = &buffer[..length];
+        buffer.clear();
+        recv(socket, spare_capacity(&mut buffer), RecvFlags::empty())?;
+        let mut rest = &buffer[..];
         while let Some((kind, body, after)) = next(rest, HEAD_BYTES, whole_message) {
             match kind {
                 NLMSG_DONE => return Ok(answers),

@@ -16,6 +16,11 @@ unsafe impl Plain for u64 {}
 
 /// The option's value. What the kernel leaves out at the end (an older one knows fewer fields) is as in the default.
 pub fn get<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<T> {
+    get_sized(socket, level, option).map(|(value, _)| value)
+}
+
+/// The same, and how many of its bytes the kernel filled.
+pub fn get_sized<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<(T, usize)> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is valid for writes of `length` bytes, the kernel writes no more than `length`, and every pattern of
@@ -30,7 +35,7 @@ pub fn get<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<
         )
     };
     if answer == 0 {
-        Ok(value)
+        Ok((value, length as usize))
     } else {
         Err(io::Error::last_os_error())
     }

@@ -1,13 +1,14 @@
-//! /proc/stat: where each CPU's time went, interrupts and context switches of the whole system.
+//! /proc/stat: where each CPU's time went, interrupts and context switches of the whole system; beside it the packets
+//! that each CPU took in, which other files tell.
 
 use serde::Serialize;
 
 use super::proc_file::ProcFile;
 use super::{Amount, Reading, Source};
 
-/// Times of one CPU, in seconds.
+/// What one CPU did: its time in seconds, and the packets that it took in.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct CpuTimes {
+pub struct CpuWork {
     pub cpu: u32,
     pub user_s: f64,
     pub nice_s: f64,
@@ -17,9 +18,41 @@ pub struct CpuTimes {
     pub steal_s: f64,
     pub idle_s: f64,
     pub iowait_s: f64,
+    #[serde(flatten)]
+    pub packets: CpuPackets,
 }
 
-impl CpuTimes {
+/// Since the first reading; what the kernel does not tell of a CPU is left out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct CpuPackets {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softnet_processed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softnet_dropped: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softnet_squeezed: Option<u64>,
+    /// Another CPU had this one take them in (RPS).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub softnet_rps: Option<u64>,
+    /// How often its software interrupt for receiving ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub net_rx: Option<u64>,
+}
+
+impl CpuPackets {
+    fn since(&self, earlier: &Self) -> Self {
+        let diff = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        Self {
+            softnet_processed: diff(self.softnet_processed, earlier.softnet_processed),
+            softnet_dropped: diff(self.softnet_dropped, earlier.softnet_dropped),
+            softnet_squeezed: diff(self.softnet_squeezed, earlier.softnet_squeezed),
+            softnet_rps: diff(self.softnet_rps, earlier.softnet_rps),
+            net_rx: diff(self.net_rx, earlier.net_rx),
+        }
+    }
+}
+
+impl CpuWork {
     /// What each CPU did since `earlier`; a CPU that came in between is left out.
     pub fn since(now: &[Self], earlier: &[Self]) -> Vec<Self> {
         // The kernel lets idle and iowait step back a little (proc(5)); the binary fraction is rounded off.
@@ -37,6 +70,7 @@ impl CpuTimes {
                     steal_s: diff(n.steal_s, e.steal_s),
                     idle_s: diff(n.idle_s, e.idle_s),
                     iowait_s: diff(n.iowait_s, e.iowait_s),
+                    packets: n.packets.since(&e.packets),
                 })
             })
             .collect()
@@ -96,7 +130,7 @@ fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
             // The order of the file, which is not the order of the protocol.
             let (user_s, nice_s, system_s, idle_s) = (next(), next(), next(), next());
             let (iowait_s, irq_s, softirq_s, steal_s) = (next(), next(), next(), next());
-            into.cpu.push(CpuTimes {
+            into.cpu.push(CpuWork {
                 cpu,
                 user_s,
                 nice_s,
@@ -106,6 +140,7 @@ fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
                 steal_s,
                 idle_s,
                 iowait_s,
+                packets: CpuPackets::default(),
             });
         }
     }
@@ -129,6 +164,33 @@ fn mean_clock_hz_of(cpuinfo: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
+    impl CpuWork {
+        pub fn idle(cpu: u32) -> Self {
+            let [
+                user_s,
+                nice_s,
+                system_s,
+                irq_s,
+                softirq_s,
+                steal_s,
+                idle_s,
+                iowait_s,
+            ] = [0.0; 8];
+            Self {
+                cpu,
+                user_s,
+                nice_s,
+                system_s,
+                irq_s,
+                softirq_s,
+                steal_s,
+                idle_s,
+                iowait_s,
+                packets: CpuPackets::default(),
+            }
+        }
+    }
+
     const STAT: &str = "cpu  26720 0 35774 4145869 1056 0 8613 1466 0 0
 cpu0 2106 1 4589 1046676 83 2 1585 388 0 0
 cpu3 18302 0 18436 1013914 734 0 2967 378 0 0
@@ -144,7 +206,7 @@ softirq 17777 0 33
         parse(STAT, 100.0, &mut reading);
         assert_eq!(
             reading.cpu[0],
-            CpuTimes {
+            CpuWork {
                 cpu: 0,
                 user_s: 21.06,
                 nice_s: 0.01,
@@ -153,7 +215,8 @@ softirq 17777 0 33
                 softirq_s: 15.85,
                 steal_s: 3.88,
                 idle_s: 10466.76,
-                iowait_s: 0.83
+                iowait_s: 0.83,
+                packets: CpuPackets::default(),
             }
         );
         assert_eq!(reading.cpu[1].cpu, 3);
@@ -171,7 +234,7 @@ softirq 17777 0 33
         let mut now = then.clone();
         now.cpu[0].idle_s -= 0.01;
         now.cpu[0].user_s += 0.05;
-        let since = CpuTimes::since(&now.cpu, &then.cpu);
+        let since = CpuWork::since(&now.cpu, &then.cpu);
         assert_eq!((since[0].idle_s, since[0].user_s), (0.0, 0.05));
     }
 
@@ -183,7 +246,7 @@ softirq 17777 0 33
         now.cpu[0].softirq_s += 0.25;
         now.cpu[0].iowait_s += 0.5;
         then.cpu.remove(1);
-        assert_eq!(CpuTimes::busy_s_since(&now.cpu, &then.cpu), 0.25);
+        assert_eq!(CpuWork::busy_s_since(&now.cpu, &then.cpu), 0.25);
     }
 
     #[test]

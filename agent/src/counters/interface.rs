@@ -50,17 +50,24 @@ impl Interface {
     }
 }
 
+impl Interface {
+    /// What it has lost, which load needs.
+    fn fault(&self, is_listed: bool) -> Option<String> {
+        let has_stopped = self.ran && matches!(self.device.is_running(), Ok(false));
+        let name = &self.device.name;
+        if !is_listed || has_stopped && !self.device.stays() {
+            return Some(format!("interface {name} vanished"));
+        }
+        has_stopped.then(|| format!("interface {name} went down or lost its carrier"))
+    }
+}
+
 impl Source for Interface {
     fn read(&mut self, into: &mut Reading) {
-        let name = &self.device.name;
-        match row_of(self.file.text(), name) {
-            Some(row) => self.last = row,
-            // The last known values stand, so that the trial's totals are still those of its samples.
-            None => into.fault = Some(format!("interface {name} vanished")),
-        }
-        if self.ran && into.fault.is_none() && matches!(self.device.is_running(), Ok(false)) {
-            into.fault = Some(format!("interface {name} went down or lost its carrier"));
-        }
+        let row = row_of(self.file.text(), &self.device.name);
+        into.fault = self.fault(row.is_some());
+        // The last known values stand, so that the trial's totals are still those of its samples.
+        self.last = row.unwrap_or(self.last);
         for (name, count) in COLUMNS.iter().zip(self.last) {
             if !name.is_empty() {
                 into.counters.push(name, Amount::Count(count));

@@ -1,19 +1,29 @@
-//! Packets and drops of several interfaces of one network namespace (a switch and its ports), by one reading.
+//! Packets, bytes, drops and queues of several interfaces of one network namespace (a switch and its ports).
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::Serialize;
 
 use super::interface::row_of;
 use super::proc_file::ProcFile;
+use super::qdisc::{Qdisc, Queued};
 use crate::error::{Error, Result};
+use crate::netlink;
 
 pub struct Interfaces {
     file: ProcFile,
-    last: Vec<Passed>,
+    /// Of the same namespace.
+    socket: OwnedFd,
+    watched: Vec<Interface>,
+}
+
+struct Interface {
+    /// Where something can wait.
+    qdisc: Option<Qdisc>,
+    last: Passed,
 }
 
 /// One interface at one moment, or between two.
@@ -22,8 +32,12 @@ pub struct Passed {
     name: String,
     rx_packets: u64,
     tx_packets: u64,
+    rx_bytes: u64,
+    tx_bytes: u64,
     rx_dropped: u64,
     tx_dropped: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    qdisc: Option<Queued>,
     /// It has vanished: what it had passed by its last reading is all that is known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     gone: bool,
@@ -32,7 +46,7 @@ pub struct Passed {
 impl Interfaces {
     /// Each of them must be there. `namespace` is a file that stands for another network namespace than the agent's.
     pub fn open(names: Vec<String>, namespace: Option<String>) -> Result<Self> {
-        let file = counts_of(namespace.as_deref()).map_err(|error| {
+        let (file, socket) = opened_in(namespace.as_deref()).map_err(|error| {
             let place = namespace.as_deref().unwrap_or("this network namespace");
             Error::system(format!("read the counters of {place}"), error)
         })?;
@@ -41,34 +55,45 @@ impl Interfaces {
         let first = |name: String| {
             let absent = io::Error::from_raw_os_error(libc::ENODEV);
             let operation = || format!("read the counters of {name}");
-            passed(text, &name).ok_or_else(|| Error::system(operation(), absent))
+            let last = passed(text, &name).ok_or_else(|| Error::system(operation(), absent))?;
+            let qdisc = Qdisc::open(&socket, &name);
+            Ok(Interface { qdisc, last })
         };
-        let last = names.into_iter().map(first).collect::<Result<_>>()?;
-        Ok(Self { file, last })
+        let watched = names.into_iter().map(first).collect::<Result<_>>()?;
+        Ok(Self {
+            file,
+            socket,
+            watched,
+        })
     }
 
     pub fn read(&mut self) -> Vec<Passed> {
         let text = self.file.text();
         // Another that has the name of one that vanished counts from 0.
-        for last in self.last.iter_mut().filter(|last| !last.gone) {
-            match passed(text, &last.name) {
-                Some(now) => *last = now,
-                None => last.gone = true,
+        for each in self.watched.iter_mut().filter(|each| !each.last.gone) {
+            match passed(text, &each.last.name) {
+                Some(now) => each.last = now,
+                None => each.last.gone = true,
             }
+            let queued = each.qdisc.as_mut().map(|qdisc| qdisc.read(&self.socket));
+            each.last.qdisc = queued;
         }
-        self.last.clone()
+        self.watched.iter().map(|each| each.last.clone()).collect()
     }
 }
 
-/// The file stays that of the namespace in which it was opened, so a thread of its own goes there to open it.
-fn counts_of(namespace: Option<&str>) -> io::Result<File> {
+/// File and socket stay those of the namespace in which they were opened, so a thread of its own goes there to open them.
+fn opened_in(namespace: Option<&str>) -> io::Result<(File, OwnedFd)> {
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| {
             if let Some(path) = namespace {
                 let network = Some(LinkNameSpaceType::Network);
                 move_into_link_name_space(File::open(path)?.as_fd(), network)?;
             }
-            File::open("/proc/thread-self/net/dev")
+            Ok((
+                File::open("/proc/thread-self/net/dev")?,
+                netlink::open(None)?,
+            ))
         });
         opened
             .join()
@@ -78,13 +103,26 @@ fn counts_of(namespace: Option<&str>) -> io::Result<File> {
 
 fn passed(text: &str, name: &str) -> Option<Passed> {
     let row = row_of(text, name)?;
-    let [_, rx_packets, _, rx_dropped, .., tx_packets, _, tx_dropped] = row;
+    let [
+        rx_bytes,
+        rx_packets,
+        _,
+        rx_dropped,
+        ..,
+        tx_bytes,
+        tx_packets,
+        _,
+        tx_dropped,
+    ] = row;
     Some(Passed {
         name: name.to_owned(),
         rx_packets,
         tx_packets,
+        rx_bytes,
+        tx_bytes,
         rx_dropped,
         tx_dropped,
+        qdisc: None,
         gone: false,
     })
 }
@@ -95,8 +133,15 @@ impl Passed {
             name: self.name.clone(),
             rx_packets: self.rx_packets.saturating_sub(earlier.rx_packets),
             tx_packets: self.tx_packets.saturating_sub(earlier.tx_packets),
+            rx_bytes: self.rx_bytes.saturating_sub(earlier.rx_bytes),
+            tx_bytes: self.tx_bytes.saturating_sub(earlier.tx_bytes),
             rx_dropped: self.rx_dropped.saturating_sub(earlier.rx_dropped),
             tx_dropped: self.tx_dropped.saturating_sub(earlier.tx_dropped),
+            qdisc: self
+                .qdisc
+                .as_ref()
+                .zip(earlier.qdisc.as_ref())
+                .map(|(now, then)| now.since(then)),
             gone: self.gone,
         }
     }
@@ -107,16 +152,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_and_drops_are_told_apart() {
+    fn packets_bytes_and_drops_are_told_apart() {
         let text = "  tap0: 900 9 0 2 0 0 0 0 700 7 0 3 0 0 0 0\n";
         let now = passed(text, "tap0").expect("it is there");
         let counts = (
             now.rx_packets,
             now.tx_packets,
+            now.rx_bytes,
+            now.tx_bytes,
             now.rx_dropped,
             now.tx_dropped,
         );
-        assert_eq!(counts, (9, 7, 2, 3));
+        assert_eq!(counts, (9, 7, 900, 700, 2, 3));
         assert_eq!(passed(text, "tap"), None);
     }
 

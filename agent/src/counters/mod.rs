@@ -1,26 +1,34 @@
 //! Counters of this endpoint: every source read at one moment, and the difference between two such readings.
 
-pub mod adapter;
+mod adapter;
+mod cgroup;
 mod cpu;
+pub mod driver;
 mod interface;
 mod interfaces;
 mod kvm_exits;
+pub mod load_thread;
 pub mod mptcp_info;
 mod perf;
+mod pressure;
 mod proc_file;
 mod process;
+mod qdisc;
+mod queues;
 mod snmp;
-pub mod socket_drops;
+pub mod socket_memory;
 mod softirq;
 mod softnet;
 pub mod tcp_info;
 mod thread_cpu;
+pub mod thread_time;
 pub mod watched;
 mod wrap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-pub use cpu::{CpuTimes, mean_clock_hz};
+use cpu::CpuPackets;
+pub use cpu::{CpuWork, mean_clock_hz};
 pub use perf::{ProcessCycles, availability};
 
 use crate::error::Result;
@@ -30,6 +38,8 @@ pub enum Amount {
     Count(u64),
     /// Travels as seconds.
     Nanos(u64),
+    /// As it stands at the moment; has no difference.
+    Level(u64),
     /// Says how another counter was made; has no difference.
     Flag(u64),
 }
@@ -44,19 +54,27 @@ impl Counters {
 
     /// What was counted since `earlier`. A counter that `earlier` lacks is left out.
     pub fn since(&self, earlier: &Self) -> Self {
-        let before = |name| earlier.0.iter().find(|(n, _)| *n == name).map(|(_, a)| *a);
-        let differences = self.0.iter().filter_map(|&(name, now)| {
-            let amount = match (now, before(name)?) {
-                (Amount::Count(now), Amount::Count(then)) => {
-                    Amount::Count(now.saturating_sub(then))
-                }
-                (Amount::Nanos(now), Amount::Nanos(then)) => {
-                    Amount::Nanos(now.saturating_sub(then))
-                }
-                (flag, _) => flag,
-            };
-            Some((name, amount))
-        });
+        // Nearly always at the same place.
+        let before = |place, name| {
+            let at_once = earlier.0.get(place).filter(|(n, _)| *n == name);
+            at_once.or_else(|| earlier.0.iter().find(|(n, _)| *n == name))
+        };
+        let differences = self
+            .0
+            .iter()
+            .enumerate()
+            .filter_map(|(place, &(name, now))| {
+                let amount = match (now, before(place, name)?.1) {
+                    (Amount::Count(now), Amount::Count(then)) => {
+                        Amount::Count(now.saturating_sub(then))
+                    }
+                    (Amount::Nanos(now), Amount::Nanos(then)) => {
+                        Amount::Nanos(now.saturating_sub(then))
+                    }
+                    (as_it_stands, _) => as_it_stands,
+                };
+                Some((name, amount))
+            });
         Self(differences.collect())
     }
 }
@@ -66,7 +84,9 @@ impl Serialize for Counters {
         let mut map = to.serialize_map(Some(self.0.len()))?;
         for (name, amount) in &self.0 {
             match amount {
-                Amount::Count(count) | Amount::Flag(count) => map.serialize_entry(name, count)?,
+                Amount::Count(count) | Amount::Level(count) | Amount::Flag(count) => {
+                    map.serialize_entry(name, count)?;
+                }
                 Amount::Nanos(nanos) => map.serialize_entry(name, &(*nanos as f64 / 1e9))?,
             }
         }
@@ -77,12 +97,35 @@ impl Serialize for Counters {
 /// Everything that the sources said at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
-    pub counters: Counters,
-    pub cpu: Vec<CpuTimes>,
+    counters: Counters,
+    /// What the kernel counts of its protocols, as it was read last.
+    protocols: Counters,
+    /// Whether that was at this moment.
+    is_whole: bool,
+    pub cpu: Vec<CpuWork>,
     /// CPU time of this process, user and system: what its cycles may have to be estimated from.
     process_cpu_nanos: u64,
     /// Set where a source has gone for good in mid-trial, as a sentence.
     pub fault: Option<String>,
+}
+
+impl Reading {
+    /// What was counted since `earlier`; of protocols all since they were read before, where they were read now.
+    pub fn counted_since(&self, earlier: &Self) -> Counters {
+        let mut counters = self.counters.since(&earlier.counters);
+        if self.is_whole {
+            counters
+                .0
+                .extend(self.protocols.since(&earlier.protocols).0);
+        }
+        counters
+    }
+
+    fn packets_of(&mut self, cpu: u32) -> Option<&mut CpuPackets> {
+        let mut cpus = self.cpu.iter_mut();
+        cpus.find(|work| work.cpu == cpu)
+            .map(|work| &mut work.packets)
+    }
 }
 
 /// One place that counters come from. A source keeps its file open: the paths may mean another thing later.
@@ -96,43 +139,73 @@ pub enum CyclesOf<'a> {
     System,
 }
 
-pub struct Sources(Vec<Box<dyn Source>>);
+/// What of an endpoint is counted.
+pub struct Scope<'a> {
+    /// One that is named must exist.
+    pub interface: Option<&'a str>,
+    pub cycles: CyclesOf<'a>,
+    /// What is the whole kernel's, too.
+    pub system: bool,
+    /// Nothing of its load can go over IPv6.
+    pub without_ipv6: bool,
+}
+
+pub struct Sources {
+    always: Vec<Box<dyn Source>>,
+    /// To read them takes as long as all the rest.
+    protocols: snmp::Snmp,
+    protocols_said: Counters,
+}
 
 impl Sources {
-    /// Opens all sources that this kernel has; `system`: those of the whole kernel among them. An interface that is
-    /// named must exist.
-    pub fn open(interface: Option<&str>, cycles: CyclesOf<'_>, system: bool) -> Result<Self> {
+    /// Opens all sources that this kernel has.
+    pub fn open(scope: Scope<'_>) -> Result<Self> {
         fn add<S: Source + 'static>(to: &mut Vec<Box<dyn Source>>, source: Option<S>) {
             if let Some(source) = source {
                 to.push(Box::new(source));
             }
         }
-        // The CPU times first: where there are no hardware counters, cycles are estimated from them.
+        // The CPU times first: where there are no hardware counters, cycles are estimated from them, and what else is told of
+        // a CPU is added to its times.
         let mut sources: Vec<Box<dyn Source>> = vec![Box::new(process::Process)];
-        let system = system || matches!(cycles, CyclesOf::System);
+        let system = scope.system || matches!(scope.cycles, CyclesOf::System);
         if system {
             add(&mut sources, cpu::Cpu::open());
         }
-        match cycles {
+        match scope.cycles {
             CyclesOf::Process(process) => sources.push(Box::new(process.source())),
             CyclesOf::System => sources.push(Box::new(perf::SystemCycles::open())),
         }
         if system {
             add(&mut sources, softirq::Softirq::open());
             add(&mut sources, softnet::Softnet::open());
+            add(&mut sources, pressure::Pressure::open());
         }
-        add(&mut sources, snmp::Snmp::open());
-        if let Some(name) = interface {
+        add(&mut sources, cgroup::Quota::open());
+        if let Some(name) = scope.interface {
             sources.push(Box::new(interface::Interface::open(name)?));
+            add(&mut sources, qdisc::OfInterface::open(name));
         }
-        Ok(Self(sources))
+        Ok(Self {
+            always: sources,
+            protocols: snmp::Snmp::open(scope.without_ipv6),
+            protocols_said: Counters::default(),
+        })
     }
 
-    pub fn read(&mut self) -> Reading {
-        let mut reading = Reading::default();
-        for source in &mut self.0 {
+    /// Protocols are left out where it is not to be whole; the first reading is.
+    pub fn read(&mut self, is_whole: bool) -> Reading {
+        let mut reading = Reading {
+            is_whole,
+            ..Reading::default()
+        };
+        for source in &mut self.always {
             source.read(&mut reading);
         }
+        if is_whole {
+            self.protocols_said = self.protocols.read();
+        }
+        reading.protocols = self.protocols_said.clone();
         reading
     }
 }
@@ -140,6 +213,16 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Reading {
+        /// One that tells of so many CPUs.
+        pub fn of_cpus(count: u32) -> Self {
+            Self {
+                cpu: (0..count).map(CpuWork::idle).collect(),
+                ..Self::default()
+            }
+        }
+    }
 
     #[test]
     fn a_difference_never_goes_below_zero_and_keeps_flags() {

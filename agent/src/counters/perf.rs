@@ -14,7 +14,7 @@ use sys::bindings::{
     perf_event_attr,
 };
 
-use super::cpu::{CpuTimes, mean_clock_hz};
+use super::cpu::{CpuWork, mean_clock_hz};
 use super::{Amount, Reading, Source};
 use crate::cpu_list::CpuList;
 
@@ -199,7 +199,7 @@ impl Source for ProcessCyclesSource {
 /// Cycles and instructions of every CPU together.
 pub(super) struct SystemCycles {
     cpus: Vec<(Vec<Event>, [Scaled; KINDS.len()])>,
-    last_times: Option<Vec<CpuTimes>>,
+    last_times: Option<Vec<CpuWork>>,
     estimate: Estimate,
 }
 
@@ -226,7 +226,7 @@ impl Source for SystemCycles {
     fn read(&mut self, into: &mut Reading) {
         if self.cpus.is_empty() {
             let before = self.last_times.replace(into.cpu.clone());
-            let spent_s = before.map(|before| CpuTimes::busy_s_since(&into.cpu, &before));
+            let spent_s = before.map(|before| CpuWork::busy_s_since(&into.cpu, &before));
             self.estimate.read(spent_s, into);
             return;
         }

@@ -41,17 +41,26 @@ impl ProcFile {
     }
 }
 
-/// The text of a file that has one short line, by a single call.
-pub fn short_text(file: &File) -> io::Result<String> {
+/// What is read of a file that has one short line, by a single call and without a buffer of its own.
+pub fn read_short<T>(file: &File, find: impl FnOnce(&[u8]) -> Option<T>) -> io::Result<T> {
     let mut bytes = [0; SHORT_BYTES];
     let length = file.read_at(&mut bytes, 0)?;
-    Ok(String::from_utf8_lossy(&bytes[..length]).into_owned())
+    find(&bytes[..length]).ok_or(io::ErrorKind::InvalidData.into())
 }
 
 /// The number that such a file begins with.
 pub fn first_number(file: &File) -> io::Result<u64> {
-    let text = short_text(file)?;
-    let first = text.split_ascii_whitespace().next();
-    let number = first.and_then(|word| word.parse().ok());
-    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    numbers(file).map(|[first]| first)
+}
+
+/// The numbers that such a file begins with.
+pub fn numbers<const COUNT: usize>(file: &File) -> io::Result<[u64; COUNT]> {
+    read_short(file, |line| {
+        let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
+        let mut found = [0; COUNT];
+        for number in &mut found {
+            *number = words.next()?.parse().ok()?;
+        }
+        Some(found)
+    })
 }

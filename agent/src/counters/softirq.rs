@@ -1,4 +1,4 @@
-//! /proc/softirqs: how often each kind of software interrupt ran, all CPUs together.
+//! /proc/softirqs: how often each kind of software interrupt ran, all CPUs together; that of receiving by CPU too.
 
 use super::proc_file::ProcFile;
 use super::wrap::Unwrapped;
@@ -10,6 +10,8 @@ const KINDS: [(&str, &str); 4] = [
     ("TIMER", "softirq_timer"),
     ("SCHED", "softirq_sched"),
 ];
+/// The first of them.
+const NET_RX: usize = 0;
 
 pub struct Softirq {
     file: ProcFile,
@@ -33,7 +35,15 @@ impl Source for Softirq {
 }
 
 fn parse(text: &str, seen: &mut [Vec<Unwrapped>; KINDS.len()], into: &mut Reading) {
-    for line in text.lines() {
+    let mut lines = text.lines();
+    // The first line names the CPU of each column: `CPU0 CPU1 …`.
+    let cpus: Vec<u32> = lines
+        .next()
+        .unwrap_or("")
+        .split_ascii_whitespace()
+        .map_while(|name| name.strip_prefix("CPU")?.parse().ok())
+        .collect();
+    for line in lines {
         let Some((kind, counts)) = line.split_once(':') else {
             continue;
         };
@@ -41,11 +51,19 @@ fn parse(text: &str, seen: &mut [Vec<Unwrapped>; KINDS.len()], into: &mut Readin
             continue;
         };
         let mut total = 0;
-        for (cpu, count) in counts.split_ascii_whitespace().enumerate() {
-            if seen[at].len() <= cpu {
-                seen[at].push(Unwrapped::default());
+        seen[at].resize_with(cpus.len().max(seen[at].len()), Default::default);
+        for ((cpu, seen), count) in cpus
+            .iter()
+            .zip(&mut seen[at])
+            .zip(counts.split_ascii_whitespace())
+        {
+            let count = seen.update(count.parse().unwrap_or(0));
+            total += count;
+            if at == NET_RX
+                && let Some(packets) = into.packets_of(*cpu)
+            {
+                packets.net_rx = Some(count);
             }
-            total += seen[at][cpu].update(count.parse().unwrap_or(0));
         }
         into.counters.push(KINDS[at].1, Amount::Count(total));
     }
@@ -61,8 +79,10 @@ mod tests {
         let second = "                    CPU0       CPU1\n          HI:          9          0\n       TIMER:      32869      34901\n      NET_RX:    1849545          1\n";
         let mut seen = Default::default();
         parse(first, &mut seen, &mut Reading::default());
-        let mut reading = Reading::default();
+        let mut reading = Reading::of_cpus(2);
         parse(second, &mut seen, &mut reading);
+        let net_rx: Vec<_> = reading.cpu.iter().map(|cpu| cpu.packets.net_rx).collect();
+        assert_eq!(net_rx, [Some(1), Some(2)]);
         let text = serde_json::to_string(&reading.counters).expect("serializes");
         assert_eq!(text, r#"{"softirq_timer":3,"softirq_net_rx":3}"#);
     }

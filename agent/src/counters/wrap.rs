@@ -16,6 +16,15 @@ impl Unwrapped {
         self.total
     }
 
+    /// The same of a counter that may begin anew: one that falls by less than half of its range has done so.
+    pub fn update_or_restart(&mut self, now: u32) -> u64 {
+        if let Some(last) = self.last.replace(now) {
+            let by = now.wrapping_sub(last);
+            self.total += u64::from(if by.cast_signed() < 0 { now } else { by });
+        }
+        self.total
+    }
+
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -31,5 +40,16 @@ mod tests {
         assert_eq!(counter.update(u32::MAX - 1), 0);
         assert_eq!(counter.update(3), 5);
         assert_eq!(counter.update(3), 5);
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_adds_what_it_has_counted_since() {
+        let mut counter = Unwrapped::default();
+        assert_eq!(counter.update_or_restart(1000), 0);
+        assert_eq!(counter.update_or_restart(1500), 500);
+        assert_eq!(counter.update_or_restart(20), 520);
+        let mut wraps = Unwrapped::default();
+        wraps.update_or_restart(u32::MAX - 1);
+        assert_eq!(wraps.update_or_restart(3), 5);
     }
 }

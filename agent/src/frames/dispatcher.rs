@@ -4,17 +4,16 @@
 //! and more. A program that is attached anywhere has its place already. So each generator is attached to a tap of its own,
 //! which is down, and which the kernel removes with the descriptor, however the agent ends.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 
 use aya::programs::{Xdp, XdpMode};
 
 use super::loading::{Able, why};
+use crate::interface::Interface;
+use crate::tap::{self, TUN};
 
-const TUN: &str = "/dev/net/tun";
-/// The kernel puts a number there.
-const NAME: &[u8] = b"vnb-place%d";
+const NAME: &str = "vnb-place%d";
 
 #[derive(Debug)]
 pub struct Place {
@@ -34,21 +33,7 @@ impl Place {
 
 /// A new tap, and its number.
 fn tap() -> io::Result<(File, u32)> {
-    let tap = OpenOptions::new().read(true).write(true).open(TUN)?;
-    // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(NAME) {
-        *to = *from as libc::c_char;
-    }
-    request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-    // SAFETY: `request` is a valid `ifreq` through the call; the kernel writes the name that it chose to it.
-    if unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has ended the name with a zero.
-    let index = unsafe { libc::if_nametoindex(request.ifr_name.as_ptr()) };
-    if index == 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let (tap, name) = tap::open(NAME, 0)?;
+    let index = Interface::named(&name)?.index()?;
     Ok((tap, index))
 }

@@ -26,7 +26,6 @@ use std::fmt::Debug;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -39,7 +38,7 @@ use self::sink::Sought;
 pub use self::sink::{AtPort, MAX_STREAMS, Watch};
 use crate::error::{Error, Result};
 use crate::traffic::histogram;
-use crate::traffic::threads::{self, Threads};
+use crate::traffic::threads::{self, Started, Threads};
 use crate::traffic::udp_head;
 use crate::traffic::{End, Guard, Load, OnEnd, Orders, Role, Stream};
 
@@ -271,7 +270,7 @@ pub fn start(
     threads: &Threads,
     orders: &Arc<Orders>,
     on_end: &OnEnd,
-) -> io::Result<Vec<JoinHandle<()>>> {
+) -> io::Result<Vec<Started>> {
     threads::start(streams, threads, orders, |own| {
         let guard = Guard::new(&own[0], on_end);
         Ok(move |orders: &Orders| {

@@ -12,6 +12,7 @@ use super::packet::sink::PacketSink;
 use super::port::Port;
 use super::sink_program::SinkProgram;
 use super::{Counts, Frames, Outcome, Way, Ways};
+use crate::counters::load_thread::LoadThread;
 use crate::error::{Error, Result};
 use crate::traffic::histogram;
 use crate::traffic::{End, Order, Orders};
@@ -88,6 +89,14 @@ impl Counting {
         match &self.by {
             By::Program(program) => program.arrivals.of_stream(place),
             By::Packets(packets) => packets.arrived(place),
+        }
+    }
+
+    /// The thread that takes the frames of all sinks in, where it is not the kernel's program that does.
+    pub fn thread(&self) -> Option<&Arc<LoadThread>> {
+        match &self.by {
+            By::Packets(packets) if self.sinks > 0 => Some(&packets.counted),
+            _ => None,
         }
     }
 
@@ -168,6 +177,11 @@ pub struct AtPort {
 }
 
 impl Watch {
+    /// See `Counting::thread`.
+    pub fn thread(&self) -> Option<&Arc<LoadThread>> {
+        self.counting.thread()
+    }
+
     pub fn begin(&self) {
         // Of two beginnings the first counts.
         let _ = self.then.set(self.now());

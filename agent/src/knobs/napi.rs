@@ -7,19 +7,11 @@ use rustix::thread::Pid;
 
 use crate::cpu_list::CpuList;
 use crate::interface::Interface;
-use crate::netlink::{self, Message, NLM_F_DUMP, ask, attributes};
+use crate::netdev;
 use crate::priority::Rank;
 
-// include/uapi/linux/genetlink.h
-const GENL_ID_CTRL: u16 = 16;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
-/// `struct genlmsghdr`.
-const HEAD_BYTES: usize = 4;
-// include/uapi/linux/netdev.h; Documentation/netlink/specs/netdev.yaml says the same in words
+// include/uapi/linux/netdev.h
 const NETDEV_CMD_NAPI_GET: u8 = 11;
-const NETDEV_A_NAPI_IFINDEX: u16 = 1;
 const NETDEV_A_NAPI_PID: u16 = 4;
 
 /// Empty where the CPU goes on that the packets came to; `None` where the threads differ, or cannot be told.
@@ -107,34 +99,12 @@ fn is_threaded(interface: &Interface) -> io::Result<bool> {
 }
 
 fn threads(interface: &Interface) -> io::Result<Vec<Pid>> {
-    let socket = netlink::open(Some(rustix::net::netlink::GENERIC))?;
-    let request = |command| [command, 1, 0, 0];
-    let whose = Message::new(GENL_ID_CTRL, 0, &request(CTRL_CMD_GETFAMILY))
-        .with(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-    let (_, family) = ask(&socket, &whose)
-        .map_err(|_| too_old())?
-        .pop()
-        .ok_or_else(too_old)?;
-    let family = attribute(&family, CTRL_ATTR_FAMILY_ID)
-        .and_then(|id| Some(u16::from_ne_bytes(*id.first_chunk()?)))
-        .ok_or_else(too_old)?;
-    let all = Message::new(family, NLM_F_DUMP, &request(NETDEV_CMD_NAPI_GET))
-        .with(NETDEV_A_NAPI_IFINDEX, &interface.index()?.to_ne_bytes());
-    ask(&socket, &all)
+    netdev::ask_of(interface, NETDEV_CMD_NAPI_GET, &[])
         .map_err(|_| too_old())?
         .iter()
-        .map(|(_, napi)| {
-            let pid = attribute(napi, NETDEV_A_NAPI_PID)?;
-            Pid::from_raw(i32::from_ne_bytes(*pid.first_chunk()?))
-        })
+        .map(|napi| Pid::from_raw(napi.u32(NETDEV_A_NAPI_PID)?.cast_signed()))
         .collect::<Option<_>>()
         .ok_or_else(too_old)
-}
-
-fn attribute(message: &[u8], wanted: u16) -> Option<&[u8]> {
-    attributes(message.get(HEAD_BYTES..)?)
-        .find(|(kind, _)| *kind == wanted)
-        .map(|(_, value)| value)
 }
 
 fn too_old() -> io::Error {

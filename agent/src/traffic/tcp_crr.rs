@@ -8,7 +8,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,7 +17,7 @@ use socket2::{Domain, SockAddr, Socket};
 use super::connection::{self, Options};
 use super::route::address;
 use super::send::message;
-use super::threads::{self, Threads};
+use super::threads::{self, Started, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream, Tally};
 use crate::error::Error;
 use crate::ports;
@@ -44,7 +43,7 @@ pub(super) fn start(
     threads: &Threads,
     orders: &Arc<Orders>,
     on_end: &OnEnd,
-) -> io::Result<Vec<JoinHandle<()>>> {
+) -> io::Result<Vec<Started>> {
     let request = message(connections.request_bytes);
     let response = message(connections.response_bytes);
     threads::start(streams, threads, orders, |own| {

@@ -11,7 +11,6 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use rustix::net::{Shutdown, shutdown};
@@ -21,7 +20,7 @@ use serde::Deserialize;
 use super::asking::{Answering, Asking, Heard};
 use super::send::message;
 use super::tcp_stream::Step;
-use super::threads::{self, Threads};
+use super::threads::{self, Started, Threads};
 use super::timing::Pace;
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 
@@ -65,7 +64,7 @@ pub(super) fn start(
     threads: &Threads,
     orders: &Arc<Orders>,
     on_end: &OnEnd,
-) -> io::Result<Vec<JoinHandle<()>>> {
+) -> io::Result<Vec<Started>> {
     let request = message(exchange.request_bytes);
     let response = message(exchange.response_bytes);
     threads::start(streams, threads, orders, |own| {

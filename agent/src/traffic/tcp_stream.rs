@@ -7,7 +7,6 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 use serde::Deserialize;
@@ -15,7 +14,7 @@ use serde::Deserialize;
 use super::event_loop::run_many;
 use super::receive::{Copy, Discard, Gathering, Receiver};
 use super::send::{MakeSender, Sender, Sending, senders};
-use super::threads::{self, Threads};
+use super::threads::{self, Started, Threads};
 use super::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -40,7 +39,7 @@ pub(super) fn start(
     threads: &Threads,
     orders: &Arc<Orders>,
     on_end: &OnEnd,
-) -> io::Result<Vec<JoinHandle<()>>> {
+) -> io::Result<Vec<Started>> {
     let make_sender = senders(transfer.message_bytes, transfer.sending)?;
     threads::start(streams, threads, orders, |own| {
         let mut running = Vec::with_capacity(own.len());

@@ -6,6 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use super::{Order, Orders, Stream};
+use crate::counters::load_thread::LoadThread;
 use crate::cpu_list::CpuList;
 
 /// A thread of the data path needs little; a thousand of them must not need much.
@@ -31,13 +32,19 @@ impl Threads {
     }
 }
 
+/// A thread that was started.
+pub struct Started {
+    pub handle: JoinHandle<()>,
+    pub counted: Arc<LoadThread>,
+}
+
 /// Starts the threads; each waits for `Order::Go` and then does the job that `job` makes of its own streams.
 pub fn start<Job: FnOnce(&Orders) + Send + 'static>(
     streams: &[Arc<Stream>],
     threads: &Threads,
     orders: &Arc<Orders>,
     job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
-) -> io::Result<Vec<JoinHandle<()>>> {
+) -> io::Result<Vec<Started>> {
     let started = start_all(streams, threads, orders, job);
     if started.is_err() {
         // Those that were started before one could not be.
@@ -52,7 +59,7 @@ fn start_all<Job: FnOnce(&Orders) + Send + 'static>(
     threads: &Threads,
     orders: &Arc<Orders>,
     mut job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
-) -> io::Result<Vec<JoinHandle<()>>> {
+) -> io::Result<Vec<Started>> {
     let count = threads.count.min(streams.len());
     let before = CpuList::of_thread(None)?;
     let (here, at_the_gate) = channel();
@@ -71,17 +78,20 @@ fn start_all<Job: FnOnce(&Orders) + Send + 'static>(
         }
         let orders = Arc::clone(orders);
         let here = here.clone();
-        started.push(
-            std::thread::Builder::new()
-                .name(format!("stream {number}"))
-                .stack_size(STACK_BYTES)
-                .spawn(move || {
-                    // Fails only where another thread could not be started, and then the order to end comes.
-                    let _ = here.send(());
-                    orders.wait_for_start();
-                    job(&orders);
-                })?,
-        );
+        let counted = Arc::new(LoadThread::default());
+        let counting = Arc::clone(&counted);
+        let handle = std::thread::Builder::new()
+            .name(format!("stream {number}"))
+            .stack_size(STACK_BYTES)
+            .spawn(move || {
+                counting.note_start();
+                // Fails only where another thread could not be started, and then the order to end comes.
+                let _ = here.send(());
+                orders.wait_for_start();
+                job(&orders);
+                counting.note_end();
+            })?;
+        started.push(Started { handle, counted });
     }
     before.apply_to(None)?;
     // A thread that has been started does not run yet, and the start must not wait for it.

@@ -8,7 +8,6 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
@@ -19,7 +18,7 @@ use super::datagrams::{DatagramCounts, Datagrams, Gaps};
 use super::jitter::Jitter;
 use super::receive::GATHERING;
 use super::reception::Reception;
-use super::threads::{self, Threads};
+use super::threads::{self, Started, Threads};
 use super::timing::{Pace, Pacing};
 use super::udp_calls::{Incoming, Outgoing, Received};
 use super::udp_head::{Head, SMALL_PROBE, now_nanos};
@@ -77,7 +76,7 @@ pub(super) fn start(
     threads: &Threads,
     orders: &Arc<Orders>,
     on_end: &OnEnd,
-) -> io::Result<Vec<JoinHandle<()>>> {
+) -> io::Result<Vec<Started>> {
     threads::start(streams, threads, orders, |own| {
         let stream = &own[0];
         let socket = &datagrams_of(stream).socket;

@@ -16,6 +16,7 @@ use super::series::Series;
 use super::server::Server;
 use super::streams::Streams;
 use super::{Connecting, Message, Trial, Trials, lock};
+use crate::counters::driver;
 use crate::error::{Error, Result};
 use crate::iperf3::parameters::Parameters;
 use crate::iperf3::trial::Agreed;
@@ -74,7 +75,7 @@ struct Outcome {
     outstanding: Option<u64>,
     first: Snapshot,
     /// What the interface's driver had counted before the start.
-    adapter: Option<Vec<u64>>,
+    driver: Option<driver::Reading>,
     instrument: Instrument,
 }
 
@@ -85,7 +86,7 @@ impl Conductor {
         let has_answered = matches!(entry, Entry::Nothing | Entry::Listener(..));
         let (mut streams, mut server) = (Streams::default(), Server::default());
         let connected = self.connect(entry, &mut streams, &mut server);
-        let mut sampler = Sampler::new(counted, &streams.all);
+        let mut sampler = Sampler::new(counted, &streams.all, streams.counted());
         let outcome = match connected {
             Ok(true) => {
                 self.trial.note(Connecting::Done(streams.ready()));
@@ -207,7 +208,7 @@ impl Conductor {
         started: &SyncSender<Result<u64>>,
     ) -> Outcome {
         let is_realtime = run_before_others(Rank::Sampler);
-        let adapter = sampler.read_adapter();
+        let driver = sampler.read_driver();
         let first = sampler.read_first();
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
@@ -289,7 +290,7 @@ impl Conductor {
                 None => streams.owed(ended),
             },
             first,
-            adapter,
+            driver,
             instrument: Instrument {
                 sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start + enforcing),
                 sampler_realtime: is_realtime,
@@ -308,7 +309,7 @@ impl Conductor {
     ) {
         streams.end();
         let server = server.end(&streams.all);
-        let last = sampler.read();
+        let last = sampler.read_whole();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
             moved.state = stream.end.get().map(traffic::End::name);
@@ -338,7 +339,7 @@ impl Conductor {
             at_port: streams.at_port(),
             server,
             moved,
-            adapter: sampler.adapter_moved(outcome.adapter.as_ref()),
+            driver: sampler.driver_moved(outcome.driver.as_ref()),
             instrument: Instrument {
                 pacing: streams.pacing(outcome.ended),
                 ..outcome.instrument
@@ -371,8 +372,8 @@ fn never_started(reason: Reason, sampler: &mut Sampler) -> Outcome {
         duration: Duration::ZERO,
         ended: Instant::now(),
         outstanding: None,
-        first: sampler.read(),
-        adapter: None,
+        first: sampler.read_whole(),
+        driver: None,
         instrument: Instrument::default(),
     }
 }

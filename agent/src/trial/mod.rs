@@ -3,6 +3,7 @@
 mod asked;
 mod building;
 mod conduct;
+mod detail;
 mod frames;
 mod parameters;
 mod place;
@@ -19,13 +20,14 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use socket2::Domain;
 
 use self::asked::{Named, Prepare, Start};
 use self::conduct::{Conductor, Entry};
 use self::place::Place;
 use self::sampler::Counted;
-use crate::counters::adapter::Adapter;
-use crate::counters::{CyclesOf, ProcessCycles, Sources};
+use crate::counters::driver::Driver;
+use crate::counters::{CyclesOf, ProcessCycles, Scope, Sources};
 use crate::error::{Error, Result};
 use crate::frames::Ways;
 use crate::outbox::Outbox;
@@ -186,15 +188,22 @@ impl Trials {
         }
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
         let begun_after = parts.map(|part| part.begins_after).max();
-        let of = match plan.load {
+        let cycles = match plan.load {
             Some(_) => CyclesOf::Process(&self.cycles),
             None => CyclesOf::System,
         };
+        let place = plan.load.as_ref().map(|(place, _)| place);
+        let without_ipv6 = place.and_then(Place::domain) == Some(Domain::IPV4);
         let interface = plan.interface.as_deref();
         let counted = Counted {
-            sources: Sources::open(interface, of, plan.system)?,
+            sources: Sources::open(Scope {
+                interface,
+                cycles,
+                system: plan.system,
+                without_ipv6,
+            })?,
             watched: plan.watched.open()?,
-            adapter: interface.and_then(Adapter::open),
+            driver: interface.map(Driver::of),
         };
         let (entry, answer) = match plan.load {
             None => (Entry::Nothing, Some(json!(Ready::default()))),

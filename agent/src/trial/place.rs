@@ -112,11 +112,15 @@ pub enum Place {
 
 impl Place {
     pub fn is_vsock(&self) -> bool {
-        let address = match self {
-            Self::Port => return false,
-            Self::Listens(address) => address,
-            Self::Connects(route) | Self::AsksIperf3(route, _) => &route.to,
-        };
-        address.domain() == Domain::VSOCK
+        self.domain() == Some(Domain::VSOCK)
+    }
+
+    /// Of its connections, where it has any.
+    pub fn domain(&self) -> Option<Domain> {
+        match self {
+            Self::Port => None,
+            Self::Listens(address) => Some(address.domain()),
+            Self::Connects(route) | Self::AsksIperf3(route, _) => Some(route.to.domain()),
+        }
     }
 }

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::detail::{Detail, ReceiveMemory};
+use crate::counters::socket_memory::Memory;
 use crate::counters::tcp_info::TcpReading;
-use crate::counters::{Counters, CpuTimes, adapter, watched};
+use crate::counters::{Counters, CpuWork, driver, watched};
 use crate::frames::{AtPort, Outcome};
 use crate::iperf3::trial::ServerSide;
 use crate::traffic::Role;
@@ -39,7 +41,7 @@ pub struct Moved {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Distribution>,
     pub counters: Counters,
-    pub cpu: Vec<CpuTimes>,
+    pub cpu: Vec<CpuWork>,
     /// Of an observer that was told to watch something.
     #[serde(flatten)]
     pub watched: Option<watched::Moved>,
@@ -106,6 +108,8 @@ pub struct DatagramsReceived {
     pub foreign: u64,
     pub socket_drops: u64,
     pub jitter_us: f64,
+    #[serde(flatten)]
+    pub memory: Option<ReceiveMemory>,
 }
 
 impl DatagramsReceived {
@@ -119,6 +123,7 @@ impl DatagramsReceived {
             foreign: after.foreign - before.foreign,
             socket_drops: now.socket_drops - then.socket_drops,
             jitter_us: after.jitter_nanos as f64 / 1e3,
+            memory: now.memory.map(ReceiveMemory::from),
         }
     }
 }
@@ -128,6 +133,7 @@ impl DatagramsReceived {
 pub struct DatagramReading {
     pub counts: DatagramCounts,
     pub socket_drops: u64,
+    pub memory: Option<Memory>,
 }
 
 #[derive(Serialize)]
@@ -146,10 +152,12 @@ pub struct TcpMoved {
     pub sndbuf_limited_s: f64,
     pub unacked: u32,
     pub notsent_bytes: u32,
+    #[serde(flatten)]
+    pub detail: Option<Detail>,
 }
 
 impl TcpMoved {
-    pub fn between(then: &TcpReading, now: &TcpReading) -> Self {
+    pub fn between(role: Role, then: &TcpReading, now: &TcpReading) -> Self {
         let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
         Self {
             rtt_us: now.rtt_us,
@@ -166,6 +174,7 @@ impl TcpMoved {
             sndbuf_limited_s: seconds(now.sndbuf_limited_us, then.sndbuf_limited_us),
             unacked: now.unacked,
             notsent_bytes: now.notsent_bytes,
+            detail: Detail::between(role, then, now),
         }
     }
 }
@@ -195,8 +204,8 @@ pub struct End<'a> {
     pub server: Option<ServerSide>,
     #[serde(flatten)]
     pub moved: Moved,
-    /// Null where the driver counts nothing of its own.
-    pub adapter: Option<adapter::Moved>,
+    #[serde(flatten)]
+    pub driver: driver::Moved,
     pub instrument: Instrument,
 }
 

@@ -1,18 +1,22 @@
 //! Reads all that a trial counts at one moment, and makes differences of it.
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::detail::DETAILED_STREAMS;
 use super::report::{
     DatagramReading, DatagramsReceived, DatagramsSent, FramesMoved, Kind, Moved, StreamMoved,
     TcpMoved,
 };
-use crate::counters::adapter::{self, Adapter};
-use crate::counters::socket_drops::DropMeter;
+use crate::counters::driver::{self, Driver};
+use crate::counters::load_thread::{self, LoadThread};
+use crate::counters::socket_memory::{self, DropMeter};
 use crate::counters::tcp_info::{Meter, TcpReading};
+use crate::counters::thread_time::ThreadTime;
 use crate::counters::watched::{Seen, Watched};
-use crate::counters::{Amount, Counters, CpuTimes, Reading, Sources};
+use crate::counters::{Amount, Counters, CpuWork, Reading, Sources};
 use crate::traffic::histogram::{Counts, Histogram};
 use crate::traffic::{Role, Stream};
 
@@ -20,16 +24,16 @@ use crate::traffic::{Role, Stream};
 pub struct Counted {
     pub sources: Sources,
     pub watched: Option<Watched>,
-    pub adapter: Option<Adapter>,
+    pub driver: Option<Driver>,
 }
 
 pub struct Sampler {
     counted: Counted,
     streams: Vec<(Arc<Stream>, Meters)>,
+    threads: Vec<Arc<LoadThread>>,
 }
 
 /// What is kept of one stream from reading to reading.
-#[derive(Default)]
 struct Meters {
     tcp: Meter,
     drops: DropMeter,
@@ -46,6 +50,7 @@ pub struct Snapshot {
     reading: Reading,
     seen: Option<Seen>,
     streams: Vec<StreamReading>,
+    threads: Vec<Option<ThreadTime>>,
 }
 
 enum StreamReading {
@@ -63,20 +68,28 @@ impl Snapshot {
 }
 
 impl Sampler {
-    pub fn new(counted: Counted, streams: &[Arc<Stream>]) -> Self {
-        let metered = streams
-            .iter()
-            .map(|stream| (Arc::clone(stream), Meters::default()));
+    pub fn new(counted: Counted, streams: &[Arc<Stream>], threads: Vec<Arc<LoadThread>>) -> Self {
+        let mut alike = HashMap::new();
+        let metered = streams.iter().map(|stream| {
+            let before = alike.entry((stream.part, stream.role)).or_insert(0);
+            *before += 1;
+            let meters = Meters {
+                tcp: Meter::new(*before <= DETAILED_STREAMS),
+                drops: DropMeter::default(),
+            };
+            (Arc::clone(stream), meters)
+        });
         Self {
-            counted,
             streams: metered.collect(),
+            counted,
+            threads,
         }
     }
 
     /// What a trial begins with. Frames that its sinks have counted by then came from a side that had begun before this one:
     /// they are of the trial too, and of its first sample.
     pub fn read_first(&mut self) -> Snapshot {
-        let mut first = self.read();
+        let mut first = self.read_whole();
         for (i, (stream, _)) in self.streams.iter().enumerate() {
             if stream.frames.is_some() && stream.role == Role::Sink {
                 first.bytes[i].1 = 0;
@@ -87,7 +100,12 @@ impl Sampler {
         first
     }
 
-    pub fn read(&mut self) -> Snapshot {
+    pub fn read_whole(&mut self) -> Snapshot {
+        self.read(true)
+    }
+
+    /// Without what takes longest where it is not to be whole.
+    pub fn read(&mut self, is_whole: bool) -> Snapshot {
         // The bytes right after the clock: goodput is what must fit its interval best.
         let at = Instant::now();
         let bytes = self
@@ -99,7 +117,7 @@ impl Sampler {
         let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
         let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
         let delay = delay.or_else(|| self.delay_of_frames());
-        let reading = self.counted.sources.read();
+        let reading = self.counted.sources.read(is_whole);
         let seen = self.counted.watched.as_mut().map(Watched::read);
         let streams = self
             .streams
@@ -115,17 +133,17 @@ impl Sampler {
             reading,
             seen,
             streams,
+            threads: self.threads.iter().map(|thread| thread.time()).collect(),
         }
     }
 
-    /// What the interface's driver has counted by now. Some take milliseconds for it, so it is in no sample.
-    pub fn read_adapter(&self) -> Option<Vec<u64>> {
-        self.counted.adapter.as_ref()?.read()
+    pub fn read_driver(&self) -> Option<driver::Reading> {
+        self.counted.driver.as_ref().map(Driver::read)
     }
 
-    pub fn adapter_moved(&self, then: Option<&Vec<u64>>) -> Option<adapter::Moved> {
-        let now = self.read_adapter()?;
-        Some(self.counted.adapter.as_ref()?.moved(then?, &now))
+    pub fn driver_moved(&self, then: Option<&driver::Reading>) -> driver::Moved {
+        let driver = self.counted.driver.as_ref().zip(then);
+        driver.map_or_else(Default::default, |(driver, then)| driver.since(then))
     }
 
     /// One kind of histogram of all streams together; `None` where no stream has it.
@@ -181,7 +199,9 @@ impl Sampler {
         };
         let (sent, received) = sum(now);
         let (sent_then, received_then) = sum(then);
-        let mut counters = now.reading.counters.since(&then.reading.counters);
+        let mut counters = now.reading.counted_since(&then.reading);
+        let last_cpu = |place: usize| self.threads[place].last_cpu();
+        load_thread::count(&then.threads, &now.threads, last_cpu, &mut counters);
         count_frames(&streams, &mut counters);
         let since =
             |now: &Option<Counts>, then: &Option<Counts>| Some(now.as_ref()?.since(then.as_ref()?));
@@ -192,7 +212,7 @@ impl Sampler {
             connect: since(&now.connect, &then.connect),
             delay: since(&now.delay, &then.delay),
             counters,
-            cpu: CpuTimes::since(&now.reading.cpu, &then.reading.cpu),
+            cpu: CpuWork::since(&now.reading.cpu, &then.reading.cpu),
             watched: now
                 .seen
                 .as_ref()
@@ -211,9 +231,11 @@ impl Meters {
         let Some(datagrams) = &stream.datagrams else {
             return StreamReading::Tcp(self.tcp.read(stream.socket.as_fd()));
         };
+        let memory = socket_memory::of(datagrams.socket.as_fd());
         StreamReading::Datagrams(DatagramReading {
             counts: datagrams.tally.counts(),
-            socket_drops: self.drops.read(datagrams.socket.as_fd()),
+            socket_drops: self.drops.read(memory.as_ref()),
+            memory,
         })
     }
 }
@@ -239,7 +261,7 @@ fn count_frames(streams: &[StreamMoved], counters: &mut Counters) {
 fn moved(role: Role, then: &StreamReading, now: &StreamReading) -> Kind {
     match (then, now) {
         (StreamReading::Tcp(then), StreamReading::Tcp(now)) => {
-            Kind::Tcp(TcpMoved::between(then, now))
+            Kind::Tcp(TcpMoved::between(role, then, now))
         }
         (StreamReading::Datagrams(then), StreamReading::Datagrams(now)) => match role {
             Role::Source => Kind::Source(DatagramsSent {

@@ -2,24 +2,25 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
 use super::report::PacingError;
 use super::{Ready, ReadyPort};
+use crate::counters::load_thread::LoadThread;
 use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::frames::{self, AtPort, Watch, Ways};
 use crate::traffic::datagrams::{Datagrams, Gaps};
+use crate::traffic::threads::Started;
 use crate::traffic::{self, Load, OnEnd, Order, Orders, Part, Stream, Work, connection, found};
 
 #[derive(Default)]
 pub struct Streams {
     pub all: Vec<Arc<Stream>>,
     parts: Vec<Begun>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<Started>,
     pub foreign: u64,
     /// By which ways a side's frames are made and counted.
     ways: Option<Ways>,
@@ -160,13 +161,14 @@ impl Streams {
         self.enforce();
         for thread in self.threads.drain(..) {
             // A thread of ours that panicked has reported its streams as broken.
-            let _ = thread.join();
+            let _ = thread.handle.join();
         }
     }
 
     pub fn ready(&self) -> Ready {
-        let cpus = |thread| {
-            CpuList::of_started(thread).map_or_else(|_| String::new(), |cpus| cpus.to_string())
+        let cpus = |thread: &Started| {
+            CpuList::of_started(&thread.handle)
+                .map_or_else(|_| String::new(), |cpus| cpus.to_string())
         };
         Ready {
             streams: self.all.iter().map(|stream| found::found(stream)).collect(),
@@ -176,6 +178,13 @@ impl Streams {
                 .clone()
                 .map(|frames| ReadyPort { port: None, frames }),
         }
+    }
+
+    /// What its threads are counted by.
+    pub fn counted(&self) -> Vec<Arc<LoadThread>> {
+        let at_port = self.watch.as_ref().and_then(Watch::thread);
+        let counted = self.threads.iter().map(|thread| &thread.counted);
+        counted.chain(at_port).cloned().collect()
     }
 
     /// What else came to the port of a side of frames.

@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting, listening, opposite};
+use crate::driving::Agent;
+use crate::sides::{Pair, connecting, listening, opposite};
 
 const ROLES: [&str; 2] = ["source", "sink"];
+/// Long enough for threads to get a CPU on a machine that is full of work.
+const LOAD_S: f64 = 0.5;
 
 /// Prepares and runs a trial whose sides are asked for different things; returns what each says of its streams, and ends.
 fn run_unlike(
@@ -50,7 +53,7 @@ fn streams_run_over_ipv6() {
         connecting["connect"] = json!({"address": "::1", "port": port, "from": "::1"});
         pair.a.must("trial.prepare", connecting);
         pair.b.must("trial.ready", json!({"trial": "t"}));
-        let [(_, a), (_, b)] = pair.run("t", 0.1);
+        let [(_, a), (_, b)] = pair.run("t", LOAD_S);
         assert_all_arrived(&a, &b);
     }
 }
@@ -61,7 +64,7 @@ fn mptcp_carries_every_workload_and_says_that_it_did() {
         let mut pair = Pair::start();
         let asked =
             json!({"workload": workload, "transport": "mptcp", "congestion_control": "reno"});
-        let sides = run_unlike(&mut pair, &asked, &asked, 0.1);
+        let sides = run_unlike(&mut pair, &asked, &asked, LOAD_S);
         for (streams, end) in &sides {
             assert_eq!(each(streams, "transport"), ["mptcp", "mptcp"]);
             assert_eq!(each(streams, "subflows"), [1, 1]);
@@ -80,7 +83,7 @@ fn mptcp_carries_every_workload_and_says_that_it_did() {
 fn mptcp_that_meets_tcp_falls_back_and_both_sides_say_so() {
     let (tcp, mptcp) = (json!({}), json!({"transport": "mptcp"}));
     for (here, there) in [(&tcp, &mptcp), (&mptcp, &tcp)] {
-        let sides = run_unlike(&mut Pair::start(), here, there, 0.1);
+        let sides = run_unlike(&mut Pair::start(), here, there, LOAD_S);
         for (streams, end) in &sides {
             assert_eq!(each(streams, "transport"), ["tcp", "tcp"]);
             assert_eq!(each(streams, "subflows"), [&Value::Null, &Value::Null]);
@@ -193,7 +196,7 @@ fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
         };
         assert_eq!(each(&here["streams"], "transport"), ["vsock", "vsock"]);
         pair.b.must("trial.ready", json!({"trial": "t"}));
-        let [(_, a), (_, b)] = pair.run("t", 0.1);
+        let [(_, a), (_, b)] = pair.run("t", LOAD_S);
         assert_all_arrived(&a, &b);
     }
 }

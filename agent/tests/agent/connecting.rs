@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, SECRET, connecting, listening, opposite};
+use crate::driving::Agent;
+use crate::sides::{Pair, SECRET, connecting, listening, opposite};
 
 /// What opens a connection (docs/protocol.md, trial.prepare).
 fn preamble(mark: &[u8; 4], id: u32, secret: &str) -> Vec<u8> {
@@ -109,10 +110,13 @@ fn streams_that_do_not_come_are_missed_in_time_and_may_come_later() {
 #[test]
 fn a_refused_connection_is_the_answer_and_leaves_no_trial() {
     let mut agent = Agent::start();
-    let closed = std::net::TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a port")
-        .port();
+    // Bound, so that nobody else is given the port, and not listening.
+    let bound = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let bound = bound.expect("a socket");
+    let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    bound.bind(&any.into()).expect("a port");
+    let closed = bound.local_addr().expect("bound").as_socket();
+    let closed = closed.expect("an address").port();
     let error = agent
         .ask(
             "trial.prepare",
@@ -124,13 +128,14 @@ fn a_refused_connection_is_the_answer_and_leaves_no_trial() {
     assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
 }
 
-/// What a connecting side says of a peer that takes its connection, and then does as it is told.
-fn met_by(act: impl FnOnce(TcpStream) + Send + 'static) -> Value {
+/// What a connecting side that has so much time says of a peer that takes its connection, and then does as it is told.
+fn met_by(timeout_s: f64, act: impl FnOnce(TcpStream) + Send + 'static) -> Value {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || act(listener.accept().expect("it comes").0));
     let mut agent = Agent::start();
-    let params = connecting("t", &["source"], &json!(port), &json!({"timeout_s": 0.3}));
+    let changes = json!({"timeout_s": timeout_s});
+    let params = connecting("t", &["source"], &json!(port), &changes);
     let error = agent
         .ask("trial.prepare", params)
         .expect_err("it is no agent");
@@ -140,7 +145,7 @@ fn met_by(act: impl FnOnce(TcpStream) + Send + 'static) -> Value {
 
 #[test]
 fn a_peer_that_speaks_another_protocol_is_named_by_what_it_said() {
-    let web = met_by(|mut stream| {
+    let web = met_by(60.0, |mut stream| {
         let _ = stream.read(&mut [0; 64]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
         let _ = stream.read(&mut [0; 1]);
@@ -151,19 +156,19 @@ fn a_peer_that_speaks_another_protocol_is_named_by_what_it_said() {
         reason.contains("it answered \"HTTP/1.1 400 Bad Request"),
         "{web}"
     );
-    let noise = met_by(|mut stream| {
+    let noise = met_by(60.0, |mut stream| {
         let _ = stream.write_all(&[0xfe; 1000]);
         let _ = stream.read(&mut [0; 64]);
     });
     assert_eq!(noise["code"], -32005, "{noise}");
-    let echo = met_by(|mut stream| {
+    let echo = met_by(60.0, |mut stream| {
         let mut heard = [0; 32];
         let _ = stream.read_exact(&mut heard);
         let _ = stream.write_all(&heard);
         let _ = stream.read(&mut [0; 1]);
     });
     assert_eq!(echo["code"], -32005, "{echo}");
-    let mail = met_by(|mut stream| {
+    let mail = met_by(60.0, |mut stream| {
         let _ = stream.write_all(b"220 ready\r\n");
         let _ = stream.read(&mut [0; 32]);
     });
@@ -176,8 +181,8 @@ fn a_peer_that_speaks_another_protocol_is_named_by_what_it_said() {
 
 #[test]
 fn a_peer_that_never_answers_or_a_byte_at_a_time_is_given_up_in_time() {
-    let silent = met_by(|mut stream| drop(stream.read_to_end(&mut Vec::new())));
-    let trickling = met_by(|mut stream| {
+    let silent = met_by(0.3, |mut stream| drop(stream.read_to_end(&mut Vec::new())));
+    let trickling = met_by(0.3, |mut stream| {
         while stream.write_all(b"V").is_ok() {
             std::thread::sleep(Duration::from_millis(20));
         }

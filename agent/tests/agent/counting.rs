@@ -75,6 +75,9 @@ fn packet_sockets_count_as_programs_do_and_lose_nothing_of_their_own() {
         assert_eq!(ways["generator"], PACKETS, "{ways}");
         assert_all_came(&source, &sink);
         assert_eq!(sink["sink_dropped"], 0, "{sink}");
+        // One waits for the end of its stream, one takes in what comes to the port.
+        assert_eq!(sink["counters"]["load_threads"], 2, "{sink}");
+        assert!(sink["counters"]["threads_cpu_s"].is_f64(), "{sink}");
     }
 }
 

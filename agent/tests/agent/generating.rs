@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, SECRET, is_root};
+use crate::driving::{Agent, is_root};
+use crate::sides::SECRET;
 
 /// One side of a trial at a port; `changes` are to its parameters.
 pub fn at(port: &str, role: &str, changes: &Value) -> Value {

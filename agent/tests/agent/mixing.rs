@@ -5,7 +5,8 @@ use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, assert_fault, connecting, listening, take_stream};
+use crate::driving::Agent;
+use crate::sides::{Pair, assert_fault, connecting, listening, long_enough, take_stream};
 
 const IDLE_INTERVALS: u64 = 4;
 
@@ -83,8 +84,15 @@ fn the_transfers_begin_where_the_idle_phase_ends_and_not_before() {
             json!({"waiting": "spin"}),
         ] {
             let mut pair = Pair::start();
-            prepare(&mut pair, &parts, &changes);
-            let sides = pair.run("t", 0.5);
+            let run = |duration_s| {
+                prepare(&mut pair, &parts, &changes);
+                pair.run("t", duration_s)
+            };
+            let have_transferred = |sides: &[_; 2]| {
+                let mut ends = sides.iter().map(|(_, end): &(_, Value)| end);
+                ends.all(|end| bytes_of("transfers", end) > 0)
+            };
+            let sides = long_enough(0.5, run, have_transferred);
             for (samples, end) in &sides {
                 assert_eq!(end["reason"], "done", "{end}");
                 assert_eq!(end["drained"], true, "{end}");

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, connecting, listening};
+use crate::driving::Agent;
 use crate::random::Random;
+use crate::sides::{connecting, listening};
 
 const LINES: usize = 10_000;
 const SEED: u64 = 20_240_229;

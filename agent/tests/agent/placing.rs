@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting, listening, opposite};
+use crate::driving::Agent;
+use crate::sides::{Pair, connecting, listening, opposite};
 
 /// Name and allowed CPUs of each thread of an agent.
 fn threads(agent: &Agent) -> Vec<(String, String)> {

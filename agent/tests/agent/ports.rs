@@ -4,7 +4,8 @@ use std::net::{TcpListener, UdpSocket};
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, assert_fault, listening};
+use crate::driving::Agent;
+use crate::sides::{Pair, assert_fault, listening};
 
 /// Below those that the kernel gives by itself, and apart for each test and each run of the tests.
 fn free(first: u16, count: u16) -> u16 {

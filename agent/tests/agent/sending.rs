@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair, connecting, take_stream};
+use crate::driving::Agent;
+use crate::sides::{Pair, connecting, long_enough, take_stream};
 use crate::transfers::{number, transfer};
 
 const MODES: [(&str, u32); 8] = [
@@ -68,12 +69,18 @@ fn what_is_sent_is_one_message_after_the_other_whatever_a_call_takes() {
             let mut agent = Agent::start();
             let asked = json!({"message_bytes": message_bytes, "socket_buffer_bytes": buffer});
             let asked = sending(mode, &asked);
-            let mut stream = receive_from(&mut agent, "t", &asked);
-            agent.must("trial.start", json!({"trial": "t", "duration_s": 0.1}));
-            let mut received = Vec::new();
-            stream.read_to_end(&mut received).expect("an orderly end");
-            drop(stream);
-            let (_, end) = agent.events("t");
+            let run = |duration_s| {
+                let mut stream = receive_from(&mut agent, "t", &asked);
+                agent.must(
+                    "trial.start",
+                    json!({"trial": "t", "duration_s": duration_s}),
+                );
+                let mut received = Vec::new();
+                stream.read_to_end(&mut received).expect("an orderly end");
+                drop(stream);
+                (received, agent.events("t").1)
+            };
+            let (received, end) = long_enough(0.1, run, |(all, _)| all.len() > message_bytes);
             assert_eq!(end["drained"], true, "{asked}: {end}");
             assert_eq!(number(&end, "bytes_sent"), received.len() as u64);
             assert!(received.len() > message_bytes, "{asked}");

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, Pair};
+use crate::driving::Agent;
+use crate::sides::{Pair, all_have_sent, connecting, listening, long_enough};
 
 pub fn number(of: &Value, name: &str) -> u64 {
     of[name]
@@ -19,8 +20,11 @@ fn sum(of: &[Value], name: &str) -> u64 {
 /// Runs a trial; returns the totals of both sides after proving that they agree.
 pub fn transfer(roles: &[&str], changes: Value) -> [Value; 2] {
     let mut pair = Pair::start();
-    pair.prepare("t", roles, changes.clone());
-    let [(_, a), (_, b)] = pair.run("t", 0.3);
+    let run = |duration_s| {
+        pair.prepare("t", roles, changes.clone());
+        pair.run("t", duration_s)
+    };
+    let [(_, a), (_, b)] = long_enough(0.3, run, all_have_sent);
     for end in [&a, &b] {
         assert_eq!(end["reason"], "done", "{changes}: {end}");
         assert_eq!(end["drained"], true, "{changes}: {end}");
@@ -181,15 +185,31 @@ fn an_observer_counts_without_streams() {
 }
 
 #[test]
+fn what_protocols_count_is_in_a_sample_ten_times_a_second_at_most() {
+    let mut agent = Agent::start();
+    let observe = json!({"trial": "o", "workload": "observe", "interval_s": 0.02});
+    agent.must("trial.prepare", observe);
+    agent.must("trial.start", json!({"trial": "o", "duration_s": 0.5}));
+    let (samples, end) = agent.events("o");
+    let mut tenths = 0;
+    let mut counted = 0;
+    for sample in &samples {
+        let before = tenths;
+        tenths = (number(sample, "seq") + 1) / 5;
+        let told = sample["counters"]["tcp_in_segments"].as_u64();
+        assert_eq!(told.is_some(), tenths > before, "{sample}");
+        counted += told.unwrap_or(0);
+    }
+    assert!(counted <= number(&end["counters"], "tcp_in_segments"));
+}
+
+#[test]
 fn one_agent_runs_both_sides_and_trials_one_after_the_other() {
     let mut agent = Agent::start();
     for trial in ["1", "2", "1"] {
-        let port = agent.must(
-            "trial.prepare",
-            crate::driving::listening("l", &["sink"], &json!({})),
-        )["port"]
-            .take();
-        let connect = crate::driving::connecting(trial, &["source"], &port, &json!({}));
+        let port =
+            agent.must("trial.prepare", listening("l", &["sink"], &json!({})))["port"].take();
+        let connect = connecting(trial, &["source"], &port, &json!({}));
         agent.must("trial.prepare", connect);
         agent.must("trial.ready", json!({"trial": "l"}));
         for name in ["l", trial] {

@@ -13,13 +13,25 @@ const VETHS: &str = "ip link add vnb0 type veth peer name vnb1 && ip addr add 10
 const PROBES: u64 = 5;
 
 /// A process that takes all the CPU time that it can get.
-struct Busy(Child);
+pub struct Busy(Child);
 
 impl Busy {
     fn start() -> Self {
-        let mut command = Command::new("sh");
-        command.args(["-c", "while :; do :; done"]);
-        Self(command.stdin(Stdio::null()).spawn().expect("a shell"))
+        Self::of(&mut Command::new("sh"))
+    }
+
+    /// On that CPU only.
+    pub fn start_on(cpu: &str) -> Self {
+        Self::of(Command::new("taskset").args(["-c", cpu, "sh"]))
+    }
+
+    fn of(shell: &mut Command) -> Self {
+        shell.args(["-c", "while :; do :; done"]);
+        Self(shell.stdin(Stdio::null()).spawn().expect("a shell"))
+    }
+
+    pub fn id(&self) -> u32 {
+        self.0.id()
     }
 
     fn end(&mut self) {
@@ -35,14 +47,14 @@ impl Drop for Busy {
     }
 }
 
-fn observe(watch: Value) -> Value {
+pub fn observe(watch: Value) -> Value {
     json!({"trial": "t", "workload": "observe", "interval_s": 0.05, "watch": watch})
 }
 
 /// Longer than any test waits: a busy machine may give a thread no time for a while.
-const FOREVER_S: f64 = 3600.0;
+pub const FOREVER_S: f64 = 3600.0;
 
-fn start(agent: &mut Agent, duration_s: f64) {
+pub fn start(agent: &mut Agent, duration_s: f64) {
     agent.must(
         "trial.start",
         json!({"trial": "t", "duration_s": duration_s}),
@@ -68,7 +80,7 @@ fn probed(agent: &mut Agent) -> Value {
 fn the_cpu_time_of_a_thread_is_in_every_sample_and_adds_up_to_the_trials() {
     let mut agent = Agent::start();
     let busy = Busy::start();
-    let threads = json!([{"name": "a1 vcpu0", "tid": busy.0.id()}]);
+    let threads = json!([{"name": "a1 vcpu0", "tid": busy.id()}]);
     agent.must("trial.prepare", observe(json!({ "threads": threads })));
     start(&mut agent, FOREVER_S);
     let spent = |event: &Value| {
@@ -97,7 +109,7 @@ fn the_cpu_time_of_a_thread_is_in_every_sample_and_adds_up_to_the_trials() {
 fn a_thread_that_ends_in_mid_trial_keeps_its_time_and_is_said_to_be_gone() {
     let mut agent = Agent::start();
     let mut busy = Busy::start();
-    let threads = json!([{"name": "b1 vhost", "tid": busy.0.id()}]);
+    let threads = json!([{"name": "b1 vhost", "tid": busy.id()}]);
     agent.must("trial.prepare", observe(json!({ "threads": threads })));
     start(&mut agent, FOREVER_S);
     let spent = |event: &Value| event["threads"][0]["cpu_s"].as_f64().expect("a number");
@@ -187,7 +199,7 @@ fn what_is_not_there_cannot_be_watched() {
 fn only_an_observer_watches_and_one_that_is_told_nothing_says_nothing_of_it() {
     let mut agent = Agent::start();
     let sink = json!({
-        "trial": "t", "workload": "tcp_stream", "secret": crate::driving::SECRET, "watch": {},
+        "trial": "t", "workload": "tcp_stream", "secret": crate::sides::SECRET, "watch": {},
         "listen": {"address": "127.0.0.1"}, "streams": [{"id": 0, "role": "sink"}],
     });
     assert_eq!(agent.code("trial.prepare", sink), -32602);

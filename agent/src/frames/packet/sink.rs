@@ -1,12 +1,14 @@
 //! The sink by a receive ring: one thread looks at all that comes to a port, and keeps the same account as the program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::ring::{BLOCKS, Came, Ring};
 use crate::clock::monotonic_nanos;
+use crate::counters::load_thread::LoadThread;
 use crate::error::{Error, Result};
 use crate::frames::FCS_BYTES;
 use crate::frames::arrivals::Arrived;
@@ -31,6 +33,7 @@ pub struct PacketSink {
     account: Arc<Mutex<Account>>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    pub counted: Arc<LoadThread>,
 }
 
 /// What has come to the port.
@@ -58,15 +61,24 @@ impl PacketSink {
         let ring = Ring::open(port, BLOCKS).map_err(refused)?;
         let account = Arc::new(Mutex::new(Account::new(sought)));
         let is_over = Arc::new(AtomicBool::new(false));
+        let counted = Arc::new(LoadThread::default());
         let counting = (Arc::clone(&account), Arc::clone(&is_over));
+        let this = Arc::clone(&counted);
+        let (here, is_counted) = channel();
         let thread = std::thread::Builder::new()
             .name("ring".into())
-            .spawn(move || count(ring, &counting.0, &counting.1))
+            .spawn(move || {
+                this.note_start();
+                let _ = here.send(());
+                count(ring, &counting.0, &counting.1);
+            })
             .map_err(|error| Error::system("start a thread", error))?;
+        let _ = is_counted.recv();
         Ok(Self {
             account,
             is_over,
             thread: Some(thread),
+            counted,
         })
     }
 

@@ -1,0 +1,328 @@
+//! One direction of a line: a thread that takes frames from one port and gives them to the other when they are due.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::thread::{Pid, gettid};
+use serde_json::{Value, json};
+
+use super::counts::{Counts, add};
+use super::impairments::{Fate, Fates, Impairments};
+use super::ports::Port;
+use super::queue::{Frame, Queue, Rooms};
+use super::segments::Layout;
+use crate::error::{Error, Result};
+use crate::priority::{Rank, run_before_others};
+use crate::waiting::{Bell, wait};
+
+/// Frames that are given, at most, before it is looked whether others are there.
+const BATCH: usize = 16;
+
+/// What a direction is to do, and what it has counted since it was told.
+struct Setting {
+    impairments: Impairments,
+    seed: u64,
+    counts: Arc<Counts>,
+    cpu_then: Duration,
+    since: Instant,
+}
+
+struct Shared {
+    setting: Mutex<Setting>,
+    /// Which setting this is: the thread looks here alone until it changes.
+    version: AtomicU64,
+    is_over: AtomicBool,
+    /// Rung at the end.
+    bell: Bell,
+}
+
+pub struct Direction {
+    pub name: &'static str,
+    pub tid: Pid,
+    /// Whether it runs before other work.
+    is_ranked: bool,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Direction {
+    pub fn start(
+        name: &'static str,
+        ports: [Arc<Port>; 2],
+        queue_bytes: usize,
+        impairments: Impairments,
+        seed: u64,
+    ) -> Result<Self> {
+        let start = || {
+            let shared = Arc::new(Shared {
+                setting: Mutex::new(Setting {
+                    impairments,
+                    seed,
+                    counts: Arc::new(Counts::new()),
+                    cpu_then: Duration::ZERO,
+                    since: Instant::now(),
+                }),
+                version: AtomicU64::new(0),
+                is_over: AtomicBool::new(false),
+                bell: Bell::new()?,
+            });
+            let (known, knows) = std::sync::mpsc::channel();
+            let its = Arc::clone(&shared);
+            let thread = std::thread::Builder::new()
+                .name(format!("line {name}"))
+                .spawn(move || {
+                    // Who waits for it is there.
+                    let _ = known.send((gettid(), run_before_others(Rank::Port)));
+                    let [from, to] = ports;
+                    Loop::of(from, to, queue_bytes, its).run();
+                })?;
+            let (tid, is_ranked) = knows.recv().map_err(io::Error::other)?;
+            Ok(Self {
+                name,
+                tid,
+                is_ranked,
+                shared,
+                thread: Some(thread),
+            })
+        };
+        start().map_err(|error: io::Error| Error::system("start a thread of a line", error))
+    }
+
+    /// From now on, of frames that come; its counts begin anew.
+    pub fn set(&self, impairments: Impairments, seed: u64) {
+        let cpu_then = self.cpu();
+        let mut setting = self.shared.setting();
+        *setting = Setting {
+            impairments,
+            seed,
+            counts: Arc::new(Counts::new()),
+            cpu_then,
+            since: Instant::now(),
+        };
+        drop(setting);
+        self.shared.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// As docs/protocol.md has it, but for where its thread may run.
+    pub fn told(&self) -> Value {
+        let cpu = self.cpu();
+        let setting = self.shared.setting();
+        let mut counts = setting.counts.told();
+        counts["cpu_s"] = cpu.saturating_sub(setting.cpu_then).as_secs_f64().into();
+        counts["elapsed_s"] = setting.since.elapsed().as_secs_f64().into();
+        json!({
+            "asked": setting.impairments,
+            "seed": setting.seed,
+            "tid": self.tid.as_raw_nonzero().get(),
+            "is_ranked": self.is_ranked,
+            "counts": counts,
+        })
+    }
+
+    /// CPU time of its thread.
+    fn cpu(&self) -> Duration {
+        let Some(thread) = &self.thread else {
+            return Duration::ZERO;
+        };
+        let mut clock = 0;
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the thread has not been joined, as its handle is here; both are valid for writes.
+        let told = unsafe {
+            libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) == 0
+                && libc::clock_gettime(clock, &raw mut now) == 0
+        };
+        match told {
+            true => Duration::new(now.tv_sec as u64, now.tv_nsec as u32),
+            false => Duration::ZERO,
+        }
+    }
+}
+
+impl Drop for Direction {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Release);
+        self.shared.bell.ring();
+        if let Some(thread) = self.thread.take() {
+            // It ended by a fault of its own: its taps are closed all the same.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread's own.
+struct Loop {
+    from: Arc<Port>,
+    to: Arc<Port>,
+    queue: Queue,
+    rooms: Rooms,
+    fates: Fates,
+    counts: Arc<Counts>,
+    /// When the last frame that was not held back is due: none goes before one that came earlier.
+    last_due: Instant,
+    drawn: Vec<Fate>,
+    version: u64,
+    shared: Arc<Shared>,
+}
+
+impl Loop {
+    fn of(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<Shared>) -> Self {
+        let (fates, counts) = shared.asked();
+        Self {
+            from,
+            to,
+            queue: Queue::of(queue_bytes),
+            rooms: Rooms::default(),
+            fates,
+            counts,
+            last_due: Instant::now(),
+            drawn: Vec::new(),
+            version: 0,
+            shared,
+        }
+    }
+
+    fn run(mut self) {
+        let mut ready = Vec::new();
+        while !self.shared.is_over.load(Ordering::Acquire) {
+            self.give_what_is_due();
+            // Its port is gone, and would be ready for ever.
+            let Ok(is_more) = self.take_one() else {
+                return;
+            };
+            self.counts.note_level(self.queue.level());
+            let next = self.queue.next_due();
+            if is_more || next.is_some_and(|due| due <= Instant::now()) {
+                continue;
+            }
+            let come = [(self.from.as_fd(), PollFlags::IN)];
+            if wait(&come, &mut ready, &self.shared.bell, next).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn take_orders(&mut self) {
+        let version = self.shared.version.load(Ordering::Acquire);
+        if version != self.version {
+            self.version = version;
+            (self.fates, self.counts) = self.shared.asked();
+            // What was longer on its way before does not hold up what comes now.
+            self.last_due = Instant::now();
+        }
+    }
+
+    fn give_what_is_due(&mut self) {
+        for _ in 0..BATCH {
+            let now = Instant::now();
+            if self.queue.next_due().is_none_or(|due| due > now) {
+                return;
+            }
+            let Some((due, frame)) = self.queue.pop() else {
+                return;
+            };
+            if self.to.give(frame.bytes()) {
+                add(&self.counts.frames, 1);
+                add(&self.counts.bytes, frame.bytes_of_ethernet());
+                self.counts.late.record(now.saturating_duration_since(due));
+            } else {
+                add(&self.counts.refused, 1);
+            }
+            self.rooms.free(frame);
+        }
+    }
+
+    /// The next frame that has come; false where none has. One at a time: what is due meanwhile would wait.
+    fn take_one(&mut self) -> io::Result<bool> {
+        let mut room = self.rooms.room();
+        let Some(length) = self.from.take(&mut room)? else {
+            self.rooms.put_back(room);
+            return Ok(false);
+        };
+        let now = Instant::now();
+        // What comes after the line was set is as it was set.
+        self.take_orders();
+        let frame = self.rooms.keep(room, length);
+        self.admit(now, frame);
+        Ok(true)
+    }
+
+    fn admit(&mut self, now: Instant, frame: Frame) {
+        let due = (now + self.fates.delay()).max(self.last_due);
+        self.last_due = due;
+        let layout = Layout::of(frame.bytes());
+        let segments = layout.map_or(1, |layout| layout.segments());
+        add(&self.counts.segments, segments as u64);
+        if self.fates.pass_all() {
+            return self.push(due, frame);
+        }
+        self.drawn.clear();
+        self.drawn.extend((0..segments).map(|_| self.fates.next()));
+        let of = |fate| self.drawn.iter().filter(|each| **each == fate).count() as u64;
+        add(&self.counts.lost, of(Fate::Lost));
+        add(&self.counts.held_back, of(Fate::HeldBack));
+        match layout {
+            _ if of(Fate::Passed) == segments as u64 => self.push(due, frame),
+            Some(layout) => {
+                self.push_parts(due, &layout, frame.bytes());
+                self.rooms.free(frame);
+            }
+            None => self.push_one(due, frame),
+        }
+    }
+
+    /// A frame of one segment that is lost or held back.
+    fn push_one(&mut self, due: Instant, frame: Frame) {
+        match self.drawn[0] {
+            Fate::HeldBack => self.push(due + self.fates.held_back_for(), frame),
+            _ => self.rooms.free(frame),
+        }
+    }
+
+    /// What passes of a frame of several, as few frames as can be, and what is held back, each by itself.
+    fn push_parts(&mut self, due: Instant, layout: &Layout, frame: &[u8]) {
+        let drawn = std::mem::take(&mut self.drawn);
+        let mut at = 0;
+        for part in drawn.chunk_by(|a, b| a == b && *a == Fate::Passed) {
+            let segments = at..at + part.len();
+            at = segments.end;
+            match part[0] {
+                Fate::Lost => {}
+                Fate::Passed => self.push(due, Frame::of(layout.cut(frame, segments))),
+                Fate::HeldBack => {
+                    let later = due + self.fates.held_back_for();
+                    self.push(later, Frame::of(layout.cut(frame, segments)));
+                }
+            }
+        }
+        self.drawn = drawn;
+    }
+
+    fn push(&mut self, due: Instant, frame: Frame) {
+        if let Err(refused) = self.queue.push(due, frame) {
+            add(&self.counts.overflowed, 1);
+            add(&self.counts.overflowed_bytes, refused.bytes_of_ethernet());
+            self.rooms.free(refused);
+        }
+    }
+}
+
+impl Shared {
+    fn setting(&self) -> MutexGuard<'_, Setting> {
+        self.setting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn asked(&self) -> (Fates, Arc<Counts>) {
+        let setting = self.setting();
+        let fates = Fates::of(setting.impairments.clone(), setting.seed);
+        (fates, Arc::clone(&setting.counts))
+    }
+}

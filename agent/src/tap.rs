@@ -1,0 +1,50 @@
+//! Taps: interfaces whose far end is a descriptor of this process, gone with it however it ends (tun(4),
+//! Documentation/networking/tuntap.rst).
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+pub const TUN: &str = "/dev/net/tun";
+
+/// A new tap. In `name` the kernel puts a number in the place of `%d`; the second value is what it is called.
+pub fn open(name: &str, flags: libc::c_int) -> io::Result<(File, String)> {
+    let mut request = request_of(name)?;
+    let tap = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(TUN)?;
+    let flags = flags | libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
+    request.ifr_ifru.ifru_flags = flags as libc::c_short;
+    // SAFETY: `request` is a valid `ifreq` through the call; the kernel writes the name that it chose to it.
+    if unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let bytes = request.ifr_name.iter().take_while(|byte| **byte != 0);
+    let name: Vec<u8> = bytes.map(|byte| *byte as u8).collect();
+    Ok((tap, String::from_utf8_lossy(&name).into_owned()))
+}
+
+/// What the reader of this tap can take in one frame: some of TUN_F_CSUM and those after it.
+pub fn set_offloads(tap: &File, offloads: libc::c_uint) -> io::Result<()> {
+    let value = libc::c_ulong::from(offloads);
+    // SAFETY: the third argument is a number, and nothing is written.
+    match unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETOFFLOAD, value) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn request_of(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains(['\0', '/']) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    Ok(request)
+}

@@ -1,0 +1,121 @@
+//! What is told of the first streams of a side only: the rest of what TCP knows, and the memory of the socket.
+
+use serde::Serialize;
+
+use crate::counters::socket_memory::Memory;
+use crate::counters::tcp_info::TcpReading;
+use crate::traffic::Role;
+
+/// Of those that have one role in one part of the load. What all say is as long as it is read often.
+pub const DETAILED_STREAMS: usize = 64;
+
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Detail {
+    Source(SourceDetail),
+    Sink(SinkDetail),
+}
+
+#[derive(Serialize)]
+pub struct SourceDetail {
+    mss_bytes: u32,
+    app_limited: u8,
+    ca_state: u8,
+    backoff: u8,
+    rto_us: u32,
+    lost: u32,
+    reordering: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pacing_max_bps: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snd_wnd_bytes: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes_retransmitted: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dsack_dups: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reord_seen: Option<u32>,
+    #[serde(flatten)]
+    memory: Option<SendMemory>,
+}
+
+#[derive(Serialize)]
+pub struct SinkDetail {
+    mss_bytes: u32,
+    rcv_space_bytes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rcv_rtt_us: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rcv_ooopack: Option<u32>,
+    #[serde(flatten)]
+    memory: Option<ReceiveMemory>,
+}
+
+/// As the kernel accounts for it, at the end of the interval.
+#[derive(Serialize)]
+struct SendMemory {
+    sndbuf_bytes: u32,
+    wmem_queued_bytes: u32,
+}
+
+#[derive(Serialize)]
+pub struct ReceiveMemory {
+    rcvbuf_bytes: u32,
+    rmem_bytes: u32,
+}
+
+impl Detail {
+    /// `None` where it was not read.
+    pub fn between(role: Role, then: &TcpReading, now: &TcpReading) -> Option<Self> {
+        let (tcp, before) = (now.detail.as_ref()?, then.detail.as_ref()?);
+        Some(match role {
+            Role::Source => Self::Source(SourceDetail {
+                mss_bytes: now.mss,
+                app_limited: u8::from(tcp.app_limited),
+                ca_state: tcp.ca_state,
+                backoff: tcp.backoff,
+                rto_us: tcp.rto_us,
+                lost: tcp.lost,
+                reordering: tcp.reordering,
+                pacing_max_bps: tcp.pacing_max_bps,
+                snd_wnd_bytes: tcp.snd_wnd_bytes,
+                bytes_retransmitted: tcp
+                    .bytes_retransmitted
+                    .zip(before.bytes_retransmitted)
+                    .map(|(now, then)| now.saturating_sub(then)),
+                dsack_dups: grown(tcp.dsack_dups, before.dsack_dups),
+                reord_seen: grown(tcp.reord_seen, before.reord_seen),
+                memory: tcp.memory.map(SendMemory::from),
+            }),
+            Role::Sink => Self::Sink(SinkDetail {
+                mss_bytes: tcp.rcv_mss,
+                rcv_space_bytes: tcp.rcv_space_bytes,
+                rcv_rtt_us: tcp.rcv_rtt_us,
+                rcv_ooopack: grown(tcp.rcv_ooopack, before.rcv_ooopack),
+                memory: tcp.memory.map(ReceiveMemory::from),
+            }),
+        })
+    }
+}
+
+fn grown(now: Option<u32>, then: Option<u32>) -> Option<u32> {
+    Some(now?.wrapping_sub(then?))
+}
+
+impl From<Memory> for SendMemory {
+    fn from(memory: Memory) -> Self {
+        Self {
+            sndbuf_bytes: memory.sndbuf_bytes,
+            wmem_queued_bytes: memory.wmem_queued_bytes,
+        }
+    }
+}
+
+impl From<Memory> for ReceiveMemory {
+    fn from(memory: Memory) -> Self {
+        Self {
+            rcvbuf_bytes: memory.rcvbuf_bytes,
+            rmem_bytes: memory.rmem_bytes,
+        }
+    }
+}

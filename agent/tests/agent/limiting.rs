@@ -1,0 +1,195 @@
+//! What holds a load back is in the counters of the trial: a shaped link, small buffers, and nothing where nothing does.
+
+use serde_json::{Value, json};
+
+use crate::driving::Agent;
+use crate::sides::{Pair, connecting, listening, long_enough, opposite};
+
+/// A veth whose end vnb0 lets a packet through, and then next to nothing for as long as any test lasts. Nothing is sent there
+/// but what a test sends.
+const SHAPED: &str = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 && ip link add vnb0 type veth peer name vnb1 && ip addr add 10.0.0.1/24 dev vnb0 && \
+    ip link set vnb0 up && ip link set vnb1 up && \
+    ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev vnb0 && \
+    tc qdisc add dev vnb0 root tbf rate 8bit burst 2000 limit 4000 &&";
+/// Of each probe on the wire.
+const WIRE_BYTES: u64 = 1414;
+
+/// Two agents in one network of their own.
+fn pair_apart() -> Pair {
+    let mut a = Agent::start_apart("");
+    a.must("agent.hello", json!({}));
+    let b = a.start_beside(&["stdio"]);
+    Pair { a, b }
+}
+
+/// Four probes go to a shaped interface: one passes, two wait, one finds no room.
+fn observe_probes(asked: &Value) -> (Vec<Value>, Value) {
+    let mut agent = Agent::start_apart(SHAPED);
+    let mut prepare = json!({"trial": "t", "workload": "observe", "interval_s": 0.05});
+    for (key, value) in asked.as_object().expect("an object") {
+        prepare[key] = value.clone();
+    }
+    agent.must("trial.prepare", prepare);
+    agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
+    let probe = json!({
+        "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 1400, "attempts": 4, "timeout_s": 0.01,
+    });
+    agent.must("path.probe", probe);
+    agent.event("trial.sample", "t");
+    agent.must("trial.stop", json!({"trial": "t"}));
+    agent.events("t")
+}
+
+/// The sum over all streams and samples.
+fn sum(samples: &[Value], name: &str) -> f64 {
+    let streams = samples.iter().flat_map(|s| s["streams"].as_array());
+    streams.flatten().filter_map(|s| s[name].as_f64()).sum()
+}
+
+fn last<'a>(end: &'a Value, name: &str) -> &'a Value {
+    &end["streams"][0][name]
+}
+
+#[test]
+fn what_waits_before_a_shaped_link_is_in_its_sides_counters() {
+    let (_, end) = observe_probes(&json!({"interface": "vnb0"}));
+    let counters = &end["counters"];
+    assert_eq!(counters["qdisc_backlog_packets"], 2, "{counters}");
+    assert_eq!(counters["qdisc_backlog_bytes"], 2 * WIRE_BYTES);
+    assert_eq!(counters["qdisc_drops"], 1);
+    assert!(counters["qdisc_overlimits"].as_u64() > Some(0));
+    assert_eq!(counters["qdisc_requeues"], 0);
+}
+
+#[test]
+fn what_waits_before_a_watched_link_is_told_with_it() {
+    let (samples, end) = observe_probes(&json!({"watch": {"interfaces": ["vnb0", "vnb1"]}}));
+    let [shaped, plain] = [0, 1].map(|place| &end["interfaces"][place]);
+    let queued = &shaped["qdisc"];
+    assert_eq!(
+        (&queued["kind"], &queued["drops"]),
+        (&json!("tbf"), &json!(1))
+    );
+    assert_eq!(queued["backlog_packets"], 2);
+    assert_eq!(queued["backlog_bytes"], 2 * WIRE_BYTES);
+    assert!(queued["overlimits"].as_u64() > Some(0));
+    assert_eq!(shaped["tx_bytes"], WIRE_BYTES);
+    assert_eq!(plain["rx_bytes"], WIRE_BYTES);
+    // A veth hands over at once what it is given.
+    assert_eq!(plain.get("qdisc"), None);
+    assert!(
+        samples
+            .iter()
+            .all(|sample| sample["interfaces"][0]["qdisc"]["kind"] == "tbf")
+    );
+}
+
+#[test]
+fn an_interface_without_a_queue_has_no_counters_of_one() {
+    let mut agent = Agent::start();
+    let observe = json!({"trial": "t", "workload": "observe", "interface": "lo"});
+    agent.must("trial.prepare", observe);
+    agent.must("trial.start", json!({"trial": "t", "duration_s": 0.1}));
+    let (_, end) = agent.events("t");
+    let counters = end["counters"].as_object().expect("an object");
+    assert!(
+        !counters.keys().any(|name| name.starts_with("qdisc")),
+        "{end}"
+    );
+    assert!(counters.contains_key("tcp_timeouts"));
+}
+
+#[test]
+fn a_small_receive_buffer_limits_its_source_and_both_say_so() {
+    let mut pair = pair_apart();
+    let small = json!({"socket_buffer_bytes": 4096});
+    let port = pair.b.must(
+        "trial.prepare",
+        listening("t", &opposite(&["source"]), &small),
+    )["port"]
+        .take();
+    let large = connecting("t", &["source"], &port, &json!({}));
+    pair.a.must("trial.prepare", large);
+    pair.b.must("trial.ready", json!({"trial": "t"}));
+    let [(samples, source), (_, sink)] = pair.run("t", 0.4);
+    assert!(sum(&samples, "rwnd_limited_s") > 0.0, "{source}");
+    let room = last(&sink, "rcvbuf_bytes").as_u64();
+    assert_eq!(room, Some(8192), "Linux doubles what is asked");
+    assert!(last(&source, "snd_wnd_bytes").as_u64() <= room, "{source}");
+    assert!(last(&source, "sndbuf_bytes").as_u64() > room, "{source}");
+}
+
+#[test]
+fn each_end_of_a_stream_tells_what_it_knows() {
+    let mut pair = Pair::start();
+    pair.prepare("t", &["source"], json!({"pacing_rate_bps": 80_000_000}));
+    let [(samples, _), (_, sink)] = pair.run("t", 0.3);
+    let of_source = &samples[0]["streams"][0];
+    assert_eq!(of_source["pacing_max_bps"], 80_000_000, "{of_source}");
+    for name in [
+        "mss_bytes",
+        "rto_us",
+        "reordering",
+        "snd_wnd_bytes",
+        "sndbuf_bytes",
+    ] {
+        assert!(of_source[name].as_u64() > Some(0), "{name} in {of_source}");
+    }
+    for name in [
+        "app_limited",
+        "ca_state",
+        "backoff",
+        "lost",
+        "dsack_dups",
+        "reord_seen",
+        "bytes_retransmitted",
+        "wmem_queued_bytes",
+    ] {
+        assert!(of_source[name].is_u64(), "{name} in {of_source}");
+    }
+    for name in [
+        "mss_bytes",
+        "rcv_space_bytes",
+        "rcvbuf_bytes",
+        "rmem_bytes",
+        "rcv_ooopack",
+    ] {
+        assert!(last(&sink, name).is_u64(), "{name} in {sink}");
+    }
+    assert_eq!(last(&sink, "sndbuf_bytes"), &Value::Null);
+}
+
+#[test]
+fn of_many_streams_the_first_ones_of_each_role_are_told_of_in_full() {
+    let mut pair = Pair::start();
+    let roles: Vec<&str> = ["source", "sink"].into_iter().cycle().take(140).collect();
+    let few = json!({"threads": 2, "message_bytes": 65_536});
+    pair.prepare("t", &roles, few);
+    let [(_, a), _] = pair.run("t", 0.2);
+    let told = |role: &str, name: &str| {
+        let streams = a["streams"].as_array().expect("a list");
+        let places = streams.iter().enumerate();
+        let full = places.filter(|(_, s)| s["role"] == role && s[name].is_u64());
+        full.map(|(place, _)| place).collect::<Vec<_>>()
+    };
+    let sources: Vec<usize> = (0..64).map(|i| 2 * i).collect();
+    assert_eq!(told("source", "sndbuf_bytes"), sources);
+    assert_eq!(told("sink", "rcvbuf_bytes").len(), 64);
+    assert_eq!(told("source", "cwnd").len(), 70);
+}
+
+#[test]
+fn a_flood_into_a_small_socket_is_counted_as_receive_buffer_errors() {
+    let mut pair = pair_apart();
+    let flood = json!({"workload": "udp_stream", "socket_buffer_bytes": 4096, "gso": true});
+    let run = |duration_s| {
+        pair.prepare("t", &["source"], flood.clone());
+        pair.run("t", duration_s)
+    };
+    let errors = |end: &Value| end["counters"]["udp_receive_buffer_errors"].as_u64();
+    let [_, (_, sink)] = long_enough(0.2, run, |[_, (_, sink)]| errors(sink) > Some(0));
+    let errors = errors(&sink);
+    assert!(errors > Some(0), "{sink}");
+    assert_eq!(errors, last(&sink, "socket_drops").as_u64());
+    assert_eq!(last(&sink, "rcvbuf_bytes"), 8192);
+}
