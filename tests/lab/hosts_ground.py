@@ -25,7 +25,7 @@ NAME = "t-hosts"
 ROOT = Path("/mnt")
 USER = "measurer"
 USER_ID = 4242
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 PORTS = ("p0", "p1")
 PARENTS = ("/run", "/var/tmp", "/tmp")
 """Where an agent may be put, beside the home."""

@@ -129,6 +129,22 @@ def test_a_device_works_on_its_own_cpus_and_the_tester_on_the_others(raised: Rai
     assert all(os.sched_getaffinity(thread) == {0, 1} for thread in threads)
 
 
+@pytest.mark.usefixtures("real_root")
+@pytest.mark.parametrize("vswitch", SWITCHING)
+def test_the_threads_that_take_frames_in_are_watched_while_there_are_any(raised: Raise, vswitch: str) -> None:
+    bed = raised(vswitch)
+    bed.online = frozenset({0, 1})
+
+    def named() -> set[str]:
+        return {str(thread["name"]) for thread in (bed.watch() or {})["threads"]}  # type: ignore[attr-defined]
+
+    taking_in = {"a1 switch0", "b1 switch0", "b1 sink0"}
+    apply(bed, "frames", device_cpus="apart")
+    assert taking_in <= named()
+    apply(bed, "frames", device_cpus="any")
+    assert not taking_in & named()
+
+
 def test_a_device_that_cannot_be_apart_is_told_why_or_refused(raised: Raise) -> None:
     bed = raised("bridge")
     bed.online = frozenset({0})
@@ -139,11 +155,9 @@ def test_a_device_that_cannot_be_apart_is_told_why_or_refused(raised: Raise) -> 
         apply(bed, "frames", device_cpus="apart")
 
 
-def test_what_a_vswitch_carries_is_watched_at_its_ports_where_frames_are_counted(raised: Raise) -> None:
+def test_what_a_vswitch_carries_is_watched_at_its_ports(raised: Raise) -> None:
+    assert raised("direct").watch() is None
     bed = raised("openvswitch")
-    apply(bed)
-    assert bed.watch() is None
-    apply(bed, "frames", device_cpus="any")
     watched = bed.watch()
     assert watched is not None
     assert watched["interfaces"] == ["a1", "b1"]

@@ -143,11 +143,19 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
             st.tuples(cpus(), cpus()).map("/".join),
         ),
         "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpus()),
+        "cpu_quota": st.one_of(st.just("none"), st.floats(0.01, 1024)),
         "device_cpus": st.one_of(st.sampled_from(["auto", "apart", "any"]), cpus()),
         "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
         "link_queue": st.one_of(
             st.sampled_from(["auto", "codel", "fq_codel"]),
             st.integers(10, 60_000_000).map(lambda us: us / 1e6),
+        ),
+        **dict.fromkeys(
+            ("link_delay", "link_jitter"),
+            st.one_of(st.just("none"), st.integers(10, 1_000_000).map(lambda us: us / 1e6)),
+        ),
+        **dict.fromkeys(
+            ("link_loss", "link_reordering"), st.integers(0, 500_000).map(lambda parts: parts / 1e6)
         ),
         "connections": st.integers(1, 1024),
         "request_size": st.integers(1, 64 * 2**20),

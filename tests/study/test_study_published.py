@@ -99,6 +99,7 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
         text += {
             "irq_cpus": 'cpus = "1 each"\n',
             "link_queue": 'link_rate = "1 Gbit/s"\n',
+            "link_jitter": 'link_delay = "20 ms"\n',
             "pacing": 'rate = "1 k/s"\n',
             "threads": "streams = 16\n",
             "send_batch": 'send_mode = "io_uring"\n',

@@ -32,6 +32,9 @@ class Bed(Protocol):
     def between(self) -> Mapping[str, Sequence[str]]:
         """The agents between the ends, that forward what goes from one to the other, and their interfaces."""
 
+    def line_counts(self) -> Sequence[Mapping[str, Any]]:
+        """What delay lines between the ends have counted since they were set (`line.read` of the agent)."""
+
     def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
         """The MAC address that frames from an endpoint to the other one of its pair are sent to.
 

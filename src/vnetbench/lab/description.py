@@ -22,6 +22,8 @@ ROUTER_PAIR = 254
 """A router's place among the addresses of a side: no pair has it."""
 ROUTED_LENGTH, ROUTED6_LENGTH = 24, 112
 """Prefixes of the networks on either side of a router, where else both are one network."""
+VNIC, PORT, UPLINK, PARENT = "vnic", "port", "uplink", "parent"
+"""The roles of interfaces: an endpoint's own, of a virtual switch or router, between two, below macvlans."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,12 @@ class Shape:
     vswitch: str = "bridge"
     pairs: int = 1
     uplink: bool = False
+    line: bool = False
+    """Whether the link is a delay line: taps that an agent joins."""
 
     def __str__(self) -> str:
-        return f"{self.vswitch} pairs={self.pairs}" + (" uplink" if self.uplink else "")
+        others = (" uplink" if self.uplink else "") + (" line" if self.line else "")
+        return f"{self.vswitch} pairs={self.pairs}{others}"
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,9 @@ class Device:
     label: str
     namespace: str
     interface: str
+    role: str = VNIC
+    leads_to: str = ""
+    """The endpoint, guest or virtual switch that what leaves by it comes to; empty for an endpoint's own."""
 
     @property
     def place(self) -> tuple[str, str]:
@@ -67,6 +75,15 @@ class Vm(Endpoint):
         return Device(f"{self.name} {self.interface}", self.namespace, self.interface)
 
 
+@dataclass(frozen=True)
+class LineEnds:
+    """Both ends of a delay line, towards side a and towards side b."""
+
+    devices: tuple[Device, Device]
+    taps: tuple[str, str]
+    """What they are called where they are made, in the switch namespace."""
+
+
 class Network(Protocol):
     """What joins endpoints: virtual switches in a namespace of their own, their ports and uplink."""
 
@@ -83,8 +100,38 @@ class Network(Protocol):
         """For each pair: the interfaces of the virtual switches on its path, from a to b."""
 
     @property
+    def uplinks(self) -> tuple[Device, ...]:
+        """Both ends of the link between two virtual switches, or nothing."""
+
+    @property
+    def lines(self) -> tuple[LineEnds, ...]:
+        """The delay lines on the paths."""
+
+    @property
     def shaped(self) -> tuple[Device, ...]:
         """Those whose way out a `link_rate` limits."""
+
+    @property
+    def delayed(self) -> tuple[Device, ...]:
+        """Those whose way out netem delays."""
+
+
+def watched(network: Network) -> dict[str, Device]:
+    """What the observer counts at in the namespace of the virtual switches, by the interface's name."""
+    return {device.interface: device for ports in network.ports for device in ports}
+
+
+def watched_facts(network: Network) -> list[dict[str, object]]:
+    """The same for the results file: what each is, and the pairs (from 1) whose packets cross it."""
+    return [
+        {
+            "name": name,
+            "role": device.role,
+            "leads_to": device.leads_to,
+            "pairs": [pair for pair, ports in enumerate(network.ports, start=1) if device in ports],
+        }
+        for name, device in watched(network).items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -106,12 +153,34 @@ class Testbed:
     @property
     def has_switch_namespace(self) -> bool:
         """Whether something stands between the VMs of a pair."""
-        return self.shape.vswitch != DIRECT
+        return self.shape.vswitch != DIRECT or self.shape.line
 
     @property
     def shaped(self) -> tuple[Device, ...]:
         """Those whose way out a `link_rate` limits: the uplink's both ends, else every vNIC."""
-        return self.uplinks or tuple(e.device for e in self.endpoints)
+        return self.uplinks if self.shape.uplink else tuple(e.device for e in self.endpoints)
+
+    @property
+    def delayed(self) -> tuple[Device, ...]:
+        """Those whose way out netem delays: the last ones before VMs, else every vNIC."""
+        if self.shape.vswitch in (DIRECT, MACVLAN):
+            return tuple(e.device for e in self.endpoints)
+        return tuple(port for ports in self.ports for port in (ports[0], ports[-1]))
+
+    @property
+    def lines(self) -> tuple[LineEnds, ...]:
+        """The delay lines: the uplink where there are two vSwitches, else the link of each pair's side b."""
+        if not self.shape.line:
+            return ()
+        if self.uplinks:
+            first, last = self.uplinks
+            return (LineEnds((first, last), (first.interface, last.interface)),)
+        pairs = zip(self.side("a"), self.side("b"), strict=True)
+        return tuple(
+            LineEnds((self.next_hop(b) if self.shape.vswitch == ROUTER else a.device, b.device),
+                     (b.name if self.shape.vswitch == ROUTER else f"{a.name}-line", f"{b.name}-line"))
+            for a, b in pairs
+        )  # fmt: skip
 
     def side(self, side: str) -> tuple[Vm, ...]:
         """The endpoints of one side, by pair."""
@@ -141,6 +210,7 @@ class Testbed:
             "endpoints": [asdict(e) for e in self.endpoints],
             "vswitches": list(self.vswitches),
             "hops": [[h.label for h in self.hops(p + 1)] for p in range(self.shape.pairs)],
+            "watched": watched_facts(self),
         }
 
 
@@ -171,8 +241,9 @@ def describe(name: str, shape: Shape) -> Testbed:
         for number, side in enumerate("ab", start=1)
     )
     switch = namespace(name, "sw")
-    uplinks = uplink_of(switch) if shape.uplink else ()
-    vswitches = 0 if shape.vswitch in (DIRECT, ROUTER) else 2 if shape.uplink else 1
+    has_vswitch = shape.vswitch not in (DIRECT, ROUTER)
+    uplinks = uplink_of(switch) if shape.uplink or (shape.line and has_vswitch) else ()
+    vswitches = 0 if not has_vswitch else 2 if uplinks else 1
     return Testbed(
         name,
         shape,
@@ -199,7 +270,9 @@ def namespace(testbed: str, part: str) -> str:
 
 def uplink_of(switch_namespace: str) -> tuple[Device, Device]:
     """Both ends of the uplink between the first two virtual switches."""
-    first, second = (Device(f"uplink of vSwitch sw{i}", switch_namespace, f"up{i}") for i in (0, 1))
+    first, second = (
+        Device(f"uplink of vSwitch sw{i}", switch_namespace, f"up{i}", UPLINK, f"sw{1 - i}") for i in (0, 1)
+    )
     return first, second
 
 
@@ -219,12 +292,16 @@ def _ports(shape: Shape, switch: str, uplinks: tuple[Device, ...], pair: int) ->
     if shape.vswitch == DIRECT:
         return ()
     if shape.vswitch == MACVLAN:
-        return uplinks or (Device("parent of vSwitch sw0", switch, "low0"),)
+        return uplinks or (Device("parent of vSwitch sw0", switch, "low0", PARENT),)
     if shape.vswitch == ROUTER:
-        return tuple(Device(f"port {side}{pair} of the router", switch, f"{side}{pair}") for side in "ab")
+        return tuple(_port(f"{side}{pair}", "the router", switch) for side in "ab")
     last = "sw1" if uplinks else "sw0"
     return (
-        Device(f"port a{pair} of vSwitch sw0", switch, f"a{pair}"),
+        _port(f"a{pair}", "vSwitch sw0", switch),
         *uplinks,
-        Device(f"port b{pair} of vSwitch {last}", switch, f"b{pair}"),
+        _port(f"b{pair}", f"vSwitch {last}", switch),
     )
+
+
+def _port(endpoint: str, of: str, switch: str) -> Device:
+    return Device(f"port {endpoint} of {of}", switch, endpoint, PORT, endpoint)

@@ -8,7 +8,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
-from vnetbench.lab import knobs, open_vswitch, threads
+from vnetbench.lab import knobs, netlink, open_vswitch, threads
 from vnetbench.lab.cpus import Shares, shares, vm_cpus
 from vnetbench.lab.description import DIRECT, MACVLAN, OPEN_VSWITCH, Testbed, Vm
 from vnetbench.lab.endpoint import Endpoint
@@ -71,6 +71,20 @@ def ports(testbed: Testbed) -> list[Endpoint]:
         return []
     labels = {d.interface: d.label for way in testbed.ports for d in way}
     return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in testbed.endpoints]
+
+
+def threads_of_ports(testbed: Testbed) -> list[dict[str, object]]:
+    """The kernel's threads that take in frames at the device's ports, `a1 switch0`, and for the sinks at VMs'
+    interfaces, `b1 sink0`, as an observer watches them; none where whatever CPU brings a frame goes on."""
+    places = [
+        (port.interface, "switch", (testbed.switch_namespace, port.interface)) for port in ports(testbed)
+    ]
+    places += [(vm.name, "sink", vm.device.place) for vm in testbed.endpoints]
+    return [
+        {"name": f"{name} {kind}{number}", "tid": thread}
+        for name, kind, place in places
+        for number, thread in enumerate(netlink.napi_threads(*place))
+    ]
 
 
 def place(

@@ -65,8 +65,8 @@ def place_on_one(a: Side, b: Side) -> tuple[Placed, Placed]:
 def _of_port(side: Side, ours: str, ours6: str) -> Placed:
     """With its own addresses, else with ours, which are kept for benchmarks.
 
-    Each side's is from its half of 198.18.0.0/15 (RFC 2544, appendix C.2.2) or 2001:2::/48 (RFC 5180,
-    section 8).
+    Each side's is from its half of 198.18.0.0/15 (RFC 2544, appendix C.2.2) or 2001:2::/48 (RFC 6890,
+    table 24).
     """
     interface = side.asked.interface or ""
     own = [address for _, address in own_addresses(side.addresses, interface)]

@@ -113,6 +113,10 @@ class HostsBed:
         """See Bed: none."""
         return {}
 
+    def line_counts(self) -> list[dict[str, Any]]:
+        """See Bed: none."""
+        return []
+
     def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Bed: as the study names it, else the other interface's own, as on one link."""
         if asked := self._asked[endpoint.name].next_hop:

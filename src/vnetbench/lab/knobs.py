@@ -183,6 +183,15 @@ def read_back(
     return found
 
 
+def changed_since(
+    effective: Mapping[str, Any], endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient]
+) -> dict[str, Any]:
+    """The knobs of interfaces that are no longer as a treatment's `effective` says, as they now are."""
+    ends = [each for each in endpoints if each.name in agents]
+    now = alike(read_back(ends, agents))
+    return {knob: now[knob] for knob in INTERFACE_KNOBS if knob in now and effective.get(knob) != now[knob]}
+
+
 def _set(agent: AgentClient, setting: Setting, fix: str) -> None:
     try:
         agent.call("knob.set", interface=setting.interface, knob=setting.knob, value=setting.value)

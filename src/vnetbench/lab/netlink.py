@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pyroute2 import IPRoute, netns
+from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
 from pyroute2.netlink.exceptions import NetlinkError
+from pyroute2.netlink.generic import GenericNetlinkSocket
 
 from vnetbench.errors import BenchError
 
 T = TypeVar("T")
 NETNS_DIR = Path("/run/netns")
 _CLONE_NEWNET = 0x40000000  # <linux/sched.h>; os.unshare comes with Python 3.12
+_NETDEV_CMD_NAPI_GET = 11  # <linux/netdev.h>
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -134,12 +137,26 @@ def do_inside(name: str, work: Callable[[], T]) -> T:
     return _in_thread(enter)
 
 
+def do_apart(work: Callable[[], T]) -> T:
+    """Run `work` in a namespace that nobody else has, and that is gone with it."""
+
+    def enter() -> T:
+        _unshare()
+        return work()
+
+    return _in_thread(enter)
+
+
 def _unshare_as(name: str) -> None:
     """Give this thread a namespace of its own, and that namespace a name."""
+    _unshare()
+    netns.attach(name, "thread-self")
+
+
+def _unshare() -> None:
     if _LIBC.unshare(_CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    netns.attach(name, "thread-self")
 
 
 def _in_thread(work: Callable[[], T]) -> T:
@@ -199,3 +216,36 @@ def attribute(message: Any, *path: str) -> Any:
             return None
         message = message.get_attr(name)
     return message
+
+
+class _Napi(genlmsg):  # type: ignore[misc]
+    """What the kernel tells of a NAPI instance (include/uapi/linux/netdev.h, NETDEV_A_NAPI_*)."""
+
+    nla_map = (
+        ("NETDEV_A_NAPI_UNSPEC", "none"),
+        ("NETDEV_A_NAPI_IFINDEX", "uint32"),
+        ("NETDEV_A_NAPI_ID", "uint32"),
+        ("NETDEV_A_NAPI_IRQ", "uint32"),
+        ("NETDEV_A_NAPI_PID", "uint32"),
+    )
+
+
+def napi_threads(namespace: str, interface: str) -> list[int]:
+    """The ids of the kernel's threads that take in what comes to an interface; none where it has no such
+    threads, or the kernel does not tell (Linux 6.9 does)."""
+    with in_namespace(namespace) as ipr:
+        index = index_of(ipr, interface)
+
+    def ask() -> list[int]:
+        asked = _Napi()
+        asked["cmd"], asked["version"] = _NETDEV_CMD_NAPI_GET, 1
+        with GenericNetlinkSocket() as netdev:
+            netdev.bind("netdev", _Napi)
+            told = netdev.nlm_request(asked, msg_type=netdev.prid, msg_flags=NLM_F_REQUEST | NLM_F_DUMP)
+            own = [each for each in told if each.get_attr("NETDEV_A_NAPI_IFINDEX") == index]
+        return [thread for each in own if (thread := each.get_attr("NETDEV_A_NAPI_PID"))]
+
+    try:
+        return do_inside(namespace, ask)
+    except NetlinkError:
+        return []

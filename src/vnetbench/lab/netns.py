@@ -10,14 +10,13 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ifaddrmsg
 
-from vnetbench.lab import netlink, open_vswitch, router
+from vnetbench.lab import delay_line, netlink, open_vswitch, router
 from vnetbench.lab.description import (
     BRIDGE,
     DIRECT,
     MACVLAN,
     OPEN_VSWITCH,
     ROUTER,
-    Device,
     Network,
     Testbed,
     Vm,
@@ -42,18 +41,25 @@ QUIET_IPV6 = {
 """Of the VMs: an interface takes the defaults when it comes into the namespace."""
 
 
-def build(testbed: Testbed) -> None:
-    """Make namespaces, links and virtual switches; raises BenchError when the kernel refuses."""
+def build(testbed: Testbed, start_lines: Callable[[], None] = lambda: None) -> None:
+    """Make namespaces, links and virtual switches; raises BenchError when the kernel refuses.
+
+    `start_lines` makes the delay lines, where the testbed has any, when there is a namespace for them.
+    """
     for endpoint in testbed.endpoints:
         add_namespace(endpoint.namespace)
     vswitch = testbed.shape.vswitch
-    if vswitch == DIRECT:
-        _join_directly(testbed)
-    else:
+    if testbed.has_switch_namespace:
         is_router = vswitch == ROUTER
         add_namespace(testbed.switch_namespace, {**QUIET_IPV6, **router.FORWARDING} if is_router else NO_IPV6)
+    if testbed.lines:
+        start_lines()
+        delay_line.place_ends(testbed.switch_namespace, testbed.lines)
+    if vswitch != DIRECT:
         with netlink.in_namespace(testbed.switch_namespace) as switch:
             _JOIN[vswitch](testbed, switch)
+    elif not testbed.lines:
+        _join_directly(testbed)
     for endpoint in testbed.endpoints:
         give_addresses(endpoint)
     if vswitch == ROUTER:
@@ -158,7 +164,7 @@ def _join_directly(testbed: Testbed) -> None:
 def _join_by_bridges(testbed: Testbed, switch: IPRoute) -> None:
     bridges = add_bridges(switch, testbed.vswitches)
     if testbed.uplinks:
-        add_uplink(switch, testbed.uplinks, bridges)
+        add_uplink(switch, testbed, bridges)
     for endpoint in testbed.endpoints:
         add_vm_port(switch, endpoint, bridges[_vswitch(testbed, endpoint)])
 
@@ -172,17 +178,18 @@ def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
     return {name: _set_up(switch, name) for name in names}
 
 
-def add_uplink(switch: IPRoute, uplinks: tuple[Device, ...], bridges: Mapping[str, int]) -> None:
+def add_uplink(switch: IPRoute, network: Network, bridges: Mapping[str, int]) -> None:
     """Join two virtual switches."""
-    add_link(switch, uplinks)
-    for device, bridge in zip(uplinks, bridges.values(), strict=True):
+    add_link(switch, network)
+    for device, bridge in zip(network.uplinks, bridges.values(), strict=True):
         plug_in(switch, device.interface, bridge)
 
 
-def add_link(switch: IPRoute, ends: tuple[Device, ...]) -> None:
-    """A link between two interfaces of one namespace, both up."""
-    first, second = (d.interface for d in ends)
-    switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
+def add_link(switch: IPRoute, network: Network) -> None:
+    """The link between its virtual switches, both ends up; a delay line is one already."""
+    first, second = (d.interface for d in network.uplinks)
+    if not network.lines:
+        switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
     for interface in (first, second):
         _set_up(switch, interface)
 
@@ -210,29 +217,31 @@ def plug_in(switch: IPRoute, interface: str, bridge: int) -> None:
 
 
 def _join_by_router(testbed: Testbed, switch: IPRoute) -> None:
+    of_lines = {device for ends in testbed.lines for device in ends.devices}
     for endpoint in testbed.endpoints:
-        add_vm_link(switch, endpoint)
+        if endpoint.device not in of_lines:
+            add_vm_link(switch, endpoint)
 
 
 def _join_by_open_vswitch(testbed: Testbed, switch: IPRoute) -> None:
     for endpoint in testbed.endpoints:
         add_vm_link(switch, endpoint)
     if testbed.uplinks:
-        add_link(switch, testbed.uplinks)
+        add_link(switch, testbed)
     open_vswitch.start(testbed)
 
 
 def _join_by_macvlan(testbed: Testbed, switch: IPRoute) -> None:
     if testbed.uplinks:
+        add_link(switch, testbed)
         first, second = (d.interface for d in testbed.uplinks)
         parents = {"sw0": first, "sw1": second}
     else:
         # A parent that leads nowhere: macvlan's bridge mode switches between its own children.
-        first, second = "low0", "low1"
-        parents = {"sw0": first}
-    switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
-    for interface in (first, second):
-        _set_up(switch, interface)
+        switch.link("add", ifname="low0", kind="veth", peer={"ifname": "low1"})
+        for interface in ("low0", "low1"):
+            _set_up(switch, interface)
+        parents = {"sw0": "low0"}
     for endpoint in testbed.endpoints:
         parent = netlink.index_of(switch, parents[_vswitch(testbed, endpoint)])
         switch.link("add", ifname=endpoint.name, kind="macvlan", link=parent, macvlan_mode="bridge")

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.starting import start_inside
-from vnetbench.lab import device, knobs, netlink, netns, netns_knobs, open_vswitch, path, registry, router
+from vnetbench.lab import (
+    cpu_quota,
+    device,
+    knobs,
+    netlink,
+    netns,
+    netns_knobs,
+    open_vswitch,
+    path,
+    registry,
+    router,
+)
 from vnetbench.lab.cpus import Shares, vm_cpus
-from vnetbench.lab.description import OPEN_VSWITCH, ROUTER, Shape, Testbed, Vm, describe
+from vnetbench.lab.description import OPEN_VSWITCH, ROUTER, Shape, Testbed, Vm, describe, watched
 from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.link import Link, needs_line
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.testbed_factors import AUTO
 
@@ -26,6 +40,7 @@ class NetnsBed:
         self.testbed = testbed
         self.agents: dict[str, AgentClient] = {}
         self.online = frozenset(os.sched_getaffinity(0))
+        self.link = Link(testbed.name, testbed)
         self._is_for_frames = False
         self._why_not_apart = ""
         """What kept this machine from giving the device CPUs of its own, once that was found out."""
@@ -48,11 +63,16 @@ class NetnsBed:
 
     def _apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
         given = self._shares(factors)
+        self.link.set_delay(factors)
         # Of the agents: what generates has the tester's CPUs for itself, and they must be heard all the same.
         cpus = vm_cpus(str(factors.get("cpus", "any")), self.endpoints, self.online)
         wanted = knobs.settings(factors, self.endpoints, cpus, self.online)
         wanted += device.settings_of_vms(self.testbed, factors)
         effective = netns_knobs.apply(wanted, self.endpoints, factors, asked, self.testbed, self.agents)
+        if cpu_quota.FACTOR in factors:
+            pids = {vm.name: int(self.agents[vm.name].call("agent.hello")["pid"]) for vm in self.endpoints}
+            asked_quota = factors[cpu_quota.FACTOR]
+            effective[cpu_quota.FACTOR] = cpu_quota.apply(self.testbed.name, pids, asked_quota)
         if self._is_for_frames:
             effective |= device.place(self.testbed, {**self.agents, **self._at_ports()}, factors, given)
             if factors[device.FACTOR] == AUTO and self._why_not_apart:
@@ -62,34 +82,47 @@ class NetnsBed:
             netns.restore_ipv6(self.endpoints)
             if self.testbed.shape.vswitch == ROUTER:
                 router.give_ipv6(self.testbed)
-        proved = self.prove(knobs.least_mtu(effective), ip_version)
-        path.check_frames(factors, proved["path_mtu_proved"], self.endpoints[0].device.label)
-        return {**effective, **proved}
+        prove = partial(self.prove, knobs.least_mtu(effective), ip_version)
+        load = {**given.tester, "device": given.device}
+        effective |= self.link.impair(factors, prove, load, self.online)
+        path.check_frames(factors, effective["path_mtu_proved"], self.endpoints[0].device.label)
+        return effective
 
-    def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
-        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
+    def prove(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
+        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix.
+
+        `delay_s` is that of the link.
+        """
         joined = list(zip(self.testbed.side("a"), self.testbed.side("b"), strict=True))
 
         def hops(pair: int) -> list[path.Hop]:
             return [path.hop_here(each) for each in self.testbed.hops(pair)]
 
-        return path.as_found(mtu, path.prove(joined, self.agents, mtu, ip_version, hops))
+        found = path.prove(joined, self.agents, mtu, ip_version, hops, delay_s=delay_s)
+        return path.as_found(mtu, found)
 
     def watch(self) -> Mapping[str, object] | None:
-        """See Bed: with frames the ports of what is tested, and the threads of Open vSwitch."""
-        watched = list(dict.fromkeys(d.interface for way in self.testbed.ports for d in way))
-        if not self._is_for_frames or not watched:
-            return None
+        """See Bed: what virtual switches have on the paths, threads of Open vSwitch, of delay lines, and of
+        frames those that take them in."""
+        interfaces, others = watched(self.testbed), self.link.threads()
+        if self._is_for_frames:
+            others += device.threads_of_ports(self.testbed)
+        if not interfaces:
+            return {"threads": others} if others else None
         threads = open_vswitch.threads(self.testbed.name)
         return {
-            "interfaces": watched,
+            "interfaces": list(interfaces),
             "namespace": str(netlink.NETNS_DIR / self.testbed.switch_namespace),
-            "threads": [{"name": name, "tid": thread} for thread, name in threads.items()],
+            "threads": [*({"name": name, "tid": thread} for thread, name in threads.items()), *others],
         }
 
     def between(self) -> dict[str, tuple[str, ...]]:
         """See Bed: none."""
         return {}
+
+    def line_counts(self) -> list[dict[str, Any]]:
+        """See Bed."""
+        return self.link.counts()
 
     def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Bed."""
@@ -130,6 +163,7 @@ class NetnsBed:
         """See Bed."""
         for agent in self.agents.values():
             agent.close()
+        self.link.close()
         registry.remove(self.testbed.name)
 
 
@@ -146,7 +180,8 @@ class NetnsLab:
 
     def shape(self, factors: Mapping[str, Level]) -> Shape:
         """See Lab."""
-        return Shape(str(factors["vswitch"]), int(factors["pairs"]), self._asked.uplink)
+        shape = Shape(str(factors["vswitch"]), int(factors["pairs"]), self._asked.uplink)
+        return replace(shape, line=needs_line(factors, describe("check", shape)))
 
     def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
         """See Lab."""
@@ -166,7 +201,7 @@ def raise_bed(name: str, shape: Shape, purpose: str) -> NetnsBed:
     registry.register(name, purpose, testbed.as_facts())
     bed = NetnsBed(testbed)
     try:
-        netns.build(testbed)
+        netns.build(testbed, bed.link.start_lines)
         start_inside({endpoint.name: endpoint.namespace for endpoint in testbed.endpoints}, name, bed.agents)
     except BaseException:
         bed.close()

@@ -41,17 +41,20 @@ def prove(
     ip_version: str,
     hops: Callable[[int], Sequence[Hop]],
     rounds: int = 1,
+    delay_s: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Prove for every pair that packets of `mtu` bytes pass both ways unfragmented; one mapping a pair.
 
     `hops` tells what a packet of a pair (from 1) crosses, from a to b. `rounds`: so often it is tried, one
-    round after the other, until all pass. Raises TreatmentRefused with the hop that stops them and the fix.
+    round after the other, until all pass. `delay_s` is what they take longer one way than by themselves.
+    Raises TreatmentRefused with the hop that stops them and the fix.
     """
-    found = probe(pairs, agents, mtu, ip_version)
+    timeout_s = TIMEOUT_S + 2 * delay_s
+    found = probe(pairs, agents, mtu, ip_version, timeout_s)
     for _ in range(rounds - 1):
         if all(map(passed, found)):
             break
-        found = probe(pairs, agents, mtu, ip_version)
+        found = probe(pairs, agents, mtu, ip_version, timeout_s)
     for number, ((a, b), answer) in enumerate(zip(pairs, found, strict=True), start=1):
         if not passed(answer):
             raise _refusal(hops(number), f"{a.name} to {b.name}", mtu, answer)
@@ -63,6 +66,7 @@ def probe(
     agents: Mapping[str, AgentClient],
     packet_bytes: int,
     ip_version: str,
+    timeout_s: float = TIMEOUT_S,
 ) -> list[dict[str, Any]]:
     """Send packets of that size both ways between each pair; what came of it (path.probe), pair by pair."""
     listening = [(b, agents[b.name].send("path.listen", address=b.address_of(ip_version))) for _, b in pairs]
@@ -76,7 +80,7 @@ def probe(
                 port=path["port"],
                 packet_bytes=packet_bytes,
                 attempts=ATTEMPTS,
-                timeout_s=TIMEOUT_S,
+                timeout_s=timeout_s,
             )
             for (a, b), path in zip(pairs, paths, strict=True)
         ]

@@ -16,8 +16,8 @@ FOLDER = "VNETBENCH_FOLDER"
 """Environment: the user's folder."""
 UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--net")
 COST = (
-    "no root: the lab lives in a user namespace. Not possible there: irq_cpus; hardware counters of the "
-    "whole host (cycles come from CPU time)."
+    "no root: the lab lives in a user namespace. Not possible there: irq_cpus; cpu_quota; hardware counters "
+    "of the whole host (cycles come from CPU time)."
 )
 
 

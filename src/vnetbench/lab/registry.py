@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.lab import netlink
+from vnetbench.lab import cpu_quota, netlink
 from vnetbench.lab.description import namespace
 from vnetbench.process import is_alive, this_process
 
@@ -22,6 +22,7 @@ DIRECTORY = Path("/run/vnetbench")
 PREFIX = "vnb."
 PROCESS_LABEL = "VNETBENCH_TESTBED"
 ENDING_TIMEOUT_S = 3.0
+LEFT = "left over, nobody's"
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def folder(name: str) -> Path:
 
 
 def entries() -> list[Entry]:
-    """All testbeds of this machine: the registered ones, and namespaces that nobody registered."""
+    """All testbeds of this machine: the registered ones, and what is left of any that nobody registered."""
     # Namespaces first: what is built between the two looks was registered before it was built.
     namespaces = netlink.namespaces()
     found: dict[str, Entry] = {}
@@ -90,7 +91,9 @@ def entries() -> list[Entry]:
     for name in namespaces:
         if name.startswith(PREFIX) and name.count(".") == 2:
             testbed = name.split(".")[1]
-            found.setdefault(testbed, Entry(testbed, "left over, nobody's", "", {}))
+            found.setdefault(testbed, Entry(testbed, LEFT, "", {}))
+    for testbed in cpu_quota.left():
+        found.setdefault(testbed, Entry(testbed, LEFT, "", {}))
     return list(found.values())
 
 
@@ -104,8 +107,9 @@ def entry(name: str) -> Entry:
 
 
 def remove(name: str) -> None:
-    """Remove all that carries the testbed's name: processes, namespaces with what is in them, its files."""
+    """Remove all that carries the testbed's name: processes, control groups, namespaces, its files."""
     _end_processes(name)
+    cpu_quota.remove(name)
     for candidate in netlink.namespaces():
         if candidate.startswith(namespace(name, "")):
             netlink.remove_namespace(candidate)

@@ -13,7 +13,7 @@ from vnetbench.study.load_factors import BATCHED, LENDING, VSOCK
 from vnetbench.study.model import Level, Study
 from vnetbench.study.problems import Place, Problem, WrongValue
 from vnetbench.study.rule import EXCLUDE, Rule, TreatmentLevels
-from vnetbench.study.testbed_factors import LEAST_MTU6
+from vnetbench.study.testbed_factors import LEAST_MTU6, LINK_IMPAIRMENTS, NOT_IMPAIRED
 from vnetbench.study.workloads import CONNECTIONS, RATES
 
 
@@ -118,6 +118,19 @@ def _has_not_the_cpus(levels: TreatmentLevels, _: Study) -> bool:
 
 _SWITCHED_BY_OTHERS = ("macvtap", "vf")
 """Adapters that are not ports of a bridge."""
+
+
+def _impairs_without_a_switch(impairment: str) -> Callable[[TreatmentLevels, Study], bool]:
+    return lambda levels, _: (
+        levels.get(impairment, NOT_IMPAIRED) not in (NOT_IMPAIRED, 0)
+        and (levels.get("adapter") in _SWITCHED_BY_OTHERS or levels.get("role") in ("router", "bridge"))
+    )
+
+
+def _jitters_more_than_it_delays(levels: TreatmentLevels, _: Study) -> bool:
+    delay, jitter = (levels.get(name, NOT_IMPAIRED) for name in ("link_delay", "link_jitter"))
+    return jitter != NOT_IMPAIRED and (delay == NOT_IMPAIRED or float(jitter) > float(delay))
+
 
 _RULES = (
     *FRAME_RULES,
@@ -240,6 +253,21 @@ _RULES = (
         ),
         "a link_queue of a duration with the shaper {shaper}: its own counts packets",
         'take the shaper "tbf"',
+    ),
+    Rule(
+        "link_jitter",
+        _jitters_more_than_it_delays,
+        "link_jitter = {link_jitter} is more than the link_delay: no packet leaves before it came",
+        f"name a link_delay that is no less, or {EXCLUDE}",
+    ),
+    *(
+        Rule(
+            impairment,
+            _impairs_without_a_switch(impairment),
+            f"{impairment}: with this adapter and role there is no link between switches that could have it",
+            f"take role = guest-to-guest and an adapter on a vSwitch, or {EXCLUDE}",
+        )
+        for impairment in LINK_IMPAIRMENTS
     ),
     Rule(
         "waiting",

@@ -170,9 +170,9 @@ def loss_goals(most: int) -> Kind:
     return Kind(expects, parse, str, rf"{share.pattern}(\s*,\s*{share.pattern})*", (many,), commas=True)
 
 
-def shares(low: float, high: float) -> Kind:
-    """A share of 1, written as a percentage."""
-    return _quantities("share", quantity.parse_share, quantity.spell_share, low, high, "%", ())
+def shares(low: float, high: float, *words: str) -> Kind:
+    """A share of 1, written as a percentage, or one of the words."""
+    return _quantities("share", quantity.parse_share, quantity.spell_share, low, high, "%", words)
 
 
 def words(*known: str) -> Kind:

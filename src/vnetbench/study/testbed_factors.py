@@ -5,12 +5,20 @@ from __future__ import annotations
 from vnetbench.study import kinds
 from vnetbench.study.factor import Factor
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
-from vnetbench.study.workloads import OF_FRAMES
+from vnetbench.study.workloads import OF_FRAMES, OF_SOCKETS
 
 AUTO = "auto"
 
 LEAST_MTU6 = 1280
 """A link of a smaller MTU carries no IPv6 (RFC 8200, section 5)."""
+
+LINK_IMPAIRMENTS = ("link_delay", "link_jitter", "link_loss", "link_reordering")
+"""What a link does to packets beside carrying them at a rate."""
+NOT_IMPAIRED = "none"
+_IMPAIRED = (
+    " The link is the uplink; without `testbed.uplink` the VMs of a pair get switches of their own with it "
+    "between them, and with `direct` and `router` it is the link that leads to side b."
+)
 
 TESTBED_FACTORS = (
     Factor(
@@ -94,6 +102,18 @@ TESTBED_FACTORS = (
         labs=(NETNS, HOSTS),
     ),
     Factor(
+        "cpu_quota",
+        kinds.shares(0.01, 1024, "none"),
+        "1",
+        None,
+        "CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a CPU, "
+        "`200 %` two. Where it is used up they stand still until the next period of 100 ms (a control group "
+        "with a quota). `none`: no quota. It wants root, and is refused beyond the CPUs of this machine.",
+        ('["none", "200 %", "50 %"]', '"50 %"'),
+        OF_SOCKETS,
+        labs=(NETNS,),
+    ),
+    Factor(
         "irq_cpus",
         kinds.receive_cpus(),
         "",
@@ -134,6 +154,49 @@ TESTBED_FACTORS = (
         "`auto`: a FIFO of some 5 ms. `codel` and `fq_codel`: these disciplines with the kernel's settings, "
         "where the kernel has them.",
         ('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
+        labs=(NETNS, QEMU),
+    ),
+    Factor(
+        "link_delay",
+        kinds.durations(0.00001, 1, NOT_IMPAIRED),
+        "s",
+        None,
+        "Delay of the link, one way, the same both ways: twice this is added to a round trip. It is behind "
+        "what `link_rate` shapes. netem carries it out where the kernel has it and nothing else is asked of "
+        "the link, else a delay line of the bench's own; the trial keeps which. The idle round trip is "
+        "measured before load is sent, and a treatment refused whose link does not take that long."
+        + _IMPAIRED,
+        ('["none", "1 ms", "20 ms"]', '"20 ms"'),
+        labs=(NETNS, QEMU),
+    ),
+    Factor(
+        "link_jitter",
+        kinds.durations(0.00001, 1, NOT_IMPAIRED),
+        "s",
+        None,
+        "How much the delay of each packet may be less or more than `link_delay`, any amount as likely. "
+        "Packets keep their order: one that would overtake another leaves right behind it.",
+        ('["none", "500 us"]', '"2 ms"'),
+        labs=(NETNS, QEMU),
+    ),
+    Factor(
+        "link_loss",
+        kinds.shares(0, 0.5),
+        "1",
+        None,
+        "Share of the packets that the link loses, each by itself, both ways. What TCP hands over as one is "
+        "told apart into segments, and single segments are lost.",
+        ('["0 %", "0.1 %", "1 %"]', '"0.1 %"'),
+        labs=(NETNS, QEMU),
+    ),
+    Factor(
+        "link_reordering",
+        kinds.shares(0, 0.5),
+        "1",
+        None,
+        "Share of the packets that the link holds back for another 250 µs, so that those behind them arrive "
+        "first; segments as with `link_loss`.",
+        ('["0 %", "1 %"]', '"0.5 %"'),
         labs=(NETNS, QEMU),
     ),
     Factor(

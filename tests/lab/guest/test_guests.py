@@ -17,7 +17,7 @@ from vnetbench.agents.client import AgentError
 from vnetbench.campaign.frame_counts import counts_of
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
-from vnetbench.lab import netlink, registry
+from vnetbench.lab import netem, netlink, registry
 from vnetbench.lab.description import Vm
 from vnetbench.lab.guest import hardware, snapshot, watching
 from vnetbench.lab.guest.bed import GuestBed
@@ -61,7 +61,7 @@ def raise_bed(ready: Ready, said: list[str]) -> Iterator[Raise]:
     raised: list[GuestBed] = []
 
     def one(**factors: Level) -> GuestBed:
-        raised.append(lab.raise_bed(f"t-guests-{len(raised)}", shape_of(levels(**factors), ASKED)))
+        raised.append(lab.raise_bed(f"t-guests-{len(raised)}", lab.shape(levels(**factors))))
         return raised[-1]
 
     yield one
@@ -117,6 +117,21 @@ def test_a_narrow_switch_and_the_vnics_behind_it_are_named(raise_bed: Raise) -> 
     bed.agents["b1"].call("knob.set", interface="eth0", knob="mtu", value=1400)
     with pytest.raises(TreatmentRefused, match=r"b1 eth0 \(virtio-net\) has MTU 1400"):
         bed.prove(3000)
+
+
+def test_a_delay_line_between_the_switches_delays_guests(
+    raise_bed: Raise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(netem, "is_there", lambda: False)
+    bed = raise_bed(link_delay=0.02)
+    assert str(bed.testbed.shape) == "virtio-net line"
+    found = bed.apply(levels(link_delay=0.02, link_rate=10**8, mtu=2000), ASKED)
+    assert (found["link_delay"], found["link_rate"], found["path_mtu_proved"]) == (0.02, 10**8, 2000)
+    assert found["link_impaired_by"] == "delay line"
+    assert min(found["path_rtt_us"]) >= 40_000
+    watched = bed.watch()["threads"]
+    assert isinstance(watched, list)
+    assert {"delay line 1 forward", "delay line 1 reverse"} < {each["name"] for each in watched}
 
 
 def test_a_vmxnet3_with_jumbo_frames_keeps_its_address(raise_bed: Raise) -> None:
@@ -310,7 +325,7 @@ def test_a_guest_s_kernel_carries_streams_over_vsock(raise_bed: Raise) -> None:
         agent.call("trial.start", trial=trial, duration_s=TRIAL_S)
     ended: dict[str, int] = {}
     while len(ended) < 2:
-        method, params = agent.events.get(timeout=20)
+        method, params = agent.events.get(timeout=60)
         if method == "trial.end":
             ended[params["trial"]] = params["bytes_sent"] + params["bytes_received"]
     assert ended["sink"] == ended["source"] > 0

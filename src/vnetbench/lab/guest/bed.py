@@ -11,7 +11,7 @@ from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, netns, netns_knobs, path, registry
 from vnetbench.lab.bed import mac_in, pairs
-from vnetbench.lab.description import Device
+from vnetbench.lab.description import Device, watched
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import placement
 from vnetbench.lab.guest.description import TAPS, Guest, GuestTestbed
@@ -19,6 +19,7 @@ from vnetbench.lab.guest.hardware import KVM
 from vnetbench.lab.guest.starting import Running, close_all
 from vnetbench.lab.guest.watching import Watch
 from vnetbench.lab.knobs import Setting
+from vnetbench.lab.link import Link
 from vnetbench.study.model import Level, TestbedAsked
 
 PROOF_ROUNDS = 8
@@ -39,6 +40,7 @@ class GuestBed:
         self.agents: dict[str, AgentClient] = {}
         self.online = frozenset(os.sched_getaffinity(0))
         self.running: list[Running] = []
+        self.link = Link(testbed.name, testbed)
         self.is_closed = False
         self._facts = facts
         self._comes_to_use = comes_to_use
@@ -62,6 +64,7 @@ class GuestBed:
         """See Bed."""
         self._comes_to_use(self)
         threads = self._threads()
+        self.link.set_delay(factors)
         placed = placement.place(*placement.levels_of(factors), threads, self.online)
         ends = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
@@ -70,15 +73,33 @@ class GuestBed:
         ip_version = str(factors.get("ip_version", "4"))
         if ip_version == "6":
             netns.restore_ipv6(self.testbed.vms)
-        proved = self.prove(knobs.least_mtu(effective), ip_version)
+        prove = partial(self.prove, knobs.least_mtu(effective), ip_version)
+        proved = self.link.impair(factors, prove, self._cpus_of_load(factors, threads), self.online)
         path.check_frames(factors, proved["path_mtu_proved"], self.endpoints[0].name)
         found = {knob: knobs.where_alike(where) for knob, where in placed.items() if knob in factors}
         return {**effective, **found, **proved, "accelerator": self._facts["accelerator"]}
 
-    def prove(self, mtu: int, ip_version: str = "4") -> dict[str, Any]:
-        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix."""
-        proved = path.prove(pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS)
+    def prove(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
+        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix.
+
+        `delay_s` is that of the link.
+        """
+        proved = path.prove(pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS, delay_s)
         return path.as_found(mtu, proved)
+
+    def _cpus_of_load(
+        self, factors: Mapping[str, Level], threads: Sequence[placement.Threads]
+    ) -> dict[str, frozenset[int]]:
+        """The host's CPUs that threads of guests are placed on; those that may run everywhere have none."""
+        pin, emulator_pin = placement.levels_of(factors)
+        if pin == placement.ANY:
+            return dict.fromkeys((each.guest for each in threads), self.online)
+        vcpus = placement.vcpu_places(pin, threads, self.online)
+        emulators = placement.emulator_places(emulator_pin, vcpus, self.online)
+        return {
+            guest: frozenset[int]().union(*own, emulators[guest] if emulator_pin != placement.ANY else ())
+            for guest, own in vcpus.items()
+        }
 
     def watch(self) -> dict[str, object]:
         """See Bed: all of QEMU's threads that last, the ports of the switches, and the guests' KVM."""
@@ -87,11 +108,9 @@ class GuestBed:
             for guest in self._threads()
             for name, thread in guest.by_name().items()
         ]
-        ports = [d.interface for ports in self.testbed.ports for d in ports]
-        interfaces = dict.fromkeys((*ports, *self.testbed.vswitches))
         return {
-            "threads": threads,
-            "interfaces": list(interfaces),
+            "threads": [*threads, *self.link.threads()],
+            "interfaces": [*watched(self.testbed), *self.testbed.vswitches],
             "namespace": str(netlink.NETNS_DIR / self.testbed.switch_namespace),
             "kvm_pids": [each.machine.pid for each in self.running]
             if self._facts["accelerator"] == KVM
@@ -102,6 +121,10 @@ class GuestBed:
         """See Bed: guests that route or bridge."""
         guests = (guest for guest in self.testbed.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
+
+    def line_counts(self) -> list[dict[str, Any]]:
+        """See Bed."""
+        return self.link.counts()
 
     def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
         """See Bed; of its own adapters a guest itself says the address."""
@@ -156,6 +179,7 @@ class GuestBed:
         close_all(self.running)
         for agent in self.agents.values():
             agent.close()
+        self.link.close()
         self.is_closed = True
         registry.remove(self.testbed.name)
 

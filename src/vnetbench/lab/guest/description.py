@@ -9,17 +9,21 @@ from vnetbench.lab.description import (
     ADDRESS6_FORM,
     ADDRESS_FORM,
     MOST_PAIRS,
+    PARENT,
+    PORT,
     PREFIX6_LENGTH,
     PREFIX_LENGTH,
     ROUTED6_LENGTH,
     ROUTED_LENGTH,
     VM_INTERFACE,
     Device,
+    LineEnds,
     Vm,
     check_name,
     namespace,
     router_addresses,
     uplink_of,
+    watched_facts,
 )
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest.hardware import VIRTIO_RING, Adapter, Hardware, mac
@@ -31,6 +35,10 @@ ROUTER_LINK_LOCAL = "fe80::fe/64"
 MACVTAP_PARENT = "low0"
 PORTS, TAPS = "ports", "taps"
 """The host's own ends are VMs on ports of switches, as the guest's taps are; or these taps themselves."""
+
+
+_SWITCHES = ("uplink", "line")
+"""What a shape has or has not, and is said by its name alone."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +63,17 @@ class GuestShape:
     """Whether they have VSOCK to the host."""
     ends: str = PORTS
     """What the host's own ends of a guest between them are."""
+    line: bool = False
+    """Whether the link between the switches is a delay line: taps that an agent joins."""
 
     def __str__(self) -> str:
         default = GuestShape()
         others = [
             f"{name}={value}"
             for name, value in asdict(self).items()
-            if name not in ("adapter", "uplink") and value != getattr(default, name)
+            if name not in ("adapter", *_SWITCHES) and value != getattr(default, name)
         ]
-        return " ".join((self.adapter, *others, *(("uplink",) if self.uplink else ())))
+        return " ".join((self.adapter, *others, *(name for name in _SWITCHES if getattr(self, name))))
 
     def hardware(self, accelerator: str) -> Hardware:
         """Of each of its guests."""
@@ -129,7 +139,20 @@ class GuestTestbed:
     @property
     def shaped(self) -> tuple[Device, ...]:
         """What a `link_rate` limits: the uplink's both ends, else the ports that lead to a path's ends."""
-        return self.uplinks or tuple(port for ports in self.ports if ports for port in (ports[0], ports[-1]))
+        return self.uplinks if self.shape.uplink else self.delayed
+
+    @property
+    def delayed(self) -> tuple[Device, ...]:
+        """What netem delays: the ports that lead to a path's ends."""
+        return tuple(port for ports in self.ports if ports for port in (ports[0], ports[-1]))
+
+    @property
+    def lines(self) -> tuple[LineEnds, ...]:
+        """The delay line: it stands where an uplink would."""
+        if not self.shape.line:
+            return ()
+        first, last = self.uplinks
+        return (LineEnds((first, last), (first.interface, last.interface)),)
 
     def guest(self, name: str) -> Guest | None:
         """The guest of this name; None for an end of the host's own."""
@@ -147,6 +170,7 @@ class GuestTestbed:
                 [place.name if isinstance(place, Guest) else place.label for place in self.way(pair)]
                 for pair in range(1, self.shape.guests + 1)
             ],
+            "watched": watched_facts(self),
         }
 
     def way(self, pair: int) -> tuple[Device | Guest, ...]:
@@ -189,7 +213,7 @@ def describe(name: str, shape: GuestShape) -> GuestTestbed:
     pairs = range(1, shape.guests + 1)
     if shape.role in (ROUTER, BRIDGE):
         return _with_guests_between(name, shape, switch, pairs)
-    uplinks = uplink_of(switch) if shape.uplink else ()
+    uplinks = uplink_of(switch) if shape.uplink or shape.line else ()
     second = "sw1" if uplinks else "sw0"
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
@@ -214,7 +238,7 @@ def describe(name: str, shape: GuestShape) -> GuestTestbed:
         for pair in pairs
     )
     if is_macvtap:
-        parent = Device("parent of the macvtaps", switch, MACVTAP_PARENT)
+        parent = Device("parent of the macvtaps", switch, MACVTAP_PARENT, PARENT)
         ports = tuple((first, parent, last) for first, last in ports)
     if shape.adapter == "vf":
         ports = tuple(() for _ in pairs)
@@ -239,7 +263,7 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
                    namespace(name, own), length, length6, (router, router6) if is_router else ())
             )  # fmt: skip
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
-            port = Device(f"port {between}{side} of vSwitch {vswitch}", switch, f"{between}{side}")
+            port = _port(shape, switch, f"{between}{side}", vswitch, between)
             if shape.ends == TAPS:
                 port, vswitch = Device(f"tap of {between}", namespace(name, own), VM_INTERFACE), ""
             nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
@@ -248,17 +272,16 @@ def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range
             ports.append(())
             continue
         first, last = (
-            Device(f"port {side}{pair} of vSwitch {nic.vswitch}", switch, f"{side}{pair}")
-            for side, nic in zip("ab", nics, strict=True)
+            _port(shape, switch, f"{side}{pair}", nic.vswitch) for side, nic in zip("ab", nics, strict=True)
         )
         ports.append((first, nics[0].port, nics[1].port, last))
     vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))
     return GuestTestbed(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
 
 
-def _port(shape: GuestShape, switch: str, own: str, vswitch: str) -> Device:
+def _port(shape: GuestShape, switch: str, own: str, vswitch: str, leads_to: str = "") -> Device:
     label = f"macvtap {own}" if shape.adapter == "macvtap" else f"port {own} of vSwitch {vswitch}"
-    return Device(label, switch, own)
+    return Device(label, switch, own, PORT, leads_to or own)
 
 
 def _address(side: int, pair: int) -> str:

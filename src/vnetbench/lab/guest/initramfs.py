@@ -43,7 +43,7 @@ def wanted() -> tuple[str, ...]:
 
 
 def archive(agent: bytes, modules: Mapping[str, bytes]) -> bytes:
-    """The archive (cpio's "new ASCII" format, as the kernel's initramfs/buffer-format.rst has it).
+    """The archive (cpio's "new ASCII" format: Documentation/driver-api/early-userspace/buffer-format.rst).
 
     The same contents give the same bytes.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from vnetbench.agents.starting import start_inside
 from vnetbench.lab import registry
@@ -16,6 +17,7 @@ from vnetbench.lab.guest.machine import MachineEnded
 from vnetbench.lab.guest.qemu import VIRTIO
 from vnetbench.lab.guest.ready import Ready
 from vnetbench.lab.guest.starting import Parts, Starter
+from vnetbench.lab.link import needs_line
 from vnetbench.study.load_factors import VSOCK
 from vnetbench.study.model import Level, TestbedAsked
 
@@ -89,7 +91,8 @@ class QemuLab:
 
     def shape(self, factors: Mapping[str, Level]) -> GuestShape:
         """See Lab."""
-        return shape_of(factors, self._asked)
+        shape = shape_of(factors, self._asked)
+        return replace(shape, line=needs_line(factors, describe("check", shape)))
 
     def raise_bed(self, name: str, shape: Hashable) -> GuestBed:
         """See Lab; also raises TrialFailed for guests that do not come up."""
@@ -103,7 +106,7 @@ class QemuLab:
         )
         try:
             self._stop_others(bed)
-            network.build(testbed)
+            network.build(testbed, bed.link.start_lines)
             start_inside({vm.name: vm.namespace for vm in testbed.vms}, name, bed.agents)
             bed.take(self._starter.start(testbed, hardware))
         except BaseException:

@@ -29,9 +29,14 @@ _TUNSETPERSIST = 0x400454CB
 _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_MULTI_QUEUE = 0x0002, 0x1000, 0x4000, 0x0100
 
 
-def build(testbed: GuestTestbed) -> None:
-    """Make namespaces, switches, ports and the host's own ends; raises BenchError when the kernel refuses."""
+def build(testbed: GuestTestbed, start_lines: Callable[[], None]) -> None:
+    """Make namespaces, switches, ports and the host's own ends; raises BenchError when the kernel refuses.
+
+    `start_lines` makes the delay line, where the testbed has one, when there is a namespace for it.
+    """
     netns.add_namespace(testbed.switch_namespace, netns.NO_IPV6)
+    if testbed.lines:
+        start_lines()
     for vm in testbed.vms:
         netns.add_namespace(vm.namespace)
     with netlink.in_namespace(testbed.switch_namespace) as switch:
@@ -40,7 +45,7 @@ def build(testbed: GuestTestbed) -> None:
             return
         bridges = netns.add_bridges(switch, testbed.vswitches)
         if testbed.uplinks:
-            netns.add_uplink(switch, testbed.uplinks, bridges)
+            netns.add_uplink(switch, testbed, bridges)
         for vm in testbed.vms:
             if testbed.shape.ends == PORTS:
                 netns.add_vm_port(switch, vm, bridges[_vswitch_of(testbed, vm)])

@@ -1,0 +1,65 @@
+"""The command line at work: a testbed to play in, and a campaign that is watched in a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults import bench_process as bench
+from vnetbench.lab import netlink, registry
+
+pytestmark = pytest.mark.lab
+
+
+def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
+    code, output = bench.run("lab", "up", "t-cli", "--set", "mtu=9000", "--set", "pairs=2")
+    assert code == 0, output
+    try:
+        assert "MTU 9000 proved both ways" in output
+        assert "10.77.2.2" in output
+        assert "t-cli" in bench.run("lab", "ls")[1]
+        code, output = bench.run("lab", "exec", "t-cli", "a2", "--", "ip", "-br", "address", "show", "eth0")
+        assert (code, "10.77.1.2/16" in output) == (0, True)
+        assert bench.run("lab", "exec", "t-cli", "a1", "--", "false")[0] == 1
+        code, output = bench.run("lab", "exec", "t-cli", "c9", "true")
+        assert code == 2
+        assert "it has: a1, a2, b1, b2, sw" in output
+        assert bench.run("lab", "up", "t-cli")[0] == 2
+        background = bench.start("lab", "exec", "t-cli", "b1", "--", "sleep", "600")
+        while not registry.processes_of("t-cli"):
+            assert background.poll() is None
+    finally:
+        code, _ = bench.run("lab", "down", "t-cli")
+    assert code == 0
+    background.communicate(timeout=bench.PATIENCE_S)
+    assert registry.processes_of("t-cli") == []
+    assert not [n for n in netlink.namespaces() if n.startswith("vnb.t-cli.")]
+
+
+def test_the_live_table_is_drawn_in_a_terminal_and_leaves_a_clean_screen(tmp_path: Path) -> None:
+    study = bench.write_study(tmp_path, bench.STUDY.replace("0.1 %", "60 %"))
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vnetbench", "run", str(study), "-o", str(tmp_path / "r.vnb")],
+        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40"},
+    )  # fmt: skip
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:
+            break
+        shown += part
+    assert process.wait(timeout=bench.PATIENCE_S) == 0
+    text = shown.decode()
+    assert "left" in text
+    assert "\x1b[?25l" in text
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "vnetbench report" in text

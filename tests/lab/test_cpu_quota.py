@@ -1,0 +1,134 @@
+"""Quotas of CPU time: they hold, can be changed and are read back, and their groups go with the testbed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.lab.test_requests import measured
+from vnetbench.lab import cpu_quota, registry
+from vnetbench.lab.cpu_quota import Hierarchy
+from vnetbench.lab.description import Shape
+from vnetbench.lab.netns_bed import raise_bed
+from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.results.file import ResultsFile
+from vnetbench.study.factors import complete
+from vnetbench.study.model import TestbedAsked
+
+
+@pytest.fixture
+def hierarchy(real_root: None) -> Hierarchy:
+    """Where this system limits CPU time; without that nothing can be tried out here."""
+    found = cpu_quota.mounted()
+    if found is None:
+        pytest.skip("this system offers no control groups that limit CPU time")
+    return found
+
+
+def groups(hierarchy: Hierarchy, testbed: str) -> list[Path]:
+    return list(hierarchy.top.rglob(f"vnb.{testbed}.*"))
+
+
+@pytest.mark.lab
+def test_who_wants_more_than_the_quota_stands_still_and_its_counters_say_so(
+    tmp_path: Path, hierarchy: Hierarchy
+) -> None:
+    summary = measured(tmp_path, "tcp_stream", 'streams = 4\ncpu_quota = ["none", "5 %"]')
+    found = {t.effective["cpu_quota"]: t.stopped_by for t in summary.treatments}
+    assert found == {"none": "most trials", 0.05: "most trials"}, [t.failures for t in summary.treatments]
+    limited = 0
+    for trial in ResultsFile.open_to_read(tmp_path / "r.vnb").trials():
+        (sender,) = (side for side in trial.sides if side.role == "source")
+        counters = sender.totals["counters"]
+        assert isinstance(counters, dict)
+        if trial.effective["cpu_quota"] != "none":
+            assert 0 < counters["cgroup_throttled_periods"] <= counters["cgroup_periods"]
+            assert counters["cgroup_throttled_s"] > 0
+            limited += 1
+    assert limited == 2
+    assert groups(hierarchy, "t-requests*") == []
+
+
+@pytest.mark.lab
+def test_a_quota_changes_from_treatment_to_treatment_and_can_be_taken_away(hierarchy: Hierarchy) -> None:
+    bed = raise_bed("t-quota", Shape(), "a test")
+    try:
+        for level in ("none", 0.5, 0.01, 0.25, "none"):
+            factors = complete({"cpu_quota": level})
+            assert bed.apply(factors, TestbedAsked())["cpu_quota"] == level
+            limited = [(group / cpu_quota.PROCESSES).read_text() for group in groups(hierarchy, "t-quota")]
+            assert [text.count("\n") for text in limited] == ([] if level == "none" else [1, 1])
+    finally:
+        bed.close()
+    assert groups(hierarchy, "t-quota") == []
+
+
+@pytest.mark.lab
+def test_what_a_killed_bench_left_limited_is_found_and_removed(hierarchy: Hierarchy) -> None:
+    program = (
+        "from vnetbench.lab.netns_bed import raise_bed; from vnetbench.lab.description import Shape\n"
+        "from vnetbench.study.factors import complete; from vnetbench.study.model import TestbedAsked\n"
+        "import time\n"
+        "bed = raise_bed('t-limited', Shape(), 'a test')\n"
+        "bed.apply(complete({'cpu_quota': 0.5}), TestbedAsked())\n"
+        "print('limited', flush=True); time.sleep(300)\n"
+    )
+    bench = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert bench.stdout is not None
+    assert bench.stdout.readline() == "limited\n"
+    assert "t-limited" not in cpu_quota.left()
+    bench.kill()
+    bench.wait()
+    assert len(groups(hierarchy, "t-limited")) == 2
+    # As after a kill of all that has seen this /run: nothing but the groups tells of the testbed.
+    (registry.DIRECTORY / "t-limited.json").unlink()
+    assert "t-limited" in cpu_quota.left()
+    registry.remove("t-limited")
+    assert groups(hierarchy, "t-limited") == []
+
+
+def test_the_controller_is_found_in_either_version_and_only_where_groups_can_have_it(tmp_path: Path) -> None:
+    first, second = tmp_path / "cpu", tmp_path / "unified"
+    second.mkdir()
+    mounts = (
+        f"31 23 0:28 / {tmp_path} rw - tmpfs tmpfs rw,mode=755\n"
+        f"33 31 0:30 / {tmp_path}/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"
+        f"41 31 0:38 / {second} rw,relatime - cgroup2 cgroup2 rw\n"
+    )
+    of_second = "1:memory:/\n0::/user/shell\n"
+    assert list(cpu_quota.hierarchies(mounts, of_second)) == []
+    (second / "cgroup.subtree_control").write_text("memory pids\n")
+    assert list(cpu_quota.hierarchies(mounts, of_second)) == []
+    (second / "cgroup.subtree_control").write_text("cpuset cpu memory\n")
+    found = Hierarchy(second, second / "user/shell", 2)
+    assert list(cpu_quota.hierarchies(mounts, of_second)) == [found]
+    # In a container the mount begins at its own group.
+    mounts = f"32 31 0:29 /box {first} rw,relatime - cgroup cgroup rw,cpu,cpuacct\n" + mounts
+    of_first = "4:cpu,cpuacct:/box/shell\n" + of_second
+    assert next(cpu_quota.hierarchies(mounts, of_first)) == Hierarchy(first, first / "shell", 1)
+
+
+def test_version_2_is_told_the_quota_and_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 2))
+    assert cpu_quota.apply("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
+    of_b1 = tmp_path / f"vnb.t-two.b1.{os.getpid()}"
+    assert (of_b1 / "cpu.max").read_text() == "50000 100000"
+    assert (of_b1 / cpu_quota.PROCESSES).read_text() == "72"
+
+
+def test_a_quota_that_cannot_be_had_is_refused_and_none_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: None)
+    assert cpu_quota.apply("t-no", {"a1": 71}, "none") == "none"
+    with pytest.raises(TreatmentRefused, match="cpu_quota = 50 %: this system offers no control groups"):
+        cpu_quota.apply("t-no", {"a1": 71}, 0.5)
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path / "absent", tmp_path, 2))
+    with pytest.raises(TreatmentRefused, match="run with sudo"):
+        cpu_quota.apply("t-no", {"a1": 71}, 0.5)
+    with pytest.raises(TreatmentRefused, match="CPUs that would limit nothing"):
+        cpu_quota.apply("t-no", {"a1": 71}, 1024.0)

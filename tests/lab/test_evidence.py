@@ -1,0 +1,83 @@
+"""Evidence of real loads: what is put there shows in the figures that tell of it, and not without it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import Load
+from vnetbench.estimate.course import course
+from vnetbench.estimate.evidence import evidence_of
+from vnetbench.estimate.evidence.case import case_of
+from vnetbench.estimate.steady import steady_part
+from vnetbench.estimate.trial_metrics import metrics_of
+from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.results.records import TrialRecord
+from vnetbench.study.factors import complete
+from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.workloads import REQUESTS, STREAM
+
+pytestmark = pytest.mark.lab
+
+
+def evidence(workload: str = STREAM, **levels: Level) -> dict[str, float]:
+    """The figures of a short trial with these levels, from its third interval on."""
+    asked = TestbedAsked()
+    with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
+        load = Load(complete(levels, workload), 0.6, 0.1, workload)
+        done = instrument.measure(load, lambda: False)
+        (testbed,) = instrument.learned().testbeds.values()
+    measured = done.measured
+    trial = TrialRecord(0, 0, None, 0.0, 0.6, 0.0, measured.effective, measured.sides)
+    part = steady_part(trial, 2)
+    of_trial = course(trial, "latency_p50_us" if workload == REQUESTS else "goodput_bps")
+    return evidence_of(case_of(part, metrics_of(part), of_trial, testbed))
+
+
+def test_a_load_that_nothing_holds_back_shows_nothing_of_the_sort() -> None:
+    found = evidence()
+    assert found["segments_per_packet"] > 5
+    assert found["tso_off"] == found["pacing_capped"] == 0
+    assert found["foreign_traffic_percent"] < 10
+    assert found["bytes_per_call"] > 100_000
+    assert 0 < found["sender_thread_busy_percent"] <= 110
+    assert not found.keys() & {"backlog_bytes", "latency_share"}
+
+
+def test_a_quota_shows_at_the_end_that_it_is_of() -> None:
+    found = evidence(cpu_quota=0.2)
+    assert found["sender_throttled_percent"] > 20
+    assert found["sender_throttled_periods_percent"] > 20
+
+
+def test_a_full_link_shows_as_a_queue_before_it() -> None:
+    found = evidence(link_rate=100_000_000)
+    assert found["backlog_delay_us"] > 1000
+    assert found["overlimits_per_s"] > 0
+    assert found["rtt_us"] > 1000
+
+
+def test_packets_that_are_cut_by_the_sender_hold_a_segment_each() -> None:
+    found = evidence(tso="off", gso="off")
+    assert found["segments_per_packet"] == pytest.approx(1, abs=0.1)
+    assert found["tso_off"] == found["gso_off"] == 1
+
+
+def test_a_pacing_rate_is_what_streams_come_to() -> None:
+    found = evidence(pacing_rate=100_000_000)
+    assert found["pacing_capped"] == 1
+    assert found["pacing_share"] == pytest.approx(1, abs=0.3)
+
+
+def test_a_small_receive_buffer_shows_as_a_window_that_is_full() -> None:
+    found = evidence(socket_buffer=4096)
+    assert found["receive_buffer_bytes"] == 8192
+    assert max(found["rwnd_limited_percent"], found["send_buffer_full_percent"]) > 20
+
+
+def test_one_request_at_a_time_spends_all_its_time_waiting() -> None:
+    found = evidence(REQUESTS)
+    assert found["latency_share"] == pytest.approx(1, abs=0.2)
+    assert found["bytes_per_call"] == 1
