@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Hashable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, netns
+from vnetbench.lab.bed import Bed
 from vnetbench.lab.description import Vm
 from vnetbench.lab.netns_bed import NetnsBed, NetnsLab
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
@@ -45,6 +46,19 @@ def datagrams(**levels: Level) -> Load:
 
 def raised() -> int:
     return sum(1 for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".a1"))
+
+
+def test_a_knob_that_something_else_sets_meanwhile_counts_as_it_is_and_is_said() -> None:
+    @contextmanager
+    def meddled(bed: Bed, load: Load) -> Iterator[Bed]:
+        bed.agents["a1"].call("knob.set", interface="eth0", knob="tso", value=False)
+        yield bed
+
+    lab = NetnsLab(TestbedAsked(), "a test")
+    with closing(LabInstrument(lab, TestbedAsked(), meddled)) as instrument:
+        measured = instrument.measure(load(tso="on"), lambda: False).measured
+    assert measured.effective["tso"] == {"a1": False, "b1": True}
+    assert "tso was set by something else while this was measured" in measured.notes
 
 
 def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) -> None:
@@ -257,7 +271,7 @@ def test_a_testbed_that_cannot_be_built_stops_what_needs_it_and_nothing_else(
 def test_an_agent_that_dies_costs_the_trial_and_the_next_gets_a_new_testbed(
     instrument: LabInstrument, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise AgentError("b1", "the agent ended (killed by SIGKILL)")
 
     with monkeypatch.context() as patched:

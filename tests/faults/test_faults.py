@@ -50,7 +50,7 @@ def test_agents_killed_at_random_moments_cost_their_trial_only(tmp_path: Path) -
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     moments = random.Random(2)
     process = bench.start("run", study, "-o", results)
-    for count in (1, 6, 12, 18):
+    for count in (1, 5, 9, 13):
         bench.wait_for_trials(results, count)
         time.sleep(moments.uniform(0, 0.3))
         for pid in moments.sample(found := bench.agents(), min(1, len(found))):
@@ -128,7 +128,7 @@ def test_ctrl_c_once_finishes_the_trial_and_leaves_cleanly(tmp_path: Path) -> No
 def test_ctrl_c_twice_or_sigterm_leaves_now_and_cleanly(
     tmp_path: Path, signals: tuple[signal.Signals, ...]
 ) -> None:
-    study = bench.write_study(tmp_path, bench.STUDY.replace("200 ms", "60 s"))
+    study = bench.write_study(tmp_path, bench.STUDY.replace("200 ms", "600 s"))
     results = tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     deadline = time.monotonic() + bench.PATIENCE_S
@@ -139,8 +139,8 @@ def test_ctrl_c_twice_or_sigterm_leaves_now_and_cleanly(
     for number in signals:
         process.send_signal(number)
         time.sleep(0.1)
-    # The trial would have taken a minute: that it ends at all shows that it was broken off.
-    output = process.communicate(timeout=50)[0]
+    # The trial would have taken longer than this waits: that it ends at all shows that it was broken off.
+    output = process.communicate(timeout=bench.PATIENCE_S)[0]
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert bench.trials(results) == []
@@ -150,7 +150,7 @@ def test_ctrl_c_twice_or_sigterm_leaves_now_and_cleanly(
 def test_a_full_disk_ends_the_campaign_in_words_and_resume_goes_on(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(small)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", str(small)], check=True)
     try:
         study, results = bench.write_study(tmp_path), small / "r.vnb"
         code, output = bench.run("run", study, "-o", results)

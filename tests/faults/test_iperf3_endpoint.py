@@ -27,8 +27,13 @@ direction = ["forward", "reverse"]
 duration = "200 ms"
 [precision]
 half_width = "0.1 %"
-most_trials = 7
+fewest_trials = {blocks}
+most_trials = {blocks}
 """
+
+
+def study_of(folder: Path, port: int) -> Path:
+    return bench.write_study(folder, STUDY.format(port=port, blocks=bench.BLOCKS))
 
 
 @pytest.fixture
@@ -48,7 +53,7 @@ def serving(port: int) -> subprocess.Popen[bytes]:
 
 
 def test_a_killed_campaign_resumes_and_its_report_says_what_is_lacking(tmp_path: Path, port: int) -> None:
-    study, results = bench.write_study(tmp_path, STUDY.format(port=port)), tmp_path / "r.vnb"
+    study, results = study_of(tmp_path, port), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 3)
     bench.kill(process)
@@ -56,7 +61,7 @@ def test_a_killed_campaign_resumes_and_its_report_says_what_is_lacking(tmp_path:
     code, output = bench.run("resume", results)
     assert code == 0, output
     assert kept <= set(bench.trials(results))
-    assert Counter(bench.trials(results)) == Counter((t, b) for t in range(4) for b in range(7))
+    assert Counter(bench.trials(results)) == Counter((t, b) for t in range(4) for b in range(bench.BLOCKS))
     assert "esx-07 speaks only iperf3" in bench.run("show", results)[1]
     whole = json.loads(bench.run("show", "--json", results)[1])
     assert [end["name"] for end in whole["testbed"]["endpoints"]] == ["here", "esx-07"]
@@ -69,7 +74,7 @@ def test_a_killed_campaign_resumes_and_its_report_says_what_is_lacking(tmp_path:
 
 def test_a_server_that_is_gone_for_good_costs_no_trial_that_there_is(tmp_path: Path) -> None:
     port = programs.free_port()
-    study, results = bench.write_study(tmp_path, STUDY.format(port=port)), tmp_path / "r.vnb"
+    study, results = study_of(tmp_path, port), tmp_path / "r.vnb"
     with serving(port) as server:
         process = bench.start("run", study, "-o", results)
         bench.wait_for_trials(results, 4)
@@ -89,7 +94,7 @@ def test_a_server_that_is_gone_for_good_costs_no_trial_that_there_is(tmp_path: P
 
 def test_without_a_server_nothing_is_begun(tmp_path: Path) -> None:
     port = programs.free_port()
-    study, results = bench.write_study(tmp_path, STUDY.format(port=port)), tmp_path / "r.vnb"
+    study, results = study_of(tmp_path, port), tmp_path / "r.vnb"
     code, output = bench.run("run", study, "-o", results)
     assert code == 2
     assert "esx-07 (127.0.0.1" in output

@@ -83,14 +83,31 @@ def test_what_was_watched_comes_back_as_it_was_written(tmp_path: Path) -> None:
     file, _ = made_up.file_at(tmp_path / "r.vnb")
     written = made_up.trial()
     *ends, host = written.sides
-    ports = {"sw0": {"rx_packets": 7, "tx_packets": 7, "rx_dropped": 0, "tx_dropped": 3}}
+    queued = {"kind": "tbf", "drops": 3, "overlimits": 9, "backlog_bytes": 3028}
+    ports = {"up0": {"rx_packets": 7, "tx_packets": 7, "rx_dropped": 0, "tx_dropped": 3, "qdisc": queued}}
     first, second, *later = host.samples
-    with_exits = replace(first, watched=Watched({"a1 vcpu0": 0.05}, ports, {"exits": 9}))
+    with_exits = replace(first, watched=Watched({"a1 vcpu0": 0.05}, ports, {"exits": 9}, {"a1 vcpu0": 0.01}))
     without = replace(second, watched=Watched({"a1 vcpu0": 0.04}, ports, None))
     observed = replace(host, samples=(with_exits, without, *later))
     file.add_trial(replace(written, sides=(*ends, observed)), 1)
     (found,) = file.trials()
     assert found.sides[2] == observed
+
+
+def test_what_was_watched_before_waits_were_kept_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    written = made_up.trial()
+    *ends, host = written.sides
+    seen = Watched({"a1 vcpu0": 0.05}, {}, None, {"a1 vcpu0": 0.01})
+    observed = replace(host, samples=(replace(host.samples[0], watched=seen),))
+    file.add_trial(replace(written, sides=(*ends, observed)), 1)
+    file.close("finished")
+    db = sqlite3.connect(path)
+    db.executescript("UPDATE sample SET counters = json_remove(counters, '$.watched.waited');")
+    db.close()
+    (found,) = ResultsFile.open_to_read(path).trials()
+    assert found.sides[2].samples[0].watched == replace(seen, waited={})
 
 
 def test_the_parts_of_a_load_come_back_as_they_were_written(tmp_path: Path) -> None:

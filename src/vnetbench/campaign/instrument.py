@@ -6,6 +6,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,8 +19,10 @@ from vnetbench.campaign.series import run_series
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
 from vnetbench.lab.bed import Bed, Lab
+from vnetbench.lab.knobs import changed_since
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.model import TestbedAsked
+from vnetbench.study.workloads import OF_FRAMES
 
 
 @dataclass
@@ -52,12 +55,22 @@ class Instrument(Protocol):
         """End and remove all that was made."""
 
 
+Around = Callable[[Bed, Load], AbstractContextManager[Bed]]
+"""What surrounds a trial once its testbed is set and proved; it gives the testbed that is measured on."""
+
+
+def nothing_around(bed: Bed, load: Load) -> AbstractContextManager[Bed]:
+    """The testbed as it is."""
+    return nullcontext(bed)
+
+
 class LabInstrument:
     """Trials on the testbeds of a lab. They are kept for the next treatment of their shape."""
 
-    def __init__(self, lab: Lab, asked: TestbedAsked) -> None:
+    def __init__(self, lab: Lab, asked: TestbedAsked, around: Around = nothing_around) -> None:
         self._lab = lab
         self._asked = asked
+        self._around = around
         self._label = f"run-{secrets.token_hex(3)}"
         self._raised = 0
         self._beds: OrderedDict[Hashable, Bed] = OrderedDict()
@@ -108,7 +121,9 @@ class LabInstrument:
             try:
                 bed = self._bed(shape)
                 effective = bed.apply(load.factors, self._asked)
-                return self._measure(bed, load, is_given_up), effective
+                with self._around(bed, load) as around:
+                    measured = self._measure(around, load, is_given_up)
+                    return _with_knobs(measured, _changed(effective, around, load)), effective
             except BenchError as error:
                 self._discard(shape)
                 if is_new:
@@ -163,6 +178,17 @@ class LabInstrument:
         if self._observer is not None:
             observer, self._observer = self._observer, None
             observer.close()
+
+
+def _changed(effective: Mapping[str, Any], bed: Bed, load: Load) -> Mapping[str, object]:
+    """Knobs that something else has set; of frames they are set by the programs that make and count them."""
+    return {} if load.workload in OF_FRAMES else changed_since(effective, bed.endpoints, bed.agents)
+
+
+def _with_knobs(measured: Measured, changed: Mapping[str, object]) -> Measured:
+    """A trial during which something else set knobs: what it ended with counts, and is said."""
+    notes = tuple(f"{knob} was set by something else while this was measured" for knob in changed)
+    return replace(measured, effective={**measured.effective, **changed}, notes=(*measured.notes, *notes))
 
 
 def _sending_by(load: Load, mode: str) -> Load:

@@ -21,6 +21,11 @@ LATE_SHARE = 0.5
 LATE_REQUEST_US = 1000.0
 """An open loop whose requests come later than this does not keep its rate: the instrument is the limit."""
 
+BUSY_LINE = 0.9
+"""Of one CPU: a delay line's thread that is busier was the limit of what passed it."""
+LATE_FRAME_US = 500.0
+"""A delay line that holds half of its frames so much longer than asked is another link than that."""
+
 
 def remarks(duration_s: float, interval_s: float, sides: Mapping[str, Totals]) -> list[str]:
     """What a reader must know about a trial: where the instrument was the limit, or did not keep its times.
@@ -95,3 +100,22 @@ def device_remarks(effective: Mapping[str, object]) -> list[str]:
     if why is None:
         return []
     return [f"the device under test had no CPUs of its own, so it slows the generator down instead: {why}"]
+
+
+def line_remarks(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Where a delay line was the limit, or late: what each says of itself (`line.read`)."""
+    notes = []
+    for number, line in enumerate(lines, start=1):
+        for way in ("forward", "reverse"):
+            counts = line[way]["counts"]
+            name = f"delay line {number} {way}"
+            busy = counts["cpu_s"] / counts["elapsed_s"]
+            if busy > BUSY_LINE:
+                notes.append(f"{name}: its thread was busy {100 * busy:.0f} % of the time and was the limit")
+            if counts["overflowed"]:
+                notes.append(f"{name}: its queue was full, and {counts['overflowed']} frames were lost there")
+            if counts["refused"]:
+                notes.append(f"{name}: {counts['refused']} frames were not taken at its far end")
+            if (late_us := counts["late_p50_us"] or 0.0) > LATE_FRAME_US:
+                notes.append(f"{name}: half of its frames were {late_us:.0f} µs late or later")
+    return notes

@@ -10,6 +10,7 @@ from typing import TypeVar
 from vnetbench.campaign.frame_counts import counts_of
 from vnetbench.campaign.frame_judging import fell_behind
 from vnetbench.campaign.trial import Abandoned, Load, Measured, Series
+from vnetbench.estimate.frame_losses import counted
 from vnetbench.results.records import SideRecord, StepRecord
 from vnetbench.study.frame_factors import AS_FAST_AS_IT_GOES
 
@@ -123,7 +124,7 @@ class Steps:
             took_s=time.monotonic() - began,
             sent=counts.all_sent,
             received=counts.all_received,
-            details=counts.as_json(),
+            details={**counts.as_json(), "counted": counted(found.sides, found.effective)},
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from vnetbench.campaign.frame_counts import counts_of
 from vnetbench.campaign.frame_judging import frame_remarks, judge_frames, load_remarks, nothing_passes
 from vnetbench.campaign.frame_ports import way_of_frames, ways_of_frames
 from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
-from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, remarks
+from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, line_remarks, remarks
 from vnetbench.campaign.workloads import (
     parameters,
     share_cpus,
@@ -165,6 +165,7 @@ def measure(
     sides |= {name: Side(bed.agents[name], OBSERVE) for name in bed.between()}
     sides[HOST] = Side(observer, OBSERVE)
     measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
+    measured = _with_lines(measured, bed.line_counts())
     endpoints = [side for side in measured.sides if side.role != OBSERVE]
     if load.workload in OF_FRAMES:
         counts = counts_of(endpoints, load.factors)
@@ -176,6 +177,17 @@ def measure(
         raise TrialBroke(wrong, measured.sides)
     notes = judge_load(load.factors, load.whole_s, endpoints)
     return replace(measured, notes=(*notes, *measured.notes))
+
+
+def _with_lines(measured: Measured, lines: Sequence[Mapping[str, Any]]) -> Measured:
+    """With what delay lines have counted, among the host's totals, and where they were the limit."""
+    if not lines:
+        return measured
+    kept = tuple(
+        replace(side, totals={**side.totals, "delay_lines": list(lines)}) if side.endpoint == HOST else side
+        for side in measured.sides
+    )
+    return replace(measured, sides=kept, notes=(*line_remarks(lines), *measured.notes))
 
 
 def run_trial(
@@ -280,6 +292,7 @@ def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[st
         **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
         **judge_threads(placed, {name: answer["thread_cpus"] for name, answer in ready.items()}),
         **ways_of_frames(ready),
+        **({"refused_frames": bed.refused_frames} if load.workload in OF_FRAMES else {}),
     }
 
 

@@ -21,11 +21,12 @@ def watched_of(raw: Mapping[str, Any]) -> Watched | None:
     if "threads" not in raw:
         return None
     threads = {thread["name"]: float(thread["cpu_s"]) for thread in raw["threads"]}
+    waited = {each["name"]: float(each["waited_s"]) for each in raw["threads"] if "waited_s" in each}
     interfaces = {
         each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "gone")}
         for each in raw["interfaces"]
     }
-    return Watched(threads, interfaces, raw["kvm_exits"])
+    return Watched(threads, interfaces, raw["kvm_exits"], waited)
 
 
 def stream_sample(raw: Mapping[str, object]) -> StreamSample:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from vnetbench import __version__
 from vnetbench.errors import BenchError
@@ -258,8 +259,11 @@ class ResultsFile:
             rows = self._db.execute("SELECT id, factors, state, reason FROM treatment ORDER BY id").fetchall()
         return tuple(TreatmentRecord(i, json.loads(f), state, reason) for i, f, state, reason in rows)
 
-    def trials(self) -> Iterator[TrialRecord]:
-        """All trials in the order in which they ran, one in memory at a time."""
+    def trials(self, *, counted: bool = True) -> Iterator[TrialRecord]:
+        """All trials in the order in which they ran, one in memory at a time.
+
+        Where they are not `counted` their samples have no counters and no CPUs, which are most of a file.
+        """
         with explained(self.path):
             rows = self._db.execute(
                 "SELECT id, treatment_id, block, shape, started_s, duration_s, setup_s, failure, effective,"
@@ -268,7 +272,7 @@ class ResultsFile:
             for i, treatment, block, shape, started, duration, setup, failure, effective, notes, idle in rows:
                 yield TrialRecord(
                     treatment, block, shape, started, duration, setup, json.loads(effective),
-                    tuple(self._sides(i)), failure, tuple(json.loads(notes)), i, idle,
+                    tuple(self._sides(i, counted)), failure, tuple(json.loads(notes)), i, idle,
                     steps.of_trial(self._db, treatment, block),
                 )  # fmt: skip
 
@@ -277,32 +281,40 @@ class ResultsFile:
         with explained(self.path):
             return steps.of_trial(self._db, treatment, block)
 
-    def _sides(self, trial_id: int) -> Iterator[SideRecord]:
+    def _sides(self, trial_id: int, counted: bool) -> Iterator[SideRecord]:
         streams: dict[tuple[str, int], list[StreamSample]] = {}
-        for endpoint, stream, seq, role, size, rtt, cwnd, retransmits, info, part in self._db.execute(
-            "SELECT endpoint, stream, seq, role, bytes, rtt_us, cwnd, retransmits, info, part"
+        rows = self._db.execute(
+            "SELECT info, endpoint, seq, stream, role, bytes, rtt_us, cwnd, retransmits, part"
             " FROM stream_sample WHERE trial_id = ? ORDER BY endpoint, seq, stream",
             (trial_id,),
+        ).fetchall()
+        for info, (_, endpoint, seq, stream, role, size, rtt, cwnd, retransmits, part) in zip(
+            _parsed(rows), rows, strict=True
         ):
-            sample = StreamSample(stream, role, size, rtt, cwnd, retransmits, json.loads(info), part)
+            sample = StreamSample(stream, role, size, rtt, cwnd, retransmits, info, part)
             streams.setdefault((endpoint, seq), []).append(sample)
         histograms: dict[tuple[str, int], dict[str, Histogram]] = {}
-        for endpoint, seq, kind, buckets in self._db.execute(
-            "SELECT endpoint, seq, kind, buckets FROM histogram WHERE trial_id = ?", (trial_id,)
-        ):
-            histograms.setdefault((endpoint, seq), {})[kind] = histogram_of(json.loads(buckets))
+        rows = self._db.execute(
+            "SELECT buckets, endpoint, seq, kind FROM histogram WHERE trial_id = ?", (trial_id,)
+        ).fetchall()
+        for buckets, (_, endpoint, seq, kind) in zip(_parsed(rows), rows, strict=True):
+            histograms.setdefault((endpoint, seq), {})[kind] = histogram_of(buckets)
         samples: dict[str, list[Sample]] = {}
-        for endpoint, seq, t_s, interval_s, sent, received, counters, cpu in self._db.execute(
-            "SELECT endpoint, seq, t_s, interval_s, bytes_sent, bytes_received, counters, cpu FROM sample"
+        columns = "counters, cpu" if counted else "'{}', NULL"
+        rows = self._db.execute(
+            f"SELECT {columns}, endpoint, seq, t_s, interval_s, bytes_sent, bytes_received FROM sample"
             " WHERE trial_id = ? ORDER BY endpoint, seq",
             (trial_id,),
+        ).fetchall()
+        cpus = iter(_parsed([(cpu,) for _, cpu, *_ in rows if cpu]))
+        for counters, (_, cpu, endpoint, seq, t_s, interval_s, sent, received) in zip(
+            _parsed(rows), rows, strict=True
         ):
-            counted = json.loads(counters)
-            watched = counted.pop(WATCHED, None)
+            watched = counters.pop(WATCHED, None)
             samples.setdefault(endpoint, []).append(
                 Sample(
-                    seq, t_s, interval_s, sent, received, counted,
-                    tuple(json.loads(cpu)) if cpu else (), tuple(streams.get((endpoint, seq), ())),
+                    seq, t_s, interval_s, sent, received, counters,
+                    tuple(next(cpus)) if cpu else (), tuple(streams.get((endpoint, seq), ())),
                     histograms.get((endpoint, seq), {}), Watched(**watched) if watched else None,
                 )
             )  # fmt: skip
@@ -369,6 +381,12 @@ def _storable(path: str | None) -> str | None:
         return None if path is None else path.encode().decode()
     except UnicodeEncodeError:
         return None
+
+
+def _parsed(rows: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The JSON that each row begins with; all in one text, as the parser then shares what the keys are."""
+    parsed: list[Any] = json.loads(f"[{','.join(row[0] for row in rows)}]")
+    return parsed
 
 
 def _json(value: object) -> str:

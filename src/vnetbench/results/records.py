@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 Json = Mapping[str, object]
 Histogram = tuple[tuple[int, int], ...]
@@ -54,15 +55,23 @@ class Watched:
 
     threads: Mapping[str, float]
     """CPU seconds by name: `a1 vcpu0`, `a1 emulator`, `a1 vhost0`."""
-    interfaces: Mapping[str, Mapping[str, int]]
-    """By name: `rx_packets`, `tx_packets`, `rx_dropped`, `tx_dropped`."""
+    interfaces: Mapping[str, Mapping[str, Any]]
+    """By name: `rx_packets`, `tx_packets`, `rx_bytes`, `tx_bytes`, `rx_dropped`, `tx_dropped`.
+
+    Where something can wait to leave also `qdisc`, a mapping with `kind`, `drops`, `overlimits`, `requeues`
+    and, at the end, `backlog_bytes` and `backlog_packets`."""
     kvm_exits: Mapping[str, int] | None
     """Of all guests, by the kernel's names; None where it shows none."""
+    waited: Mapping[str, float] = field(default_factory=dict)
+    """Seconds for which those of `threads` were ready to run and had no CPU; of those whose kernel tells."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One interval of one side of a trial. `counters` are differences over the interval."""
+    """One interval of one side of a trial. `counters` are differences over the interval.
+
+    An element of `cpu` has a CPU's seconds by kind, and the packets that it took in (docs/protocol.md).
+    """
 
     seq: int
     t_s: float
