@@ -12,9 +12,9 @@ from tests.estimate.test_latency import summary_of
 from vnetbench.estimate.course import course, steady_latencies
 from vnetbench.estimate.datagrams import most_unseen
 from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.report.figures import scale_of, short_figure
 from vnetbench.report.notes import legend
 from vnetbench.results.records import Sample, SideRecord, StreamSample, TrialRecord
+from vnetbench.wording.figures import scale_of, short_figure
 
 STUDY = """\
 title = "Made up"

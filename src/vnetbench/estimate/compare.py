@@ -3,9 +3,9 @@
 Ratios are differences of logarithms. Two sets of trials are compared by ranks (Wilcoxon; Hodges & Lehmann
 1963, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34(2)): the value is
 the middle of all ratios of one trial to another, the interval is made of the same ratios in order, with the
-exact distribution of the rank sum (Lehmann, *Nonparametrics*, 1975, sections 2.4 and 3.2). It holds for six
-trials on each side, and one odd trial moves it little. Its one assumption is that both sides' logarithms
-are spread alike.
+exact distribution of the rank sum (Bauer 1972, "Constructing confidence sets using rank statistics", JASA
+67(339)). It holds for six trials on each side, and one odd trial moves it little. Its one assumption is that
+both sides' logarithms are spread alike.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.datagrams import arrived_in
+from vnetbench.estimate.datagrams import Intervals, arrived_in
 from vnetbench.estimate.frames import RECEIVED, frames_in, series_metrics
 from vnetbench.estimate.latency import count_of, merged, percentile_us
 from vnetbench.estimate.model import Warmup
@@ -53,8 +54,9 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     """A deciding metric (`study.workloads`) in time; raises ValueError for a trial without samples."""
     if metric in OF_SERIES:
         return Course((dict(series_metrics(trial))[metric],), (trial.duration_s,))
-    together, idle = _together(intervals(trial)), _together(idle_intervals(trial))
-    lengths = tuple(_length_s(at_once) for at_once in together)
+    load = intervals(trial)
+    together, idle = _together(load), _together(idle_intervals(trial))
+    lengths = lengths_s(load)
     if metric == "goodput_bps":
         rates, idle_rates = (
             tuple(_goodput_bps(trial, at_once) for at_once in phase) for phase in (together, idle)
@@ -81,6 +83,11 @@ def course(trial: TrialRecord, metric: str = "goodput_bps") -> Course:
     values = [value - idle_us for value in _percentiles(histograms, share)]
     before = [value - idle_us for value in _percentiles(idle_histograms, share)]
     return Course(tuple(values), lengths, histograms, share, idle_us, tuple(before))
+
+
+def lengths_s(load: Intervals) -> tuple[float, ...]:
+    """Seconds that each of these intervals covers."""
+    return tuple(map(_length_s, _together(load)))
 
 
 def _length_s(at_once: Sequence[Sequence[Sample]]) -> float:
@@ -171,7 +178,7 @@ def idle_intervals(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
     return _divided(trial, idle=True) if trial.idle_s > 0 else {}
 
 
-def _together(sides: Mapping[str, list[list[Sample]]]) -> list[tuple[list[Sample], ...]]:
+def _together(sides: Intervals) -> list[tuple[Sequence[Sample], ...]]:
     return list(zip(*sides.values(), strict=True))
 
 
@@ -187,10 +194,11 @@ def _divided(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]
         if s.role != OBSERVE and s.is_sampled
     }
     ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
-    spans = [
-        {endpoint: [x for x in samples if after < x.seq <= end] for endpoint, samples in load.items()}
-        for after, end in zip([-1, *ends], ends, strict=False)
-    ]
+    spans: list[dict[str, list[Sample]]] = [{endpoint: [] for endpoint in load} for _ in ends]
+    for endpoint, samples in load.items():
+        for x in samples:
+            if (place := bisect_left(ends, x.seq)) < len(ends):
+                spans[place][endpoint].append(x)
     # A load begins after the sample that closes the idle phase, however late that one comes.
     began = [all(side[0].t_s - side[0].interval_s >= trial.idle_s - _ROUNDING_S for side in span.values())
              for span in spans]  # fmt: skip

@@ -18,11 +18,14 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
 
 
-def effects(summary: CampaignSummary, metric: str = "goodput_bps") -> tuple[Effect, ...]:
+def effects(
+    summary: CampaignSummary, metric: str = "goodput_bps", *, adjusted: bool = True
+) -> tuple[Effect, ...]:
     """What changing each factor from its first level to another multiplies `metric` by, other factors alike.
 
     In the study's order of factors and levels; an effect without any pair that has a ratio is absent.
-    The p values are adjusted over all effects returned; the intervals are each effect's own.
+    The p values are adjusted over all effects returned, unless they are to be adjusted with others
+    (`adjusted`); the intervals are each effect's own.
     """
     found = [
         effect
@@ -30,8 +33,10 @@ def effects(summary: CampaignSummary, metric: str = "goodput_bps") -> tuple[Effe
         for level in factor.levels[1:]
         if (effect := _effect(summary, factor, level, metric)) is not None
     ]
-    adjusted = adjust([effect.ratio for effect in found])
-    return tuple(replace(effect, ratio=ratio) for effect, ratio in zip(found, adjusted, strict=True))
+    if not adjusted:
+        return tuple(found)
+    ratios = adjust([effect.ratio for effect in found])
+    return tuple(replace(effect, ratio=ratio) for effect, ratio in zip(found, ratios, strict=True))
 
 
 def best(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment | None:
@@ -84,7 +89,7 @@ def _effect(summary: CampaignSummary, factor: FactorLevels, level: Level, metric
 
 def _matched(base: TreatmentSummary, level: TreatmentSummary, metric: str) -> Pair | None:
     """level / base in the blocks of both; None where they have no ratio, as differences below zero have."""
-    sides = [_by_block(each, metric) for each in (base, level)]
+    sides = [by_block(each, metric) for each in (base, level)]
     if any(value < 0 for side in sides for value in side.values()):
         return None
     return matched(*sides)
@@ -109,5 +114,6 @@ def _by_other_factors(
     }
 
 
-def _by_block(treatment: TreatmentSummary, metric: str) -> Mapping[int, float]:
+def by_block(treatment: TreatmentSummary, metric: str) -> Mapping[int, float]:
+    """The treatment's trials that have the metric, by the block that each was run in."""
     return {point.block: point.values[metric] for point in treatment.points if metric in point.values}

@@ -40,7 +40,7 @@ def frame_metrics(
     sent after the cut and came in the end.
     """
     yield from series_metrics(trial)
-    totals = [stream for side in trial.sides for stream in _streams(side.totals)]
+    totals = [stream for side in trial.sides for stream in streams_in(side.totals)]
     if not any(SENT in stream for stream in totals):
         return
     steady = [x for parts in load.values() for part in parts[cut:] for x in part]
@@ -122,7 +122,8 @@ def _answers(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return answers
 
 
-def _streams(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
+def streams_in(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
+    """What a side said of its streams at the end."""
     streams = totals.get("streams")
     return streams if isinstance(streams, list) else []
 

@@ -16,7 +16,7 @@ def times_of(samples: Sequence[Sample]) -> dict[str, float]:
     for sample in samples:
         for cpu in sample.cpu:
             for kind, spent in cpu.items():
-                if kind != "cpu":
+                if kind.endswith("_s"):
                     times[kind] = times.get(kind, 0.0) + spent
     return times
 

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.estimate.course import Course, warmups
+from vnetbench.estimate.evidence.told import told_evidence
 from vnetbench.estimate.location import interval
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import TrialPoint
 from vnetbench.quantity import format_duration
 from vnetbench.results.records import HIGH, LOW, OMITTED, TOLD, Sample, TrialRecord
-from vnetbench.study.model import Timing
+from vnetbench.study.model import Level, Timing
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,9 @@ def warmups_of(courses: Sequence[Course], timing: Timing) -> tuple[Warmup, ...]:
     )
 
 
-def point(trial: TrialRecord, warmup: Warmup, of_trial: Course, main: str) -> TrialPoint:
+def point(
+    trial: TrialRecord, warmup: Warmup, of_trial: Course, main: str, levels: Mapping[str, Level]
+) -> TrialPoint:
     """A trial's values: the tool's own figures, and where a warm-up is cut those that its intervals tell."""
     told, after = _figures(trial), _intervals(trial)[warmup.cut :]
     is_cut = warmup.cut > of_trial.omitted
@@ -95,6 +98,7 @@ def point(trial: TrialRecord, warmup: Warmup, of_trial: Course, main: str) -> Tr
     found = {name: rate for name in names if (rate := _rate(after, name)) is not None}
     figures = {name: figure for name, figure in (told | found).items() if name in METRICS}
     cut_s = sum(of_trial.lengths_s[: warmup.cut])
+    values = {name: figure.value for name, figure in figures.items()}
     return TrialPoint(
         trial=trial.id,
         block=trial.block,
@@ -102,11 +106,12 @@ def point(trial: TrialRecord, warmup: Warmup, of_trial: Course, main: str) -> Tr
         duration_s=sum(of_trial.lengths_s) or trial.duration_s,
         warmup_s=cut_s,
         steady=warmup.steady,
-        values={name: figure.value for name, figure in figures.items()},
+        values=values,
         ranges={name: (x.low, x.high) for name, x in figures.items() if x.low < x.high},
         course=of_trial.values,
         notes=(*trial.notes, *(_cut_in_words(cut_s, found, told) if is_cut else ())),
         imported=_mapping(trial.effective[TOLD]),
+        evidence=told_evidence(trial, warmup.cut, values, of_trial.values[warmup.cut :], levels),
     )
 
 

@@ -8,7 +8,9 @@ Fan 1996, The American Statistician 50(4), definition 1), told by the middle of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from vnetbench.results.records import Histogram
 
@@ -40,17 +42,21 @@ def count_of(histogram: Histogram) -> int:
 
 def percentile_us(histogram: Histogram, share: float) -> float | None:
     """The value in µs that `share` of all do not exceed; None where fewer than one is beyond it."""
-    count = count_of(histogram)
+    return _percentile_us(histogram, _up_to(histogram), share)
+
+
+def _up_to(histogram: Histogram) -> list[int]:
+    """How many values do not exceed each of its own."""
+    return list(accumulate(count for _, count in histogram))
+
+
+def _percentile_us(histogram: Histogram, up_to: Sequence[int], share: float) -> float | None:
+    count = up_to[-1] if up_to else 0
     # 1 - share is not exact: one of 100,000 must be beyond the 99.999th percentile of as many.
     if count == 0 or (share > 0.5 and count * (1 - share) < 1 - 1e-6):
         return None
     rank = max(1, math.ceil(count * share - 1e-6))
-    below = 0
-    for value_ns, of_value in histogram:
-        below += of_value
-        if below >= rank:
-            return value_ns / 1e3
-    return None
+    return histogram[bisect_left(up_to, rank)][0] / 1e3
 
 
 def latency_metrics(histogram: Histogram, of: str) -> Iterator[tuple[str, float]]:
@@ -58,10 +64,11 @@ def latency_metrics(histogram: Histogram, of: str) -> Iterator[tuple[str, float]
 
     A percentile is absent where not one value would be beyond it.
     """
-    if count := count_of(histogram):
+    up_to = _up_to(histogram)
+    if count := up_to[-1] if up_to else 0:
         yield f"{of}_mean_us", sum(value * n for value, n in histogram) / count / 1e3
     for name, share in PERCENTILES.items():
-        if (value := percentile_us(histogram, share)) is not None:
+        if (value := _percentile_us(histogram, up_to, share)) is not None:
             yield f"{of}_{name}_us", value
 
 
@@ -72,5 +79,6 @@ def curve(histogram: Histogram) -> tuple[tuple[float, float], ...]:
         return ()
     steps = math.floor(_POINTS_A_DECADE * math.log10(count))
     beyond = [10 ** (-step / _POINTS_A_DECADE) for step in range(1, steps + 1)]
-    points = [(share, percentile_us(histogram, 1 - share)) for share in beyond]
+    up_to = _up_to(histogram)
+    points = [(share, _percentile_us(histogram, up_to, 1 - share)) for share in beyond]
     return tuple((share, value) for share, value in points if value is not None)

@@ -7,8 +7,9 @@ trials' distribution. So the chance that an interval fails at *any* of several l
 walk, and the looks can be given intervals whose chances add up to what the confidence leaves: peeking then
 costs nothing, whichever look stops.
 
-Sources: the order-statistic interval of a median is Thompson (1936), "On confidence ranges for the median",
-Annals of Mathematical Statistics 7(3); intervals that hold at every look together are Jennison & Turnbull
+Sources: the order-statistic interval of a median is Thompson (1936), "On confidence ranges for the median
+and other expectation distributions for populations of unknown distribution form", Annals of Mathematical
+Statistics 7(3); intervals that hold at every look together are Jennison & Turnbull
 (1984), "Repeated confidence intervals for group sequential clinical trials", Controlled Clinical Trials
 5(1), and error spent by a rule fixed in advance is Lan & DeMets (1983), Biometrika 70(3).
 """

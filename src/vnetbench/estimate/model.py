@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vnetbench.study.model import Level
+
 
 @dataclass(frozen=True)
 class Mode:
@@ -103,3 +105,19 @@ class BestTreatment:
     that shares no live block with the best one is absent."""
     level_with: tuple[int, ...]
     """Indices of the treatments that can't be told from the best one, best median first."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A treatment as it was and with another setting, in the same blocks (`experiments.py`)."""
+
+    path: str
+    """Of the results file that it is in."""
+    levels: Mapping[str, Level]
+    """Of the treatment as it was, with its defaults."""
+    setting: Mapping[str, Level]
+    """What was set otherwise."""
+    metric: str
+    ratio: Ratio
+    """With the setting / as it was."""
+    blocks: int

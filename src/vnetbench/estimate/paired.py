@@ -3,10 +3,10 @@
 A pair of treatments gives one logarithm of a ratio in each block that both have. Their 20 % trimmed mean
 bears one odd or dead trial in five on either side; its spread is told from the same logarithms, the trimmed
 ones pulled in (Tukey & McLaughlin 1963, "Less vulnerable confidence and significance procedures for
-location", Sankhyā A 25(3)). Several pairs count alike. Their blocks are the same, and a bad block may be
-worse for one level than for the other: so what a block adds to the error is summed over the pairs before it
-is squared (Liang & Zeger 1986, "Longitudinal data analysis using generalized linear models", Biometrika
-73(1), with blocks as clusters).
+location based on a single sample: trimming/Winsorization 1", Sankhyā A 25(3)). Several pairs count alike.
+Their blocks are the same, and a bad block may be worse for one level than for the other: so what a block adds
+to the error is summed over the pairs before it is squared (Liang & Zeger 1986, "Longitudinal data analysis
+using generalized linear models", Biometrika 73(1), with blocks as clusters).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from scipy import special
 
 from vnetbench.estimate.looks import first_look
@@ -52,23 +51,26 @@ def matched(base: Mapping[int, float], level: Mapping[int, float]) -> Pair | Non
     They have none without a block in which either is alive, or where one is dead in more blocks than are
     trimmed and alive in others. Raises ValueError for a value that is negative or not finite.
     """
-    if not all(math.isfinite(value) and value >= 0 for value in (*base.values(), *level.values())):
+    if not all(0 <= value < math.inf for value in (*base.values(), *level.values())):
         raise ValueError("a ratio needs values that are finite and not negative")
     # Two dead trials say nothing about a ratio.
     blocks = sorted(block for block in base.keys() & level.keys() if base[block] > 0 or level[block] > 0)
     if not blocks:
         return None
-    logs = np.array([_log(level[block]) - _log(base[block]) for block in blocks])
+    # Plain floats: of so few they are faster than arrays, and a matrix has thousands of pairs.
+    logs = [_log(level[block]) - _log(base[block]) for block in blocks]
     trimmed = int(_TRIMMED * len(logs))
     kept = len(logs) - 2 * trimmed
-    middle = np.sort(logs)[trimmed : trimmed + kept]
-    if middle[0] == middle[-1]:
-        return Pair(float(middle[0]), dict.fromkeys(blocks, 0.0), kept)
-    if not np.all(np.isfinite(middle)):
+    middle = sorted(logs)[trimmed : trimmed + kept]
+    low, high = middle[0], middle[-1]
+    if low == high:
+        return Pair(low, dict.fromkeys(blocks, 0.0), kept)
+    if math.isinf(low) or math.isinf(high):
         return None
-    pulled_in = np.clip(logs, middle[0], middle[-1])
-    errors = (pulled_in - np.mean(pulled_in)) / math.sqrt(kept * (kept - 1))
-    return Pair(float(np.mean(middle)), dict(zip(blocks, errors.tolist(), strict=True)), kept)
+    pulled_in = [min(max(log, low), high) for log in logs]
+    mean, scale = math.fsum(pulled_in) / len(logs), math.sqrt(kept * (kept - 1))
+    errors = {block: (log - mean) / scale for block, log in zip(blocks, pulled_in, strict=True)}
+    return Pair(math.fsum(middle) / kept, errors, kept)
 
 
 def fewest_blocks(confidence: float) -> int:

@@ -11,20 +11,23 @@ from vnetbench.estimate.course import (
     Course,
     course,
     idle_samples,
-    intervals,
     merged_of,
     steady_latencies,
     warmups,
 )
 from vnetbench.estimate.datagrams import SHARES, most_unseen
+from vnetbench.estimate.evidence import evidence_of
+from vnetbench.estimate.evidence.case import case_of
+from vnetbench.estimate.evidence.courses import evidence_courses
 from vnetbench.estimate.frames import missing, own_intervals, search_of
 from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
 from vnetbench.estimate.looks import looks
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
+from vnetbench.estimate.steady import steady_part
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.estimate.trial_metrics import metric_values
+from vnetbench.estimate.trial_metrics import metrics_of
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.labs import IMPORTED
@@ -50,8 +53,10 @@ def summarize(file: ResultsFile) -> CampaignSummary:
     campaign = file.campaign()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     treatments = file.treatments()
-    testbed = next(iter(file.testbeds().values()), {})
+    testbeds = file.testbeds()
+    testbed = next(iter(testbeds.values()), {})
     cuts = _find_warmups(file, study)
+    levels = {t.index: t.factors for t in treatments}
     points: dict[int, list[TrialPoint]] = {t.index: [] for t in treatments}
     effective: dict[int, dict[str, Any]] = {}
     failures: dict[int, list[str]] = {t.index: [] for t in treatments}
@@ -64,10 +69,12 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         if trial.id not in cuts:
             continue  # of a campaign at work, finished since the first look
         if study.testbed.lab == IMPORTED:
-            points[trial.treatment].append(imported.point(trial, *cuts[trial.id], main_metric(study)))
+            points[trial.treatment].append(
+                imported.point(trial, *cuts[trial.id], main_metric(study), levels[trial.treatment])
+            )
             continue
         effective[trial.treatment] = dict(trial.effective)
-        points[trial.treatment].append(_point(trial, *cuts[trial.id]))
+        points[trial.treatment].append(_point(trial, *cuts[trial.id], testbeds.get(trial.shape or "", {})))
         of_trial = steady_latencies(trial, cuts[trial.id][0].cut)
         latencies[trial.treatment] = merged((latencies[trial.treatment], of_trial))
         of_idle = merged_of(idle_samples(trial), "latency")
@@ -107,6 +114,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         combine=study.combine,
         published=study.published,
         main_metric=main_metric(study),
+        study_path=study.path,
     )
 
 
@@ -137,7 +145,7 @@ def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Co
     is_imported = study.testbed.lab == IMPORTED
     course_of: Callable[[TrialRecord, str], Course] = imported.course if is_imported else course
     warmups_of = imported.warmups_of if is_imported else warmups
-    for trial in file.trials():
+    for trial in file.trials(counted=is_imported):
         if not trial.failure:
             courses.setdefault(trial.treatment, {})[trial.id] = course_of(trial, main_metric(study))
     return {
@@ -149,7 +157,11 @@ def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Co
     }
 
 
-def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course) -> TrialPoint:
+def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course, testbed: Mapping[str, Any]) -> TrialPoint:
+    part = steady_part(trial, warmup.cut)
+    values = metrics_of(part)
+    case = case_of(part, values, of_trial, testbed)
+    evidence = evidence_of(case)
     return TrialPoint(
         trial=trial.id,
         block=trial.block,
@@ -157,13 +169,15 @@ def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course) -> TrialPoint:
         duration_s=trial.duration_s,
         warmup_s=sum(of_trial.lengths_s[: warmup.cut]),
         steady=warmup.steady,
-        values=metric_values(trial, warmup.cut),
+        values=values,
         course=of_trial.values,
         before=of_trial.before,
         notes=trial.notes,
-        missing=missing(intervals(trial)),
+        missing=missing(part.load),
         steps=trial.steps,
         search=search_of(trial),
+        evidence=evidence,
+        evidence_courses=evidence_courses(case, evidence),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vnetbench.estimate.model import Estimate
+from vnetbench.estimate.model import Estimate, Experiment
 from vnetbench.published.figures import Published
 from vnetbench.results.records import Histogram, StepRecord
 from vnetbench.search.device import Answer
@@ -42,6 +42,11 @@ class TrialPoint:
     """Of values that another tool rounded: the least and the most that they may have been."""
     imported: Mapping[str, Any] = field(default_factory=dict)
     """Of a trial that another tool ran: what its log tells (docs/results-file.md); empty for our own."""
+
+    evidence: Mapping[str, float] = field(default_factory=dict)
+    """What of its counters tells causes apart (`estimate/evidence`); absent where unknown."""
+    evidence_courses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Those of it that are near their most, in each sampling interval, warm-up included."""
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -110,6 +115,12 @@ class CampaignSummary:
     """The published table that all of it is; None of what was measured."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""
+    experiments: tuple[Experiment, ...] = ()
+    """What was run to prove what limits it, in the file that lies beside (`vnetbench explain --prove`)."""
+    about_proof: str = ""
+    """Whether that file is used, and why; empty where there is none."""
+    study_path: str | None = None
+    """Where the study was read from; None of one that was made by a program."""
 
     @property
     def is_imported(self) -> bool:

@@ -7,17 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from vnetbench.estimate.course import (
     Steady,
     bytes_arrived,
-    course,
     delivered,
     idle_samples,
-    intervals,
-    load_end_s,
     merged_of,
 )
 from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
 from vnetbench.estimate.frames import RECEIVED, SENT, frame_metrics
 from vnetbench.estimate.guest_metrics import busy_percent, guest_metrics, times_of
 from vnetbench.estimate.latency import count_of, latency_metrics
+from vnetbench.estimate.steady import SteadyPart, steady_part
 from vnetbench.results.records import (
     HOST,
     OBSERVE,
@@ -38,32 +36,24 @@ def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
     Counters are added up over these samples only. A metric whose counters are missing is absent. Raises
     ValueError for a trial without samples.
     """
-    load = intervals(trial)
-    lengths = course(trial).lengths_s
-    sides = [
-        (s, [x for interval in load[s.endpoint][cut:] for x in interval])
-        for s in trial.sides
-        if s.endpoint in load
-    ]
-    from_s, steady_s = trial.idle_s + sum(lengths[:cut]), sum(lengths[cut:])
-    # Their samples begin a moment apart from the endpoints': each counts where its middle lies.
-    observers = [
-        (s, [x for x in s.samples if from_s < x.t_s - x.interval_s / 2 and x.t_s <= load_end_s(trial, x)])
-        for s in trial.sides
-        if s.role == OBSERVE
-    ]
-    host = next((samples for s, samples in observers if s.endpoint == HOST), [])
-    between = {"forwarder": [(s, samples) for s, samples in observers if s.endpoint != HOST]}
+    return metrics_of(steady_part(trial, cut))
+
+
+def metrics_of(part: SteadyPart) -> dict[str, float]:
+    """The same of a steady part."""
+    trial, load, cut = part.trial, part.load, part.cut
+    sides, host, steady_s = part.sides, part.host, part.seconds
     arrived = bytes_arrived(trial, [x for _, samples in sides for x in samples])
+    latency = _of_kind(sides, "latency")
     return {
         **dict(_of_endpoints(sides, arrived, steady_s)),
         **dict(_of_pairs(trial, sides, steady_s)),
-        **dict(_of_requests(trial, sides, steady_s)),
-        **dict(_of_load(trial, sides)),
+        **dict(_of_requests(trial, sides, latency, steady_s)),
+        **dict(_of_load(trial, latency)),
         **dict(datagram_metrics(trial, load, cut, steady_s)),
         **dict(frame_metrics(trial, load, cut, steady_s)),
         **dict(_of_host(host, sides, arrived, steady_s)),
-        **dict(guest_metrics({**_groups(sides), **between}, host)),
+        **dict(guest_metrics({**_groups(sides), "forwarder": part.between}, host)),
         **dict(_of_servers(trial)),
     }
 
@@ -146,7 +136,11 @@ def _loads(stream: StreamSample) -> bool:
 def _only_requests(sides: Steady) -> bool:
     """Whether requests are the load, and not beside one (`mixed`)."""
     parts = {x.part for _, samples in sides for sample in samples for x in sample.streams}
-    return _transactions(sides) > 0 and "transfers" not in parts
+    return "transfers" not in parts and _has_transactions(sides)
+
+
+def _has_transactions(sides: Steady) -> bool:
+    return any(count_of(x.histograms.get("latency", ())) for _, samples in sides for x in samples)
 
 
 def _are_frames(sides: Steady) -> bool:
@@ -159,9 +153,11 @@ def _transactions(sides: Steady) -> int:
     return count_of(_of_kind(sides, "latency"))
 
 
-def _of_requests(trial: TrialRecord, sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+def _of_requests(
+    trial: TrialRecord, sides: Steady, latency: Histogram, steady_s: float
+) -> Iterator[tuple[str, float]]:
     """What there is only where requests are made."""
-    latency, connect = _of_kind(sides, "latency"), _of_kind(sides, "connect")
+    connect = _of_kind(sides, "connect")
     if not (transactions := count_of(latency)):
         return
     if not connect:
@@ -180,10 +176,10 @@ def _of_requests(trial: TrialRecord, sides: Steady, steady_s: float) -> Iterator
     yield "packets_per_transaction", _total(sides, "rx_packets") / transactions
 
 
-def _of_load(trial: TrialRecord, sides: Steady) -> Iterator[tuple[str, float]]:
+def _of_load(trial: TrialRecord, latency: Histogram) -> Iterator[tuple[str, float]]:
     """What a load adds to the latency of the requests beside it, against the same of before."""
     idle = dict(latency_metrics(merged_of(idle_samples(trial), "latency"), "latency"))
-    loaded = dict(latency_metrics(_of_kind(sides, "latency"), "latency"))
+    loaded = dict(latency_metrics(latency, "latency"))
     for name, before_us in idle.items():
         kind = name.removeprefix("latency_")
         yield f"latency_idle_{kind}", before_us

@@ -1,0 +1,56 @@
+"""The kernels that carry a load: the bench's own machine, guests, hosts; and what each of their CPUs did."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vnetbench.estimate.steady import SteadyPart
+from vnetbench.results.records import HOST, Sample
+
+INTERRUPTS = ("softirq_s", "irq_s")
+IDLE = ("idle_s", "iowait_s")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that carries the load, by its CPUs: the seconds that each spent, by kind."""
+
+    name: str
+    samples: Sequence[Sample]
+    times: Mapping[int, Mapping[str, float]]
+
+    def share(self, cpu: int, *kinds: str) -> float:
+        """Of a CPU's time, in percent."""
+        of_cpu = self.times[cpu]
+        return 100 * sum(of_cpu.get(kind, 0.0) for kind in kinds) / (sum(of_cpu.values()) or 1.0)
+
+    def busy(self, cpu: int) -> float:
+        """Of a CPU's time, in percent."""
+        return 100 - self.share(cpu, *IDLE)
+
+
+def has_own_kernel(samples: Sequence[Sample]) -> bool:
+    """Whether an endpoint tells of CPUs: where it shares the host's, that tells of them."""
+    return any(x.cpu for x in samples)
+
+
+def kernels_of(part: SteadyPart) -> list[Kernel]:
+    """The bench's own machine where it carries the load or its guests, and endpoints with own kernels."""
+    own = [(s.endpoint, x) for s, x in (*part.sides, *part.between) if has_own_kernel(x)]
+    if len(own) < len(part.sides) + len(part.between) or any(x.watched for x in part.host):
+        own.append((HOST, part.host))
+    found = [Kernel(name, samples, times_by_cpu(samples)) for name, samples in own]
+    return [kernel for kernel in found if kernel.times]
+
+
+def times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
+    """CPU number to seconds by kind."""
+    times: dict[int, dict[str, float]] = {}
+    for sample in samples:
+        for cpu in sample.cpu:
+            of_cpu = times.setdefault(int(cpu["cpu"]), {})
+            for kind, spent in cpu.items():
+                if kind.endswith("_s"):
+                    of_cpu[kind] = of_cpu.get(kind, 0.0) + spent
+    return times

@@ -1,0 +1,85 @@
+"""The interfaces on the path: the endpoints' own, and those between them that the host watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vnetbench.estimate.evidence.counting import middle, over
+from vnetbench.estimate.steady import SteadyPart
+
+
+@dataclass(frozen=True)
+class Port:
+    """One of them: what went through it in each sample, and the queue before it."""
+
+    name: str
+    counts: Sequence[tuple[float, Mapping[str, float]]]
+    """Seconds of each sample, and what it counted: `rx_bytes`, `tx_bytes`, and of its queue `drops`,
+    `overlimits` and `backlog_bytes`."""
+    role: str = ""
+    leads_to: str = ""
+    """What takes that which leaves by it."""
+    pairs: frozenset[int] = frozenset()
+    """Those whose packets cross it, from 1; empty where that is not known."""
+
+    def amounts(self, *counters: str) -> list[float]:
+        """Of each sample that has all of these counters, their sum."""
+        return [sum(counts[name] for name in counters) for _, counts in self._having(counters)]
+
+    def rates(self, *counters: str) -> list[float]:
+        """Of each sample that has all of these counters, their sum a second."""
+        return [sum(counts[name] for name in counters) / span_s for span_s, counts in self._having(counters)]
+
+    def rate(self, *counters: str) -> float | None:
+        """The same of all samples together."""
+        known = self._having(counters)
+        moved = sum(counts[name] for _, counts in known for name in counters)
+        return over(moved, sum(span_s for span_s, _ in known))
+
+    @property
+    def backlog_bytes(self) -> float | None:
+        """What waits before it, median of the samples."""
+        return middle(counts.get("backlog_bytes") for _, counts in self.counts)
+
+    def _having(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
+        return [
+            (span_s, counts)
+            for span_s, counts in self.counts
+            if span_s > 0 and all(name in counts for name in counters)
+        ]
+
+
+def ports_of(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
+    """All of them, the endpoints' own first; `testbed` is what the results file tells of it."""
+    pairs = {each["name"]: each.get("pair") for each in testbed.get("endpoints") or ()}
+    own = [
+        Port(
+            side.endpoint,
+            [(x.interval_s, _named_as_watched(x.counters)) for x in samples],
+            pairs=frozenset({pairs[side.endpoint]} if pairs.get(side.endpoint) else ()),
+        )
+        for side, samples in part.sides
+    ]
+    told = {each["name"]: each for each in testbed.get("watched") or ()}
+    seen: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
+    for sample in part.host:
+        for name, counts in sample.watched.interfaces.items() if sample.watched else ():
+            seen.setdefault(name, []).append((sample.interval_s, _with_queue(counts)))
+    return own + [
+        Port(name, counts, of.get("role", ""), of.get("leads_to", ""), frozenset(of.get("pairs", ())))
+        for name, counts in seen.items()
+        for of in [told.get(name, {})]
+    ]
+
+
+def _named_as_watched(counters: Mapping[str, float]) -> dict[str, float]:
+    moved = {name: counters[name] for name in ("rx_bytes", "tx_bytes") if name in counters}
+    queue = {name.removeprefix("qdisc_"): n for name, n in counters.items() if name.startswith("qdisc_")}
+    return moved | queue
+
+
+def _with_queue(counts: Mapping[str, Any]) -> dict[str, float]:
+    every = {**counts, **(counts.get("qdisc") or {})}
+    return {name: count for name, count in every.items() if isinstance(count, int | float)}

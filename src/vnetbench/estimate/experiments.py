@@ -1,0 +1,48 @@
+"""What was measured beside a campaign to prove a suspicion, and whether it belongs to the campaign."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from vnetbench.estimate.effects import by_block
+from vnetbench.estimate.matching import all_levels
+from vnetbench.estimate.model import Experiment
+from vnetbench.estimate.paired import matched, together
+from vnetbench.estimate.summary import CampaignSummary
+
+_SHOWN = 12
+"""Characters of a study's hash that a person can compare."""
+
+
+def experiments_of(proof: CampaignSummary) -> tuple[Experiment, ...]:
+    """Each treatment of the file against its first one, which is the treatment as it was.
+
+    One that has no block in common with it is absent.
+    """
+    return tuple(_experiments(proof))
+
+
+def belongs(proof: CampaignSummary, summary: CampaignSummary) -> bool:
+    """Whether both were asked by the same study file, whatever `--set` changed."""
+    return study_hash(proof) == study_hash(summary)
+
+
+def study_hash(summary: CampaignSummary) -> str:
+    """The first characters of the SHA-256 of the study file's text."""
+    return hashlib.sha256(summary.study_text.encode()).hexdigest()[:_SHOWN]
+
+
+def _experiments(proof: CampaignSummary) -> Iterator[Experiment]:
+    if not proof.treatments:
+        return
+    base, *changed = proof.treatments
+    metric, before = proof.main_metric, all_levels(proof, base)
+    for treatment in changed:
+        pair = matched(by_block(base, metric), by_block(treatment, metric))
+        if pair is None:
+            continue
+        levels = all_levels(proof, treatment)
+        setting = {name: level for name, level in levels.items() if before.get(name) != level}
+        ratio = together([pair], proof.precision.confidence)
+        yield Experiment(proof.path, before, setting, metric, ratio, pair.blocks)

@@ -1,0 +1,39 @@
+"""Figures in time: those that are near their most, in each interval, warm-up included."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.estimate.evidence.building import case, counting, even, of_cpus, telling, watching
+from vnetbench.estimate.evidence import evidence_of
+from vnetbench.estimate.evidence.courses import evidence_courses
+from vnetbench.results.records import TrialRecord
+
+
+def courses(trial: TrialRecord, cut: int = 0) -> dict[str, tuple[float, ...]]:
+    of_trial = case(trial, cut)
+    return evidence_courses(of_trial, evidence_of(of_trial))
+
+
+def test_a_thread_that_is_busy_is_shown_from_the_first_interval_on() -> None:
+    trial = counting(even(), "a1", busiest_thread_cpu_s=[0.01] * 5 + [0.05] * 15)
+    trial = counting(trial, "b1", busiest_thread_cpu_s=0.01)
+    shown = courses(trial, cut=5)
+    assert shown == {"sender_thread_busy_percent": pytest.approx([20.0] * 5 + [100.0] * 15)}
+
+
+def test_each_interval_has_what_the_host_saw_meanwhile() -> None:
+    queue = {"backlog_bytes": 200_000}
+    port = {"rx_dropped": 0, "tx_dropped": 0, "rx_bytes": 0, "tx_bytes": 1000, "qdisc": queue}
+    trial = watching(of_cpus(even(), "host", {"softirq_s": 0.04, "idle_s": 0.01}), up0=port)
+    shown = courses(telling(trial, "a1", busy_s=0.05, rwnd_limited_s=0.025))
+    assert shown["busiest_cpu_softirq_percent"] == pytest.approx([80.0] * 20)
+    assert shown["backlog_bytes"] == (200_000,) * 20
+    assert shown["rwnd_limited_percent"] == pytest.approx([50.0] * 20)
+
+
+def test_what_one_interval_lacks_is_not_shown() -> None:
+    trial = counting(even(), "a1", busiest_thread_cpu_s=0.05)
+    a1 = trial.sides[0]
+    del a1.samples[3].counters["busiest_thread_cpu_s"]  # type: ignore[attr-defined]
+    assert courses(trial) == {}

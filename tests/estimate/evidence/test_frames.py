@@ -1,0 +1,85 @@
+"""Evidence of frames: shares of those that were lost, with a search those of its steps; and threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests import made_up
+from tests.estimate.evidence.building import evidence, watching, with_totals
+from vnetbench.results.records import SEARCH, StepRecord, TrialRecord
+
+TESTBED = {
+    "endpoints": [{"name": "a1"}, {"name": "b1"}],
+    "watched": [
+        {"name": "a1", "role": "port", "leads_to": "a1"},
+        {"name": "b1", "role": "port", "leads_to": "b1"},
+    ],
+}
+PORTS = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 0, "tx_dropped": 0}
+
+
+def frames(sent: int, received: int, **effective: object) -> TrialRecord:
+    sides = made_up.frame_sides(1.0, 0.05, sent, received)
+    return replace(made_up.trial(), sides=sides, effective=effective)
+
+
+def told(trial: TrialRecord) -> dict[str, float]:
+    found = evidence(trial, testbed=TESTBED)
+    return {name: value for name, value in found.items() if name.startswith("lost_")}
+
+
+def test_lost_frames_are_told_by_place_as_shares_of_all_that_were_lost() -> None:
+    ports = [
+        {**PORTS, "name": "a1", "rx_packets": 4000, "rx_dropped": 6000},
+        {**PORTS, "name": "b1", "tx_packets": 2000, "tx_dropped": 2000},
+    ]
+    assert told(with_totals(frames(10_000, 2000), "host", interfaces=ports)) == {
+        "lost_at_switch_percent": 75, "lost_before_receiver_percent": 25, "lost_before_link_percent": 0,
+        "lost_in_backlog_percent": 0, "lost_elsewhere_percent": 0,
+    }  # fmt: skip
+
+
+def test_a_few_lost_frames_tell_nothing() -> None:
+    assert told(frames(10_000, 9960)) == {}
+
+
+def test_other_loads_have_no_lost_frames() -> None:
+    assert told(made_up.trial()) == {}
+
+
+def test_drops_at_interfaces_are_no_evidence_with_frames() -> None:
+    found = evidence(watching(frames(1000, 1000), a1={**PORTS, "rx_dropped": 5}))
+    assert not {"interface_drops_per_s", "switch_drops_per_s"} & found.keys()
+
+
+def step(number: int, load_fps: float, received: int, dropped: int) -> StepRecord:
+    interfaces = {"a1": {**PORTS, "rx_dropped": dropped}}
+    counted = {"interfaces": {"host": interfaces}, "softnet_dropped": 0, "refused": 0}
+    return StepRecord(number, SEARCH, load_fps, None, 1.0, 0.0, 1.0, 1000, received, {"counted": counted})
+
+
+def test_a_search_tells_where_its_steps_a_little_above_the_throughput_lost_frames() -> None:
+    answer = {"goal": 0.01, "throughput_fps": 1000.0, "limited_by": "device"}
+    answer |= {"low_fps": 990.0, "high_fps": 1010.0, "confidence": None}
+    search = {"ways": 1, "frame_bytes": 64, "answers": [answer]}
+    steps = (
+        step(0, 900.0, 800, 0),  # below it: an accident
+        step(1, 1100.0, 800, 200),
+        step(2, 1200.0, 995, 0),  # kept the goal
+        step(3, 5000.0, 100, 0),  # far beyond
+    )
+    assert told(replace(frames(1000, 1000, search=search), steps=steps))["lost_at_switch_percent"] == 100
+
+
+def test_of_the_threads_that_take_frames_in_the_one_counts_that_could_have_run_the_most() -> None:
+    trial = watching(
+        frames(1000, 1000),
+        {"a1 switch0": 0.02, "b1 switch0": 0.03, "b1 sink0": 0.01, "a1 vcpu0": 0.05},
+        {"a1 switch0": 0.03, "b1 switch0": 0.0},
+    )
+    found = evidence(trial)
+    shares = ("switch_thread_busy", "switch_thread_waiting", "switch_thread_runnable", "sink_thread_runnable")
+    assert [found[f"{share}_percent"] for share in shares] == pytest.approx([40, 60, 100, 20])
+    assert "sink_thread_waiting_percent" not in found

@@ -1,0 +1,111 @@
+"""Evidence of packets: each figure from counters whose meaning is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.estimate.evidence.building import counting, even, evidence, of_cpus, telling, watching, with_totals
+
+
+def test_segments_in_a_packet_tell_whether_packets_are_cut_and_joined() -> None:
+    trial = counting(
+        telling(even(), "a1", busy_s=0.05, segments_out=450), "a1", tx_packets=10, tx_bytes=651_600
+    )
+    found = evidence(counting(trial, "b1", rx_packets=450, rx_bytes=681_300))
+    assert found["segments_per_packet"] == 45
+    assert found["segment_bytes_sent"] == 65160
+    assert found["segments_per_packet_received"] == 1
+    assert found["segment_bytes_received"] == 1514
+    assert found["packets_per_s"] == pytest.approx(9000)
+
+
+def test_settings_are_those_that_were_read_back_where_they_matter() -> None:
+    found = evidence(
+        even(
+            mtu={"a1": 9000, "b1": 1500}, vswitch_mtu=1500, mss=1448, queues={"a1": 1, "b1": 4},
+            tso=True, gso=False, gro={"a1": False, "b1": True}, tx_checksum=True, rx_checksum=False,
+        )
+    )  # fmt: skip
+    assert {name: found[name] for name in ("tso_off", "gso_off", "gro_off", "checksum_off")} == {
+        "tso_off": 0, "gso_off": 1, "gro_off": 0, "checksum_off": 1
+    }  # fmt: skip
+    assert "lro_off" not in found
+    assert found["mtu_bytes"] == found["switch_mtu_bytes"] == 1500
+    assert found["receive_queues"] == 4
+
+
+def test_packets_on_one_cpu_are_a_share_of_those_of_the_receiving_kernel() -> None:
+    cpus = [{"idle_s": 0.05, "softnet_processed": count} for count in (900.0, 60.0, 40.0, 0.0)]
+    found = evidence(of_cpus(even(), "host", *cpus))
+    assert found["busiest_receive_cpu_percent"] == pytest.approx(90)
+    assert found["receive_cpus"] == 2
+    own = of_cpus(
+        of_cpus(even(), "host", *cpus), "b1", {"softnet_processed": 50.0}, {"softnet_processed": 50.0}
+    )
+    assert evidence(of_cpus(own, "a1", {"idle_s": 0.05}))["busiest_receive_cpu_percent"] == pytest.approx(50)
+    alone = of_cpus(even(), "host", {"idle_s": 0.05, "softnet_processed": 900.0})
+    assert "busiest_receive_cpu_percent" not in evidence(alone)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("rx_queue_0_packets", "rx_queue_1_packets"),
+        ("rx_queue_0_xdp_packets", "rx_queue_1_xdp_packets"),
+        ("rx0_packets", "rx1_packets"),
+        ("Rx Queue#0 ucast pkts rx", "Rx Queue#1 ucast pkts rx"),
+        ("rx-0.packets", "rx-1.packets"),
+        ("queue_0_rx_cnt", "queue_1_rx_cnt"),
+    ],
+)
+def test_packets_in_one_queue_are_a_share_by_the_drivers_own_names(names: tuple[str, str]) -> None:
+    other = {
+        "rx_packets": 5000,
+        "Rx Queue#0 LRO pkts rx": 900,
+        "tx_queue_0_packets": 700,
+        "rx_queue_0_kicks": 9,
+    }
+    counts = dict(zip(names, (950, 50), strict=True))
+    found = evidence(with_totals(even(), "b1", adapter={**counts, **other}))
+    assert found["busiest_queue_percent"] == pytest.approx(95)
+    assert found["receive_queues"] == 2
+    assert "busiest_queue_percent" not in evidence(with_totals(even(), "b1", adapter=other))
+
+
+def test_what_the_kernel_tells_of_queues_goes_before_the_drivers_own_counts_and_nothing_counts_twice() -> (
+    None
+):
+    adapter = {"rx_queue_0_packets": 90, "rx_queue_0_xdp_packets": 90, "rx_queue_1_packets": 10}
+    found = evidence(with_totals(even(), "b1", adapter=adapter))
+    assert (found["busiest_queue_percent"], found["receive_queues"]) == (90, 2)
+    queues = [{"kind": "rx", "queue": number, "packets": count} for number, count in enumerate((60, 40, 0))]
+    told = [*queues, {"kind": "tx", "queue": 0, "packets": 500}]
+    found = evidence(with_totals(even(), "b1", adapter=adapter, queues=told))
+    assert (found["busiest_queue_percent"], found["receive_queues"]) == (60, 3)
+
+
+def test_what_is_dropped_is_told_by_where() -> None:
+    trial = counting(even(), "host", softnet_dropped=3, softnet_squeezed=1)
+    trial = counting(trial, "b1", rx_dropped=2, udp_receive_buffer_errors=4, udp_checksum_errors=1)
+    port = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 1, "tx_dropped": 4}
+    found = evidence(watching(trial, sw=port))
+    assert found["softnet_dropped_per_s"] == pytest.approx(60)
+    assert found["softnet_squeezed_per_s"] == pytest.approx(20)
+    assert found["interface_drops_per_s"] == pytest.approx(40)
+    assert found["receive_buffer_errors_per_s"] == pytest.approx(80)
+    assert found["checksum_errors_per_s"] == pytest.approx(20)
+    assert found["switch_drops_per_s"] == pytest.approx(100)
+
+
+def test_a_stream_stalls_where_data_waits_and_nothing_is_acknowledged() -> None:
+    acked = [0] * 5 + [1000] * 15
+    waiting = telling(even(), "a1", busy_s=0.05, bytes_acked=acked, unacked=10, backoff=[0] * 18 + [3, 2])
+    assert evidence(waiting)["stalled_percent"] == pytest.approx(25)
+    assert evidence(waiting)["backoff_most"] == 3
+    idle = telling(even(), "a1", busy_s=0.0, bytes_acked=acked, unacked=0, notsent_bytes=0)
+    assert evidence(idle)["stalled_percent"] == 0
+
+
+def test_packets_that_are_too_large_are_counted_wherever_that_shows() -> None:
+    trial = counting(even(), "a1", ip_fragments_failed=1, tcp_mtu_probes_failed=2)
+    assert evidence(counting(trial, "b1", icmp_in_unreachable=1))["mtu_refusals_per_s"] == pytest.approx(80)

@@ -1,0 +1,30 @@
+"""The figures' tables: their page is current, and every counter that they name is documented."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT
+from vnetbench.estimate.evidence import FAMILIES, FIGURES
+from vnetbench.estimate.evidence.reference import PAGE, evidence_page
+
+DOCUMENTED = "".join(
+    (ROOT / "docs" / page).read_text() for page in ("protocol.md", "results-file.md", "study-reference.md")
+)
+
+
+def test_the_page_in_docs_is_current() -> None:
+    why = "run: python -m vnetbench.estimate.evidence.reference docs"
+    assert (ROOT / "docs" / PAGE).read_text() == evidence_page(), why
+
+
+def test_no_two_figures_have_one_name() -> None:
+    assert len(FIGURES) == sum(map(len, FAMILIES.values()))
+
+
+@pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda figure: figure.name)
+def test_every_counter_of_a_figure_is_documented(figure) -> None:  # type: ignore[no-untyped-def]
+    words = {word for name in figure.counters for word in re.split(r"\[\]\.?|\.", name) if word}
+    assert [word for word in sorted(words) if word not in DOCUMENTED] == []

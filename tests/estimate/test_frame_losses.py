@@ -1,0 +1,122 @@
+"""Where frames were lost, by what the places on their way counted: each place by itself, and all together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from vnetbench.estimate.frame_losses import (
+    AT_SWITCH,
+    BEFORE_LINK,
+    BEFORE_RECEIVER,
+    ELSEWHERE,
+    IN_BACKLOG,
+    FrameLosses,
+    counted,
+    losses_of,
+    together,
+)
+from vnetbench.results.records import SideRecord
+
+pytestmark = pytest.mark.pure
+
+BRIDGE = {
+    "endpoints": [{"name": "a1"}, {"name": "b1"}],
+    "watched": [
+        {"name": "a1", "role": "port", "leads_to": "a1"},
+        {"name": "b1", "role": "port", "leads_to": "b1"},
+    ],
+}
+UPLINK = {
+    **BRIDGE,
+    "watched": [
+        *BRIDGE["watched"],
+        {"name": "up0", "role": "uplink", "leads_to": "sw1"},
+        {"name": "up1", "role": "uplink", "leads_to": "sw0"},
+    ],
+}
+SENT = 1000
+
+
+def seen(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int]:
+    """The places that lost some, of so many frames sent; `counts` are those of the host's interfaces."""
+    others: dict[str, Any] = {
+        name: counts.pop(name) for name in ("softnet_dropped", "refused") if name in counts
+    }
+    found = losses_of(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
+    assert (found.sent, found.lost, sum(found.at.values())) == (SENT, SENT - received, found.lost)
+    return {place: count for place, count in found.at.items() if count}
+
+
+def port(taken: int = 0, given: int = 0, **more: int) -> dict[str, int]:
+    return {"rx_packets": taken, "tx_packets": given, **more}
+
+
+def test_frames_that_all_arrive_were_lost_nowhere() -> None:
+    assert seen(BRIDGE, 1000, a1=port(1000), b1=port(0, 1000)) == {}
+
+
+@pytest.mark.parametrize(
+    ("counts", "place"),
+    [
+        ({"a1": port(400, rx_dropped=600), "b1": port(0, 400)}, AT_SWITCH),
+        ({"a1": port(1000), "b1": port(0, 400)}, AT_SWITCH),
+        ({"a1": port(1000), "b1": port(0, 400, tx_dropped=600)}, BEFORE_RECEIVER),
+        ({"a1": port(1000), "b1": port(0, 400, queue_drops=600)}, BEFORE_LINK),
+        ({"a1": port(400, rx_dropped=600), "b1": port(0, 400), "softnet_dropped": 600}, IN_BACKLOG),
+        ({"a1": port(400), "b1": port(0, 400)}, ELSEWHERE),
+        ({"a1": port(1000), "b1": port(0, 1000)}, ELSEWHERE),
+    ],
+)
+def test_a_place_that_lost_frames_is_named(counts: dict[str, Any], place: str) -> None:
+    assert seen(BRIDGE, 400, **counts) == {place: 600}
+
+
+def test_what_is_lost_between_two_switches_is_lost_in_neither() -> None:
+    lost_on_link = {"a1": port(1000), "up0": port(0, 1000), "up1": port(700), "b1": port(0, 700)}
+    assert seen(UPLINK, 700, **lost_on_link) == {ELSEWHERE: 300}
+    lost_in_switch = {"a1": port(1000), "up0": port(0, 700), "up1": port(700), "b1": port(0, 700)}
+    assert seen(UPLINK, 700, **lost_in_switch) == {AT_SWITCH: 300}
+
+
+def test_what_a_source_was_refused_is_the_switchs_loss_where_the_observer_came_late() -> None:
+    late = {"a1": port(200, rx_dropped=300), "b1": port(0, 200)}
+    assert seen(BRIDGE, 400, **late, refused=600) == {AT_SWITCH: 600}
+
+
+def test_packets_of_others_are_not_frames_that_were_lost() -> None:
+    assert seen(BRIDGE, 990, a1=port(1000, rx_dropped=25), b1=port(0, 1000, tx_dropped=25)) == {AT_SWITCH: 10}
+
+
+def test_several_places_and_several_runs_add_up() -> None:
+    counts = {"a1": port(800, rx_dropped=200), "b1": port(0, 500, tx_dropped=100, queue_drops=200)}
+    once = seen(BRIDGE, 500, **counts)
+    assert once == {AT_SWITCH: 200, BEFORE_LINK: 200, BEFORE_RECEIVER: 100}
+    twice = together([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
+    assert (twice.sent, twice.lost) == (2000, 600)
+    assert twice.at[AT_SWITCH] == 200 and twice.at[ELSEWHERE] == 100
+
+
+def test_a_share_of_nothing_is_not_known() -> None:
+    assert losses_of(10, 10, {}, {}).percent_of_lost(AT_SWITCH) is None
+
+
+def test_what_is_counted_is_kept_as_interfaces_tell_it_and_refused_frames_where_they_are_lost() -> None:
+    interface = {
+        "name": "b1",
+        "rx_packets": 1,
+        "tx_packets": 2,
+        "rx_dropped": 3,
+        "tx_dropped": 4,
+        "rx_bytes": 5,
+    }
+    host = {"interfaces": [{**interface, "qdisc": {"drops": 6}}], "counters": {"softnet_dropped": 7}}
+    sides = [
+        SideRecord("a1", "source", {"streams": [{"id": 0, "refused": 8}]}, ()),
+        SideRecord("host", "observe", host, ()),
+    ]
+    port_of_b = {"rx_packets": 1, "tx_packets": 2, "rx_dropped": 3, "tx_dropped": 4, "queue_drops": 6}
+    expected = {"interfaces": {"host": {"b1": port_of_b}}, "softnet_dropped": 7, "refused": 8}
+    assert counted(sides, {"refused_frames": "lost"}) == expected
+    assert counted(sides, {"refused_frames": "unsent"}) == {**expected, "refused": 0}
