@@ -9,8 +9,11 @@ import pytest
 from tests.report.campaigns import estimate
 from tests.report.frame_campaigns import forwarding_campaign, searched
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.idle_cpus import at_the_limit
-from vnetbench.report.findings import findings
+from vnetbench.explain.idle_cpus import at_the_limit, idle_cpus
+
+
+def findings(summary: CampaignSummary) -> tuple[str, ...]:
+    return tuple(finding.says for finding in idle_cpus(summary))
 
 
 @pytest.fixture(scope="module")

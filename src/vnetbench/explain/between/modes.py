@@ -1,0 +1,300 @@
+"""Two modes of a treatment's trials, and what goes with which: the figure that tells one from the other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from vnetbench.estimate.compare import adjust, ratio
+from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.evidence.placement import CPU_NUMBER
+from vnetbench.estimate.model import Ratio
+from vnetbench.estimate.modes import FEWEST_TRIALS, SMALLEST_SHARE, find_modes, is_in_upper
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.explain.between.separation import Separation, separations
+from vnetbench.explain.model import Exhibit, Finding, Picture, Suspect
+from vnetbench.explain.proving import proof
+from vnetbench.explain.rules import cause_named
+from vnetbench.explain.words import figure_text, label_of
+from vnetbench.quantity import scale_for
+from vnetbench.wording.figures import metric_of, noun_of
+from vnetbench.wording.labels import counted
+from vnetbench.wording.treatments import name_of
+
+_FEWEST = 12
+"""Of fewer trials no split is plausible; below FEWEST_TRIALS one counts only where a figure goes with it."""
+_SURE = 0.05
+_LEAST_DISTANCE = 0.6
+"""A figure that tells fewer trials' modes is no explanation: of four trials of five, by ranks."""
+_AS_GOOD = 0.1
+"""Of figures that tell modes apart nearly as well, one that says where the trial ran stands first."""
+_SURE_OF_KINDS = 0.01
+"""Where the metric alone shows no modes."""
+_FEWEST_OF_KIND = 4
+_MOST_SHOWN = 4
+_CERTAINTIES = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
+"""From which distance between the groups on."""
+
+CONSEQUENCES = (
+    "goodput_", "transactions_per_", "connections_per_", "datagrams_", "throughput_", "forwarding_rate_",
+    "max_forwarding_rate_", "frames", "datagrams", "packets_per_s", "segments_per_s", "calls_per_s",
+    "stream_goodput_", "cycles_per_", "latency_", "connect_", "delay_", "jitter_", "back_to_back_",
+    "buffer_s", "outstanding_", "pacing_share", "in_flight_", "backlog_delay_us", "sender_cpu_percent",
+    "receiver_cpu_percent", "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent",
+    "host_softirq_percent", "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_",
+    "interrupts_per_", "net_rx_softirqs_per_s", "kvm_exits_per_s",
+)  # fmt: skip
+"""How the names begin of figures that are the metric in other words: rates, what is divided by a rate, times
+that are a rate's inverse, and work done for each byte. They go with the modes whatever makes these."""
+
+ORIGINS = (
+    "ends_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent",
+    "sender_cpu", "receiver_cpu", "softirq_cpu", "sender_cpus_shared_percent", "receiver_cpus_shared_percent",
+    "busiest_receive_cpu_percent", "receive_cpus", "busiest_queue_percent", "busiest_uplink_percent",
+    "foreign_traffic_percent", "other_work_percent", "steal_percent", "worst_steal_percent", "mtu_bytes",
+    "tso_off", "gso_off", "gro_off", "lro_off", "checksum_off", "block", "after_treatment",
+)  # fmt: skip
+"""Figures that say where, beside what and how a trial ran, the plainest first: no rate makes them what they
+are, so they stand before figures of what then happened (waits, drops) that tell the modes apart as well."""
+
+_PLACES = ("ends_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent")
+"""Of these the shares of samples that are near all or nothing where a trial stays as it began."""
+BUSY = ("other_work_percent", "steal_percent", "worst_steal_percent")
+_OF_ORDER = {"block": "block of the campaign", "after_treatment": "treatment that ran before"}
+_NAMES = frozenset(
+    {"after_treatment", *(figure.name for figure in FIGURES.values() if figure.unit == CPU_NUMBER)}
+)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A treatment whose trials fall into two groups: modes of the metric, or kinds by where they ran."""
+
+    treatment: TreatmentSummary
+    points: tuple[TrialPoint, ...]
+    is_upper: tuple[bool, ...]
+    """Of each point: whether it is in the group of larger values."""
+    values: tuple[float, float]
+    """The medians of both groups, ascending."""
+    told_by: tuple[Separation, ...]
+    """Figures that tell them apart beyond chance; those first that say where the trials ran."""
+    distance: float
+    """How well the first figure goes with the metric: 0 not at all, 1 in every trial."""
+    p: float
+    """Of that being chance."""
+    is_by_figure: bool = False
+    """The first figure divides them, and the metric, which shows no two modes, goes with it."""
+
+
+def splits(summary: CampaignSummary) -> tuple[Split, ...]:
+    """The treatments with two modes, or with trials of two kinds, in the campaign's order."""
+    before = _before(summary)
+    found = (
+        _split(each, summary.main_metric, before) or _kinds(summary, each, before)
+        for each in summary.treatments
+    )
+    return tuple(each for each in found if each is not None)
+
+
+def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+    """One finding a treatment with two modes."""
+    return tuple(_finding(summary, split) for split in splits(summary))
+
+
+def _split(treatment: TreatmentSummary, metric: str, before: Mapping[int, int]) -> Split | None:
+    points = tuple(point for point in treatment.points if metric in point.values)
+    values = [point.values[metric] for point in points]
+    found = find_modes(values, _FEWEST)
+    if found.modality != "two":
+        return None
+    is_upper = is_in_upper(values, found.modes)
+    ranked = _ranked(separations(_figures(points, before), is_upper, _NAMES))
+    if len(points) < FEWEST_TRIALS and not ranked:
+        return None
+    low, high = (mode.value for mode in found.modes)
+    distance, p = (ranked[0].distance, ranked[0].p) if ranked else (0.0, 1.0)
+    return Split(treatment, points, tuple(is_upper), (low, high), tuple(ranked), distance, p)
+
+
+def _kinds(summary: CampaignSummary, treatment: TreatmentSummary, before: Mapping[int, int]) -> Split | None:
+    """Trials that differ in where they ran, where the metric goes with that.
+
+    A metric that scatters much may show no two modes although trials ran in two ways: with both ends on one
+    CPU more often than not, or less. The metric of the two kinds is then compared by ranks.
+    """
+    metric = summary.main_metric
+    points = tuple(point for point in treatment.points if point.values.get(metric, 0.0) > 0)
+    if len(points) < _FEWEST:
+        return None
+    figures = {name: own for name, own in _figures(points, before).items() if name in _PLACES}
+    parts = [part for own in figures.values() if _are_two(part := [share > 50 for share in own])]
+    ratios = [_ratio(points, part, metric, summary.precision.confidence) for part in parts]
+    for part, compared in zip(parts, adjust(ratios), strict=True):
+        matters = abs(math.log(compared.value)) >= summary.precision.half_width
+        if compared.p is not None and compared.p <= _SURE_OF_KINDS and matters:
+            is_upper = tuple(other == (compared.value > 1) for other in part)
+            return _of_kinds(treatment, points, is_upper, figures, metric, compared.p)
+    return None
+
+
+def _of_kinds(
+    treatment: TreatmentSummary,
+    points: tuple[TrialPoint, ...],
+    is_upper: tuple[bool, ...],
+    figures: Mapping[str, Sequence[float]],
+    metric: str,
+    p: float,
+) -> Split:
+    values = [point.values[metric] for point in points]
+    told_by = tuple(_ranked(separations(figures, is_upper, _NAMES)))
+    (own,) = separations({metric: values}, is_upper)
+    return Split(
+        treatment, points, is_upper, (own.lower, own.upper), told_by, own.distance, p, is_by_figure=True
+    )
+
+
+def _are_two(part: Sequence[bool]) -> bool:
+    """Whether neither kind is so rare that it may be an oddity."""
+    return min(part.count(True), part.count(False)) >= max(_FEWEST_OF_KIND, SMALLEST_SHARE * len(part))
+
+
+def _ratio(points: Sequence[TrialPoint], part: Sequence[bool], metric: str, confidence: float) -> Ratio:
+    """The metric with more of a figure over that with less."""
+    less, more = (
+        [point.values[metric] for point, upper in zip(points, part, strict=True) if upper == side]
+        for side in (False, True)
+    )
+    return ratio(less, more, confidence)
+
+
+def _figures(points: Sequence[TrialPoint], before: Mapping[int, int]) -> dict[str, list[float]]:
+    """Every figure that all of the trials have and that is no consequence, with those of their order."""
+    told = [{**point.values, **point.evidence} for point in points]
+    names = [name for name in told[0] if not name.startswith(CONSEQUENCES)]
+    figures = {name: [each[name] for each in told] for name in names if all(name in each for each in told)}
+    figures["block"] = [float(point.block) for point in points]
+    figures["after_treatment"] = [float(before.get(point.trial, -1)) for point in points]
+    return figures
+
+
+def _before(summary: CampaignSummary) -> dict[int, int]:
+    """By trial: the treatment of the trial before it."""
+    order = sorted((point.trial, each.index) for each in summary.treatments for point in each.points)
+    return {trial: index for (_, index), (trial, _) in pairwise(order)}
+
+
+def _ranked(found: Sequence[Separation]) -> list[Separation]:
+    telling = [each for each in found if each.p <= _SURE and each.distance >= _LEAST_DISTANCE]
+    best = max((each.distance for each in telling), default=0.0)
+    first = [each for each in telling if each.figure in ORIGINS and each.distance >= best - _AS_GOOD]
+    first.sort(key=lambda each: ORIGINS.index(each.figure))
+    return [*first, *(each for each in telling if each not in first)]
+
+
+def _finding(summary: CampaignSummary, split: Split) -> Finding:
+    low, high = (figure_text(summary.main_metric, each) for each in split.values)
+    lower = split.is_upper.count(False)
+    groups = "trials of two kinds" if split.is_by_figure else "two modes"
+    says = (
+        f"{name_of(summary, split.treatment)}: {groups}, {noun_of(summary.main_metric)} is {low} in "
+        f"{lower} of {counted(len(split.points), 'trial')} and {high} in the others; {_told(split)}."
+    )
+    return Finding(
+        kind="unstable",
+        says=says,
+        treatments=(split.treatment.index,),
+        suspects=(_suspect(summary, split),),
+        picture=_picture(summary, split),
+        details={
+            "cause": _cause(split),
+            "metric": summary.main_metric,
+            "values": list(split.values),
+            "is_by_figure": split.is_by_figure,
+            "distance": split.distance,
+            "p": split.p,
+            "upper": [
+                point.trial for point, upper in zip(split.points, split.is_upper, strict=True) if upper
+            ],
+            "told_by": [
+                {"figure": e.figure, "auc": e.auc, "p": e.p, "lower": e.lower, "upper": e.upper}
+                for e in split.told_by
+            ],
+        },
+    )
+
+
+def _told(split: Split) -> str:
+    if not split.told_by:
+        return "no figure that was counted tells them apart"
+    first = split.told_by[0]
+    lower, upper = (_text(first.figure, each) for each in (first.lower, first.upper))
+    return (
+        f"what tells them apart is {_label(first.figure)}, {lower} in the lower and {upper} in the upper "
+        f"{'group' if split.is_by_figure else 'mode'}"
+    )
+
+
+def _label(figure: str) -> str:
+    return _OF_ORDER.get(figure) or label_of(figure)
+
+
+def _text(figure: str, value: float) -> str:
+    if figure in _NAMES or figure in _OF_ORDER:
+        return f"{value:.0f}"
+    return figure_text(figure, value)
+
+
+def _suspect(summary: CampaignSummary, split: Split) -> Suspect:
+    cause = cause_named(_cause(split))
+    return Suspect(
+        cause=cause,
+        score=split.distance if split.told_by else 0.5,
+        certainty=next(word for least, word in _CERTAINTIES if split.distance >= least),
+        exhibits=tuple(
+            _exhibit(split, each) for each in split.told_by[:_MOST_SHOWN] if each.figure not in _OF_ORDER
+        ),
+        command=proof(summary, split.treatment, cause)[1],
+    )
+
+
+def _cause(split: Split) -> str:
+    return "machine_busy" if split.told_by and split.told_by[0].figure in BUSY else "two_modes"
+
+
+def _exhibit(split: Split, separation: Separation) -> Exhibit:
+    """The figure in the lower mode, against the middle between both modes'."""
+    lower = [
+        {**point.values, **point.evidence}[separation.figure]
+        for point, upper in zip(split.points, split.is_upper, strict=True)
+        if not upper
+    ]
+    return Exhibit(
+        separation.figure,
+        separation.lower,
+        min(lower),
+        max(lower),
+        None if separation.figure in _NAMES else (separation.lower + separation.upper) / 2,
+    )
+
+
+def _picture(summary: CampaignSummary, split: Split) -> Picture:
+    metric = metric_of(summary.main_metric)
+    scale = scale_for(metric.unit, split.values[1])
+    figure = split.told_by[0].figure if split.told_by else "block"
+    known = _figures(split.points, _before(summary))[figure]
+    return Picture(
+        form="modes",
+        title=f"{metric.label} over {_label(figure)}",
+        x=_label(figure),
+        y=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
+        rows=tuple(
+            {
+                "x": x,
+                "y": point.values[summary.main_metric] / scale.divisor,
+                "series": "upper" if upper else "lower",
+            }
+            for x, point, upper in zip(known, split.points, split.is_upper, strict=True)
+        ),
+    )

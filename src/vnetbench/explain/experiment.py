@@ -1,0 +1,113 @@
+"""What proves suspicions: a treatment as it was, and with each suspect's setting, interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from vnetbench.errors import BenchError
+from vnetbench.estimate.matching import all_levels
+from vnetbench.estimate.paired import fewest_blocks
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.model import TYPICAL, Finding, Suspect
+from vnetbench.quantity import spell_duration
+from vnetbench.study.factors import FACTORS, format_level
+from vnetbench.study.load import parse_study
+from vnetbench.study.model import Level, Plan, Study, Treatment
+from vnetbench.study.plan import make_plan
+
+MOST_SUSPECTS = 2
+"""So many are tried at once; each is a treatment more in every block."""
+FEWEST_TRIALS = 8
+"""Of each treatment: two more than a 95 % interval needs, since the ratio is trimmed."""
+_LONGEST_TRIAL_S = 5.0
+_OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is to be run, of which treatment, and for which suspects."""
+
+    study: Study
+    plan: Plan
+    treatment: TreatmentSummary
+    suspects: tuple[Suspect, ...]
+
+
+def experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Experiment | None:
+    """For the first finding with suspects that a setting can prove; None where there is none.
+
+    Of several suspects two are tried together; the first alone where both settings cannot stand in one study.
+    """
+    by_index = {treatment.index: treatment for treatment in summary.treatments}
+    for finding in findings:
+        suspects = tuple(each for each in finding.suspects if _is_open(each))[:MOST_SUSPECTS]
+        treatment = by_index.get(int(str(finding.details.get(TYPICAL, -1))))
+        while suspects and treatment is not None:
+            found = _experiment(summary, treatment, suspects)
+            if found is not None:
+                return found
+            suspects = suspects[:-1]
+    return None
+
+
+def _is_open(suspect: Suspect) -> bool:
+    return bool(suspect.cause.setting) and suspect.proof is None
+
+
+def _experiment(
+    summary: CampaignSummary, treatment: TreatmentSummary, suspects: tuple[Suspect, ...]
+) -> Experiment | None:
+    base = _base(summary, treatment, suspects)
+    if base is None:
+        return None
+    tried = [base, *({**base, **suspect.cause.setting} for suspect in suspects)]
+    levels = {name: tuple(dict.fromkeys(each[name] for each in tried)) for name in base}
+    try:
+        study = parse_study(
+            summary.study_text, summary.study_path, tuple(_overrides(summary, treatment, levels))
+        )
+    except BenchError:
+        return None
+    # The study alone would ask for all combinations of the levels, and for what it changes together.
+    plan = Plan(tuple(Treatment(at, each) for at, each in enumerate(tried)), make_plan(study, None).seed)
+    return Experiment(study, plan, treatment, suspects)
+
+
+def _base(
+    summary: CampaignSummary, treatment: TreatmentSummary, suspects: Sequence[Suspect]
+) -> dict[str, Level] | None:
+    """The treatment with a level of each factor that is to be set otherwise; None where one is not known."""
+    present, base = all_levels(summary, treatment), dict(treatment.factors)
+    for suspect in suspects:
+        for name, level in suspect.cause.setting.items():
+            was = present.get(name, _OPPOSITES.get(level))
+            if was is None or was == level:
+                return None
+            base[name] = was
+    return base
+
+
+def _overrides(
+    summary: CampaignSummary, treatment: TreatmentSummary, levels: Mapping[str, tuple[Level, ...]]
+) -> Iterator[str]:
+    trials = max(FEWEST_TRIALS, fewest_blocks(summary.precision.confidence))
+    own = {
+        "precision.fewest_trials": str(trials),
+        "precision.most_trials": str(trials),
+        "precision.time_limit": "none",
+        "timing.duration": spell_duration(_duration_s(summary, treatment)),
+        **{name: ",".join(format_level(name, level) for level in of_it) for name, of_it in levels.items()},
+    }
+    for override in summary.overrides:
+        key = override.partition("=")[0].strip()
+        if key not in own and key not in FACTORS:
+            yield override
+    yield from (f"{key}={text}" for key, text in own.items())
+
+
+def _duration_s(summary: CampaignSummary, treatment: TreatmentSummary) -> float:
+    """As the study has it, else as the treatment's trials were; never long."""
+    asked = summary.timing.duration_s
+    return min(_LONGEST_TRIAL_S, asked or median(point.duration_s for point in treatment.points))

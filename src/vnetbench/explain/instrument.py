@@ -1,0 +1,47 @@
+"""What is to be known of the trials before their figures are believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.model import Finding, Suspect
+from vnetbench.explain.rules import cause_named
+from vnetbench.quantity import spell_share
+from vnetbench.wording.labels import counted
+
+DIFFERING = 1.3
+"""Two trials that differ by more, as a ratio, say nothing of what a third would be."""
+
+
+def instrument(summary: CampaignSummary) -> Iterator[Finding]:
+    """Treatments with too few trials for an interval, where there are any."""
+    measured = [each for each in summary.treatments if summary.main_metric in each.metrics]
+    few = [each for each in measured if _has_no_interval(each, summary.main_metric)]
+    if not few or summary.reference is not None:
+        return
+    counts = sorted({each.trials for each in few})
+    trials = counted(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
+    who = "It has" if len(measured) == 1 else f"{len(few)} of {counted(len(measured), 'treatment')} have"
+    share = spell_share(summary.precision.confidence)
+    yield Finding(
+        kind="instrument",
+        says=f"Too few trials to be sure: {who} {trials}, and a {share} interval of a median needs more.",
+        treatments=tuple(each.index for each in few),
+        suspects=(Suspect(cause_named("too_few_trials"), 1.0, "very likely", ()),),
+        details={
+            "cause": "too_few_trials",
+            "trials": {str(each.index): each.trials for each in few},
+            "untellable": [each.index for each in few if _is_untellable(each, summary.main_metric)],
+        },
+    )
+
+
+def _is_untellable(treatment: TreatmentSummary, metric: str) -> bool:
+    """Whether its trials are two that differ: either may be the usual one."""
+    values = [point.values[metric] for point in treatment.points if metric in point.values]
+    return len(values) == 2 and max(values) > DIFFERING * min(values)
+
+
+def _has_no_interval(treatment: TreatmentSummary, metric: str) -> bool:
+    return treatment.metrics[metric].low is None

@@ -1,0 +1,122 @@
+"""What an explanation consists of: findings, the causes that they suspect, and the evidence for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vnetbench.estimate.model import Experiment
+from vnetbench.study.model import Level
+
+CONFIRMED, REFUTED = "confirmed", "refuted"
+CERTAINTIES = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
+"""How sure a suspicion is, surest first. `confirmed` and `refuted` need an experiment: a run in which what it
+would change was changed. What the others are worth is measured: docs/explain.md."""
+TYPICAL = "typical"
+"""In a finding's details: the index of the treatment that its suspects are of."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Something that can limit a treatment, or make it unstable; from the tables in `causes/`."""
+
+    name: str
+    family: str
+    """`cpu`, `window`, `packets`, `links`, `instability`, `instrument`."""
+    says: str
+    """The sentence's middle: "the sending thread's CPU is full"."""
+    change: str
+    """What would change it, as an advice."""
+    setting: Mapping[str, Level]
+    """The factor and level that would prove it; empty where no setting can."""
+    source: str
+    """Where the rule comes from."""
+    is_fault: bool = True
+    """False for limits that every machine has: a thread's CPU that is full while nothing is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One figure of evidence, over the treatment's trials."""
+
+    figure: str
+    """Its name in `estimate.evidence.FIGURES`, which says unit, meaning and counters."""
+    value: float
+    low: float
+    high: float
+    """The least and the most of the trials."""
+    threshold: float | None
+    """From where on it speaks; None where it only illustrates."""
+    speaks: str = "for"
+    """`for` or `against` the cause."""
+    is_low: bool = False
+    """It speaks below its threshold."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a run with the suspect's setting showed."""
+
+    verdict: str
+    """`confirmed`, `refuted`, or `not shown`."""
+    experiment: Experiment
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A cause that is suspected, how strongly, and why."""
+
+    cause: Cause
+    score: float
+    """0 to 1; suspects are ranked by it."""
+    certainty: str
+    """One of CERTAINTIES."""
+    exhibits: tuple[Exhibit, ...]
+    command: str = ""
+    """The one command that would prove it; empty where none can."""
+    proof: Proof | None = None
+    """None where nothing was run for it."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A small picture of the evidence: what `report/evidence_charts.py` draws."""
+
+    form: str
+    """`course` (a figure over the samples), `bars` (figures beside each other), `modes` (a metric over a
+    figure, by mode), `effects` (ratios with intervals) or `curve` (a metric over a factor, with a law)."""
+    title: str
+    x: str
+    y: str
+    """Labels of the axes, with units."""
+    rows: tuple[Mapping[str, str | float], ...]
+    """`x`, `y`, where known `low`, `high`, and `series`."""
+    threshold: float | None = None
+    """From where on `y` speaks for the cause: drawn as a line."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing said about results, with its evidence."""
+
+    kind: str
+    """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs`,
+    `not explained`."""
+    says: str
+    """One sentence or two, with figures."""
+    treatments: tuple[int, ...] = ()
+    """Indices of those that it is about; all of them where empty."""
+    suspects: tuple[Suspect, ...] = ()
+    """Ranked, the likeliest first; none where nothing is explained, or nothing is to be."""
+    picture: Picture | None = None
+    details: Mapping[str, object] = field(default_factory=dict)
+    """Figures that a program may want: of a fit its parameters with intervals, of effects the ratios."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All that is said of a campaign, most important first."""
+
+    answer: tuple[str, ...]
+    """One or two sentences that somebody understands who has never seen a counter."""
+    findings: tuple[Finding, ...]

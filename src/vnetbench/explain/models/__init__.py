@@ -1,0 +1,1 @@
+"""Laws of throughput, each by itself with its source: what an explanation holds measurements against."""

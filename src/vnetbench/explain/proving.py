@@ -1,0 +1,95 @@
+"""The one command that would prove a suspicion: the treatment again, with one factor at two levels."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from vnetbench.errors import BenchError
+from vnetbench.estimate.matching import all_levels
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.model import Cause
+from vnetbench.explain.rules import TWICE
+from vnetbench.study.factors import FACTORS, format_level, has_factor, parse_level
+from vnetbench.study.load import parse_study
+from vnetbench.study.model import Level
+
+
+def proof(
+    summary: CampaignSummary, treatment: TreatmentSummary, cause: Cause
+) -> tuple[dict[str, Level], str]:
+    """The factor with the level that would prove a cause in this treatment, and the command that does it.
+
+    Of imported trials the command is a sentence: nobody can run them again by a study. Both are empty where
+    no setting of the cause can be had here, or the treatment has it already.
+    """
+    present = all_levels(summary, treatment)
+    for name, level in _settings(summary, present, cause):
+        if summary.is_imported:
+            told = f" instead of {format_level(name, present[name])}" if name in present else ""
+            return {name: level}, f"measure it again with {name} = {format_level(name, level)}{told}"
+        if command := _command(summary, treatment, present, cause, name, level):
+            return {name: level}, command
+    return {}, ""
+
+
+def _settings(
+    summary: CampaignSummary, present: Mapping[str, Level], cause: Cause
+) -> Iterator[tuple[str, Level]]:
+    """The settings of the rule that testbed and workload have, and that the treatment does not have yet."""
+    for name, told in cause.setting.items():
+        if summary.workload not in FACTORS[name].workloads or not has_factor(summary.kind, name):
+            continue
+        now = present.get(name)
+        if told == TWICE:
+            if not isinstance(now, int) or (level := _level(name, 2 * now)) is None:
+                continue
+        else:
+            level = told
+        if level != now:
+            yield name, level
+
+
+def _level(name: str, raw: object) -> Level | None:
+    try:
+        return parse_level(name, raw)
+    except BenchError:
+        return None
+
+
+def _command(
+    summary: CampaignSummary,
+    treatment: TreatmentSummary,
+    present: Mapping[str, Level],
+    cause: Cause,
+    name: str,
+    level: Level,
+) -> str:
+    changed = [override.partition("=")[0].strip() for override in summary.overrides]
+    levels: dict[str, tuple[Level, ...]] = {
+        factor.name: (treatment.factors[factor.name],)
+        for factor in summary.factors
+        if factor.name in treatment.factors and (len(factor.levels) > 1 or factor.name in changed)
+    }
+    levels[name] = (present[name], level) if name in present else (level,)
+    settings = [
+        override for override, key in zip(summary.overrides, changed, strict=True) if key not in FACTORS
+    ]
+    settings += [f"{key}={','.join(format_level(key, each) for each in of)}" for key, of in levels.items()]
+    if not _asks(summary, settings, levels):
+        return ""
+    path = summary.study_path or "STUDY"
+    output = f"{Path(path).stem}-{cause.name}.vnb"
+    words = ["vnetbench", "run", path, *(word for each in settings for word in ("--set", each)), "-o", output]
+    return shlex.join(words)
+
+
+def _asks(summary: CampaignSummary, settings: list[str], levels: Mapping[str, tuple[Level, ...]]) -> bool:
+    """Whether the study, so changed, is one that can be run, with these levels."""
+    try:
+        study = parse_study(summary.study_text, summary.study_path, settings)
+    except BenchError:
+        return False
+    found = {factor.name: factor.levels for factor in study.factors}
+    return all(found[name] == of_it for name, of_it in levels.items())

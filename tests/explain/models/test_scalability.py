@@ -1,0 +1,64 @@
+"""The universal scalability law: what a fit finds again, and how often its intervals cover."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from vnetbench.explain.models.scalability import Fit, fit
+
+pytestmark = pytest.mark.pure
+
+LEVELS = (1, 2, 4, 8, 16, 32)
+FITS = 500
+
+
+def test_values_that_follow_the_law_give_its_parameters_back() -> None:
+    law = Fit(gamma=17e9, sigma=0.08, kappa=0.004, peak=0.0)
+    found = fit(LEVELS, [law.value(n) for n in LEVELS])
+
+    assert (found.gamma, found.sigma, found.kappa) == pytest.approx((17e9, 0.08, 0.004), rel=1e-6)
+    assert found.peak == pytest.approx(math.sqrt(0.92 / 0.004))
+    assert found.intervals["sigma"] == pytest.approx((0.08, 0.08), abs=1e-6)
+
+
+def test_intervals_cover_the_truth() -> None:
+    law = Fit(gamma=10.0, sigma=0.2, kappa=0.01, peak=math.sqrt(0.8 / 0.01))
+    truth = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak": law.peak}
+    covered = dict.fromkeys(truth, 0)
+    for seed in range(FITS):
+        noise = np.exp(np.random.default_rng(seed).normal(0, 0.02, len(LEVELS)))
+        found = fit(LEVELS, [law.value(n) * float(e) for n, e in zip(LEVELS, noise, strict=True)])
+        for name, (low, high) in found.intervals.items():
+            covered[name] += low <= truth[name] <= high
+
+    assert min(covered.values()) >= 0.93 * FITS
+
+
+def test_what_scales_without_loss_has_no_peak() -> None:
+    found = fit((1, 2, 4, 8), (10.0, 20.0, 40.0, 80.0))
+
+    assert (found.sigma, found.kappa, found.peak) == pytest.approx((0.0, 0.0, math.inf), abs=1e-9)
+
+
+def test_what_grows_faster_than_its_number_stays_at_the_bounds() -> None:
+    found = fit((1, 2, 4), (1.0, 4.0, 16.0))
+
+    assert (found.sigma, found.kappa) == (0.0, 0.0)
+    assert found.intervals == {}
+
+
+def test_too_few_or_impossible_values_are_refused() -> None:
+    for levels, values in (((1, 2), (1.0, 2.0)), ((1, 1, 2), (1.0, 1.0, 2.0)), ((0, 1, 2), (1.0, 1.0, 2.0))):
+        with pytest.raises(ValueError, match="three different n"):
+            fit(levels, values)
+    with pytest.raises(ValueError, match="above zero"):
+        fit((1, 2, 4), (1.0, 0.0, 2.0))
+
+
+def test_values_that_differ_beyond_measure_have_an_interval_without_end() -> None:
+    found = fit((1, 2, 4, 8), (1e18, 1e-15, 1e18, 1e-15))
+
+    assert found.intervals["gamma"] == pytest.approx((0.0, math.inf))

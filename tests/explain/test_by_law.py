@@ -1,0 +1,63 @@
+"""What a law gives for a treatment stands beside what was measured, where it holds and is known of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.campaigns import Made, campaign
+from vnetbench.estimate.summary import TreatmentSummary
+from vnetbench.explain.by_law import by_law
+from vnetbench.explain.explain import explain
+
+pytestmark = pytest.mark.pure
+
+ONE = 'title = "t"\n[factors]\nstreams = 1\n'
+WINDOW = {"in_flight_bytes": 65536.0, "rtt_us": 4450.0, "stream_goodput_bps": 116e6}
+LOSS = {
+    "path_loss_percent": 1.0, "mss_bytes": 1448.0, "rtt_us": 1500.0, "stream_goodput_bps": 60e6,
+}  # fmt: skip
+
+
+def treatment(evidence: dict[str, float]) -> TreatmentSummary:
+    return campaign(ONE, Made(evidence)).treatments[0]
+
+
+def test_a_window_over_a_round_trip_stands_beside_the_goodput_that_it_gave() -> None:
+    found = by_law(treatment(WINDOW), "receive_window")
+    assert found is not None
+    assert found.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
+    assert found.says == ("65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream got 116 Mbit/s")
+
+
+def test_a_goodput_that_the_window_does_not_explain_is_not_said_to_follow_it() -> None:
+    assert by_law(treatment({**WINDOW, "stream_goodput_bps": 50e6}), "receive_window") is None
+
+
+def test_loss_stands_beside_what_it_leaves_of_reno_and_cubic() -> None:
+    found = by_law(treatment(LOSS), "path_loss")
+    assert found is not None
+    assert found.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
+    assert "reno carries" in found.says and "a stream got 60.0 Mbit/s" in found.says
+
+
+@pytest.mark.parametrize("missing", ["rtt_us", "in_flight_bytes", "stream_goodput_bps"])
+def test_a_figure_that_is_not_known_leaves_the_law_unsaid(missing: str) -> None:
+    known = {name: value for name, value in WINDOW.items() if name != missing}
+    assert by_law(treatment(known), "receive_window") is None
+
+
+def test_causes_without_a_law_have_none() -> None:
+    assert by_law(treatment(WINDOW), "cpu_quota") is None
+
+
+def test_the_finding_tells_the_law_of_its_first_suspect() -> None:
+    suspected = {
+        "rwnd_limited_percent": 95.0, "in_flight_over_peer_window": 0.98, "receive_buffer_bytes": 131072.0,
+        "receiver_thread_busy_percent": 3.0, "overlimits_per_s": 0.0,
+    }  # fmt: skip
+    finding = explain(campaign(ONE, Made({**WINDOW, **suspected}))).findings[0]
+    assert finding.details["cause"] == "receive_window"
+    assert finding.says.endswith(
+        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream got 116 Mbit/s."
+    )
+    assert "law" in finding.details

@@ -1,0 +1,115 @@
+"""Why two treatments differ: by the law that one limit leaves in the evidence of both."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.campaigns import SENDER_FULL, Made, campaign
+from vnetbench.explain.differences import differences
+from vnetbench.explain.limits import limits
+from vnetbench.explain.model import Finding
+
+pytestmark = pytest.mark.pure
+
+MTUS = 'title = "t"\n[factors]\nmtu = [1500, 9000]\n'
+DELAYS = 'title = "t"\n[factors]\nsocket_buffer = ["64 KiB", "256 KiB"]\n'
+MESSAGES = 'title = "t"\n[factors]\nmessage_size = ["64 B", "256 B"]\n'
+STREAMS = 'title = "t"\n[factors]\nstreams = [1, 4]\n'
+WINDOW = {
+    "rwnd_limited_percent": 95.0,
+    "in_flight_over_peer_window": 0.95,
+    "receive_buffer_bytes": 131072.0,
+    "overlimits_per_s": 0.0,
+    "receiver_thread_busy_percent": 5.0,
+}
+
+
+def found(study: str, *made: Made) -> list[Finding]:
+    summary = campaign(study, *made)
+    return list(differences(summary, limits(summary)))
+
+
+def test_larger_packets_at_the_same_rate_show_that_the_packet_rate_was_the_limit() -> None:
+    (finding,) = found(
+        MTUS,
+        Made({"packets_per_s": 200e3, "segment_bytes_received": 1514.0, "cycles_per_byte": 2.0}, 2.3e9),
+        Made({"packets_per_s": 198e3, "segment_bytes_received": 9014.0, "cycles_per_byte": 0.4}, 13.8e9),
+    )
+    assert finding.kind == "difference" and finding.treatments == (0, 1)
+    assert finding.says.startswith("MTU 9000 instead of MTU 1500: goodput 13.8 Gbit/s instead of 2.3")
+    assert "Packets stayed (200 k/s and 198 k/s), so the packet rate was the limit" in finding.says
+    # 3028 cycles for 1514 bytes, 3606 for 9014.
+    assert finding.details["cycles_per_packet"] == pytest.approx(2911, rel=0.01)
+    assert finding.details["cycles_per_further_byte"] == pytest.approx(0.077, rel=0.01)
+    assert finding.details["law"] == "packets_per_s" and finding.details["ratio"] == pytest.approx(6.0)
+
+
+def test_a_packet_rate_that_changed_too_is_no_such_law() -> None:
+    (finding,) = found(
+        MTUS,
+        Made({"packets_per_s": 200e3, "segment_bytes_received": 1514.0}, 2.3e9),
+        Made({"packets_per_s": 400e3, "segment_bytes_received": 4500.0}, 13.8e9),
+    )
+    assert finding.details["law"] is None
+
+
+def test_more_under_way_in_the_same_round_trip_shows_a_window() -> None:
+    made = (
+        Made({**WINDOW, "rtt_us": 1000.0, "in_flight_bytes": size}, 8e9 * size / 1e6)
+        for size in (64e3, 256e3)
+    )
+    (finding,) = found(DELAYS, *made)
+    assert "so a window was the limit, and a larger one carries more" in finding.says
+
+
+def test_without_a_window_suspected_the_same_figures_show_none() -> None:
+    made = (
+        Made({**SENDER_FULL, "rtt_us": 1000.0, "in_flight_bytes": size}, 8e9 * size / 1e6)
+        for size in (64e3, 256e3)
+    )
+    (finding,) = found(DELAYS, *made)
+    assert finding.details["law"] is None
+
+
+def test_calls_of_more_bytes_at_the_same_rate_show_the_calls() -> None:
+    (finding,) = found(
+        MESSAGES,
+        Made({"calls_per_s": 1e6, "bytes_per_call": 64.0}, 0.5e9),
+        Made({"calls_per_s": 1.02e6, "bytes_per_call": 256.0}, 2e9),
+    )
+    assert finding.details["law"] == "calls_per_s"
+
+
+def test_streams_that_each_bring_as_much_show_a_limit_of_each() -> None:
+    (finding,) = found(
+        STREAMS, Made({"stream_goodput_bps": 1e9}, 1e9), Made({"stream_goodput_bps": 0.98e9}, 3.9e9)
+    )
+    assert "so each stream has a limit of its own" in finding.says
+
+
+def test_where_no_law_holds_what_changed_most_and_how_the_limit_moved_are_told() -> None:
+    quiet = {**SENDER_FULL, "sender_thread_busy_percent": 10.0, "sender_thread_runnable_percent": 12.0}
+    (finding,) = found(STREAMS, Made(SENDER_FULL, 1e9), Made({**quiet, "rtt_us": 5.0}, 2e9))
+    assert (
+        'The limit went from "the sending thread\'s CPU is full" to one that is not explained' in finding.says
+    )
+    assert (
+        "what changed most is sending thread's CPU (98.0 % of one CPU and 10.0 % of one CPU)" in finding.says
+    )
+    assert finding.details["limits"] == ["sender_cpu", "not explained"]
+
+
+def test_trials_that_overlap_and_small_differences_are_no_finding() -> None:
+    assert found(STREAMS, Made(value=1e9), Made(value=1.1e9)) == []
+    assert found(STREAMS, Made(value=1e9), Made(value=1e9)) == []
+
+
+def test_of_several_pairs_of_a_factor_the_one_that_a_law_explains_is_told() -> None:
+    study = 'title = "t"\n[factors]\nmtu = [1500, 9000]\nstreams = [1, 4]\n'
+    by_law = (
+        {"packets_per_s": 200e3, "segment_bytes_received": 1514.0},
+        {"packets_per_s": 200e3, "segment_bytes_received": 9014.0},
+    )
+    told = found(study, Made(by_law[0], 2e9), Made({}, 2e9), Made(by_law[1], 11e9), Made({}, 20e9))
+    of_mtu = next(finding for finding in told if finding.details["factor"] == "mtu")
+    assert of_mtu.details["law"] == "packets_per_s" and "(1 stream)" in of_mtu.says

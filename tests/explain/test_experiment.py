@@ -1,0 +1,82 @@
+"""What is run to prove a suspicion: the treatment as it was and as it would be, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests import made_up
+from tests.report.explanations import QUOTA, RECEIVER
+from vnetbench.estimate.experiments import belongs, experiments_of
+from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.experiment import experiment
+from vnetbench.explain.model import Finding, Suspect
+from vnetbench.study.model import Level
+
+
+@pytest.fixture
+def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
+    """With trials of one stream and an MTU of 1500, and twice as fast of 9000."""
+    file, _ = made_up.file_at(tmp_path_factory.mktemp("proof") / "r.vnb")
+    for block in range(6):
+        for treatment in range(2):
+            rates = [1e9 * (1 + treatment) * (1 + 0.01 * block)] * 20
+            file.add_trial(made_up.trial(treatment, block, rates=rates), block)
+    return summarize(file)
+
+
+def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
+    suspects = [
+        Suspect(replace(cause, setting=setting), 0.9, "likely", ())
+        for cause, setting in zip((RECEIVER, QUOTA, RECEIVER), settings, strict=False)
+    ]
+    return Finding("limit", "", (0, 1), tuple(suspects), details={"typical": typical})
+
+
+def test_the_treatment_stands_beside_itself_with_each_suspects_setting(measured: CampaignSummary) -> None:
+    asked = experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
+    assert asked is not None
+    base, first, second = (dict(each.factors) for each in asked.plan.treatments)
+    assert {**base, "streams": 4} == first and {**base, "socket_buffer": 1048576} == second
+    assert base["mtu"] == measured.treatments[0].factors["mtu"]
+    assert base["streams"] == 1 and base["socket_buffer"] == "auto"
+
+
+def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measured: CampaignSummary) -> None:
+    asked = experiment(measured, [finding({"streams": 4})])
+    assert asked is not None
+    assert asked.study.precision.fewest_trials == asked.study.precision.most_trials >= 6
+    assert asked.study.timing.duration_s is not None and asked.study.timing.duration_s <= 5
+    assert asked.study.text == measured.study_text
+
+
+def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:
+    asked = experiment(measured, [finding({"tso": "on"})])
+    assert asked is not None
+    assert [each.factors["tso"] for each in asked.plan.treatments] == ["off", "on"]
+
+
+def test_a_suspicion_that_no_setting_can_prove_is_passed_over(measured: CampaignSummary) -> None:
+    asked = experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
+    assert asked is not None
+    assert asked.treatment.index == 1 and [each.cause.name for each in asked.suspects] == ["cpu_quota"]
+    assert experiment(measured, [finding({})]) is None
+    assert experiment(measured, [finding({"streams": 1})]) is None  # it has that already
+
+
+def test_of_two_settings_that_contradict_each_other_the_first_is_tried(measured: CampaignSummary) -> None:
+    asked = experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
+    assert asked is not None and len(asked.suspects) == 1
+
+
+def test_the_files_treatments_are_read_back_as_experiments(measured: CampaignSummary) -> None:
+    (found,) = experiments_of(measured)
+    assert found.setting == {"mtu": 9000} and found.levels["mtu"] == 1500
+    assert found.blocks == 6 and found.ratio.value == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_proof_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:
+    assert belongs(replace(measured, overrides=("streams=1,4",)), measured)
+    assert not belongs(replace(measured, study_text=f"{measured.study_text}\n"), measured)

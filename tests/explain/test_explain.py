@@ -1,0 +1,123 @@
+"""What is said of a campaign: limits in groups, the answer, what cannot be judged, too few trials."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.explain.campaigns import IDLE, QUOTA, SENDER_FULL, Made, campaign
+from tests.report.campaigns import jumbo_campaign
+from vnetbench.explain.explain import explain
+from vnetbench.explain.model import Finding
+
+pytestmark = pytest.mark.pure
+
+ONE = 'title = "t"\n[factors]\nstreams = 1\n'
+FOUR = 'title = "t"\n[factors]\nstreams = "1..4"\n'
+
+
+def of_kind(findings: tuple[Finding, ...], kind: str) -> list[Finding]:
+    return [finding for finding in findings if finding.kind == kind]
+
+
+def test_one_treatment_is_explained_in_a_sentence_with_its_figures() -> None:
+    told = explain(campaign(ONE, Made(QUOTA)))
+    finding = told.findings[0]
+    assert finding.kind == "limit" and finding.treatments == (0,)
+    assert finding.says == (
+        "A CPU quota stops the load's threads for part of the time (very likely): sending endpoint throttled "
+        "60.0 % of time."
+    )
+    assert finding.suspects[0].cause.name == "cpu_quota"
+    assert (
+        told.answer[0]
+        == "What limits the network: a CPU quota stops the load's threads for part of the time."
+    )
+    assert told.answer[1].startswith("Raise or remove the quota")
+
+
+def test_a_natural_limit_is_said_to_be_nothing_wrong() -> None:
+    told = explain(campaign(ONE, Made(SENDER_FULL)))
+    assert told.answer[1].startswith("Nothing is wrong with that.")
+    assert "every run that goes as fast as it can has such a limit" in told.findings[0].says
+
+
+def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> None:
+    told = explain(campaign(FOUR, Made(QUOTA), Made(SENDER_FULL), Made(SENDER_FULL), Made(SENDER_FULL)))
+    most, fewer = of_kind(told.findings, "limit")
+    assert most.says.startswith("3 of 4 treatments: the sending thread's CPU is full")
+    assert most.treatments == (1, 2, 3)
+    assert fewer.says.startswith("1 stream: ") and fewer.treatments == (0,)
+    assert told.answer[0].startswith("What limits the network in 3 of 4 treatments:")
+
+
+def test_all_treatments_alike_are_told_as_all() -> None:
+    told = explain(campaign(FOUR, *[Made(SENDER_FULL)] * 4))
+    assert told.findings[0].says.startswith("All 4 treatments: ")
+
+
+def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest() -> None:
+    told = explain(campaign(ONE, Made(IDLE)))
+    finding = told.findings[0]
+    assert finding.kind == "not explained" and finding.suspects == ()
+    assert finding.details["cause"] == "not explained"
+    assert told.answer == ("What limits the network is not explained by what was counted.",)
+
+
+def test_trials_without_counters_are_said_to_have_none() -> None:
+    told = explain(campaign(ONE, Made({})))
+    assert "the trials have no counters that tell causes apart" in told.findings[0].says
+    unjudged = told.findings[0].details["unjudged"]
+    assert isinstance(unjudged, dict) and unjudged["cpu_quota"][0] == "busiest_cpu_percent"
+
+
+def test_the_picture_shows_the_figure_that_speaks_of_each_treatment_or_trial() -> None:
+    alone, several = (
+        explain(campaign(study, *[Made(QUOTA)] * count)).findings[0].picture
+        for study, count in ((ONE, 1), (FOUR, 4))
+    )
+    assert alone is not None and several is not None
+    assert [row["x"] for row in alone.rows] == [f"trial {number}" for number in range(1, 7)]
+    assert [row["x"] for row in several.rows] == ["1 stream", "2 streams", "3 streams", "4 streams"]
+    assert {row["y"] for row in several.rows} == {60.0} and several.threshold == 2
+    assert several.form == "bars" and several.y == "sending endpoint throttled (% of time)"
+
+
+def test_too_few_trials_are_told_and_enough_are_not() -> None:
+    few = of_kind(explain(campaign(ONE, Made(trials=3))).findings, "instrument")
+    enough = of_kind(explain(campaign(ONE, Made(trials=6))).findings, "instrument")
+    assert [finding.details["cause"] for finding in few] == ["too_few_trials"] and enough == []
+    assert few[0].says == (
+        "Too few trials to be sure: It has 3 trials, and a 95 % interval of a median needs more."
+    )
+
+
+def test_two_trials_that_differ_tell_no_limit_and_that_is_said_first() -> None:
+    summary = campaign(ONE, Made(trials=2))
+    (treatment,) = summary.treatments
+    points = (treatment.points[0], replace(treatment.points[1], values={"goodput_bps": 3e9}))
+    differing = replace(summary, treatments=(replace(treatment, points=points),))
+    assert explain(summary).findings[0].kind == "limit"
+    assert explain(differing).findings[0].details["cause"] == "too_few_trials"
+
+
+def test_a_campaign_without_trials_says_so() -> None:
+    told = explain(campaign(ONE, Made(trials=0)))
+    assert told.answer == ("Nothing was measured yet, so nothing is explained.",) and told.findings == ()
+
+
+def test_a_generator_at_its_limit_is_told_as_the_instruments() -> None:
+    told = explain(campaign(ONE, Made({**SENDER_FULL, "generator_limited": 1.0, "sampler_cpu_percent": 1.0})))
+    assert told.findings[0].kind == "instrument"
+    assert told.findings[0].details["cause"] == "instrument_limit"
+
+
+def test_results_that_know_nothing_of_evidence_are_explained_without_it() -> None:
+    told = explain(jumbo_campaign())
+    assert of_kind(told.findings, "not explained")
+
+
+def test_explaining_changes_nothing_and_says_the_same_again() -> None:
+    summary = campaign(FOUR, *[Made(SENDER_FULL)] * 4)
+    assert explain(summary) == explain(replace(summary))

@@ -1,0 +1,105 @@
+"""What is said of frames that do not arrive: by where they were lost, and what was busy or waited there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.campaigns import Evidence, Made, campaign
+from vnetbench.explain.explain import explain
+from vnetbench.explain.limits import limits
+
+pytestmark = pytest.mark.pure
+
+PACED: Evidence = {
+    "sender_thread_busy_percent": 99.0,
+    "sender_thread_runnable_percent": 99.0,
+    "frames_unpaced": 0.0,
+    "rate_kept_percent": 100.0,
+    "generator_limited": 0.0,
+    "busiest_cpu_percent": 100.0,
+}
+"""A generator that holds its rate waits awake."""
+LOST: Evidence = {
+    "frames_lost_percent": 30.0,
+    "loss_percent": 30.0,
+    "lost_at_switch_percent": 0.0,
+    "lost_before_link_percent": 0.0,
+    "lost_in_backlog_percent": 0.0,
+    "lost_before_receiver_percent": 0.0,
+    "lost_elsewhere_percent": 0.0,
+    "switch_thread_busy_percent": 50.0,
+    "switch_thread_waiting_percent": 1.0,
+    "switch_thread_runnable_percent": 51.0,
+    "sink_thread_busy_percent": 30.0,
+    "sink_thread_waiting_percent": 1.0,
+    "sink_thread_runnable_percent": 31.0,
+}
+AT_SWITCH: Evidence = {**LOST, "lost_at_switch_percent": 99.0}
+SWITCH_FULL: Evidence = {
+    **AT_SWITCH, "switch_thread_busy_percent": 96.0, "switch_thread_runnable_percent": 97.0
+}  # fmt: skip
+STUDY = 'title = "t"\nworkload = "frames"\n[factors]\nframe_load = "1 Mframe/s"\n'
+SEARCH = 'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\n[search]\nloss = "0 %"\n'
+
+
+@pytest.mark.parametrize(
+    ("evidence", "cause"),
+    [
+        (SWITCH_FULL, "switch_cpu"),
+        ({**SWITCH_FULL, "overlimits_per_s": 60e3, "backlog_delay_us": 500.0}, "link_full"),
+        ({**LOST, "lost_before_link_percent": 90.0, "overlimits_per_s": 60e3}, "link_full"),
+        (
+            {
+                **AT_SWITCH,
+                "switch_thread_busy_percent": 30.0,
+                "switch_thread_waiting_percent": 60.0,
+                "switch_thread_runnable_percent": 90.0,
+            },
+            "shared_by_vms",
+        ),
+        (
+            {**LOST, "lost_before_receiver_percent": 95.0, "sink_thread_waiting_percent": 60.0},
+            "shared_by_vms",
+        ),
+        (
+            {
+                **LOST,
+                "lost_before_receiver_percent": 95.0,
+                "sink_thread_busy_percent": 97.0,
+                "sink_thread_runnable_percent": 98.0,
+            },
+            "receiver_cpu",
+        ),
+        ({**LOST, "lost_in_backlog_percent": 100.0}, "overflow"),
+        (AT_SWITCH, "overflow"),
+        ({**LOST, "lost_elsewhere_percent": 100.0}, "path_loss"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_limit_is_where_frames_were_lost(evidence: Evidence, cause: str) -> None:
+    summary = campaign(STUDY, Made({**PACED, **evidence}, 0.7e6))
+    assert limits(summary)[0].name == cause
+
+
+def test_a_rate_that_was_not_kept_is_the_benchs_limit_unless_the_switch_loses_most_of_it_anyway() -> None:
+    behind = {**PACED, "rate_kept_percent": 40.0, "generator_limited": 1.0, "frames_lost_percent": 0.0}
+    assert limits(campaign(STUDY, Made(behind, 0.4e6)))[0].name == "instrument_limit"
+    assert limits(campaign(STUDY, Made({**behind, **SWITCH_FULL}, 0.3e6)))[0].name == "switch_cpu"
+
+
+def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_and_nothing_is_wrong() -> None:
+    free = {
+        name: value for name, value in PACED.items() if name not in ("rate_kept_percent", "generator_limited")
+    }
+    study = STUDY.replace("1 Mframe/s", "max")
+    summary = campaign(study, Made({**free, "frames_unpaced": 1.0, "frames_lost_percent": 0.1}, 5e6))
+    assert limits(summary)[0].name == "generator_cpu"
+    assert "Nothing is wrong with that." in " ".join(explain(summary).answer)
+
+
+def test_what_a_search_says_was_its_limit_is_what_is_explained() -> None:
+    at_generator = {**PACED, "generator_limited": 1.0, "frames_lost_percent": 0.0}
+    at_device = {**PACED, **SWITCH_FULL, "generator_limited": 0.0, "frames_lost_percent": 5.0}
+    del at_generator["rate_kept_percent"], at_device["rate_kept_percent"]
+    assert limits(campaign(SEARCH, Made(at_generator, 4e6)))[0].name == "instrument_limit"
+    assert limits(campaign(SEARCH, Made(at_device, 0.3e6)))[0].name == "switch_cpu"

@@ -1,0 +1,100 @@
+"""The command that would prove a cause: short, of this treatment, and one that the bench would run."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+
+import pytest
+
+from tests.explain.campaigns import Made, campaign
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.proving import proof
+from vnetbench.explain.rules import cause_named
+from vnetbench.study.labs import IMPORTED
+from vnetbench.study.load import parse_study
+from vnetbench.study.model import Level
+
+pytestmark = pytest.mark.pure
+
+STUDY = 'title = "t"\n[factors]\nstreams = [1, 2]\nmtu = [1500, 9000]\nmessage_size = "64 B"\n'
+
+
+def made(study: str = STUDY, path: str = "study.toml", treatments: int = 4) -> CampaignSummary:
+    return campaign(study, *[Made()] * treatments, path=path)
+
+
+def proved(summary: CampaignSummary, cause: str, treatment: int = 0) -> tuple[dict[str, Level], str]:
+    return proof(summary, summary.treatments[treatment], cause_named(cause))
+
+
+def settings(command: str) -> list[str]:
+    words = shlex.split(command)
+    return [words[place + 1] for place, word in enumerate(words) if word == "--set"]
+
+
+def test_one_factor_has_two_levels_and_all_others_the_treatments_own() -> None:
+    setting, command = proved(made(), "small_messages", treatment=3)
+    assert setting == {"message_size": 2**20}
+    assert settings(command) == ["streams=2", "mtu=9000", "message_size=64 B,1 MiB"]
+    assert command.startswith("vnetbench run study.toml ") and command.endswith("-o study-small_messages.vnb")
+
+
+def test_the_command_asks_for_two_treatments() -> None:
+    _, command = proved(made(), "small_messages")
+    changed = parse_study(STUDY, None, settings(command))
+    assert {factor.name: factor.levels for factor in changed.factors} == {
+        "streams": (1,), "mtu": (1500,), "message_size": (64, 2**20),
+    }  # fmt: skip
+
+
+def test_twice_is_twice_what_the_treatment_has() -> None:
+    assert proved(made(), "sender_cpu", treatment=2)[0] == {"streams": 4}
+    assert "streams=2,4" in settings(proved(made(), "sender_cpu", treatment=2)[1])
+
+
+def test_a_path_with_blanks_is_quoted_for_a_shell() -> None:
+    _, command = proved(made(path="my studies/a b.toml"), "small_messages")
+    assert shlex.split(command)[2] == "my studies/a b.toml"
+
+
+def test_what_the_treatment_has_already_proves_nothing() -> None:
+    assert proved(made(), "receive_window") == ({}, "")  # its buffers are the kernel's
+
+
+def test_a_factor_that_neither_testbed_nor_workload_has_is_passed_over() -> None:
+    # `connections` is of requests, so of both settings the streams stand.
+    assert proved(made(), "receiver_cpu")[0] == {"streams": 2}
+    requests = made('title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\n', treatments=1)
+    assert proved(requests, "receiver_cpu")[0] == {"connections": 6}
+
+
+def test_a_setting_that_the_study_refuses_is_passed_over() -> None:
+    # CPUs apart from the VM's are there only where the VM has its own.
+    free, pinned = (
+        made(f'title = "t"\n[factors]\nstreams = 1\n{cpus}', treatments=1) for cpus in ("", 'cpus = "0/1"\n')
+    )
+    assert proved(free, "shared_with_packets") == ({}, "")
+    assert proved(pinned, "shared_with_packets")[0] == {"irq_cpus": "apart"}
+
+
+def test_a_level_that_is_left_to_the_system_is_not_among_the_two() -> None:
+    _, command = proved(made(), "segmentation_off")
+    assert "tso=on" in settings(command)
+
+
+def test_what_changed_the_study_stays_changed() -> None:
+    summary = replace(made(), overrides=("precision.most_trials=9", "message_size=64 B"))
+    _, command = proved(summary, "sender_cpu")
+    assert settings(command) == ["precision.most_trials=9", "streams=1,2", "mtu=1500", "message_size=64 B"]
+
+
+def test_a_cause_that_no_setting_lifts_has_no_command() -> None:
+    assert proved(made(), "steal") == ({}, "")
+
+
+def test_what_another_tool_ran_is_told_in_words() -> None:
+    summary = replace(made(), kind=IMPORTED)
+    setting, words = proved(summary, "small_messages")
+    assert setting == {"message_size": 2**20}
+    assert words == "measure it again with message_size = 1 MiB instead of 64 B"

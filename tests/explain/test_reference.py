@@ -1,0 +1,18 @@
+"""The page of causes is that of the rules."""
+
+from __future__ import annotations
+
+from tests.docs.pages import ROOT
+from vnetbench.explain.reference import PAGE, causes_page
+from vnetbench.explain.rules import rules
+
+
+def test_the_page_of_causes_is_current() -> None:
+    written = (ROOT / "docs" / PAGE).read_text(encoding="utf-8")
+    assert written == causes_page(), "run: python -m vnetbench.explain.reference docs"
+
+
+def test_the_page_has_every_cause_with_what_would_change_it() -> None:
+    page = causes_page()
+    for name, rule in rules().items():
+        assert f"### {name}\n" in page and rule.cause.change in page and rule.cause.source in page

@@ -1,0 +1,132 @@
+"""The rules that are shipped, and what is said of rules that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from vnetbench.errors import BenchError
+from vnetbench.estimate.evidence import FIGURES
+from vnetbench.explain.rules import FAMILIES, Condition, read_rules, rules
+
+pytestmark = pytest.mark.pure
+
+NAMES = (
+    "sender_cpu",
+    "receiver_cpu",
+    "generator_cpu",
+    "switch_cpu",
+    "receive_processing",
+    "shared_with_packets",
+    "shared_by_vms",
+    "cpu_quota",
+    "steal",
+    "too_few_threads",
+    "send_buffer",
+    "receive_window",
+    "congestion_window",
+    "pacing",
+    "small_messages",
+    "request_response",
+    "segmentation_off",
+    "aggregation_off",
+    "small_mtu",
+    "mtu_black_hole",
+    "one_queue",
+    "overflow",
+    "checksum_software",
+    "link_full",
+    "one_uplink",
+    "other_load",
+    "path_loss",
+    "reordering",
+    "two_modes",
+    "drift",
+    "warm_up",
+    "machine_busy",
+    "instrument_limit",
+    "too_few_trials",
+)
+
+GOOD = """
+[full]
+says = "it is full"
+change = "Make it larger."
+source = "made up"
+needs = [{ figure = "load", from = 50, to = 100 }]
+"""
+
+
+def test_every_cause_has_its_rule() -> None:
+    assert set(rules()) == set(NAMES)
+    assert {rule.cause.family for rule in rules().values()} == set(FAMILIES)
+
+
+def test_only_what_single_trials_do_not_show_has_no_conditions() -> None:
+    unjudged = {name for name, rule in rules().items() if not rule.is_judged}
+    assert unjudged == {"two_modes", "drift", "warm_up", "too_few_trials"}
+
+
+def test_every_condition_is_of_a_figure_that_there_is() -> None:
+    asked = {
+        condition.figure for rule in rules().values() for sign in rule.signs for condition in sign.conditions
+    }
+    assert asked <= FIGURES.keys()
+
+
+def test_natural_limits_are_no_faults() -> None:
+    natural = {name for name, rule in rules().items() if not rule.cause.is_fault}
+    assert natural == {"sender_cpu", "receiver_cpu", "generator_cpu", "switch_cpu", "request_response"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_says_stands_in_a_sentence_and_change_is_one(name: str) -> None:
+    cause = rules()[name].cause
+    assert cause.says[0].islower() and not cause.says.endswith(".")
+    assert cause.change[0].isupper() and cause.change.endswith(".")
+
+
+def test_a_ramp_rises_between_its_ends_and_falls_where_they_are_turned() -> None:
+    rising, falling = Condition("load", 50, 100), Condition("bytes", 4096, 512)
+    assert [rising.degree(value) for value in (0, 50, 75, 100, 200)] == [0, 0, 0.5, 1, 1]
+    assert [falling.degree(value) for value in (9000, 4096, 512, 64)] == [0, 0, 1, 1]
+
+
+def test_a_setting_is_a_level_as_a_study_has_it() -> None:
+    assert rules()["small_messages"].cause.setting == {"message_size": 2**20}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("source", "soruce"), "full has unknown keys: soruce"),
+        (('source = "made up"', ""), "full lacks source"),
+        (('"made up"', "7"), "full lacks source"),
+        (("from = 50, ", ""), "full has a condition under needs that is not of the form"),
+        (("to = 100", "to = 50"), "full has no ramp for load: from = to"),
+        (("to = 100", "to = 100, weight = 2"), "full has a weight of 2 for load"),
+        (("needs", "denies"), "full has a sign that nothing speaks for"),
+        (("load", "laod"), "full asks needs for laod, which is no figure"),
+        (("needs", 'explains = ["empty"]\nneeds'), "full explains no cause: empty"),
+        (("needs", 'workloads = ["ftp"]\nneeds'), "full names no workload: ftp"),
+        (("needs", "setting = { stream = 2 }\nneeds"), "full sets what is no factor: stream"),
+        (("needs", "setting = { mtu = 1 }\nneeds"), "full has a setting that no study can have"),
+        (("[full]", "[full"), "the rules cannot be read"),
+        (("[full]", "full = 1\n[other]"), "full is not a table"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_its_file_and_its_fault(change: tuple[str, str], says: str) -> None:
+    with pytest.raises(BenchError) as refused:
+        read_rules({"cpu.toml": GOOD.replace(*change)}, figures=("load",))
+    assert says in refused.value.what
+    assert "cpu.toml" in str(refused.value.where) and refused.value.fix
+
+
+def test_a_cause_that_two_files_describe_is_refused() -> None:
+    with pytest.raises(BenchError, match="described twice"):
+        read_rules({"cpu.toml": GOOD, "links.toml": GOOD})
+
+
+def test_causes_that_explain_each_other_are_refused() -> None:
+    other = GOOD.replace("[full]", "[empty]").replace("needs", 'explains = ["full"]\nneeds')
+    with pytest.raises(BenchError, match=r"explain each other: .*empty.*full"):
+        read_rules({"cpu.toml": GOOD.replace("needs", 'explains = ["empty"]\nneeds') + other})
