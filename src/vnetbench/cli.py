@@ -1,12 +1,14 @@
 """The commands: what each takes and prints. The work is done by the stages that they call.
 
-A command imports the stages that it needs when it runs: the statistics alone take a second to load.
+A command imports the stages that it needs when it runs, and one with a file of its own is imported when
+it is asked for: the statistics alone take a second to load, and what builds networks half of one.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,12 +17,6 @@ from rich.console import Console
 
 from vnetbench import __version__
 from vnetbench.commands import exit_codes
-from vnetbench.commands.guest import guest
-from vnetbench.commands.import_ import import_
-from vnetbench.commands.iperf3 import iperf3
-from vnetbench.commands.lab import lab
-from vnetbench.commands.reference import reference
-from vnetbench.commands.throughput import throughput
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
 from vnetbench.study.plan import SEED_BITS
@@ -29,6 +25,22 @@ if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
 
 RESULTS = click.Path(path_type=Path, dir_okay=False)
+_IN_FILES = ("explain", "guest", "import", "iperf3", "lab", "reference", "throughput")
+"""Commands that have a file of their own in `commands/`."""
+
+
+class _Commands(click.Group):
+    """Those of this file, and those of files that are imported when somebody asks for them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted((*super().list_commands(ctx), *_IN_FILES))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _IN_FILES:
+            return super().get_command(ctx, cmd_name)
+        name = "import_" if cmd_name == "import" else cmd_name
+        command: click.Command = getattr(import_module(f"vnetbench.commands.{name}"), name)
+        return command
 
 
 def main() -> NoReturn:
@@ -55,7 +67,9 @@ def main() -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="vnetbench")
 def cli() -> None:
     """The test bench for virtual networks."""
@@ -108,9 +122,11 @@ def show(results: Path, form: str | None) -> None:
 def _show(summary: CampaignSummary, form: str | None) -> None:
     if form is None:
         from vnetbench.report.reference_table import reference_table
-        from vnetbench.report.table import estimates_table
 
-        _console().print(reference_table(summary) if summary.reference else estimates_table(summary))
+        if summary.reference:
+            _console().print(reference_table(summary))
+        else:
+            _print_all(summary)
         return
     from vnetbench.report import json_form
 
@@ -164,7 +180,7 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
         raise BenchError(error.what, where="--fail-if-worse", fix=error.fix) from error
     from vnetbench.report.comparison import compare as compare_campaigns
     from vnetbench.report.comparison import comparison_table, worse_than
-    from vnetbench.report.labels import counted
+    from vnetbench.wording.labels import counted
 
     found = compare_campaigns(_summary(before), _summary(after))
     _console().print(comparison_table(found))
@@ -223,14 +239,6 @@ def doctor(server: str | None, host: str | None) -> int:
     return examine(_console()) if server is None else examine_server(_console(), server)
 
 
-cli.add_command(lab)
-cli.add_command(guest)
-cli.add_command(iperf3)
-cli.add_command(reference)
-cli.add_command(throughput)
-cli.add_command(import_)
-
-
 def _page_of(results: Sequence[Path]) -> Path:
     """Where the page is written that nobody named: beside the results file, or here."""
     from vnetbench.estimate.reference import PREFIX
@@ -245,36 +253,38 @@ def _page_of(results: Sequence[Path]) -> Path:
     )
 
 
-def _summary(path: Path) -> CampaignSummary:
-    """Of a results file, or of a published table that is named in its place; raises BenchError."""
-    from vnetbench.estimate.reference import PREFIX, reference_summary
-    from vnetbench.estimate.summarize import summarize
-    from vnetbench.results.file import ResultsFile
-
-    if str(path).startswith(PREFIX):
-        return reference_summary(str(path).removeprefix(PREFIX))
-    file = ResultsFile.open_to_read(path)
-    try:
-        return summarize(file)
-    finally:
-        file.close()
-
-
 def _conclude(path: Path, status: str) -> int:
     """Show what a session measured, and what to do next."""
     from vnetbench.commands.campaign import INTERRUPTED
-    from vnetbench.report.table import estimates_table
 
-    console = _console()
     summary = _summary(path)
-    console.print(estimates_table(summary))
+    _print_all(summary)
     if status == INTERRUPTED:
         click.echo(
             f"\ninterrupted; everything measured so far is in {path}\n  go on:  vnetbench resume {path}"
         )
         return exit_codes.INTERRUPTED
-    click.echo(f"\nresults: {path}\n  the page:  vnetbench report {path}")
+    click.echo(
+        f"\nresults: {path}\n  why:       vnetbench explain {path}\n  the page:  vnetbench report {path}"
+    )
     return 0 if any(t.trials for t in summary.treatments) else exit_codes.NOTHING_MEASURED
+
+
+def _summary(path: Path) -> CampaignSummary:
+    from vnetbench.commands.read import read_summary
+
+    return read_summary(path)
+
+
+def _print_all(summary: CampaignSummary) -> None:
+    """The answer, the headlines of the findings, and the table."""
+    from vnetbench.report.explanation_text import Headlines
+    from vnetbench.report.story import story_of
+    from vnetbench.report.table import estimates_table
+
+    console = _console()
+    console.print(Headlines(story_of(summary).explanation))
+    console.print(estimates_table(summary))
 
 
 def _console() -> Console:

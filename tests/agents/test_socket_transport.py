@@ -38,7 +38,7 @@ def port(tmp_path: Path) -> Iterator[Callable[[Serve], Path]]:
 
     yield serve
     for thread in threads:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
     listening.close()
 
 
@@ -111,7 +111,7 @@ def test_a_hung_guest_whose_port_is_full_is_asked_without_waiting_for_it(
 
     def speak(other: socket.socket) -> None:
         answer(other, next(requests(other)), protocol=1)
-        is_over.wait(10)
+        is_over.wait(60)
 
     met = SocketTransport(port(speak), lambda: "", 5)
     writer = threading.Thread(target=write_until_closed, args=(met,), daemon=True)
@@ -122,7 +122,7 @@ def test_a_hung_guest_whose_port_is_full_is_asked_without_waiting_for_it(
     assert writer.is_alive()
     is_over.set()
     met.close()
-    writer.join(timeout=10)
+    writer.join(timeout=60)
     assert not writer.is_alive()
 
 

@@ -33,7 +33,7 @@ SLICES = 50
 ESTIMATED = 101
 """Of so many mutants one is taken further, into a results file and its estimates."""
 PATIENCE_S = 60
-"""For one mutant of some ten thousand bytes: what takes longer has come to no end."""
+"""Of CPU time, for one mutant of some ten thousand bytes: what takes more has come to no end."""
 MEMORY = 512 * 2**20
 """More than what the process had before a slice; the logs are of some ten thousand bytes."""
 
@@ -123,15 +123,15 @@ def an_end() -> Iterator[None]:
     """Raises where the body does not come to its end."""
 
     def give_up(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"not read to its end in {PATIENCE_S} s")
+        raise TimeoutError(f"not read to its end in {PATIENCE_S} s of CPU time")
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE_S)
+    before = signal.signal(signal.SIGPROF, give_up)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def test_the_best_treatment_is_named_with_its_interval(jumbo: CampaignSummary) -
 
 def test_treatments_that_cannot_be_told_from_the_best_are_named() -> None:
     best = answer(two_by_two({1: 1.0, 4: 1.0})).best
-    assert any(text.startswith("It can't be told from 4 streams, MTU") for text in best)
+    assert any(text.startswith("The best can't be told from 4 streams, MTU") for text in best)
     assert not any("1 stream" in text for text in best[:2])
 
 
@@ -80,6 +80,7 @@ def test_nothing_measured_is_no_answer(empty: CampaignSummary) -> None:
 def test_one_treatment_alone_is_compared_with_nothing(single: CampaignSummary) -> None:
     said = answer(single)
     assert len(said.best) == 1 and said.effects == ()
+    assert said.best[0].startswith("Goodput is ") and "treatment" not in said.best[0]
 
 
 def test_what_a_load_costs_the_requests_beside_it_is_said_from_the_least_to_the_most(

@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from tests.report.campaigns import GBIT, campaign, treatment
+from tests.report.explanations import COMMAND, EXPLANATION, LIMIT
 from vnetbench.errors import BenchError
+from vnetbench.estimate.reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report import html
+from vnetbench.explain.model import Finding
+from vnetbench.report import html, story
 from vnetbench.report.html import LARGEST_PAGE, render, write_html
 from vnetbench.study.model import FactorLevels
 
@@ -161,3 +164,34 @@ def test_light_and_dark_have_their_own_colours_in_charts_and_text(page: Page) ->
 def test_a_folder_that_is_not_there_is_said(single: CampaignSummary, tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="can't be written"):
         write_html([single], tmp_path / "no" / "page.html")
+
+
+def test_the_page_opens_with_the_answer_and_the_findings_each_with_its_picture_and_evidence(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
+    page = Page(render([jumbo]))
+    shown = page.shown
+    order = (
+        "Goodput is highest with 8 streams", "Jumbo frames make TCP faster", "1 stream, forward, MTU 1500 is",
+        COMMAND, "98.7 to 99.4", "falls into two modes", "How sure that is", "All treatments",
+    )  # fmt: skip
+    places = [shown.index(words) for words in order]
+    assert places == sorted(places)
+    pictures = [a["id"] for tag, a in page.elements if tag == "figure" and "finding" in (a["id"] or "")]
+    assert pictures == [f"c1-finding-{number}" for number in range(1, 7)]
+    assert set(pictures) <= set(json.loads(page.scripts[0])["charts"])
+    assert "What each factor does" not in shown  # a finding says it
+
+
+def test_findings_of_several_files_and_hostile_ones_stay_apart_and_inert(
+    jumbo: CampaignSummary, single: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = Finding("not explained", HOSTILE, suspects=(replace(LIMIT.suspects[0], command=HOSTILE),))
+    explanation = replace(EXPLANATION, findings=(hostile,))
+    monkeypatch.setattr(story, "explain", lambda _: explanation)
+    page = Page(render([jumbo, single, reference_summary("ntttcp-vmxnet3-2011")]))
+    assert len(page.scripts) == 3
+    assert page.shown.count(HOSTILE) == 4  # as a sentence and as a command, of two files; a table has none
+    figures = {a["id"] for tag, a in page.elements if tag == "figure"}
+    assert {"c1-finding-1", "c2-finding-1"} <= figures and "c3-finding-1" not in figures

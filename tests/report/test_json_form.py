@@ -12,8 +12,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from tests.report.explanations import COMMAND, EXPLANATION
 from vnetbench.estimate.reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report import story
 from vnetbench.report.json_form import as_csv, as_json, as_markdown
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "show-json.md"
@@ -97,3 +99,33 @@ def test_a_published_table_tells_its_source_and_has_no_trials() -> None:
     text = as_markdown(table)
     assert "A report of 2011 on NTttcp 3.0" in text and "Two VMs on one ESXi 4.1U1 host" in text
     assert "Trials" not in text and "| 9.85 |" in text
+
+
+def test_an_explanation_has_the_documented_form_and_its_sentences_stand_alone_too(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
+    form = json.loads(as_json(jumbo))
+    jsonschema.validate(form, schema())
+    explained = form["explanation"]
+    assert form["findings"] == [each["says"] for each in explained["findings"]]
+    assert explained["answer"][1:] == list(EXPLANATION.answer)
+    first = explained["findings"][0]["suspects"][0]
+    assert (first["cause"], first["certainty"], first["setting"]) == (
+        "receiver_cpu",
+        "very likely",
+        {"streams": 4},
+    )
+    assert first["evidence"][0]["figure"] == "receiver_thread_busy_percent"
+    assert first["proof"]["verdict"] == "not shown" and first["proof"]["low"] < 1 < first["proof"]["high"]
+
+
+def test_markdown_has_the_answer_the_findings_and_the_commands_before_the_table(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
+    lines = as_markdown(jumbo).splitlines()
+    table = next(place for place, line in enumerate(lines) if line.startswith("|"))
+    before = "\n".join(lines[:table])
+    assert "**Goodput is highest" in before and "\n1. 1 stream" in before and "98.7 to 99.4" in before
+    assert f"`{COMMAND}`" in before

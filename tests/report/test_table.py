@@ -13,9 +13,9 @@ from rich.console import Console, RenderableType
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.bars import bar
-from vnetbench.report.figures import scale_of, short_figure
 from vnetbench.report.table import LiveRow, estimates_table, live_table
 from vnetbench.study.model import FactorLevels
+from vnetbench.wording.figures import scale_of, short_figure
 
 
 def lines_of(

@@ -38,12 +38,16 @@ def begin(
 
 
 def begin_study(study: Study, output: Callable[[], Path], seed: int | None, console: Console) -> str:
-    """The same of a study that has been read.
+    """The same of a study that has been read."""
+    return begin_plan(study, make_plan(study, seed), output, console)
+
+
+def begin_plan(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> str:
+    """The same of a plan that need not have all treatments of its study.
 
     `output` is asked for when the campaign begins: until then this process may be started again, inside a
     namespace (`privilege.enter_for_run`), and what it had made by then would stay behind.
     """
-    plan = make_plan(study, seed)
     make_instrument = prepared(study, plan, console)
     with _alone(study):
         return _run(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)

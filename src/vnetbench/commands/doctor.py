@@ -19,7 +19,7 @@ from vnetbench.commands import guest
 from vnetbench.commands.check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.lab import privilege
+from vnetbench.lab import delay_line, netem, privilege
 from vnetbench.lab.netns_bed import NetnsLab
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate, spell_bytes
@@ -53,7 +53,10 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("link_rate by tbf", {"link_rate": 10**9}, "tbf"),
     ("link_rate by htb", {"link_rate": 10**9}, "htb"),
     ("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}, "tbf"),
+    ("link_delay", {"link_delay": 0.001}, "tbf"),
+    ("link_loss, link_reordering", {"link_loss": 0.001, "link_reordering": 0.001}, "tbf"),
     ("irq_cpus (RPS)", {"irq_cpus": "spread"}, "tbf"),
+    ("cpu_quota", {"cpu_quota": 0.5}, "tbf"),
     ("queues", {"queues": 1}, "tbf"),
     ("transport mptcp", {"transport": "mptcp"}, "tbf"),
     ("pacing_rate", {"pacing_rate": 10**9}, "tbf"),
@@ -64,6 +67,8 @@ TRIED_OF_DATAGRAMS: tuple[tuple[str, dict[str, Level]], ...] = (
     ("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}),
     ("uso off", {"udp_gso": "on", "uso": "off"}),
 )
+_MEANS = {netem.NAME: "the kernel's netem", delay_line.NAME: "a delay line of the bench's own"}
+"""By `link_impaired_by` of a trial's `effective`."""
 ROOM_BYTES = 1 << 20
 """Of a socket buffer: smaller ones overflow within a millisecond at a million datagrams a second."""
 
@@ -232,4 +237,6 @@ def _carried(name: str, instrument: Instrument, load: Load) -> Check:
         return Check(
             name, LIMITED, "it carried load, but no sample came of it", "try again when less goes on"
         )
-    return Check(name, GOOD, f"carried {format_rate(goodput_bps)} for a moment")
+    by = done.measured.effective.get("link_impaired_by", "none")
+    means = "" if by == "none" else f", impaired by {_MEANS[str(by)]}"
+    return Check(name, GOOD, f"carried {format_rate(goodput_bps)} for a moment{means}")

@@ -12,21 +12,21 @@ from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, spell_share
 from vnetbench.report.columns import UNMEASURED
-from vnetbench.report.figures import figure, metric_of, noun_of, ratio_text, scale_of
-from vnetbench.report.labels import (
+from vnetbench.report.layout import lay_out
+from vnetbench.study.labs import IMPORTED
+from vnetbench.study.model import FactorLevels
+from vnetbench.wording.figures import figure, metric_of, noun_of, ratio_text, scale_of
+from vnetbench.wording.labels import (
     CHANGED,
     NAMED,
+    capitalised,
     counted,
     factor_label,
     factor_noun,
     level_phrase,
     level_text,
 )
-from vnetbench.report.layout import lay_out
-from vnetbench.report.notes import name_of
-from vnetbench.study.guest_factors import ADAPTERS
-from vnetbench.study.labs import IMPORTED
-from vnetbench.study.model import FactorLevels
+from vnetbench.wording.treatments import name_of
 
 _COSTS = {
     "cycles_per_byte": "A byte",
@@ -67,14 +67,7 @@ def answer(summary: CampaignSummary) -> Answer:
 
 
 def _sentences(found: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(_capitalised, found))
-
-
-def _capitalised(sentence: str) -> str:
-    """With a capital, unless it begins with a name of hardware: `vmxnet3`, `virtio-net`, `vCPUs`."""
-    word = sentence.partition(" ")[0].rstrip(":,")
-    is_word = word.isalpha() and word.islower() and word not in ADAPTERS
-    return sentence[:1].upper() + sentence[1:] if is_word else sentence
+    return tuple(map(capitalised, found))
 
 
 def _verdict(ratio: Ratio) -> str:
@@ -107,7 +100,8 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
     measured = [treatment for treatment in summary.treatments if main in treatment.metrics]
     noun = noun_of(main)
     if len(measured) == 1:
-        yield f"Only one treatment was measured: {noun} is {_figure(summary, first, main)}."
+        alone = "" if len(summary.treatments) == 1 else ", with the only treatment that was measured"
+        yield f"{noun} is {_figure(summary, first, main)}{alone}."
         yield from _growth(summary)
         return
     is_sure = first.metrics[main].low is not None
@@ -119,10 +113,10 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
     level_with = [index for index in found.level_with if _p(found.ratios.get(index)) is not None]
     unknown = [index for index in found.level_with if index not in level_with]
     if level_with:
-        yield f"It can't be told from {_named(summary, [by_index[index] for index in level_with])}."
+        yield f"The best can't be told from {_named(summary, [by_index[index] for index in level_with])}."
     if unknown:
         named = _named(summary, [by_index[index] for index in unknown])
-        yield f"Too few trials in common to compare it with {named}."
+        yield f"Too few trials in common to compare the best with {named}."
     if not found.level_with:
         yield f"Every other treatment that was measured is {rest}, beyond chance."
     yield from _growth(summary)

@@ -6,9 +6,9 @@ import json
 
 import altair as alt
 
-from vnetbench.report.labels import factor_label, level_text
 from vnetbench.report.layout import positions
 from vnetbench.study.model import FactorLevels
+from vnetbench.wording.labels import factor_label, level_text
 
 _PANEL_COLUMNS = {1: 1, 2: 2, 4: 2}
 """Panels side by side, by their number; else three."""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from vnetbench.estimate.effects import effects
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.columns import Column
-from vnetbench.report.figures import short_ratio
-from vnetbench.report.labels import CHANGED, NAMED, treatment_phrase
 from vnetbench.study.model import ALL, ONE_AT_A_TIME, FactorLevels, Level
+from vnetbench.wording.figures import short_ratio
+from vnetbench.wording.labels import CHANGED, NAMED, treatment_phrase
 
 NOTHING = "nothing changed"
 _FEWEST_SCATTERED = 3

@@ -11,10 +11,10 @@ import altair as alt
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.axes import panel_columns, panel_width, x_over
 from vnetbench.report.chart_rows import Row, combination_texts, metric_rows, series_texts
-from vnetbench.report.figures import heading, metric_of, scale_of
-from vnetbench.report.labels import factor_label, level_text
 from vnetbench.report.layout import Layout
 from vnetbench.study.model import FactorLevels
+from vnetbench.wording.figures import heading, metric_of, scale_of
+from vnetbench.wording.labels import factor_label, level_text
 
 Spec = dict[str, Any]
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from vnetbench.estimate.latency import curve
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.report.figures import figure, mode_texts, scale_of
-from vnetbench.report.labels import (
+from vnetbench.report.layout import Layout, positions
+from vnetbench.study.model import FactorLevels
+from vnetbench.wording.figures import figure, mode_texts, scale_of
+from vnetbench.wording.labels import (
     CHANGED,
     NAMED,
     factor_label,
@@ -18,8 +20,6 @@ from vnetbench.report.labels import (
     stop_text,
     treatment_phrase,
 )
-from vnetbench.report.layout import Layout, positions
-from vnetbench.study.model import FactorLevels
 
 Row = dict[str, Any]
 

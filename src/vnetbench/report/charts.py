@@ -23,12 +23,12 @@ from vnetbench.report.chart_forms import (
 )
 from vnetbench.report.chart_rows import course_rows, latency_rows, metric_rows, time_rows
 from vnetbench.report.emulation import emulation
-from vnetbench.report.figures import heading, is_zero_throughout, measured_metrics, metric_of, scale_of
 from vnetbench.report.frame_charts import frame_charts, is_over_sizes, over_sizes
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.overview import overview, published_charts
 from vnetbench.report.theme import chart_config
 from vnetbench.study.workloads import DATAGRAMS, OF_FRAMES, THROUGHPUTS
+from vnetbench.wording.figures import heading, is_zero_throughout, measured_metrics, metric_of, scale_of
 
 _METRICS = (
     *THROUGHPUTS, "throughput_bps", "forwarding_rate_fps", "frame_loss_ratio", "offered_load_fps",

@@ -11,7 +11,11 @@ from typing import Protocol
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import TreatmentSummary
 from vnetbench.quantity import format_share, spell_share
-from vnetbench.report.figures import (
+from vnetbench.search.device import Answer
+from vnetbench.study.factors import FACTORS
+from vnetbench.study.model import FactorLevels, Level
+from vnetbench.study.workloads import THROUGHPUTS
+from vnetbench.wording.figures import (
     Measured,
     is_zero_throughout,
     measured_metrics,
@@ -19,11 +23,8 @@ from vnetbench.report.figures import (
     scale_of,
     short_figure,
 )
-from vnetbench.report.labels import factor_label, level_text
-from vnetbench.search.device import Answer
-from vnetbench.study.factors import FACTORS
-from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import THROUGHPUTS
+from vnetbench.wording.labels import factor_label, level_text
+from vnetbench.wording.treatments import varying_factors
 
 UNMEASURED = ("refused", "failed")
 _BY_IMPORTANCE = (
@@ -129,13 +130,6 @@ class Column:
     is_number: bool
     ranks: tuple[float, ...] = ()
     """What a table that sorts goes by, a number a cell; empty: it is not sorted by this column."""
-
-
-def varying_factors(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> tuple[FactorLevels, ...]:
-    """The factors that tell the rows apart, in the study's order; all others are the same everywhere."""
-    return tuple(
-        f for f in factors if len({row.factors[f.name] for row in rows if f.name in row.factors}) > 1
-    )
 
 
 def factor_columns(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> list[Column]:

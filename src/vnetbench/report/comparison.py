@@ -15,13 +15,14 @@ from vnetbench.estimate.matching import Matched, all_levels, matched
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.quantity import spell_share
-from vnetbench.report.columns import UNMEASURED, Column, factor_columns, varying_factors
+from vnetbench.report.columns import UNMEASURED, Column, factor_columns
 from vnetbench.report.emulation import SENTENCE, emulation
 from vnetbench.report.environment import Difference, differences
-from vnetbench.report.figures import metric_of, scale_of, short_figure, short_ratio
 from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
-from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.study.model import FactorLevels, Level
+from vnetbench.wording.figures import metric_of, scale_of, short_figure, short_ratio
+from vnetbench.wording.labels import counted, names_of, treatment_phrase
+from vnetbench.wording.treatments import varying_factors
 
 
 @dataclass(frozen=True)

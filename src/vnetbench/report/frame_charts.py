@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import spell_share
 from vnetbench.report.chart import Chart
-from vnetbench.report.figures import heading, scale_of
 from vnetbench.report.frame_forms import (
     loss_curve_chart,
     missing_chart,
@@ -26,10 +25,11 @@ from vnetbench.report.frame_rows import (
     size_rows,
     step_rows,
 )
-from vnetbench.report.labels import counted
 from vnetbench.report.layout import Layout
 from vnetbench.report.published_table import beside
 from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, SOAK, THROUGHPUTS
+from vnetbench.wording.figures import heading, scale_of
+from vnetbench.wording.labels import counted
 
 _RATES = (*THROUGHPUTS, "forwarding_rate_fps", "max_forwarding_rate_fps")
 """Metrics that a line rate is a limit of."""

@@ -13,13 +13,13 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.figures import Spread
 from vnetbench.quantity import Scale, format_interval, scale_for, spell_rate, spell_share
 from vnetbench.report.chart_rows import Row, metric_rows, short
-from vnetbench.report.figures import heading, scale_of
-from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.layout import Layout, positions
 from vnetbench.report.published_table import Beside, scale_of_beside, way_of
 from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
 from vnetbench.search.device import Step
 from vnetbench.search.model import Model, fit
+from vnetbench.wording.figures import heading, scale_of
+from vnetbench.wording.labels import names_of, treatment_phrase
 
 _ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vnetbench.printable import printable
-from vnetbench.report.columns import Column, Row, varying_factors
-from vnetbench.report.labels import names_of, treatment_phrase
+from vnetbench.report.columns import Column, Row
 from vnetbench.study.model import FactorLevels
+from vnetbench.wording.labels import names_of, treatment_phrase
+from vnetbench.wording.treatments import varying_factors
 
 GAP = 2
 _NARROWEST_FOLD = 12

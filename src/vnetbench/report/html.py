@@ -18,9 +18,9 @@ from markupsafe import Markup
 from vnetbench import __version__
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.model import Finding, Suspect
 from vnetbench.published.figures import Published
 from vnetbench.quantity import Scale, format_duration, format_interval
-from vnetbench.report.answer import Answer, answer
 from vnetbench.report.changes import by_change, gain_column
 from vnetbench.report.chart import Chart
 from vnetbench.report.chart_forms import ROWS
@@ -36,15 +36,17 @@ from vnetbench.report.columns import (
 )
 from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
-from vnetbench.report.figures import metric_of, mode_texts, scale_of, short_figure
-from vnetbench.report.findings import findings
-from vnetbench.report.labels import counted
+from vnetbench.report.evidence_charts import evidence_chart
+from vnetbench.report.exhibits import ExhibitText, exhibit_text, headline, is_told, proof_text
 from vnetbench.report.method import method
 from vnetbench.report.notes import legend, notes
 from vnetbench.report.overview import Overview, overview
 from vnetbench.report.published_table import beside, columns_beside
+from vnetbench.report.story import Story, story_of
 from vnetbench.report.theme import chart_config
 from vnetbench.study.labs import IMPORTED
+from vnetbench.wording.figures import metric_of, mode_texts, scale_of, short_figure
+from vnetbench.wording.labels import counted
 
 _OF_ALL = "all"
 """The part of a page that several files share, as sections have an id."""
@@ -62,6 +64,28 @@ class _Cell:
 
 
 @dataclass(frozen=True)
+class _Suspect:
+    """One suspect with its evidence and its proof as they are written."""
+
+    suspect: Suspect
+    is_told: bool
+    """By what the finding says."""
+    evidence: list[ExhibitText]
+    proof: str
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """One finding with its picture."""
+
+    kind: str
+    headline: str
+    rest: str
+    chart: Chart | None
+    suspects: list[_Suspect]
+
+
+@dataclass(frozen=True)
 class _Section:
     """All that the template shows of one campaign."""
 
@@ -69,7 +93,8 @@ class _Section:
     summary: CampaignSummary
     size: str
     emulation: tuple[str, ...]
-    answer: Answer
+    story: Story
+    findings: list[_Finding]
     main: list[Chart]
     others: list[Chart]
     trials: list[Chart]
@@ -77,7 +102,6 @@ class _Section:
     columns: list[Column]
     rows: list[list[_Cell]]
     notes: tuple[str, ...]
-    findings: tuple[str, ...]
     published: str
     """Title and conditions of the published figures beside; empty without any."""
     beside: list[Column]
@@ -105,7 +129,7 @@ def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
 def render(summaries: Sequence[CampaignSummary]) -> str:
     """The page as text, below LARGEST_PAGE bytes as long as leaving out charts can make it so."""
     together = overview(summaries)
-    sections = [_section(f"c{place + 1}", by_change(summary)) for place, summary in enumerate(summaries)]
+    sections = [_section(f"c{place + 1}", summary) for place, summary in enumerate(summaries)]
     most = max((len(section.others) for section in sections), default=0)
     page = _page(together, sections)
     while len(page.encode()) > LARGEST_PAGE and most > 0:
@@ -120,9 +144,10 @@ def _with_fewer_charts(section: _Section, most: int) -> _Section:
 
 
 def _section(id_: str, summary: CampaignSummary) -> _Section:
-    return (
-        _measured(id_, summary) if summary.reference is None else _published(id_, summary, summary.reference)
-    )
+    told = by_change(summary)
+    if summary.reference is not None:
+        return _published(id_, told, summary.reference)
+    return _measured(id_, told, story_of(summary))
 
 
 def _published(id_: str, summary: CampaignSummary, source: Published) -> _Section:
@@ -138,7 +163,8 @@ def _published(id_: str, summary: CampaignSummary, source: Published) -> _Sectio
         summary=summary,
         size=f"Published: {counted(len(rows), 'figure')}, named {summary.path}",
         emulation=(),
-        answer=Answer(summary.title, (f"{source.source}.", source.conditions, legend(summary)), (), ()),
+        story=Story(summary.title, (f"{source.source}.",), (), (source.conditions, legend(summary)), (), ()),
+        findings=[],
         main=main,
         others=other_metric_charts(summary),
         trials=[],
@@ -146,7 +172,6 @@ def _published(id_: str, summary: CampaignSummary, source: Published) -> _Sectio
         columns=columns,
         rows=_cells(summary, columns),
         notes=notes(summary),
-        findings=(),
         published="",
         beside=[],
         facts=(),
@@ -155,7 +180,7 @@ def _published(id_: str, summary: CampaignSummary, source: Published) -> _Sectio
     )
 
 
-def _measured(id_: str, summary: CampaignSummary) -> _Section:
+def _measured(id_: str, summary: CampaignSummary, told: Story) -> _Section:
     rows = summary.treatments
     columns_of_metrics = metric_columns(rows, summary.main_metric)
     first, *others = (_with_long_title(summary, column) for column in columns_of_metrics)
@@ -176,7 +201,8 @@ def _measured(id_: str, summary: CampaignSummary) -> _Section:
         summary=summary,
         size=_size(summary),
         emulation=emulation(summary),
-        answer=answer(summary),
+        story=told,
+        findings=[_finding(each, number) for number, each in enumerate(told.findings, 1)],
         main=main,
         others=other_metric_charts(summary),
         trials=trial_charts(summary),
@@ -184,13 +210,25 @@ def _measured(id_: str, summary: CampaignSummary) -> _Section:
         columns=columns,
         rows=_cells(summary, columns),
         notes=notes(summary),
-        findings=findings(summary),
         published=f"{compared.source.title}: {compared.source.conditions}" if compared else "",
         beside=columns_beside(compared) if compared else [],
         facts=facts_of(summary),
         method=method(summary),
         fallback=_as_image(still_picture(main[0])) if main else "",
     )
+
+
+def _finding(finding: Finding, number: int) -> _Finding:
+    suspects = [
+        _Suspect(
+            suspect,
+            is_told(suspect, finding),
+            [exhibit_text(exhibit) for exhibit in suspect.exhibits],
+            "" if suspect.proof is None else f"{suspect.proof.verdict}: {proof_text(suspect.proof)}",
+        )
+        for suspect in finding.suspects
+    ]
+    return _Finding(finding.kind, *headline(finding), evidence_chart(finding, number), suspects)
 
 
 def _size(summary: CampaignSummary) -> str:
@@ -241,7 +279,7 @@ def _page(together: Overview | None, sections: Sequence[_Section]) -> str:
     of_each = [
         (section.id, chart)
         for section in sections
-        for chart in (*section.main, *section.others, *section.trials)
+        for chart in (*_of_findings(section), *section.main, *section.others, *section.trials)
     ]
     charts = {
         f"{owner}-{chart.name}": {"spec": chart.spec, "rows": _columnar(chart.rows)}
@@ -259,6 +297,10 @@ def _page(together: Overview | None, sections: Sequence[_Section]) -> str:
         script=Markup(_file("page.js")),
         vega=_vega() if charts else Markup(),
     )
+
+
+def _of_findings(section: _Section) -> list[Chart]:
+    return [each.chart for each in section.findings if each.chart is not None]
 
 
 def _columnar(rows: Sequence[Row]) -> dict[str, object]:

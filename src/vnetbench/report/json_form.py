@@ -22,11 +22,13 @@ from vnetbench.report.columns import (
     trials_column,
 )
 from vnetbench.report.emulation import accelerator
-from vnetbench.report.figures import measured_metrics
-from vnetbench.report.findings import findings
+from vnetbench.report.exhibits import exhibit_text
+from vnetbench.report.explanation_form import explanation_form
 from vnetbench.report.notes import legend, notes
 from vnetbench.report.published_table import Beside, Ways, beside, both_over_one, columns_beside
+from vnetbench.report.story import Story, story_of
 from vnetbench.study.factors import FACTORS
+from vnetbench.wording.figures import measured_metrics
 
 VERSION = 1
 """Version of the JSON form (docs/show-json.md). It rises when a key is removed or changes its meaning."""
@@ -36,6 +38,7 @@ _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 def as_json(summary: CampaignSummary) -> str:
     """The whole summary in the form of docs/show-json.md; numbers in base units (bytes, bit/s, seconds)."""
+    told = story_of(summary)
     form = {
         "version": VERSION,
         "title": summary.title,
@@ -69,11 +72,22 @@ def as_json(summary: CampaignSummary) -> str:
         "testbed": summary.testbed,
         "facts": summary.facts,
         "warnings": list(summary.warnings),
-        "findings": list(findings(summary)),
+        "findings": [finding.says for finding in told.findings],
+        "explanation": explanation_form(told.explanation),
         "published": _beside(beside(summary)),
         "reference": _reference(summary),
         "study": summary.study_text,
     }
+    return _json(form)
+
+
+def as_explanation_json(summary: CampaignSummary, told: Story) -> str:
+    """What `told` has of the campaign, in the same form as the summary's `explanation`."""
+    head = {"version": VERSION, "title": summary.title, "path": summary.path}
+    return _json({**head, **explanation_form(told.explanation)})
+
+
+def _json(form: object) -> str:
     return json.dumps(form, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
 
 
@@ -106,6 +120,7 @@ def as_csv(summary: CampaignSummary) -> str:
 
 def as_markdown(summary: CampaignSummary) -> str:
     """Title, question, the table of the terminal with its most important metrics, and the notes."""
+    told = story_of(summary)
     summary = by_change(summary)
     rows, gains, source = summary.treatments, gain_column(summary), summary.reference
     of_trials = [trials_column(rows), *search_columns(rows), stopped_column(rows)]
@@ -120,13 +135,31 @@ def as_markdown(summary: CampaignSummary) -> str:
         lines += [f"{_escaped(source.source)}. {_escaped(source.conditions)}", ""]
     if summary.question:
         lines += [_escaped(summary.question), ""]
+    lines += _markdown_story(told)
     lines += [*_markdown_table(columns), "", legend(summary)]
-    lines += [*(f"\n- {_escaped(said)}" for said in (*findings(summary), *notes(summary))), ""]
+    lines += [*(f"\n- {_escaped(note)}" for note in notes(summary)), ""]
     if (compared := beside(summary)) is not None:
         published = compared.source
         lines += [f"## {_escaped(published.title)}, beside", "", _escaped(published.conditions), ""]
         lines += [*_markdown_table(columns_beside(compared)), ""]
     return "\n".join(lines)
+
+
+def _markdown_story(told: Story) -> Iterator[str]:
+    """The answer, and each finding with the first suspect's evidence and proving command."""
+    if told.lead:
+        yield f"**{_escaped(' '.join(told.lead))}**"
+        yield ""
+    for number, finding in enumerate(told.findings, 1):
+        yield f"{number}. {_escaped(finding.says)}"
+        for suspect in finding.suspects[:1]:
+            for text in map(exhibit_text, suspect.exhibits):
+                cells = (text.figure, text.range, text.threshold)
+                yield f"   - {_escaped(f'{text.label}: ' + ', '.join(filter(None, cells)))}"
+            if suspect.command:
+                yield f"   - to prove it: `{suspect.command}`"
+    if told.findings:
+        yield ""
 
 
 def _markdown_table(columns: Sequence[Column]) -> Iterator[str]:

@@ -18,12 +18,12 @@ from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
 from vnetbench.report.changes import told_by_change
 from vnetbench.report.columns import UNMEASURED
-from vnetbench.report.figures import metric_of
-from vnetbench.report.labels import counted, names_of, treatment_phrase
 from vnetbench.report.table import LiveRow, live_table
 from vnetbench.results.records import BURST
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import main_metric
+from vnetbench.wording.figures import metric_of
+from vnetbench.wording.labels import counted, names_of, treatment_phrase
 
 REFRESHES_PER_S = 1
 """Drawing forty treatments takes some 20 ms of CPU time, which the trials would miss."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from vnetbench.estimate.imported import sources
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_count, format_duration, spell_duration, spell_share
-from vnetbench.report.figures import noun_of
 from vnetbench.study.labs import IMPORTED
+from vnetbench.wording.figures import noun_of
 
 
 def method(summary: CampaignSummary) -> tuple[tuple[str, str], ...]:

@@ -9,10 +9,11 @@ from vnetbench.estimate.datagrams import SHARES
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import spell_share
-from vnetbench.report.columns import UNMEASURED, varying_factors
+from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.emulation import emulation
-from vnetbench.report.figures import noun_of
-from vnetbench.report.labels import counted, factor_label, level_text, names_of, treatment_phrase
+from vnetbench.wording.figures import noun_of
+from vnetbench.wording.labels import counted, factor_label, level_text, names_of
+from vnetbench.wording.treatments import name_of, varying_factors
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 """Notes that differ in their numbers alone are one."""
@@ -57,13 +58,9 @@ def notes(summary: CampaignSummary) -> tuple[str, ...]:
         *_of_trials(summary),
         *_calibrated(summary),
         *_constant(summary),
+        *((summary.about_proof,) if summary.about_proof else ()),
         *summary.warnings,
     )
-
-
-def name_of(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
-    """The treatment by the factors that vary in this campaign."""
-    return treatment_phrase(treatment.factors, names_of(varying_factors(summary.treatments, summary.factors)))
 
 
 def _of_treatments(summary: CampaignSummary) -> Iterator[str]:

@@ -13,13 +13,13 @@ from vnetbench.quantity import Scale, spell_share
 from vnetbench.report.chart import Chart
 from vnetbench.report.chart_rows import Row, short
 from vnetbench.report.emulation import emulation
-from vnetbench.report.figures import figure, heading, measured_metrics, mode_texts, scale_of
-from vnetbench.report.labels import factor_noun, level_text, treatment_phrase
 from vnetbench.report.layout import on_x, positions
 from vnetbench.report.notes import legend
 from vnetbench.report.overview_forms import Frame, overview_chart
 from vnetbench.study.labels import UNTOLD
 from vnetbench.study.model import FactorLevels, Level
+from vnetbench.wording.figures import figure, heading, measured_metrics, mode_texts, scale_of
+from vnetbench.wording.labels import factor_noun, level_text, treatment_phrase
 
 _MOST_PANELS, _MOST_ROWS = 9, 24
 """So many are drawn: panels where a numeric factor is on x, rows where none is."""

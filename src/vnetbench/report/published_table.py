@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.figures import Figure, Published, Spread, published
 from vnetbench.quantity import Scale, format_interval, format_value, scale_for
-from vnetbench.report.columns import Column, varying_factors
-from vnetbench.report.figures import metric_of
-from vnetbench.report.labels import names_of, treatment_phrase
+from vnetbench.report.columns import Column
 from vnetbench.study.model import Level
+from vnetbench.wording.figures import metric_of
+from vnetbench.wording.labels import names_of, treatment_phrase
+from vnetbench.wording.treatments import varying_factors
 
 _DIRECTION, _ONE, _BOTH = "direction", "forward", "both"
 _WAYS = {_ONE: "one way", _BOTH: "both ways"}

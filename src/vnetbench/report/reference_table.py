@@ -16,8 +16,8 @@ from vnetbench.published.names import NAMES
 from vnetbench.quantity import format_count
 from vnetbench.report.columns import Column, factor_columns, metric_columns
 from vnetbench.report.grid import GAP, drawn, total_width
-from vnetbench.report.labels import treatment_phrase
 from vnetbench.report.notes import legend, notes
+from vnetbench.wording.labels import treatment_phrase
 
 _WIDEST_TEXT = 100
 

@@ -15,11 +15,11 @@ from rich.text import Text
 from vnetbench.estimate.model import Ratio
 from vnetbench.printable import printable
 from vnetbench.quantity import format_share, scale_for
-from vnetbench.report.figures import figure, metric_of, noun_of, ratio_text
-from vnetbench.report.labels import counted, treatment_phrase
 from vnetbench.statements.check import Checked
 from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Evidence, Part, Statement, Verdict
 from vnetbench.statements.warm_up import WARM_UP
+from vnetbench.wording.figures import figure, metric_of, noun_of, ratio_text
+from vnetbench.wording.labels import counted, treatment_phrase
 
 VERSION = 1
 _STYLES = {SHOWN: "green", REFUTED: "red", CANNOT_TELL: "dim"}

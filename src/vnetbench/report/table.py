@@ -26,14 +26,13 @@ from vnetbench.report.columns import (
     search_columns,
     stopped_column,
     trials_column,
-    varying_factors,
 )
-from vnetbench.report.findings import findings
 from vnetbench.report.grid import GAP, drawn, folded, listed, total_width, width_of
-from vnetbench.report.labels import names_of, treatment_phrase
 from vnetbench.report.notes import legend, notes
 from vnetbench.report.published_table import Beside, beside, columns_beside
 from vnetbench.study.model import FactorLevels, Level
+from vnetbench.wording.labels import names_of, treatment_phrase
+from vnetbench.wording.treatments import varying_factors
 
 _BAR = "bar"
 _BAR_WIDTHS = (18, 40)
@@ -115,7 +114,7 @@ def estimates_table(summary: CampaignSummary) -> EstimatesTable:
         told.factors,
         told.main_metric,
         legend(told),
-        (*findings(told), *notes(told)),
+        notes(told),
         gain_column(told),
         beside(told),
     )

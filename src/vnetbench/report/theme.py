@@ -62,5 +62,5 @@ def chart_config(dark: bool) -> dict[str, Any]:
         },
         "text": {"color": ink, "fontSize": 11},
         "style": {"soft": {"color": soft}, "ink": {"color": ink}},
-        **{mark: {"color": first} for mark in ("rule", "tick", "point", "line")},
+        **{mark: {"color": first} for mark in ("rule", "tick", "point", "line", "bar")},
     }  # fmt: skip

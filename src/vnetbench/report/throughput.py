@@ -11,9 +11,9 @@ from rich.text import Text
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_value, spell_share
-from vnetbench.report.columns import varying_factors
-from vnetbench.report.labels import factor_label, level_text, names_of, treatment_phrase
 from vnetbench.study.workloads import THROUGHPUTS
+from vnetbench.wording.labels import factor_label, level_text, names_of, treatment_phrase
+from vnetbench.wording.treatments import varying_factors
 
 _HOW = {
     1: "Intervals are what each search says of its own answer: --repeat 6 tells how far searches differ.",

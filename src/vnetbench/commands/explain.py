@@ -1,0 +1,103 @@
+"""The command `explain`: the answer of a results file, its findings with their evidence, and their proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from vnetbench.commands import exit_codes
+from vnetbench.errors import BenchError
+
+if TYPE_CHECKING:
+    from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+    from vnetbench.report.story import Story
+
+RESULTS = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.command()
+@click.argument("results", type=RESULTS)
+@click.option("--json", "as_json", is_flag=True, help="For a program; documented in docs/show-json.md.")
+@click.option(
+    "--treatment",
+    "treatments",
+    multiple=True,
+    metavar="LEVELS",
+    help="Only what is said of this treatment: streams=4,mtu=1500, or its index. Several may be named.",
+)
+@click.option(
+    "--prove", is_flag=True, help="First run what would prove the first suspicions, where it can be."
+)
+def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool) -> int:
+    """Why the figures of RESULTS are what they are: what limits them, the evidence, what would change it."""
+    from vnetbench.commands.read import read_summary
+    from vnetbench.report.json_form import as_explanation_json
+
+    summary = read_summary(results)
+    is_interrupted = False
+    if prove:
+        from vnetbench.commands.campaign import INTERRUPTED
+        from vnetbench.commands.prove import prove as run_proof
+
+        status = run_proof(results, summary, Console(highlight=False, stderr=as_json))
+        is_interrupted = status == INTERRUPTED
+        summary = read_summary(results)
+    chosen = [index for asked in treatments for index in _indices(summary, asked)]
+    told = _told(summary, chosen)
+    if as_json:
+        click.echo(as_explanation_json(summary, told))
+    else:
+        _print(summary, told)
+    if is_interrupted:
+        click.echo(f"\ninterrupted\n  go on:  vnetbench explain {results} --prove", err=as_json)
+        return exit_codes.INTERRUPTED
+    return 0
+
+
+def _told(summary: CampaignSummary, chosen: Sequence[int]) -> Story:
+    """The story; where treatments are chosen only what is said of one of them."""
+    from dataclasses import replace
+
+    from vnetbench.report.story import story_of
+
+    story = story_of(summary)
+    if not chosen:
+        return story
+    kept = tuple(each for each in story.findings if set(each.treatments) & set(chosen))
+    return replace(story, lead=(), findings=kept)
+
+
+def _print(summary: CampaignSummary, told: Story) -> None:
+    from vnetbench.report.explanation_text import ExplanationText
+
+    nothing = () if told.findings else ("Nothing is said of it.",)
+    about_proof = (f"{summary.about_proof}.",) if summary.about_proof else ()
+    Console(highlight=False).print(ExplanationText(told.explanation, (*nothing, *about_proof)), crop=False)
+
+
+def _indices(summary: CampaignSummary, asked: str) -> list[int]:
+    """The treatments that have these levels; raises BenchError where none has."""
+    found = [treatment.index for treatment in summary.treatments if _is_meant(treatment, asked)]
+    if not found:
+        names = ", ".join(factor.name for factor in summary.factors)
+        raise BenchError(
+            f"no treatment is {asked}",
+            where="--treatment",
+            fix=f"name levels of its factors ({names}), such as mtu=1500,streams=4, or its index",
+        )
+    return found
+
+
+def _is_meant(treatment: TreatmentSummary, asked: str) -> bool:
+    from vnetbench.study.factors import parse_level
+
+    if asked.isdecimal():
+        return treatment.index == int(asked)
+    pairs = [part.partition("=") for part in asked.split(",")]
+    return all(
+        treatment.factors.get(name.strip()) == parse_level(name.strip(), level) for name, _, level in pairs
+    )

@@ -1,0 +1,59 @@
+"""Running what proves the first suspicions of a results file, into a file of its own beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from vnetbench.commands.campaign import FINISHED, begin_plan, go_on
+from vnetbench.commands.read import proof_path, read_file
+from vnetbench.errors import BenchError
+from vnetbench.estimate.experiments import belongs, study_hash
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.experiment import Experiment, experiment
+from vnetbench.explain.explain import explain
+from vnetbench.wording.labels import counted, treatment_phrase
+
+
+def prove(results: Path, summary: CampaignSummary, console: Console) -> str:
+    """Run the experiment, or go on with one that was interrupted; returns how it ended. Raises BenchError.
+
+    A proof that is finished is not run again.
+    """
+    path = proof_path(results)
+    if path.exists():
+        return _again(path, summary, console)
+    asked = experiment(summary, explain(summary).findings)
+    if asked is None:
+        raise BenchError(
+            "no suspicion in it can be proved by a run from here",
+            where=str(results),
+            fix="vnetbench explain shows each suspicion, and what to change by hand where no setting can",
+        )
+    _announce(asked, path, console)
+    return begin_plan(asked.study, asked.plan, lambda: path, console)
+
+
+def _again(path: Path, summary: CampaignSummary, console: Console) -> str:
+    proof = read_file(path)
+    if not belongs(proof, summary):
+        raise BenchError(
+            f"it is of another study (SHA-256 {study_hash(proof)}…, here {study_hash(summary)}…)",
+            where=str(path),
+            fix="move it away, and prove again",
+        )
+    if proof.status == FINISHED:
+        console.print(f"{path} has the proof already; remove it to prove anew\n", markup=False)
+        return FINISHED
+    return go_on(path, console)
+
+
+def _announce(asked: Experiment, path: Path, console: Console) -> None:
+    settings = [treatment_phrase(each.cause.setting, tuple(each.cause.setting)) for each in asked.suspects]
+    trials = asked.study.precision.fewest_trials
+    console.print(
+        f"proving with {' and with '.join(settings)}, beside the treatment as it was: "
+        f"{counted(trials, 'trial')} each, interleaved, into {path}",
+        markup=False,
+    )

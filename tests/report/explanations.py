@@ -1,0 +1,153 @@
+"""A made-up explanation: what one looks like when everything that a reader must be shown is in it."""
+
+from __future__ import annotations
+
+from vnetbench.estimate.model import Experiment, Ratio
+from vnetbench.explain.model import Cause, Exhibit, Explanation, Finding, Picture, Proof, Suspect
+
+COMMAND = (
+    "vnetbench run studies/jumbo-frames.toml --set streams=4 --set mtu=1500 --set thread_cpus=0-3,4-7 "
+    "--set precision.most_trials=9 -o proof.vnb"
+)
+
+RECEIVER = Cause(
+    name="receiver_cpu",
+    family="cpu",
+    says="the receiving thread's CPU is full",
+    change="more receiving threads, larger segments, or a faster CPU",
+    setting={"streams": 4},
+    source="Cai et al., SIGCOMM 2021",
+    is_fault=False,
+)
+QUOTA = Cause(
+    name="cpu_quota",
+    family="cpu",
+    says="a cgroup's CPU quota is used up",
+    change="raise or remove the quota",
+    setting={},
+    source="Linux, Documentation/scheduler/sched-bwc.rst",
+)
+
+TRIED = Experiment(
+    path="out/jumbo.proof.vnb",
+    levels={"streams": 1, "direction": "forward", "mtu": 1500},
+    setting={"streams": 4},
+    metric="goodput_bps",
+    ratio=Ratio(1.02, 0.97, 1.08, 0.95, 0.4),
+    blocks=8,
+)
+
+LIMIT = Finding(
+    kind="limit",
+    says="1 stream, forward, MTU 1500 is very likely limited by its receiving thread: its CPU is full.",
+    treatments=(0,),
+    suspects=(
+        Suspect(
+            RECEIVER,
+            0.93,
+            "very likely",
+            (
+                Exhibit("receiver_thread_busy_percent", 99.1, 98.7, 99.4, 95.0),
+                Exhibit("receive_queue_percent", 71.25, 60.0, 82.0, 50.0),
+                Exhibit("rwnd_limited_percent", 62.4, 50.0, 74.0, 50.0, speaks="against"),
+                Exhibit("goodput_bps", 18.25e9, 17.9e9, 18.6e9, None),
+            ),
+            COMMAND,
+            Proof("not shown", TRIED),
+        ),
+        Suspect(QUOTA, 0.2, "possible", (Exhibit("receiver_throttled_percent", 1.5, 1.5, 1.5, 1.0),)),
+    ),
+)
+MODES = Finding(
+    kind="unstable",
+    says="16 streams, forward, MTU 9000 falls into two modes, and receive_cpus tells them apart.",
+    treatments=(15,),
+    picture=Picture(
+        form="modes",
+        title="Goodput by the number of receiving CPUs",
+        x="CPUs that receive",
+        y="Goodput (Gbit/s)",
+        rows=tuple(
+            {"x": cpus, "y": goodput, "series": "upper mode" if cpus > 1 else "lower mode"}
+            for cpus, goodput in ((1, 43.0), (1, 44.1), (2, 64.2), (2, 63.7), (2, 64.9))
+        ),
+    ),
+)
+FACTORS = Finding(
+    kind="factors",
+    says="streams matters most, then mtu; they do not depend on each other.",
+    picture=Picture(
+        form="effects",
+        title="What each factor multiplies goodput by",
+        x="",
+        y="Times goodput",
+        rows=(
+            {"x": "8 streams instead of 1", "y": 2.4, "low": 2.3, "high": 2.5},
+            {"x": "MTU 9000 instead of 1500", "y": 1.41, "low": 1.40, "high": 1.43},
+        ),
+    ),
+    details={"interactions": ({"factors": ("streams", "mtu"), "ratio": 1.01},)},
+)
+
+
+def _law(streams: int) -> float:
+    return 19.0 * streams / (1 + 0.23 * (streams - 1))
+
+
+def _measured(streams: int) -> dict[str, str | float]:
+    goodput = 1.02 * _law(streams)
+    return {"x": streams, "y": goodput, "low": 0.97 * goodput, "high": 1.03 * goodput, "series": "measured"}
+
+
+def _fitted(streams: int) -> dict[str, str | float]:
+    return {"x": streams, "y": _law(streams), "series": "scalability law"}
+
+
+KNEE = Finding(
+    kind="knee",
+    says="Goodput stops growing at 8 streams.",
+    picture=Picture(
+        form="curve",
+        title="Goodput over streams",
+        x="Streams",
+        y="Goodput (Gbit/s)",
+        rows=(*map(_measured, (1, 2, 4, 8, 16)), *map(_fitted, range(1, 17))),
+        threshold=50.0,
+    ),
+)
+COURSE = Finding(
+    kind="unstable",
+    says="Goodput drifted while it was measured.",
+    picture=Picture(
+        form="course",
+        title="Softirq share of the busiest CPU",
+        x="Seconds in the trial",
+        y="%",
+        rows=tuple(
+            {"x": at / 10, "y": 50.0 + 3 * at + 10 * trial, "series": f"trial {trial}"}
+            for trial in (1, 2)
+            for at in range(10)
+        ),
+        threshold=80.0,
+    ),
+)
+BARS = Finding(
+    kind="limit",
+    says="One uplink of the team carries all.",
+    picture=Picture(
+        form="bars",
+        title="Bytes by uplink",
+        x="",
+        y="% of all",
+        rows=({"x": "uplink 1", "y": 97.0, "low": 96.0, "high": 98.0}, {"x": "uplink 2", "y": 3.0}),
+    ),
+)
+UNEXPLAINED = Finding("not explained", "Why 2 streams, reverse, MTU 1500 are slower is not explained.", (3,))
+
+EXPLANATION = Explanation(
+    answer=(
+        "Jumbo frames make TCP faster by 41 %, because the receiver's CPU is the limit.",
+        "Nothing is broken: a faster CPU would make it faster still.",
+    ),
+    findings=(LIMIT, MODES, FACTORS, KNEE, COURSE, BARS, UNEXPLAINED),
+)

@@ -1,0 +1,49 @@
+"""The pictures beside findings: every form is valid, is drawn, and has the threshold as a line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import vl_convert
+
+from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
+from vnetbench.explain.model import Finding
+from vnetbench.report.chart_forms import ROWS
+from vnetbench.report.evidence_charts import evidence_chart
+from vnetbench.report.theme import chart_config
+
+
+def svg(finding: Finding, *, dark: bool = False) -> str:
+    chart = evidence_chart(finding, 1)
+    assert chart is not None
+    whole = {**chart.spec, "datasets": {ROWS: chart.rows}, "config": chart_config(dark=dark)}
+    return str(vl_convert.vegalite_to_svg(json.dumps(whole)))
+
+
+@pytest.mark.parametrize("finding", [LIMIT, MODES, FACTORS, KNEE, COURSE, BARS], ids=lambda each: each.kind)
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_form_is_drawn(finding: Finding, dark: bool) -> None:
+    assert "mark-" in svg(finding, dark=dark)
+
+
+def test_without_a_picture_the_first_suspects_figures_are_drawn_each_with_its_threshold() -> None:
+    chart = evidence_chart(LIMIT, 1)
+    assert chart is not None and len(chart.rows) == 4
+    assert chart.rows[0]["panel"].startswith("receiver thread") or "99.1" in chart.rows[0]["panel"]
+    assert [row["threshold"] for row in chart.rows] == [95.0, 50.0, 50.0, None]
+    assert chart.rows[3]["value"] == pytest.approx(18.25)
+    drawing = svg(LIMIT)
+    assert drawing.count("stroke-dasharray") == 3
+
+
+def test_a_threshold_is_a_broken_line_and_effects_have_one_at_no_change() -> None:
+    for finding in (KNEE, COURSE, FACTORS):
+        assert "stroke-dasharray" in svg(finding)
+    assert "stroke-dasharray" not in svg(MODES)
+
+
+def test_what_has_no_evidence_has_no_picture() -> None:
+    assert evidence_chart(UNEXPLAINED, 7) is None
+    charts = [evidence_chart(finding, number) for number, finding in enumerate(EXPLANATION.findings)]
+    assert sum(chart is not None for chart in charts) == 6
