@@ -18,7 +18,7 @@ from vnetbench.lab.privilege import has_root, is_inside
 
 RESULTS = Path(__file__).parent / "results"
 FEWEST_ROUNDS = 7
-NARROWEST = 140
+NARROWEST = 160
 TERMINATED = 128 + signal.SIGTERM
 """The exit code when somebody ends it; what it built is removed first."""
 

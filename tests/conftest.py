@@ -17,7 +17,7 @@ settings.register_profile("any speed", deadline=None)
 settings.load_profile("any speed")
 
 PURE = ("estimate", "published", "report", "results", "search", "statements", "study")
-"""Folders whose tests only compute: `make test` runs them on all CPUs at once, the others one by one."""
+"""Folders whose tests only compute: `make test` runs them beside the others, which go one by one."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import os
-import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +15,10 @@ import pytest
 from tests import made_up
 from tests.faults import bench_process as bench
 from vnetbench.estimate.course import course
-from vnetbench.lab import netlink, registry
 
 ROOT = Path(__file__).parents[1]
+
+pytestmark = pytest.mark.pure
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_names_every_command() -> None:
     code, output = bench.run("--help")
     assert code == 0
-    for command in ("run", "resume", "show", "report", "compare", "lab", "iperf3", "doctor", "throughput"):
+    for command in (
+        "run", "resume", "show", "explain", "report", "compare", "lab", "iperf3", "doctor", "throughput"
+    ):  # fmt: skip
         assert f"\n  {command} " in output
 
 
@@ -87,6 +89,58 @@ def test_show_for_programs_is_what_the_estimates_are(results: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(bench.run("show", "--csv", results)[1])))
     assert len(rows) == 4
     assert bench.run("show", "--markdown", results)[1].count("\n|") >= 5
+
+
+def test_explain_in_a_pipe_is_plain_and_only_commands_are_wider_than_eighty_columns(results: Path) -> None:
+    code, output = bench.run("explain", str(results))
+    assert code == 0 and "\x1b" not in output
+    assert output.startswith(("Goodput is highest with ", "The highest median"))
+    assert [line for line in output.splitlines() if len(line) > 80 and "vnetbench run" not in line] == []
+
+
+def test_show_begins_with_the_answer_that_explain_gives(results: Path) -> None:
+    shown, explained = (bench.run(command, str(results))[1] for command in ("show", "explain"))
+    assert shown.split("\n\n")[0] == explained.split("\n\n")[0]
+
+
+def test_explain_can_be_asked_of_one_treatment(results: Path) -> None:
+    code, output = bench.run("explain", str(results), "--json", "--treatment", "mtu=9000,streams=4")
+    told = json.loads(output)
+    assert code == 0 and told["answer"] == []
+    assert all(3 in finding["treatments"] for finding in told["findings"])
+    by_index = bench.run("explain", str(results), "--json", "--treatment", "3")[1]
+    assert json.loads(by_index) == told
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("streams=7", "no treatment is streams=7"),
+        ("streem=1", 'did you mean "streams"?'),
+        ("9", "no treatment is 9"),
+    ],
+)
+def test_a_treatment_that_is_not_there_is_told_what_to_write(results: Path, asked: str, words: str) -> None:
+    code, output = bench.run("explain", str(results), "--treatment", asked)
+    assert code == 2 and words in output and "fix: " in output
+
+
+def test_what_no_run_can_prove_is_said_so(results: Path) -> None:
+    code, output = bench.run("explain", str(results), "--prove")
+    assert code == 2 and "no suspicion in it can be proved by a run from here" in output
+
+
+def test_a_proof_of_another_study_beside_is_told_and_not_used(results: Path, tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    path.write_bytes(results.read_bytes())
+    other = made_up.study(made_up.STUDY.replace("Made up", "Another"))
+    file, _ = made_up.file_at(tmp_path / "r.proof.vnb", other)
+    file.close("finished")
+    code, output = bench.run("explain", str(path))
+    assert code == 0 and "r.proof.vnb lies beside and is not used: it is of another study" in " ".join(
+        output.split()
+    )
+    assert bench.run("explain", str(path), "--prove")[0] == 2
 
 
 def test_a_reader_that_leaves_early_is_no_error(results: Path) -> None:
@@ -174,54 +228,3 @@ def test_a_mistake_is_answered_in_words_with_exit_code_2(arguments: list[str], w
     code, output = bench.run(*arguments, cwd=ROOT)
     assert code == 2, output
     assert words in output
-
-
-@pytest.mark.lab
-def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
-    code, output = bench.run("lab", "up", "t-cli", "--set", "mtu=9000", "--set", "pairs=2")
-    assert code == 0, output
-    try:
-        assert "MTU 9000 proved both ways" in output
-        assert "10.77.2.2" in output
-        assert "t-cli" in bench.run("lab", "ls")[1]
-        code, output = bench.run("lab", "exec", "t-cli", "a2", "--", "ip", "-br", "address", "show", "eth0")
-        assert (code, "10.77.1.2/16" in output) == (0, True)
-        assert bench.run("lab", "exec", "t-cli", "a1", "--", "false")[0] == 1
-        code, output = bench.run("lab", "exec", "t-cli", "c9", "true")
-        assert code == 2
-        assert "it has: a1, a2, b1, b2, sw" in output
-        assert bench.run("lab", "up", "t-cli")[0] == 2
-        background = bench.start("lab", "exec", "t-cli", "b1", "--", "sleep", "600")
-        while not registry.processes_of("t-cli"):
-            assert background.poll() is None
-    finally:
-        code, _ = bench.run("lab", "down", "t-cli")
-    assert code == 0
-    background.communicate(timeout=20)
-    assert registry.processes_of("t-cli") == []
-    assert not [n for n in netlink.namespaces() if n.startswith("vnb.t-cli.")]
-
-
-@pytest.mark.lab
-def test_the_live_table_is_drawn_in_a_terminal_and_leaves_a_clean_screen(tmp_path: Path) -> None:
-    study = bench.write_study(tmp_path, bench.STUDY.replace("0.1 %", "60 %"))
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "vnetbench", "run", str(study), "-o", str(tmp_path / "r.vnb")],
-        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40"},
-    )  # fmt: skip
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 65536)
-        except OSError:
-            break
-        shown += part
-    assert process.wait(timeout=bench.PATIENCE_S) == 0
-    text = shown.decode()
-    assert "left" in text
-    assert "\x1b[?25l" in text
-    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
-    assert "vnetbench report" in text

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from bench.binaries import Binary
 from bench.contest import Row
 from bench.ground import Ground
-from bench.rows import datagrams, frames, goodput, guests, importing, latency, own_cost
+from bench.rows import datagrams, explaining, frames, goodput, guests, importing, latency, own_cost
 
 ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "goodput-1": goodput.one_stream,
@@ -22,7 +22,8 @@ ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "udp-gso": datagrams.fastest_at_best,
     "pacing-100k": datagrams.paced(100_000),
     "pacing-500k": datagrams.paced(500_000),
-    "own-cost": own_cost.own_cost,
+    "own-cost-100ms": own_cost.sampled_every(100),
+    "own-cost-10ms": own_cost.sampled_every(10),
     "frames": frames.beside_trafgen,
     "frames-bare": frames.beside_bare_loop,
     "frames-10k": frames.paced(10_000),
@@ -31,4 +32,5 @@ ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
     "frames-loss": frames.own_loss,
     "guest-start": guests.guest_start,
     "import": importing.importing,
+    "explain": explaining.explaining,
 }

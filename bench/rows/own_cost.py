@@ -1,8 +1,9 @@
-"""What the agent takes for itself while it samples under load."""
+"""What the agents take for themselves while they sample under load."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,31 +12,65 @@ from bench.binaries import Binary
 from bench.contest import Aim, Entrant, Figures, Measure, Row
 from bench.ground import Ground, placement
 from vnetbench.campaign.trial import Measured
+from vnetbench.study.cpus import cpu_list
 from vnetbench.study.workloads import STREAM
 
 _STREAMS = (1, 4, 64)
+_ROLES = {"source": "source", "sink": "sink", "host": "observe"}
+"""The sides as the table has them, and their roles."""
+_SAMPLE, _SHARE = "µs", "%"
 _MEASURES = tuple(
-    Measure(f"{role}: % of a core", 3, higher_is_better=False, aim=Aim(0.5, of_best_peer=False))
-    for role in ("source", "sink")
+    measure
+    for name in _ROLES
+    for measure in (
+        Measure(f"{name}: {_SAMPLE}", 0, higher_is_better=False),
+        Measure(f"{name}: {_SHARE}", 2, higher_is_better=False, aim=Aim(1, of_best_peer=False)),
+    )
 )
 
 
-def own_cost(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
-    """Ten samples a second of each side, at several numbers of loaded streams; no peer tells its own."""
-    ground.place(placement(4))
-    ours = tuple(
-        Entrant(f"{agent.TOOL}, streams = {count}", {"": partial(_run, ground, count, seconds)}, is_ours=True)
-        for count in _STREAMS
-    )
-    return Row("own-cost", "The agent's own cost at 10 samples/s", _MEASURES, ours)
+def sampled_every(interval_ms: int) -> Callable[[Ground, Sequence[Binary], int], Row]:
+    """Both sides and the host, with several numbers of loaded streams; no peer tells its own."""
+
+    def row(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+        ground.place(placement(4))
+        ours = tuple(
+            Entrant(
+                f"{agent.TOOL}, streams = {count}",
+                {"": partial(_run, ground, count, interval_ms / 1e3, seconds)},
+                is_ours=True,
+            )
+            for count in _STREAMS
+        )
+        return Row(
+            f"own-cost-{interval_ms}ms",
+            f"The agents' own cost, every {interval_ms} ms: µs of CPU time a sample, % of the CPUs",
+            _MEASURES,
+            ours,
+        )
+
+    return row
 
 
-def _run(ground: Ground, count: int, seconds: int) -> Figures:
-    measured = agent.trial(ground, STREAM, seconds, {"streams": count})
-    return {measure.name: _share(measured, measure.name.partition(":")[0]) for measure in _MEASURES}
+def _run(ground: Ground, count: int, interval_s: float, seconds: int) -> Figures:
+    measured = agent.trial(ground, STREAM, seconds, {"streams": count}, interval_s)
+    cpus = {
+        "source": len(cpu_list(ground.cpus_of(ground.source))),
+        "sink": len(cpu_list(ground.cpus_of(ground.sink))),
+        "host": len(os.sched_getaffinity(0)),
+    }
+    return {
+        figure: value for name in _ROLES for figure, value in _of_side(name, measured, cpus[name]).items()
+    }
 
 
-def _share(measured: Measured, role: str) -> float:
-    """CPU time of the sampling thread in percent of the trial's time."""
-    totals: Mapping[str, Any] = agent.side(measured, role).totals
-    return 100 * float(totals["instrument"]["sampler_cpu_s"]) / float(totals["duration_s"])
+def _of_side(name: str, measured: Measured, cpus: int) -> Figures:
+    """The sampling thread's CPU time a sample, and all of the agent's that is not the load's own threads'."""
+    totals: Mapping[str, Any] = agent.side(measured, _ROLES[name]).totals
+    instrument, counters = totals["instrument"], totals["counters"]
+    process_s = counters["process_cpu_user_s"] + counters["process_cpu_system_s"]
+    own_s = process_s - counters.get("threads_cpu_s", 0.0)
+    return {
+        f"{name}: {_SAMPLE}": 1e6 * float(instrument["sampler_cpu_s"]) / float(instrument["samples"]),
+        f"{name}: {_SHARE}": 100 * own_s / (float(totals["duration_s"]) * cpus),
+    }

@@ -1,0 +1,155 @@
+"""`python -m bench.corpus` makes the runs that are missing; ended at any moment, it goes on where it was."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from bench.corpus.before_others import before_others
+from bench.corpus.families import RECIPES
+from bench.corpus.make import Left, Maker, NotMade
+from bench.corpus.proof import Seen
+from bench.corpus.runs import Run, chosen, runs_of
+from bench.corpus.store import Store
+from bench.corpus.undisturbed import undisturbed
+from vnetbench.agents.client import AgentError
+from vnetbench.agents.starting import check_agent
+from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.errors import BenchError
+from vnetbench.lab.privilege import has_root
+from vnetbench.quantity import spell_duration
+
+FOLDER = Path("out/corpus")
+INTERRUPTED = 130
+
+
+@click.command()
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=FOLDER, show_default=True
+)
+@click.option(
+    "--only", "wanted", metavar="WHAT=VALUE,…", default="",
+    help="Only runs with these: cause, topology, part, strength, way, file.",
+)  # fmt: skip
+@click.option("--again", is_flag=True, help="Try runs again that were discarded.")
+@click.option("--list", "is_list", is_flag=True, help="Say what would be made, and make nothing.")
+def main(output: Path, wanted: str, again: bool, is_list: bool) -> None:
+    """Make the runs of the corpus that are missing."""
+    console = Console(highlight=False)
+    try:
+        if not has_root():
+            raise BenchError("this builds networks and sets the machine's limits", fix="run as root")
+        declared = runs_of(RECIPES)
+        runs = chosen(declared, _only(wanted))
+        if is_list:
+            _list(console, runs)
+            return
+        check_agent()
+        store = Store(output)
+        store.drop_others(declared)
+        if again:
+            store.forget_discarded(runs)
+        known = store.known()
+        missing = [run for run in runs if run.name not in known]
+        console.print(f"{len(runs)} runs, {len(runs) - len(missing)} of them known already")
+        with (
+            before_others() as is_first,
+            Interrupts(lambda: console.print("finishing the trial at work, then leaving")) as interrupts,
+        ):
+            if not is_first:
+                console.print("no control group can be had: keep the machine free of other work")
+            sys.exit(0 if _make_all(console, store, missing, interrupts) else INTERRUPTED)
+    except (BenchError, AgentError) as error:
+        click.echo(f"{error}", err=True)
+        sys.exit(1)
+
+
+def _only(wanted: str) -> dict[str, str]:
+    try:
+        return dict(part.split("=", 1) for part in re.split(r",(?=\w+=)", wanted) if part)
+    except ValueError:
+        raise BenchError(
+            f"--only {wanted}: WHAT=VALUE is expected", fix="write --only cause=pacing,topology=bridge"
+        ) from None
+
+
+def _list(console: Console, runs: list[Run]) -> None:
+    for run in runs:
+        causes = " + ".join(run.recipe.causes)
+        console.print(
+            f"{run.name}  {run.part:<10}  {run.topology:<11}  {run.strength:<6}  {causes}: {run.dose.says}"
+        )
+    of_causes = Counter(cause for run in runs for cause in run.recipe.causes)
+    console.print(
+        f"{len(runs)} runs, {len(of_causes)} causes, {spell_duration(round(sum(r.expected_s for r in runs)))}"
+    )
+
+
+def _make_all(console: Console, store: Store, runs: list[Run], interrupts: Interrupts) -> bool:
+    """Whether all were made, or discarded; False when it was left before."""
+    began = time.monotonic()
+    outcomes: Counter[str] = Counter()
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as progress:
+        task = progress.add_task("", total=sum(run.expected_s for run in runs))
+        maker = Maker(interrupts, lambda sentence: progress.print(sentence))
+        try:
+            for number, run in enumerate(runs, start=1):
+                progress.update(task, description=f"{number}/{len(runs)}")
+                outcomes[_make(progress, task, store, maker, run)] += 1
+                if interrupts.asked:
+                    return False
+        finally:
+            maker.close()
+            took = spell_duration(round(time.monotonic() - began))
+            told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+            console.print(f"{told or 'nothing made'}, in {took}")
+    return True
+
+
+def _make(progress: Progress, task: TaskID, store: Store, maker: Maker, run: Run) -> str:
+    what = f"{' + '.join(run.recipe.causes)}, {run.topology}, {run.strength} ({run.dose.says})"
+    found = control = None
+    try:
+        control, disturbed = _control(store, maker, run)
+        if not disturbed:
+            found, disturbed = undisturbed(lambda: maker.make(run, store.at_work))
+        if disturbed:
+            progress.advance(task, run.expected_s)
+            progress.print(f"left for another time: {what}: {disturbed}", markup=False, soft_wrap=True)
+            return "left for another time"
+        why = run.recipe.bites(found, control) if found else ""
+    except Left:
+        store.at_work.unlink(missing_ok=True)
+        return "left"
+    except (BenchError, AgentError, NotMade) as error:
+        why = str(error)
+    progress.advance(task, run.expected_s)
+    if why or not found or not control:
+        store.discard(run, why, found, control)
+        progress.print(f"discarded: {what}: {why}", markup=False, soft_wrap=True)
+        return "discarded"
+    store.keep(run, found, control)
+    return "kept"
+
+
+def _control(store: Store, maker: Maker, run: Run) -> tuple[Seen, str]:
+    if speed := store.controls().get(run.control_key):
+        return Seen(speed), ""
+    found, disturbed = undisturbed(lambda: maker.control(run, store.at_work))
+    if not disturbed:
+        store.keep_control(run.control_key, found.speed)
+    return found, disturbed
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()

@@ -1,0 +1,1 @@
+"""What can be made wrong on a living testbed, each a context that undoes itself."""

@@ -1,0 +1,48 @@
+"""A CPU quota on a VM that the study does not ask for: on its agent, or on its guest's QEMU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bench.corpus.scene import Disturb, Scene
+from vnetbench.lab import cpu_quota
+from vnetbench.lab.description import namespace
+from vnetbench.lab.guest.bed import GuestBed
+
+THROTTLED = "throttled_s"
+"""What it tells: for how long the VM's threads were stopped."""
+
+
+def quota(endpoint: str, cpus: float) -> Disturb:
+    """The endpoint's process gets so many CPU seconds a second."""
+
+    @contextmanager
+    def disturb(scene: Scene) -> Iterator[None]:
+        pids = {endpoint: _process_of(scene, endpoint)}
+        try:
+            cpu_quota.apply(scene.name, pids, cpus)
+            yield
+        finally:
+            scene.told[THROTTLED] += _throttled_s(scene, endpoint)
+            cpu_quota.apply(scene.name, pids, cpu_quota.NONE)
+
+    return disturb
+
+
+def _process_of(scene: Scene, endpoint: str) -> int:
+    """Its QEMU, else its agent."""
+    if isinstance(scene.bed, GuestBed):
+        return next(each.machine.pid for each in scene.bed.running if each.guest.name == endpoint)
+    return int(scene.bed.agents[endpoint].call("agent.hello")["pid"])
+
+
+def _throttled_s(scene: Scene, endpoint: str) -> float:
+    """Of the endpoint's group (Documentation/scheduler/sched-bwc.rst); 0 where it has none."""
+    hierarchy = cpu_quota.mounted()
+    groups = hierarchy.top.rglob(namespace(scene.name, f"{endpoint}.*")) if hierarchy else ()
+    throttled_s = 0.0
+    for group in groups:
+        found = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+        throttled_s += int(found.get("throttled_usec", 0)) / 1e6 + int(found.get("throttled_time", 0)) / 1e9
+    return throttled_s

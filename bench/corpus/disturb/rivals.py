@@ -1,0 +1,96 @@
+"""Other load on the same link: agents of our own in VMs of their own, or beside the load in the same VMs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from bench.corpus.scene import Disturb, Scene
+from vnetbench.agents.client import AgentClient
+from vnetbench.agents.starting import start_inside, start_observer
+from vnetbench.campaign.trial import Abandoned, Load, measure
+from vnetbench.lab import netlink, netns
+from vnetbench.lab.description import Testbed, Vm, describe
+from vnetbench.lab.netns_bed import NetnsBed
+from vnetbench.study.factors import complete
+from vnetbench.study.model import Level
+from vnetbench.study.workloads import STREAM
+
+CARRIED = "rivals_bytes"
+"""What it tells: the bytes that the rivals got through."""
+_LEAD_S, _LONGER_S = 0.3, 60.0
+
+
+def rivals(levels: Mapping[str, Level], workload: str = STREAM, *, inside: bool = False) -> Disturb:
+    """A load of these levels, from more VMs on the same virtual switches; `inside`: from those of pair 1."""
+
+    @contextmanager
+    def disturb(scene: Scene) -> Iterator[None]:
+        testbed = scene.bed.testbed
+        assert isinstance(testbed, Testbed)
+        ends = testbed.endpoints[:2] if inside else _more_vms(testbed)
+        rival = NetnsBed(replace(testbed, endpoints=ends))
+        observer = None
+        try:
+            if not inside:
+                _plug_in(testbed, ends)
+            start_inside({end.name: end.namespace for end in ends}, testbed.name, rival.agents)
+            observer = start_observer(testbed.name)
+            load = Load(complete(levels, workload), _LONGER_S, 1.0, workload)
+            with _at_work(scene, rival, observer, load):
+                yield
+        finally:
+            for agent in (*rival.agents.values(), *([observer] if observer else ())):
+                agent.close()
+            if not inside:
+                for end in ends:
+                    netlink.remove_namespace(end.namespace)
+
+    return disturb
+
+
+@contextmanager
+def _at_work(scene: Scene, rival: NetnsBed, observer: AgentClient, load: Load) -> Iterator[None]:
+    is_over = threading.Event()
+    sender = rival.endpoints[0]
+    before = _sent(sender)
+
+    def run() -> None:
+        with suppress(Abandoned):
+            measure(rival, observer, load, is_over.is_set)
+
+    with ThreadPoolExecutor(1, "rivals") as executor:
+        at_work = executor.submit(run)
+        try:
+            wait([at_work], _LEAD_S)
+            yield
+        finally:
+            is_over.set()
+            scene.told[CARRIED] += _sent(sender) - before
+    at_work.result()
+
+
+def _more_vms(testbed: Testbed) -> tuple[Vm, ...]:
+    """A pair that the testbed does not have."""
+    shape = replace(testbed.shape, pairs=testbed.shape.pairs + 1)
+    return describe(testbed.name, shape).endpoints[-2:]
+
+
+def _plug_in(testbed: Testbed, ends: tuple[Vm, ...]) -> None:
+    for end in ends:
+        netns.add_namespace(end.namespace)
+    with netlink.in_namespace(testbed.switch_namespace) as switch:
+        for end, vswitch in zip(ends, (testbed.vswitches[0], testbed.vswitches[-1]), strict=True):
+            netns.add_vm_port(switch, end, netlink.index_of(switch, vswitch))
+    for end in ends:
+        netns.give_addresses(end)
+
+
+def _sent(end: Vm) -> int:
+    """Bytes that have left its interface."""
+    with netlink.in_namespace(end.namespace) as ipr:
+        (link,) = ipr.get_links(netlink.index_of(ipr, end.interface))
+        return int(netlink.attribute(link, "IFLA_STATS64")["tx_bytes"])

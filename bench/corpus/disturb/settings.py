@@ -1,0 +1,61 @@
+"""Settings of the kernel (sysctl): in a testbed's namespaces, or where only that has them of the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from bench.corpus.scene import Disturb, Scene
+from vnetbench.lab import netlink
+
+_SYS = Path("/proc/sys")
+
+
+def settings(sides: str, values: Mapping[str, str]) -> Disturb:
+    """These settings, by their paths below /proc/sys, in the namespaces of all endpoints of these sides."""
+    return _settings(lambda scene: [end.namespace for end in scene.vms if end.side in sides], values)
+
+
+def switch_settings(values: Mapping[str, str]) -> Disturb:
+    """The same in the namespace of the virtual switches."""
+    return _settings(lambda scene: [scene.switch], values)
+
+
+def _settings(where: Callable[[Scene], list[str]], values: Mapping[str, str]) -> Disturb:
+    @contextmanager
+    def disturb(scene: Scene) -> Iterator[None]:
+        names = where(scene)
+        before = {name: netlink.do_inside(name, partial(exchange, values)) for name in names}
+        try:
+            yield
+        finally:
+            for name, old in before.items():
+                netlink.do_inside(name, partial(exchange, old))
+
+    return disturb
+
+
+def machine_settings(values: Mapping[str, str]) -> Disturb:
+    """Settings that only the machine as a whole has."""
+
+    @contextmanager
+    def disturb(scene: Scene) -> Iterator[None]:
+        before = exchange(values)
+        try:
+            yield
+        finally:
+            exchange(before)
+
+    return disturb
+
+
+def exchange(values: Mapping[str, str]) -> dict[str, str]:
+    """Write these and return what was there."""
+    before = {}
+    for name, value in values.items():
+        path = _SYS / name
+        before[name] = path.read_text().strip()
+        path.write_text(value)
+    return before

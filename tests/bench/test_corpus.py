@@ -1,0 +1,177 @@
+"""The corpus as data, and how explanations are scored: what holds before any run is made."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.corpus.families import RECIPES
+from bench.corpus.proof import Seen, all_of, counts, differs, falls, has_rest, tells
+from bench.corpus.recipe import OTHER, STRENGTHS, Dose
+from bench.corpus.runs import chosen, runs_of
+from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
+from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
+from bench.corpus.store import MANIFEST, Labelled, Store, labelled
+from vnetbench.explain.limits import NOTHING, UNEXPLAINED
+from vnetbench.explain.rules import rules
+from vnetbench.study.load import parse_study
+
+pytestmark = pytest.mark.pure
+
+RUNS = runs_of(RECIPES)
+FIRST = AIMS[0]
+
+
+def run(
+    named: str, *causes: str, certainty: str = "likely", is_wrong: bool = True, is_fault: bool = True
+) -> Judged:
+    label = {"file": "x.vnb", "causes": list(causes), "accepted": [], "is_wrong": is_wrong}
+    return Judged(Labelled(Path("x.vnb"), label), (Named(named, certainty, is_fault),))
+
+
+def test_the_corpus_has_as_much_as_was_promised() -> None:
+    assert len(RUNS) >= 400
+    assert len({cause for each in RUNS for cause in each.recipe.causes}) >= 25
+    assert sum(not each.recipe.is_wrong for each in RUNS) >= 60
+    assert sum(len(each.recipe.causes) == 2 for each in RUNS) >= 30
+
+
+def test_every_cause_is_one_that_the_rules_know_and_has_every_strength() -> None:
+    known = {*rules(), NOTHING}
+    assert {cause for each in RUNS for cause in each.recipe.causes} <= known
+    assert all(len(recipe.doses) == len(STRENGTHS) for recipe in RECIPES)
+
+
+def test_every_run_asks_a_study_that_is_one() -> None:
+    for each in RUNS:
+        for text in {each.study(), each.control()}:
+            assert len(parse_study(text, None).factors) >= 1
+
+
+def test_a_run_has_a_name_of_its_own_that_says_nothing_of_its_cause() -> None:
+    names = Counter(each.name for each in RUNS)
+    assert set(names.values()) == {1}
+    heads = [(each, f"{each.name} {each.study().partition('[testbed]')[0]}") for each in RUNS]
+    assert not any(cause in head for each, head in heads for cause in each.recipe.causes)
+
+
+def test_whole_testbeds_and_one_strength_are_held_out_and_the_rest_is_not() -> None:
+    for each in RUNS:
+        is_held_out = each.topology in HELD_OUT_TOPOLOGIES or each.strength == OTHER
+        assert part(each.topology, each.strength) == (HELD_OUT if is_held_out else DEVELOPING)
+    parts = Counter(each.part for each in RUNS)
+    assert min(parts.values()) > 150
+
+
+def test_every_cause_is_in_both_parts() -> None:
+    for wanted in (DEVELOPING, HELD_OUT):
+        found = {cause for each in RUNS if each.part == wanted for cause in each.recipe.causes}
+        assert found == {cause for each in RUNS for cause in each.recipe.causes}
+
+
+def test_runs_are_chosen_by_what_their_label_says() -> None:
+    found = chosen(RUNS, {"cause": "pacing", "topology": "bridge", "part": DEVELOPING})
+    assert {each.strength for each in found} == {"low", "middle", "high"}
+
+
+def test_a_cause_that_did_nothing_is_told() -> None:
+    run, control = Seen(90.0, {"host softnet_dropped": 30.0}, {"throttled_s": 0.5}, 3.0), Seen(100.0)
+    assert falls(0.1)(run, control) == ""
+    assert "90% of the speed" in falls(0.2)(run, control)
+    assert counts("host softnet_dropped", 10)(run, control) == ""
+    assert "10 a second, not 11" in counts("host softnet_dropped", 11)(run, control)
+    assert "throttled_s" in all_of(falls(0.1), tells("throttled_s", 1.0))(run, control)
+
+
+def test_an_end_that_has_no_rest_is_told() -> None:
+    run = Seen(90.0, busy={"CPU 0": 0.8})
+    assert has_rest("CPU 0", 0.15)(run, run) == ""
+    assert "0.80 of its time" in has_rest("CPU 0", 0.25)(run, run)
+
+
+def test_two_modes_are_there_where_the_trials_that_were_disturbed_differ() -> None:
+    told = {"trial 1 disturbed": 1.0, "trial 3 disturbed": 1.0}
+    apart = Seen(75.0, told=told, speeds=(100.0, 50.0, 98.0, 52.0))
+    alike = Seen(75.0, told=told, speeds=(100.0, 99.0, 50.0, 52.0))
+    assert differs(0.25, "trial {} disturbed")(apart, apart) == ""
+    assert differs(0.25, "trial {} disturbed")(alike, alike) != ""
+
+
+def test_the_interval_of_a_share_is_wilsons() -> None:
+    # Brown, Cai and DasGupta, Statistical Science 16(2), 2001, section 3.1.1: centre and width by hand.
+    low, high = Share(90, 100).interval()
+    assert (round(low, 4), round(high, 4)) == (0.8256, 0.9448)
+    assert Share(0, 20).interval()[0] == 0
+    assert Share(0, 0).interval() == (0, 1)
+
+
+def test_an_aim_is_met_or_missed_only_with_its_whole_interval() -> None:
+    assert FIRST.verdict(Share(300, 300)) == "met"
+    assert FIRST.verdict(Share(92, 100)) == "met by the share"
+    assert FIRST.verdict(Share(85, 100)) == "missed by the share"
+    assert FIRST.verdict(Share(50, 100)) == "missed"
+
+
+def test_what_is_named_is_held_against_what_was_put_there() -> None:
+    right, wrong = run("pacing", "pacing"), run("pacing", "drift", certainty="very likely")
+    both = run("drift", "pacing", "drift")
+    assert [each.has(1) for each in (right, wrong, both)] == [True, False, True]
+    assert not both.has_all(2)
+    assert [each.is_confidently_wrong for each in (right, wrong)] == [False, True]
+    assert share([right, wrong], lambda each: each.has(1)) == Share(1, 2)
+    # Of two causes at once the first line does not tell.
+    assert FIRST.share([right, wrong, both]) == Share(1, 2)
+
+
+def test_a_fault_that_is_named_where_nothing_is_wrong_is_a_false_alarm() -> None:
+    alarm = run("overflow", "nothing", is_wrong=False)
+    limit = run("sender_cpu", "nothing", is_wrong=False, is_fault=False)
+    assert [each.is_false_alarm for each in (alarm, limit, run("overflow", "pacing"))] == [True, False, False]
+    assert AIMS[-1].share([alarm, limit, run("overflow", "pacing")]) == Share(1, 2)
+
+
+def test_confusion_has_what_was_named_rightly_on_its_diagonal() -> None:
+    unexplained = Judged(run("x", "drift").run, ())
+    put, given, found = confusion([run("pacing", "pacing"), run("pacing", "drift"), unexplained])
+    assert put == ["drift", "pacing"]
+    assert given == ["pacing", UNEXPLAINED]
+    assert found == {("pacing", "pacing"): 1, ("drift", "pacing"): 1, ("drift", UNEXPLAINED): 1}
+
+
+def test_a_store_knows_its_runs_and_what_was_discarded_and_bears_a_line_cut_short(tmp_path: Path) -> None:
+    store, (kept, thrown) = Store(tmp_path), RUNS[:2]
+    store.at_work.write_bytes(b"results")
+    store.keep(kept, Seen(1.0), Seen(2.0))
+    store.discard(thrown, "it did nothing")
+    manifest = tmp_path / kept.part / MANIFEST
+    manifest.write_text(manifest.read_text() + '{"file": "cut')
+    assert Store(tmp_path).known() == {kept.name, thrown.name}
+    (found,) = labelled(tmp_path / kept.part)
+    assert found.path.read_bytes() == b"results"
+    assert found.causes == kept.recipe.causes
+    assert json.loads(manifest.read_text().splitlines()[0])["verified"]["control_speed"] == 2
+    store.forget_discarded([thrown])
+    assert store.known() == {kept.name}
+
+
+def test_a_run_that_is_declared_otherwise_since_it_was_made_is_made_again(tmp_path: Path) -> None:
+    store, (same, other, gone) = Store(tmp_path), RUNS[:3]
+    for each in (same, other, gone):
+        store.at_work.write_bytes(b"results")
+        store.keep(each, Seen(1.0), Seen(2.0))
+    changed = replace(other, recipe=replace(other.recipe, doses=(Dose("stronger"),) * len(STRENGTHS)))
+    assert changed.name == other.name
+    store.drop_others([same, changed])
+    assert store.known() == {same.name}
+    assert [path.stem for path in tmp_path.glob("*/*.vnb")] == [same.name]
+
+
+def test_controls_are_kept_by_their_study(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.keep_control("a study", 5.0)
+    assert math.isclose(Store(tmp_path).controls()["a study"], 5.0)

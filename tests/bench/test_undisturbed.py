@@ -1,0 +1,57 @@
+"""Runs that something else disturbed are told by CPU time alone, and made again."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+
+import pytest
+
+from bench.corpus.before_others import before_others
+from bench.corpus.undisturbed import TRIES, Spent, disturbance, spent, undisturbed
+from vnetbench.errors import BenchError
+
+pytestmark = pytest.mark.pure
+
+
+def test_a_host_that_takes_cpu_time_and_programs_beside_a_run_disturb_it() -> None:
+    alone = Spent(whole=8.0, stolen=0.1, user=3.0, own=2.9)
+    assert disturbance(alone, cpus=4) == ""
+    assert "20%" in disturbance(Spent(8.0, 1.6, 3.0, 2.9), cpus=4)
+    # Two of eight CPU seconds are one of four CPUs.
+    assert disturbance(Spent(8.0, 0.1, 4.9, 2.9), cpus=4) == "other programs used 1.0 CPUs"
+
+
+def test_where_no_group_counts_what_is_its_own_only_the_host_is_looked_at() -> None:
+    assert disturbance(Spent(8.0, 0.1, 8.0, None), cpus=4) == ""
+    assert Spent(8.0, 0.1, 8.0, 1.0) - Spent(4.0, 0.0, 1.0, None) == Spent(4.0, 0.1, 7.0, None)
+
+
+def test_the_machine_tells_what_was_spent() -> None:
+    before = spent()
+    assert sum(range(3_000_000)) > 0
+    assert (spent() - before).user > 0
+
+
+def test_what_was_disturbed_is_made_again_until_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = iter(Spent(each, stolen, 0.0, 0.0) for each, stolen in ((0, 0), (1, 1), (1, 1), (2, 1)))
+    monkeypatch.setattr("bench.corpus.undisturbed.spent", lambda: next(steps))
+    made = iter("abc")
+    assert undisturbed(lambda: next(made)) == ("b", "")
+
+
+def test_it_is_not_made_again_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr("bench.corpus.undisturbed.spent", lambda: Spent(t := next(clock), t, 0.0, 0.0))
+    made: list[int] = []
+    _, why = undisturbed(lambda: made.append(1))
+    assert len(made) == TRIES
+    assert "steal" in why
+
+
+def test_nobody_makes_runs_while_another_one_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("bench.corpus.before_others._LOCK", tmp_path / "lock")
+    with (tmp_path / "lock").open("w") as others:
+        fcntl.flock(others, fcntl.LOCK_EX)
+        with pytest.raises(BenchError, match="already"), before_others():
+            pass
