@@ -8,7 +8,7 @@ NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-agent test-bench test-peers fuzz lint bench bench-estimates bench-search docs clean
+.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -19,7 +19,9 @@ help:
 	@echo "make bench            the instrument beside its peers, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
 	@echo "make bench-search     the ways of searching a throughput on simulated devices: trial time, wrong answers"
-	@echo "make docs             the generated pages: study reference and its JSON Schema"
+	@echo "make corpus           runs with a cause put there on purpose, in out/corpus (45 minutes; goes on where it was ended)"
+	@echo "make bench-explain    the explanations of those runs, held against what was put there"
+	@echo "make docs             the generated pages: study reference, its JSON Schema, evidence"
 
 install: $(BIN)/vnetbench $(AGENT)
 
@@ -48,7 +50,16 @@ demo-adapters: install
 		--set precision.most_trials=8 --set precision.time_limit='5 min' -o $(DEMO_ADAPTERS).vnb
 	$(BIN)/vnetbench report $(DEMO_ADAPTERS).vnb -o $(DEMO_ADAPTERS).html --png $(DEMO_ADAPTERS)
 
-test: install lint test-agent test-bench
+# Tests of real traffic mostly wait, and no other traffic may run beside them. What only computes runs meanwhile, after them in
+# rank, and has its say when it is done. The agent's tests send traffic too, and come last.
+test: install test-peers
+	$(MAKE) --jobs=2 --keep-going test-real test-computed
+	$(MAKE) test-agent
+
+test-computed: install
+	@mkdir -p out
+	@nice -n 19 $(MAKE) --jobs=1 --keep-going lint test-pure test-agent-built > out/test-computed.log 2>&1; status=$$?; \
+		echo; cat out/test-computed.log; exit $$status
 
 lint: install
 	$(BIN)/ruff check
@@ -60,8 +71,16 @@ lint: install
 test-agent: install
 	cargo test --locked --quiet
 
-test-bench: install test-peers
-	tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
+test-agent-built: install
+	cargo test --locked --quiet --no-run
+
+test-bench: test-pure test-real
+
+# One thread for each of the processes: threads that share small matrices out among them mostly wait for each other.
+test-pure: install
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
+
+test-real: install test-peers
 	tools/in-lab $(BIN)/pytest -m "not pure"
 
 # What the tests run against, and nobody needs who only measures.
@@ -82,8 +101,17 @@ bench-estimates: install
 bench-search: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.search
 
+corpus: install
+	PYTHON=$(PYTHON) tools/prepare qemu
+	tools/in-lab $(BIN)/python -m bench.corpus
+
+bench-explain: install
+	$(BIN)/python -m bench.explain
+
 docs: install
 	$(BIN)/python -m vnetbench.study.reference docs
+	$(BIN)/python -m vnetbench.estimate.evidence.reference docs
+	$(BIN)/python -m vnetbench.explain.reference docs
 
 clean:
 	rm -rf $(VENV) target out src/vnetbench/agents/bin
