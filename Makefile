@@ -85,7 +85,7 @@ test-real: install test-peers
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:
-	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server
+	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare

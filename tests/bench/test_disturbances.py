@@ -83,7 +83,9 @@ def shown(bed: NetnsBed) -> list[str]:
     for namespace, interface in namespaces:
         script = "; ".join(SHOWN).format(interface=interface)
         command = ["ip", "netns", "exec", namespace, "sh", "-c", script]
-        said += subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        shows = subprocess.run(command, capture_output=True, text=True)
+        assert "not found" not in shows.stderr, shows.stderr
+        said += shows.stdout.splitlines()
     return [OF_THEIR_OWN.sub("", line) for line in said]
 
 

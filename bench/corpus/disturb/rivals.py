@@ -46,8 +46,7 @@ def rivals(levels: Mapping[str, Level], workload: str = STREAM, *, inside: bool 
             for agent in (*rival.agents.values(), *([observer] if observer else ())):
                 agent.close()
             if not inside:
-                for end in ends:
-                    netlink.remove_namespace(end.namespace)
+                _unplug(testbed, ends)
 
     return disturb
 
@@ -87,6 +86,16 @@ def _plug_in(testbed: Testbed, ends: tuple[Vm, ...]) -> None:
             netns.add_vm_port(switch, end, netlink.index_of(switch, vswitch))
     for end in ends:
         netns.give_addresses(end)
+
+
+def _unplug(testbed: Testbed, ends: tuple[Vm, ...]) -> None:
+    """Also after half of it. A port that is left to its VM's namespace would go only some time after that."""
+    with netlink.in_namespace(testbed.switch_namespace) as switch:
+        for end in ends:
+            for index in switch.link_lookup(ifname=end.name):
+                switch.link("del", index=index)
+    for end in ends:
+        netlink.remove_namespace(end.namespace)
 
 
 def _sent(end: Vm) -> int:
