@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.binaries import Binary
+from bench.cpu_time import TICK_S, cpu_time
 from bench.ground import CONGESTION_CONTROL
 from vnetbench import __version__
 from vnetbench.agents.binary import agent_hash
@@ -81,16 +82,10 @@ def _revision() -> str:
 
 
 def _busy_share() -> float:
-    idle, total = _cpu_ticks()
+    before = cpu_time()
     time.sleep(_LISTENED_S)
-    idle_after, total_after = _cpu_ticks()
-    return 1 - (idle_after - idle) / max(1, total_after - total)
-
-
-def _cpu_ticks() -> tuple[int, int]:
-    """Idle (iowait too) and all ticks of all CPUs since boot (proc_stat(5))."""
-    fields = [int(field) for field in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    return fields[3] + fields[4], sum(fields)
+    after = cpu_time()
+    return 1 - (after.idle - before.idle) / max(TICK_S, after.whole - before.whole)
 
 
 def _slug(text: str) -> str:

@@ -19,7 +19,7 @@ from bench.corpus.make import Left, Maker, NotMade
 from bench.corpus.proof import Seen
 from bench.corpus.runs import Run, chosen, runs_of
 from bench.corpus.store import Store
-from bench.corpus.undisturbed import undisturbed
+from bench.corpus.undisturbed import Disturbed, undisturbed
 from vnetbench.agents.client import AgentError
 from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.interrupt import Interrupts
@@ -119,17 +119,16 @@ def _make(progress: Progress, task: TaskID, store: Store, maker: Maker, run: Run
     what = f"{' + '.join(run.recipe.causes)}, {run.topology}, {run.strength} ({run.dose.says})"
     found = control = None
     try:
-        control, disturbed = _control(store, maker, run)
-        if not disturbed:
-            found, disturbed = undisturbed(lambda: maker.make(run, store.at_work))
-        if disturbed:
-            progress.advance(task, run.expected_s)
-            progress.print(f"left for another time: {what}: {disturbed}", markup=False, soft_wrap=True)
-            return "left for another time"
-        why = run.recipe.bites(found, control) if found else ""
+        control = _control(store, maker, run)
+        found = undisturbed(lambda: maker.make(run, store.at_work))
+        why = run.recipe.bites(found, control)
     except Left:
         store.at_work.unlink(missing_ok=True)
         return "left"
+    except Disturbed as disturbed:
+        progress.advance(task, run.expected_s)
+        progress.print(f"left for another time: {what}: {disturbed}", markup=False, soft_wrap=True)
+        return "left for another time"
     except (BenchError, AgentError, NotMade) as error:
         why = str(error)
     progress.advance(task, run.expected_s)
@@ -141,13 +140,12 @@ def _make(progress: Progress, task: TaskID, store: Store, maker: Maker, run: Run
     return "kept"
 
 
-def _control(store: Store, maker: Maker, run: Run) -> tuple[Seen, str]:
+def _control(store: Store, maker: Maker, run: Run) -> Seen:
     if speed := store.controls().get(run.control_key):
-        return Seen(speed), ""
-    found, disturbed = undisturbed(lambda: maker.control(run, store.at_work))
-    if not disturbed:
-        store.keep_control(run.control_key, found.speed)
-    return found, disturbed
+        return Seen(speed)
+    found = undisturbed(lambda: maker.control(run, store.at_work))
+    store.keep_control(run.control_key, found.speed)
+    return found
 
 
 if __name__ == "__main__":

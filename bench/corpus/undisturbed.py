@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from bench.cpu_time import TICK_S, cpu_time
+
 MOST_STOLEN = 0.1
 """Of all CPU time: what the machine's own hypervisor gave to others."""
 MOST_FOREIGN = 0.8
 """CPUs that programs outside of the control group used."""
 TRIES = 3
 
-_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-_STAT = Path("/proc/stat")
-_USER, _NICE, _STEAL = 0, 1, 7  # proc(5)
 _GROUPS = Path("/proc/self/cgroup")
 Made = TypeVar("Made")
+
+
+class Disturbed(Exception):
+    """Something else ran beside a run each time it was made; says what."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +44,14 @@ class Spent:
         return Spent(self.whole - before.whole, self.stolen - before.stolen, self.user - before.user, own)
 
 
-def undisturbed(make: Callable[[], Made]) -> tuple[Made, str]:
-    """Make something, a few times until nothing else runs beside it; also says what disturbed the last."""
+def undisturbed(make: Callable[[], Made]) -> Made:
+    """Make something, again where something else ran beside it; raises Disturbed when that does not end."""
     for _ in range(TRIES):
         before = spent()
         made = make()
-        why = disturbance(spent() - before)
-        if not why:
-            break
-    return made, why
+        if not (why := disturbance(spent() - before)):
+            return made
+    raise Disturbed(why)
 
 
 def disturbance(beside: Spent, cpus: int | None = None) -> str:
@@ -64,15 +66,15 @@ def disturbance(beside: Spent, cpus: int | None = None) -> str:
 
 def spent() -> Spent:
     """What this machine and this control group have spent."""
-    times = [int(each) * _TICK_S for each in _STAT.read_text().splitlines()[0].split()[1:9]]
-    return Spent(sum(times), times[_STEAL], times[_USER] + times[_NICE], _own())
+    machine = cpu_time()
+    return Spent(machine.whole, machine.stolen, machine.user, _own())
 
 
 def _own() -> float | None:
     groups = dict(line.split(":", 2)[1:] for line in _GROUPS.read_text().splitlines())
     for controllers, path in groups.items():
         if "cpuacct" in controllers.split(",") and path != "/":
-            return _first(Path("/sys/fs/cgroup/cpuacct") / path.lstrip("/") / "cpuacct.stat", "user", _TICK_S)
+            return _first(Path("/sys/fs/cgroup/cpuacct") / path.lstrip("/") / "cpuacct.stat", "user", TICK_S)
     if groups.get("", "/") != "/":
         return _first(Path("/sys/fs/cgroup") / groups[""].lstrip("/") / "cpu.stat", "user_usec", 1e-6)
     return None
