@@ -15,7 +15,7 @@ from vnetbench.estimate.effects import best
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import BestTreatment, Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.between.words import ends_of, named, told
+from vnetbench.explain.between.words import ends_of, finite_or_none, named
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.quantity import format_interval, spell_share
 from vnetbench.wording.figures import metric_of, noun_of
@@ -138,7 +138,7 @@ def _picture(summary: CampaignSummary, found: Standing) -> Picture:
                 **ends_of(ratio),
             }
             for index, ratio in list(found.best.ratios.items())[:_MOST_DRAWN]
-            if index in places and told(ratio.value) is not None
+            if index in places and finite_or_none(ratio.value) is not None
         ),
     )
 
@@ -152,7 +152,7 @@ def _details(summary: CampaignSummary, found: Standing) -> dict[str, object]:
         "worse": list(found.worse),
         "unsure": list(found.unsure),
         "ratios": {
-            str(index): {"ratio": told(ratio.value), "low": ratio.low, "high": ratio.high}
+            str(index): {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high}
             for index, ratio in found.best.ratios.items()
         },
     }

@@ -13,7 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.cells import cells_of
 from vnetbench.explain.between.interactions import Interaction, interactions
 from vnetbench.explain.between.shares import Share, Shares, shares_of
-from vnetbench.explain.between.words import ends_of, percent, times, told
+from vnetbench.explain.between.words import ends_of, finite_or_none, percent, times
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.study.model import ONE_AT_A_TIME
 from vnetbench.wording.figures import noun_of
@@ -165,7 +165,7 @@ def _picture(summary: CampaignSummary, found: Matter) -> Picture:
         rows=tuple(
             {"x": label, "y": ratio.value, "series": series, **ends_of(ratio)}
             for label, ratio, series in drawn[:_MOST_DRAWN]
-            if told(ratio.value) is not None
+            if finite_or_none(ratio.value) is not None
         ),
     )
 
@@ -196,7 +196,7 @@ def _details(summary: CampaignSummary, found: Matter) -> dict[str, object]:
 
 
 def _of_ratio(ratio: Ratio) -> dict[str, object]:
-    return {"ratio": told(ratio.value), "low": ratio.low, "high": ratio.high, "p": ratio.p}
+    return {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high, "p": ratio.p}
 
 
 def _of_share(share: Share) -> dict[str, object]:

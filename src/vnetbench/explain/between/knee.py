@@ -13,7 +13,7 @@ from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.cells import Cell, Numbers, cells_of, redrawn
 from vnetbench.explain.between.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
-from vnetbench.explain.between.words import is_numeric, others_of
+from vnetbench.explain.between.words import finite_or_none, is_numeric, others_of
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.explain.models import scalability
 from vnetbench.quantity import scale_for, spell_share
@@ -266,8 +266,8 @@ def _of_scaling(law: scalability.Fit) -> dict[str, object]:
     found = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak": law.peak}
     return {
         name: {
-            "value": value if math.isfinite(value) else None,
-            "interval": [end if math.isfinite(end) else None for end in law.intervals.get(name, ())],
+            "value": finite_or_none(value),
+            "interval": [finite_or_none(end) for end in law.intervals.get(name, ())],
         }
         for name, value in found.items()
     }

@@ -46,7 +46,7 @@ def ends_of(ratio: Ratio) -> dict[str, float]:
     return {} if ratio.low is None or ratio.high is None else {"low": ratio.low, "high": ratio.high}
 
 
-def told(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """A figure as details have it: a ratio to a treatment that carried nothing has no number."""
     return value if math.isfinite(value) else None
 
