@@ -97,6 +97,10 @@ impl Layout {
             cut[1] = GSO_NONE;
             cut[4..6].fill(0);
         }
+        // How much stood in one piece may be the whole frame (virtio_net_hdr_from_skb). A tap refuses one that is shorter
+        // than that (tun_get_user).
+        let headers = (self.payload - NOTE_BYTES) as u16;
+        cut[2..4].copy_from_slice(&headers.to_ne_bytes());
         self.write_lengths(&mut cut, segments.start as u16);
         if self.protocol == TCP {
             let is_last = to == self.end;
@@ -240,6 +244,19 @@ mod tests {
                 };
                 assert_eq!(told, cut.len() - from);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_asks_for_no_more_in_one_piece_than_its_headers() {
+        let mut whole = tcp(true, 1);
+        let all = (whole.len() - NOTE_BYTES) as u16;
+        whole[2..4].copy_from_slice(&all.to_ne_bytes());
+        let layout = Layout::of(&whole).expect("several segments");
+        for segments in [0..1, 0..2, 2..3] {
+            let cut = layout.cut(&whole, segments);
+            let piece = usize::from(u16::from_ne_bytes([cut[2], cut[3]]));
+            assert_eq!(piece, ETHERNET_BYTES + TAG_BYTES + 20 + 32);
         }
     }
 
