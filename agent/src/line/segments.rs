@@ -3,6 +3,8 @@
 
 use super::ports::NOTE_BYTES;
 
+/// The checksum is still to be made: what is cut can have another.
+const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
@@ -15,7 +17,9 @@ const TAG_BYTES: usize = 4;
 const ETHERTYPES_OF_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
+const IPV4_LEAST_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
+const TCP_LEAST_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -36,12 +40,13 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// `None` of a frame that is one segment, or that is neither TCP nor UDP right behind IP.
+    /// `None` of a frame that is one segment, that is neither TCP nor UDP right behind IP, or that cannot be cut. A guest may
+    /// have made it, and a fault of its headers must not be one of this thread.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let note = frame.get(..NOTE_BYTES)?;
         let kind = note[1] & !GSO_ECN;
         let segment_bytes = usize::from(u16::from_ne_bytes([note[4], note[5]]));
-        if kind == GSO_NONE || segment_bytes == 0 {
+        if kind == GSO_NONE || segment_bytes == 0 || note[0] & NEEDS_CHECKSUM == 0 {
             return None;
         }
         let mut network = NOTE_BYTES + ETHERNET_BYTES;
@@ -69,6 +74,11 @@ impl Layout {
             (UDP, GSO_UDP_L4) => UDP_BYTES,
             _ => return None,
         };
+        let is_short = is_v4 && network_bytes < IPV4_LEAST_BYTES
+            || protocol == TCP && transport_bytes < TCP_LEAST_BYTES;
+        if is_short {
+            return None;
+        }
         let payload = transport + transport_bytes;
         (payload < frame.len()).then_some(Self {
             is_v4,
@@ -292,5 +302,23 @@ mod tests {
         for frame in [single, short, other, Vec::new()] {
             assert_eq!(Layout::of(&frame), None);
         }
+    }
+
+    #[test]
+    fn headers_that_are_shorter_than_can_be_are_left_whole() {
+        let of_ip = NOTE_BYTES + ETHERNET_BYTES;
+        let of_tcp = of_ip + 20 + 12;
+        for (at, odd) in [(of_ip, 0x40), (of_ip, 0x44), (of_tcp, 0x00), (of_tcp, 0x40)] {
+            let mut frame = tcp(true, 0);
+            frame[at] = odd;
+            assert_eq!(Layout::of(&frame), None, "{odd:#x} at {at}");
+        }
+    }
+
+    #[test]
+    fn a_frame_whose_checksum_is_not_still_to_be_made_is_left_whole() {
+        let mut summed = tcp(true, 0);
+        summed[0] = 0;
+        assert_eq!(Layout::of(&summed), None);
     }
 }
