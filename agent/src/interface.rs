@@ -326,9 +326,9 @@ pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
 
 /// The names of all interfaces of this namespace.
 pub fn names() -> Vec<String> {
-    let Ok(text) = std::fs::read_to_string("/proc/net/dev") else {
-        return Vec::new();
-    };
+    // A name may hold bytes that are no text.
+    let text = std::fs::read("/proc/net/dev").unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
     text.lines()
         .skip(2)
         .filter_map(|line| Some(line.rsplit_once(':')?.0.trim().to_owned()))

@@ -24,7 +24,7 @@ impl ProcFile {
         }
     }
 
-    /// The whole text as it stands now; empty where it cannot be read.
+    /// The whole text as it stands now, with `?` for what is no text; empty where it cannot be read.
     pub fn text(&mut self) -> &str {
         let mut length = 0;
         loop {
@@ -36,6 +36,12 @@ impl ProcFile {
                 Ok(0) | Err(_) => break,
                 Ok(count) => length += count,
             }
+        }
+        // An interface's name may hold any bytes, and must not cost the lines of all others.
+        let mut at = 0;
+        while let Err(error) = std::str::from_utf8(&self.buffer[at..length]) {
+            at += error.valid_up_to();
+            self.buffer[at] = b'?';
         }
         std::str::from_utf8(&self.buffer[..length]).unwrap_or("")
     }
@@ -63,4 +69,19 @@ pub fn numbers<const COUNT: usize>(file: &File) -> io::Result<[u64; COUNT]> {
         }
         Some(found)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_text_costs_no_other_line() {
+        let name = format!("vnetbench-proc-file-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, b"lo: 1 2\n\xff\xc3: 3 4\neth0: 5 6\n").expect("a file");
+        let mut file = ProcFile::of(File::open(&path).expect("it is there"));
+        std::fs::remove_file(&path).expect("it is ours");
+        assert_eq!(file.text(), "lo: 1 2\n??: 3 4\neth0: 5 6\n");
+    }
 }
