@@ -34,7 +34,8 @@ impl Quota {
         [Path::new("/proc/self"), Path::new(&parent)]
             .iter()
             .find_map(|seen_by| {
-                let mounts = std::fs::read_to_string(seen_by.join("mountinfo")).ok()?;
+                let mounts = std::fs::read(seen_by.join("mountinfo")).ok()?;
+                let mounts = String::from_utf8_lossy(&mounts);
                 Self::nearest(&groups, &mounts, &seen_by.join("root"))
             })
     }
@@ -88,7 +89,7 @@ fn number_of(text: &str, key: &str) -> Option<u64> {
 fn tree_of(mount: &str) -> Option<Tree> {
     let (place, kind) = mount.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
-    let (root, mount) = (place.next()?.into(), place.next()?.into());
+    let (root, mount) = (unescaped(place.next()?), unescaped(place.next()?));
     let mut kind = kind.split(' ');
     let version = match kind.next()? {
         "cgroup2" => Version::Two,
@@ -100,6 +101,23 @@ fn tree_of(mount: &str) -> Option<Tree> {
         mount,
         version,
     })
+}
+
+/// A path as it is: mountinfo has what would end a word there by its number, and so the backslash (systemd's groups have
+/// some: `/system-a\x2db.slice`).
+fn unescaped(path: &str) -> PathBuf {
+    let written = [
+        (r"\040", " "),
+        (r"\011", "\t"),
+        (r"\012", "\n"),
+        (r"\134", r"\"),
+    ];
+    let path = written
+        .iter()
+        .fold(path.to_owned(), |path, (by_number, itself)| {
+            path.replace(by_number, itself)
+        });
+    path.into()
 }
 
 /// The group of a process in such a hierarchy, by its lines `4:cpu,cpuacct:/group` and `0::/group` of version 2.
@@ -207,6 +225,16 @@ mod tests {
         let counted =
             r#"{"cgroup_periods":4,"cgroup_throttled_periods":3,"cgroup_throttled_s":0.25}"#;
         assert_eq!(root.counters(OWN).as_deref(), Some(counted));
+    }
+
+    #[test]
+    fn what_mountinfo_writes_by_its_number_is_read_as_it_is() {
+        let mount = r"41 31 0:38 /a\134x2db /my\040groups rw - cgroup2 cgroup2 rw";
+        let tree = tree_of(mount).expect("a hierarchy");
+        assert_eq!(
+            (tree.root, tree.mount),
+            (r"/a\x2db".into(), "/my groups".into())
+        );
     }
 
     #[test]
