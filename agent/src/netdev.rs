@@ -40,6 +40,20 @@ impl Answer {
     }
 }
 
+#[cfg(test)]
+impl Answer {
+    /// One with these attributes.
+    pub fn of(attributes: &[(u16, &[u8])]) -> Self {
+        let mut bytes = vec![0; HEAD_BYTES];
+        for (kind, value) in attributes {
+            bytes.extend((4 + value.len() as u16).to_ne_bytes());
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(*value);
+        }
+        Self(bytes)
+    }
+}
+
 /// All that the kernel answers for one interface, with further attributes of the request.
 pub fn ask_of(interface: &Interface, command: u8, more: &[(u16, u32)]) -> io::Result<Vec<Answer>> {
     let socket = netlink::open(Some(rustix::net::netlink::GENERIC))?;

@@ -83,6 +83,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_queue_carried_is_read_whatever_its_numbers_width() {
+        let (tx, number) = (1u32.to_ne_bytes(), 5u32.to_ne_bytes());
+        let (long, short) = (9u64.to_ne_bytes(), 300u32.to_ne_bytes());
+        let queue = [(2, &tx[..]), (3, &number), (10, &long), (11, &short)];
+        let told = queue_of(&Answer::of(&queue));
+        assert_eq!(told, Some((("tx", 5), [9, 300])));
+        assert_eq!(queue_of(&Answer::of(&queue[..3])), None);
+    }
+
+    #[test]
     fn the_loopback_tells_of_none() {
         assert_eq!(read("lo"), None);
     }
