@@ -111,7 +111,7 @@ pub struct TcpDetail {
     /// How many timeouts have come one after another.
     pub backoff: u8,
     pub rto_us: u32,
-    /// In segments.
+    /// In segments; those that were sent again stay lost until they are acknowledged (net/ipv4/tcp_input.c, `lost_out`).
     pub lost: u32,
     /// In segments: how far they may be apart before one counts as lost.
     pub reordering: u32,

@@ -20,7 +20,7 @@ pub struct Counts {
     pub waiting: AtomicU64,
     pub waiting_bytes: AtomicU64,
     pub most_waiting_bytes: AtomicU64,
-    /// From when a frame was due until the far port had taken it.
+    /// From when a frame was due until it was given to the far port.
     pub late: Histogram,
 }
 
