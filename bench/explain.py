@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -167,8 +167,14 @@ def _save(folder: Path, text: str, judged: dict[str, list[Judged]]) -> Path:
         for runs in judged.values()
         for each in runs
     ]
-    path.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
+    path.with_suffix(".json").write_text(a_line_each(raw))
     return path
+
+
+def a_line_each(runs: Sequence[Mapping[str, object]]) -> str:
+    """JSON, an array with a line for each run: so that two results can be compared line by line."""
+    lines = ",\n".join(json.dumps(run, separators=(",", ":")) for run in runs)
+    return f"[\n{lines}\n]\n"
 
 
 if __name__ == "__main__":

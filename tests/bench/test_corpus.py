@@ -17,6 +17,7 @@ from bench.corpus.runs import chosen, runs_of
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
 from bench.corpus.store import MANIFEST, Labelled, Store, labelled
+from bench.explain import RESULTS, a_line_each
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED
 from vnetbench.explain.rules import rules
 from vnetbench.study.load import parse_study
@@ -175,3 +176,16 @@ def test_controls_are_kept_by_their_study(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.keep_control("a study", 5.0)
     assert math.isclose(Store(tmp_path).controls()["a study"], 5.0)
+
+
+def test_results_have_a_line_for_each_run_and_those_that_are_kept_too() -> None:
+    runs: list[dict[str, object]] = [
+        {"file": "x.vnb", "causes": ["drift"], "named": [["drift", "likely"]]},
+        {"file": "y.vnb"},
+    ]
+    text = a_line_each(runs)
+    assert json.loads(text) == runs and len(text.splitlines()) == 2 + len(runs)
+    kept = sorted(RESULTS.glob("*-explain.json"))
+    assert kept
+    for path in kept:
+        assert path.read_text() == a_line_each(json.loads(path.read_text())), path.name
