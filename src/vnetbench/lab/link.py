@@ -42,6 +42,8 @@ class Link:
         self._name = name
         self._network = network
         self._lines: DelayLines | None = None
+        self._asked: Impairments | None = None
+        """What was set last."""
 
     def start_lines(self) -> None:
         """Make the delay lines of the testbed, in its switch namespace; raises BenchError, or AgentError."""
@@ -78,6 +80,11 @@ class Link:
         carried = NOT_IMPAIRED if asked == Impairments() else self._carrier().name
         return {**found, **proved, **levels, "link_impaired_by": carried}
 
+    def begin_counts(self) -> None:
+        """Have the delay lines count, and draw, from now on: what they are set to is set once more."""
+        if self._lines and self._asked is not None:
+            self._set(self._asked)
+
     def counts(self) -> list[dict[str, Any]]:
         """What each delay line says of itself (`line.read`); nothing where there is none."""
         return self._lines.read() if self._lines else []
@@ -109,6 +116,7 @@ class Link:
                     where=self._where(),
                     fix="vnetbench doctor says what impairs links here",
                 )
+        self._asked = asked
         return found
 
 
