@@ -160,6 +160,38 @@ def test_a_store_knows_its_runs_and_what_was_discarded_and_bears_a_line_cut_shor
     assert store.known() == {kept.name}
 
 
+def test_a_run_that_is_kept_after_a_line_cut_short_is_not_lost_with_it(tmp_path: Path) -> None:
+    store, (cut, kept) = Store(tmp_path), [each for each in RUNS if each.part == DEVELOPING][:2]
+    for each in (cut, kept):
+        store.at_work.write_bytes(b"results")
+        store.keep(each, Seen(1.0), Seen(2.0))
+        if each is cut:
+            manifest = tmp_path / each.part / MANIFEST
+            manifest.write_bytes(manifest.read_bytes()[:-20])
+    assert store.known() == {kept.name}
+
+
+def test_who_is_ended_while_it_writes_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    store.keep_control("a study", 5.0)
+    store.at_work.write_bytes(b"results")
+    store.keep(RUNS[0], Seen(1.0), Seen(2.0))
+
+    def ended(path: Path, text: str) -> int:
+        path.write_bytes(text.encode()[:1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", ended)
+    with pytest.raises(KeyboardInterrupt):
+        store.keep_control("another", 6.0)
+    with pytest.raises(KeyboardInterrupt):
+        store.drop_others([])
+    assert Store(tmp_path).controls() == {"a study": 5.0}
+    assert Store(tmp_path).known() == {RUNS[0].name}
+
+
 def test_a_run_that_is_declared_otherwise_since_it_was_made_is_made_again(tmp_path: Path) -> None:
     store, (same, other, gone) = Store(tmp_path), RUNS[:3]
     for each in (same, other, gone):
