@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench.corpus.before_others import before_others
+from bench.corpus.disturb.settings import put_back_left
 from bench.corpus.families import RECIPES
 from bench.corpus.make import Left, Maker, NotMade
 from bench.corpus.proof import Seen
@@ -66,6 +67,8 @@ def main(output: Path, wanted: str, again: bool, is_list: bool) -> None:
         ):
             if not is_first:
                 console.print("no control group can be had: keep the machine free of other work")
+            for name, value in put_back_left().items():
+                console.print(f"{name} is {value} again: a maker that was killed had changed it")
             sys.exit(0 if _make_all(console, store, missing, interrupts) else INTERRUPTED)
     except (BenchError, AgentError) as error:
         click.echo(f"{error}", err=True)

@@ -7,13 +7,16 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from bench.corpus.disturb import settings
 from bench.corpus.families import RECIPES
 from bench.corpus.proof import Seen, all_of, counts, differs, falls, has_rest, tells
 from bench.corpus.recipe import OTHER, STRENGTHS, Dose
 from bench.corpus.runs import chosen, runs_of
+from bench.corpus.scene import Scene
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
 from bench.corpus.store import MANIFEST, Labelled, Store, labelled
@@ -221,3 +224,33 @@ def test_results_have_a_line_for_each_run_and_those_that_are_kept_too() -> None:
     assert kept
     for path in kept:
         assert path.read_text() == a_line_each(json.loads(path.read_text())), path.name
+
+
+def test_what_a_killed_maker_changed_of_the_machine_is_put_back_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, left = tmp_path / "sys", tmp_path / "left.json"
+    backlog, boot = machine / "net/core/netdev_max_backlog", machine / "kernel/random/boot_id"
+    for path, value in ((backlog, "1000\n"), (boot, "first\n")):
+        path.parent.mkdir(parents=True)
+        path.write_text(value)
+    monkeypatch.setattr(settings, "_SYS", machine)
+    monkeypatch.setattr(settings, "LEFT", left)
+    disturb = settings.machine_settings({"net/core/netdev_max_backlog": "1"})
+    assert settings.put_back_left() == {}
+
+    with disturb(cast(Scene, None)):
+        killed = left.read_text()
+        assert backlog.read_text() == "1"
+    assert backlog.read_text() == "1000" and not left.exists()
+
+    backlog.write_text("1")
+    left.write_text(killed)
+    assert settings.put_back_left() == {"net/core/netdev_max_backlog": "1000"}
+    assert backlog.read_text() == "1000" and not left.exists()
+
+    # After another start of the machine nothing is left of it.
+    backlog.write_text("2000")
+    boot.write_text("second")
+    left.write_text(killed)
+    assert settings.put_back_left() == {} and backlog.read_text() == "2000"
