@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
+from bench.corpus.__main__ import main
 from bench.corpus.disturb import settings
 from bench.corpus.families import RECIPES
 from bench.corpus.proof import Seen, all_of, counts, differs, falls, has_rest, tells
@@ -81,6 +83,12 @@ def test_every_cause_is_in_both_parts() -> None:
 def test_runs_are_chosen_by_what_their_label_says() -> None:
     found = chosen(RUNS, {"cause": "pacing", "topology": "bridge", "part": DEVELOPING})
     assert {each.strength for each in found} == {"low", "middle", "high"}
+
+
+@pytest.mark.parametrize("only", ["topologie=bridge", "pacing"])
+def test_what_runs_cannot_be_chosen_by_is_told(only: str) -> None:
+    said = CliRunner().invoke(main, ["--list", "--only", only])
+    assert said.exit_code == 1 and "WHAT is one of cause, topology" in said.output
 
 
 def test_a_cause_that_did_nothing_is_told() -> None:
