@@ -22,7 +22,7 @@ from bench.corpus.scene import Scene
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
 from bench.corpus.store import MANIFEST, Labelled, Store, labelled
-from bench.explain import RESULTS, a_line_each
+from bench.explain import RESULTS, a_line_each, report
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED
 from vnetbench.explain.rules import rules
 from vnetbench.study.load import parse_study
@@ -145,6 +145,25 @@ def test_a_fault_that_is_named_where_nothing_is_wrong_is_a_false_alarm() -> None
     limit = run("sender_cpu", "nothing", is_wrong=False, is_fault=False)
     assert [each.is_false_alarm for each in (alarm, limit, run("overflow", "pacing"))] == [True, False, False]
     assert AIMS[-1].share([alarm, limit, run("overflow", "pacing")]) == Share(1, 2)
+
+
+def test_runs_with_nothing_wrong_and_other_names_that_are_accepted_are_told_apart() -> None:
+    def made(judged: Judged, **label: object) -> Judged:
+        label = {**judged.run.label, "topology": "bridge", "strength": OTHER, "says": "", **label}
+        return replace(judged, run=replace(judged.run, label=label))
+
+    runs = [
+        made(run("drift", "drift")),
+        made(run("link_full", "drift"), accepted=["link_full"]),
+        made(run("nothing", "nothing", is_wrong=False)),
+    ]
+    gone = [{"part": HELD_OUT, "causes": ["overflow"]}, {"part": DEVELOPING, "causes": ["drift"]}]
+    told = [[cell.strip() for cell in line.split("|")] for line in report({HELD_OUT: runs}, gone)]
+    firsts = [(cells[1], cells[2].split(" ")[0], cells[3]) for cells in told if len(cells) == 5]
+    assert ("right cause named first", "100.0%", "2") in firsts
+    assert ("by its own name first", "50.0%", "2") in firsts
+    (line,) = (cells[0] for cells in told if "discarded" in cells[0])
+    assert line.endswith(": overflow 1.")
 
 
 def test_confusion_has_what_was_named_rightly_on_its_diagonal() -> None:
