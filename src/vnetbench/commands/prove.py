@@ -35,8 +35,13 @@ def prove(results: Path, summary: CampaignSummary, chosen: Sequence[int], consol
             where=str(results),
             fix="vnetbench explain shows each suspicion, and what to change by hand where no setting can",
         )
-    _announce(asked, path, console)
-    return begin_plan(asked.study, asked.plan, lambda: path, console)
+
+    def begun() -> Path:
+        # Not before: without root this process is started again, and would say it twice.
+        _announce(asked, path, console)
+        return path
+
+    return begin_plan(asked.study, asked.plan, begun, console)
 
 
 def why_nothing_is_proved(results: Path) -> str:
