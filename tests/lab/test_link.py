@@ -135,6 +135,17 @@ def test_each_run_of_a_series_on_one_testbed_has_counts_of_its_own(monkeypatch: 
     assert lines.asked == [Impairments(0.001)] * 2, "what counts begin anew with is what was set"
 
 
+def test_what_a_line_does_not_take_is_told_as_a_study_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rounding(Counting):
+        def set(self, asked: Impairments) -> Impairments:
+            return Impairments(asked.delay_s, loss=0.002)
+
+    link = Link("t", describe("t", Shape(line=True)))
+    monkeypatch.setattr(link, "_lines", Rounding())
+    with pytest.raises(TreatmentRefused, match=r"link_loss = 0 % did not take effect: 0.2 % was read back"):
+        link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
+
+
 def test_a_run_begins_the_counts_before_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 

@@ -11,6 +11,7 @@ from vnetbench.lab.description import Network
 from vnetbench.lab.impairments import Impairments, asked_of, check_round_trips, is_proved
 from vnetbench.lab.netem import Netem
 from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level
 from vnetbench.study.testbed_factors import LINK_IMPAIRMENTS, NOT_IMPAIRED
 
@@ -112,9 +113,10 @@ class Link:
         ):
             if wanted != value:
                 raise TreatmentRefused(
-                    f"{factor} = {wanted} did not take effect: {value} was read back",
+                    f"{factor} = {format_level(factor, wanted)} did not take effect: "
+                    f"{format_level(factor, value)} was read back",
                     where=self._where(),
-                    fix="vnetbench doctor says what impairs links here",
+                    fix="take whole microseconds; vnetbench doctor says what impairs links here",
                 )
         self._asked = asked
         return found
