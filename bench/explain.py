@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,14 +15,24 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from bench.corpus.score import AIMS, Judged, Share, confusion, judge, share
+from bench.corpus.score import (
+    AIMS,
+    STRICTER,
+    Figure,
+    Judged,
+    Share,
+    confusion,
+    is_single_fault,
+    judge,
+    share,
+)
 from bench.corpus.split import PARTS
-from bench.corpus.store import labelled
+from bench.corpus.store import DISCARDED, Labelled, labelled, lines
 from vnetbench.errors import BenchError
 
 CORPUS = Path("out/corpus")
 RESULTS = Path(__file__).parent / "results"
-PAIRS: tuple[tuple[str, Callable[[Judged], bool]], ...] = (
+PAIRS: tuple[Figure, ...] = (
     ("either named first", lambda each: each.has(1)),
     ("both among the first two", lambda each: each.has_all(2)),
     ("both among the first three", lambda each: each.has_all(3)),
@@ -40,10 +51,11 @@ def main(parts: tuple[str, ...], corpus: Path, output: Path | None) -> None:
     console = Console(highlight=False)
     try:
         judged = {part: _judge_all(console, corpus / part) for part in parts or PARTS}
+        discarded = lines(corpus / DISCARDED)
     except BenchError as error:
         click.echo(f"{error}", err=True)
         sys.exit(1)
-    text = "\n".join(report(judged))
+    text = "\n".join(report(judged, discarded))
     console.print(text, markup=False, soft_wrap=True)
     if folder := output or (None if parts else RESULTS):
         console.print(f"\nwritten: {_save(folder, text, judged)}", soft_wrap=True)
@@ -59,19 +71,23 @@ def _judge_all(console: Console, folder: Path) -> list[Judged]:
         )
 
 
-def report(judged: dict[str, list[Judged]]) -> Iterator[str]:
-    """All that is told, as lines of Markdown that read on a terminal too."""
+def report(
+    judged: Mapping[str, Sequence[Judged]], discarded: Sequence[Mapping[str, object]] = ()
+) -> Iterator[str]:
+    """All that is told, as lines of Markdown that read on a terminal too; `discarded` has the labels of runs
+    that were made and not kept."""
     yield "# Explanations of the corpus"
     for part, runs in judged.items():
         yield f"\n## {part}: {len(runs)} runs\n"
         yield from table(("figure", "aim", "reached [95 %]", "runs", "verdict"), _aims(runs))
+        if gone := [each for each in discarded if each["part"] == part]:
+            yield f"\n{_told_discarded(gone)}"
+        if faults := [each for each in runs if is_single_fault(each)]:
+            yield "\nOf these where something is wrong:\n"
+            yield from _figures(faults, STRICTER)
         if pairs := [each for each in runs if len(each.run.causes) == 2]:
             yield "\nTwo causes at once:\n"
-            rows = [
-                (name, _spell(Share(sum(map(counts, pairs)), len(pairs))), f"{len(pairs)}")
-                for name, counts in PAIRS
-            ]
-            yield from table(("figure", "reached [95 %]", "runs"), rows)
+            yield from _figures(pairs, PAIRS)
         yield "\nBy cause:\n"
         yield from _by("cause", runs, lambda each: " + ".join(each.run.causes))
         yield "\nBy testbed:\n"
@@ -83,6 +99,12 @@ def report(judged: dict[str, list[Judged]]) -> Iterator[str]:
             yield from table(
                 ("run", "put there", "testbed", "strength", "named"), [_miss(each) for each in wrong]
             )
+
+
+def _told_discarded(labels: Sequence[Mapping[str, object]]) -> str:
+    counts = Counter(" + ".join(Labelled(Path(), label).causes) for label in labels)
+    of_each = ", ".join(f"{cause} {count}" for cause, count in sorted(counts.items()))
+    return f"Made and discarded, since what was put there did not show, or they failed: {of_each}."
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -105,6 +127,11 @@ def _aims(runs: Sequence[Judged]) -> list[tuple[str, ...]]:
         bound = "at least" if aim.is_least else "under"
         rows.append((aim.name, f"{bound} {aim.limit:.0%}", _spell(found), f"{found.of}", aim.verdict(found)))
     return rows
+
+
+def _figures(runs: Sequence[Judged], figures: Sequence[Figure]) -> Iterator[str]:
+    rows = [(name, _spell(share(runs, counts)), f"{len(runs)}") for name, counts in figures]
+    yield from table(("figure", "reached [95 %]", "runs"), rows)
 
 
 def _by(what: str, runs: Sequence[Judged], key: Callable[[Judged], str]) -> Iterator[str]:
@@ -167,8 +194,14 @@ def _save(folder: Path, text: str, judged: dict[str, list[Judged]]) -> Path:
         for runs in judged.values()
         for each in runs
     ]
-    path.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
+    path.with_suffix(".json").write_text(a_line_each(raw))
     return path
+
+
+def a_line_each(runs: Sequence[Mapping[str, object]]) -> str:
+    """JSON, an array with a line for each run: so that two results can be compared line by line."""
+    lines = ",\n".join(json.dumps(run, separators=(",", ":")) for run in runs)
+    return f"[\n{lines}\n]\n"
 
 
 if __name__ == "__main__":

@@ -143,6 +143,27 @@ def test_a_proof_of_another_study_beside_is_told_and_not_used(results: Path, tmp
     assert bench.run("explain", str(path), "--prove")[0] == 2
 
 
+def test_a_proof_whose_treatments_were_refused_is_told_and_is_no_success(
+    results: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "r.vnb"
+    path.write_bytes(results.read_bytes())
+    file, plan = made_up.file_at(tmp_path / "r.proof.vnb")
+    for treatment in plan.treatments:
+        file.set_treatment(treatment.index, "refused", "a1 eth0: tso = on cannot be set")
+    file.close("finished")
+    code, output = bench.run("explain", str(path), "--prove")
+    said = " ".join(output.split())
+    assert code == 1 and "nothing to compare: a1 eth0: tso = on cannot be set fix: mend what" in said
+    assert "it has nothing to compare, and is not used" in said
+    assert bench.run("explain", str(path))[0] == 0
+
+
+def test_a_treatment_that_is_not_there_is_told_before_anything_is_proved(results: Path) -> None:
+    code, output = bench.run("explain", str(results), "--prove", "--treatment", "9")
+    assert code == 2 and "no treatment is 9" in output
+
+
 def test_a_reader_that_leaves_early_is_no_error(results: Path) -> None:
     shown = subprocess.run(
         f"{sys.executable} -m vnetbench show --json {results} | head -c 10",

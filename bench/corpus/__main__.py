@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench.corpus.before_others import before_others
+from bench.corpus.disturb.settings import put_back_left
 from bench.corpus.families import RECIPES
 from bench.corpus.make import Left, Maker, NotMade
 from bench.corpus.proof import Seen
-from bench.corpus.runs import Run, chosen, runs_of
+from bench.corpus.runs import CHOSEN_BY, Run, chosen, runs_of
 from bench.corpus.store import Store
 from bench.corpus.undisturbed import Disturbed, undisturbed
 from vnetbench.agents.client import AgentError
@@ -37,7 +38,7 @@ INTERRUPTED = 130
 )
 @click.option(
     "--only", "wanted", metavar="WHAT=VALUE,…", default="",
-    help="Only runs with these: cause, topology, part, strength, way, file.",
+    help=f"Only runs with these: {', '.join(CHOSEN_BY)}.",
 )  # fmt: skip
 @click.option("--again", is_flag=True, help="Try runs again that were discarded.")
 @click.option("--list", "is_list", is_flag=True, help="Say what would be made, and make nothing.")
@@ -45,13 +46,13 @@ def main(output: Path, wanted: str, again: bool, is_list: bool) -> None:
     """Make the runs of the corpus that are missing."""
     console = Console(highlight=False)
     try:
-        if not has_root():
-            raise BenchError("this builds networks and sets the machine's limits", fix="run as root")
         declared = runs_of(RECIPES)
         runs = chosen(declared, _only(wanted))
         if is_list:
             _list(console, runs)
             return
+        if not has_root():
+            raise BenchError("this builds networks and sets the machine's limits", fix="run as root")
         check_agent()
         store = Store(output)
         store.drop_others(declared)
@@ -66,6 +67,8 @@ def main(output: Path, wanted: str, again: bool, is_list: bool) -> None:
         ):
             if not is_first:
                 console.print("no control group can be had: keep the machine free of other work")
+            for name, value in put_back_left().items():
+                console.print(f"{name} is {value} again: a maker that was killed had changed it")
             sys.exit(0 if _make_all(console, store, missing, interrupts) else INTERRUPTED)
     except (BenchError, AgentError) as error:
         click.echo(f"{error}", err=True)
@@ -73,12 +76,13 @@ def main(output: Path, wanted: str, again: bool, is_list: bool) -> None:
 
 
 def _only(wanted: str) -> dict[str, str]:
-    try:
-        return dict(part.split("=", 1) for part in re.split(r",(?=\w+=)", wanted) if part)
-    except ValueError:
-        raise BenchError(
-            f"--only {wanted}: WHAT=VALUE is expected", fix="write --only cause=pacing,topology=bridge"
-        ) from None
+    parts = [part.partition("=") for part in re.split(r",(?=\w+=)", wanted) if part]
+    if all(what in CHOSEN_BY and equals for what, equals, _ in parts):
+        return {what: value for what, _, value in parts}
+    raise BenchError(
+        f"--only {wanted}: WHAT=VALUE is expected, and WHAT is one of {', '.join(CHOSEN_BY)}",
+        fix="write --only cause=pacing,topology=bridge",
+    )
 
 
 def _list(console: Console, runs: list[Run]) -> None:

@@ -32,6 +32,8 @@ interval = "{interval_ms:g} ms"
 fewest_trials = {trials}
 most_trials = {trials}
 """
+CHOSEN_BY = ("cause", "topology", "part", "strength", "way", "file")
+"""What of a label runs are chosen by."""
 CONTROL = Pace(trials=2, duration_s=0.8)
 """Of the load without its cause, which is only held against the run."""
 SETUP_S = {QEMU: 0.6}
@@ -122,7 +124,7 @@ def runs_of(recipes: Iterable[Recipe]) -> list[Run]:
 
 
 def chosen(runs: Iterable[Run], only: Mapping[str, str]) -> list[Run]:
-    """Those runs whose label has all of these: `cause`, `topology`, `part`, `strength`, `way`, `file`."""
+    """Those runs whose label has all of these, each by one of CHOSEN_BY."""
 
     def fits(run: Run) -> bool:
         label = run.label()

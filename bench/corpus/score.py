@@ -142,6 +142,21 @@ AIMS = (
     Aim("false alarm where nothing is wrong", 0.03, False, lambda each: each.is_false_alarm, _is_clean),
 )
 
+Figure = tuple[str, Callable[[Judged], bool]]
+"""What is told of runs, and which of them count."""
+STRICTER: tuple[Figure, ...] = (
+    ("right cause named first", lambda each: each.has(1)),
+    ("by its own name first", lambda each: each.has_all(1)),
+    ("by its own name among the first two", lambda each: each.has_all(2)),
+)
+"""Of single causes where something is wrong: without the runs of which it is right to name no fault, and
+without the other names that are accepted (`has_all` of one cause is that cause by its own name)."""
+
+
+def is_single_fault(judged: Judged) -> bool:
+    """Whether one cause was put there, and something is wrong."""
+    return _is_single(judged) and judged.run.is_wrong
+
 
 def judge(run: Labelled) -> Judged:
     """Explain a run's file, and see what is named; raises BenchError for one that cannot be read."""

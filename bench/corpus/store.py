@@ -93,7 +93,7 @@ class Store:
 
     def keep_control(self, study: str, speed: float) -> None:
         """Add one."""
-        (self.folder / CONTROLS).write_text(json.dumps({**self.controls(), study: speed}, indent=1))
+        _put(self.folder / CONTROLS, json.dumps({**self.controls(), study: speed}, indent=1))
 
 
 def labelled(folder: Path) -> list[Labelled]:
@@ -117,13 +117,24 @@ def _keep_only(path: Path, keep: Callable[[Mapping[str, object]], bool]) -> list
     found = lines(path)
     gone = [line for line in found if not keep(line)]
     if gone:
-        path.write_text("".join(json.dumps(line) + "\n" for line in found if line not in gone))
+        _put(path, "".join(json.dumps(line) + "\n" for line in found if line not in gone))
     return gone
 
 
 def _append(path: Path, line: Mapping[str, object]) -> None:
-    with path.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+    """A line more; one that was cut short before it stays by itself."""
+    with path.open("a+b") as file:
+        if size := file.tell():
+            file.seek(size - 1)
+        is_cut = size > 0 and file.read(1) != b"\n"
+        file.write(b"\n" * is_cut + json.dumps(line).encode() + b"\n")
+
+
+def _put(path: Path, text: str) -> None:
+    """Write a file anew, so that who is ended in the midst of it leaves the old one."""
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text)
+    new.replace(path)
 
 
 def _verified(found: Seen, control: Seen) -> dict[str, object]:

@@ -7,16 +7,22 @@ import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from click.testing import CliRunner
 
+from bench.corpus.__main__ import main
+from bench.corpus.disturb import settings
 from bench.corpus.families import RECIPES
 from bench.corpus.proof import Seen, all_of, counts, differs, falls, has_rest, tells
 from bench.corpus.recipe import OTHER, STRENGTHS, Dose
 from bench.corpus.runs import chosen, runs_of
+from bench.corpus.scene import Scene
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
 from bench.corpus.store import MANIFEST, Labelled, Store, labelled
+from bench.explain import RESULTS, a_line_each, report
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED
 from vnetbench.explain.rules import rules
 from vnetbench.study.load import parse_study
@@ -79,6 +85,12 @@ def test_runs_are_chosen_by_what_their_label_says() -> None:
     assert {each.strength for each in found} == {"low", "middle", "high"}
 
 
+@pytest.mark.parametrize("only", ["topologie=bridge", "pacing"])
+def test_what_runs_cannot_be_chosen_by_is_told(only: str) -> None:
+    said = CliRunner().invoke(main, ["--list", "--only", only])
+    assert said.exit_code == 1 and "WHAT is one of cause, topology" in said.output
+
+
 def test_a_cause_that_did_nothing_is_told() -> None:
     run, control = Seen(90.0, {"host softnet_dropped": 30.0}, {"throttled_s": 0.5}, 3.0), Seen(100.0)
     assert falls(0.1)(run, control) == ""
@@ -135,6 +147,25 @@ def test_a_fault_that_is_named_where_nothing_is_wrong_is_a_false_alarm() -> None
     assert AIMS[-1].share([alarm, limit, run("overflow", "pacing")]) == Share(1, 2)
 
 
+def test_runs_with_nothing_wrong_and_other_names_that_are_accepted_are_told_apart() -> None:
+    def made(judged: Judged, **label: object) -> Judged:
+        label = {**judged.run.label, "topology": "bridge", "strength": OTHER, "says": "", **label}
+        return replace(judged, run=replace(judged.run, label=label))
+
+    runs = [
+        made(run("drift", "drift")),
+        made(run("link_full", "drift"), accepted=["link_full"]),
+        made(run("nothing", "nothing", is_wrong=False)),
+    ]
+    gone = [{"part": HELD_OUT, "causes": ["overflow"]}, {"part": DEVELOPING, "causes": ["drift"]}]
+    told = [[cell.strip() for cell in line.split("|")] for line in report({HELD_OUT: runs}, gone)]
+    firsts = [(cells[1], cells[2].split(" ")[0], cells[3]) for cells in told if len(cells) == 5]
+    assert ("right cause named first", "100.0%", "2") in firsts
+    assert ("by its own name first", "50.0%", "2") in firsts
+    (line,) = (cells[0] for cells in told if "discarded" in cells[0])
+    assert line.endswith(": overflow 1.")
+
+
 def test_confusion_has_what_was_named_rightly_on_its_diagonal() -> None:
     unexplained = Judged(run("x", "drift").run, ())
     put, given, found = confusion([run("pacing", "pacing"), run("pacing", "drift"), unexplained])
@@ -159,6 +190,38 @@ def test_a_store_knows_its_runs_and_what_was_discarded_and_bears_a_line_cut_shor
     assert store.known() == {kept.name}
 
 
+def test_a_run_that_is_kept_after_a_line_cut_short_is_not_lost_with_it(tmp_path: Path) -> None:
+    store, (cut, kept) = Store(tmp_path), [each for each in RUNS if each.part == DEVELOPING][:2]
+    for each in (cut, kept):
+        store.at_work.write_bytes(b"results")
+        store.keep(each, Seen(1.0), Seen(2.0))
+        if each is cut:
+            manifest = tmp_path / each.part / MANIFEST
+            manifest.write_bytes(manifest.read_bytes()[:-20])
+    assert store.known() == {kept.name}
+
+
+def test_who_is_ended_while_it_writes_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    store.keep_control("a study", 5.0)
+    store.at_work.write_bytes(b"results")
+    store.keep(RUNS[0], Seen(1.0), Seen(2.0))
+
+    def ended(path: Path, text: str) -> int:
+        path.write_bytes(text.encode()[:1])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", ended)
+    with pytest.raises(KeyboardInterrupt):
+        store.keep_control("another", 6.0)
+    with pytest.raises(KeyboardInterrupt):
+        store.drop_others([])
+    assert Store(tmp_path).controls() == {"a study": 5.0}
+    assert Store(tmp_path).known() == {RUNS[0].name}
+
+
 def test_a_run_that_is_declared_otherwise_since_it_was_made_is_made_again(tmp_path: Path) -> None:
     store, (same, other, gone) = Store(tmp_path), RUNS[:3]
     for each in (same, other, gone):
@@ -175,3 +238,46 @@ def test_controls_are_kept_by_their_study(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.keep_control("a study", 5.0)
     assert math.isclose(Store(tmp_path).controls()["a study"], 5.0)
+
+
+def test_results_have_a_line_for_each_run_and_those_that_are_kept_too() -> None:
+    runs: list[dict[str, object]] = [
+        {"file": "x.vnb", "causes": ["drift"], "named": [["drift", "likely"]]},
+        {"file": "y.vnb"},
+    ]
+    text = a_line_each(runs)
+    assert json.loads(text) == runs and len(text.splitlines()) == 2 + len(runs)
+    kept = sorted(RESULTS.glob("*-explain.json"))
+    assert kept
+    for path in kept:
+        assert path.read_text() == a_line_each(json.loads(path.read_text())), path.name
+
+
+def test_what_a_killed_maker_changed_of_the_machine_is_put_back_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine, left = tmp_path / "sys", tmp_path / "left.json"
+    backlog, boot = machine / "net/core/netdev_max_backlog", machine / "kernel/random/boot_id"
+    for path, value in ((backlog, "1000\n"), (boot, "first\n")):
+        path.parent.mkdir(parents=True)
+        path.write_text(value)
+    monkeypatch.setattr(settings, "_SYS", machine)
+    monkeypatch.setattr(settings, "LEFT", left)
+    disturb = settings.machine_settings({"net/core/netdev_max_backlog": "1"})
+    assert settings.put_back_left() == {}
+
+    with disturb(cast(Scene, None)):
+        killed = left.read_text()
+        assert backlog.read_text() == "1"
+    assert backlog.read_text() == "1000" and not left.exists()
+
+    backlog.write_text("1")
+    left.write_text(killed)
+    assert settings.put_back_left() == {"net/core/netdev_max_backlog": "1000"}
+    assert backlog.read_text() == "1000" and not left.exists()
+
+    # After another start of the machine nothing is left of it.
+    backlog.write_text("2000")
+    boot.write_text("second")
+    left.write_text(killed)
+    assert settings.put_back_left() == {} and backlog.read_text() == "2000"

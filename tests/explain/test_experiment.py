@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tests import made_up
 from tests.report.explanations import QUOTA, RECEIVER
+from vnetbench.commands import prove
 from vnetbench.estimate.experiments import belongs, experiments_of
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.experiment import experiment
-from vnetbench.explain.model import Finding, Suspect
-from vnetbench.study.model import Level
+from vnetbench.explain.model import Explanation, Finding, Suspect
+from vnetbench.study.model import Level, Plan, Study
 
 
 @pytest.fixture
@@ -80,3 +85,37 @@ def test_the_files_treatments_are_read_back_as_experiments(measured: CampaignSum
 def test_a_proof_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:
     assert belongs(replace(measured, overrides=("streams=1,4",)), measured)
     assert not belongs(replace(measured, study_text=f"{measured.study_text}\n"), measured)
+
+
+def test_what_a_proof_will_do_is_said_when_it_begins_and_not_before_the_process_is_started_again(
+    measured: CampaignSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(prove, "explain", lambda _: Explanation((), (finding({"streams": 4}),)))
+
+    def begin(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> str:
+        assert out.getvalue() == ""
+        assert output() == tmp_path / "r.proof.vnb"
+        return "finished"
+
+    monkeypatch.setattr(prove, "begin_plan", begin)
+    assert prove.prove(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
+    assert out.getvalue().startswith("proving with 4 streams, beside the treatment as it was")
+
+
+def test_of_chosen_treatments_only_what_is_said_of_them_is_proved(
+    measured: CampaignSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_first = replace(finding({"streams": 4}), treatments=(0,))
+    of_second = replace(finding({"streams": 8}, typical=1), treatments=(1,))
+    monkeypatch.setattr(prove, "explain", lambda _: Explanation((), (of_first, of_second)))
+    asked: list[Plan] = []
+
+    def begin(study: Study, plan: Plan, *_: object) -> str:
+        asked.append(plan)
+        return "finished"
+
+    monkeypatch.setattr(prove, "begin_plan", begin)
+    for chosen in ((), (1,)):
+        prove.prove(tmp_path / "r.vnb", measured, chosen, Console(file=io.StringIO()))
+    assert [plan.treatments[1].factors["streams"] for plan in asked] == [4, 8]

@@ -40,7 +40,7 @@ def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_t
     monkeypatch.setattr(prove, "explain", lambda _: Explanation((), (finding,)))
 
     out = io.StringIO()
-    assert prove.prove(results, read_summary(results), Console(file=out, width=200)) == "finished"
+    assert prove.prove(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
     assert "proving with link rate none and with 1 MiB socket buffer" in out.getvalue()
     proof = read_file(proof_path(results))
     assert [each.trials for each in proof.treatments] == [8, 8, 8]
@@ -50,5 +50,5 @@ def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_t
     assert buffer.ratio.high is not None and buffer.ratio.high < 2
 
     # It is not run again.
-    assert prove.prove(results, read_summary(results), Console(file=out, width=200)) == "finished"
+    assert prove.prove(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
     assert "has the proof already" in out.getvalue()

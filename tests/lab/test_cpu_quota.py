@@ -132,3 +132,40 @@ def test_a_quota_that_cannot_be_had_is_refused_and_none_is_not(
         cpu_quota.apply("t-no", {"a1": 71}, 0.5)
     with pytest.raises(TreatmentRefused, match="CPUs that would limit nothing"):
         cpu_quota.apply("t-no", {"a1": 71}, 1024.0)
+
+
+def test_groups_of_others_may_go_while_a_bench_looks_for_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, others = (tmp_path / "bench" / f"vnb.{name}.a1.{os.getpid()}" for name in ("t-own", "t-other"))
+    others.mkdir(parents=True)
+    own.mkdir()
+    scandir = os.scandir
+
+    def gone_meanwhile(path: str) -> object:
+        if os.fspath(path) == str(others):
+            raise FileNotFoundError(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", gone_meanwhile)
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 1))
+    cpu_quota.remove("t-own")
+    assert not own.exists() and others.exists()
+
+
+def test_a_process_that_ends_while_its_quota_is_taken_away_refuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = tmp_path / f"vnb.t-ended.a1.{os.getpid()}"
+    group.mkdir()
+    (group / cpu_quota.PROCESSES).write_text("71\n")
+
+    def ended(path: Path, text: str) -> int:
+        raise ProcessLookupError(3, "No such process")
+
+    removed: list[Path] = []
+    monkeypatch.setattr(Path, "write_text", ended)
+    monkeypatch.setattr(Path, "rmdir", lambda path: removed.append(path))
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 1))
+    assert cpu_quota.apply("t-ended", {"a1": 71}, cpu_quota.NONE) == cpu_quota.NONE
+    assert removed == [group]

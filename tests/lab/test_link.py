@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
+from vnetbench.campaign import trial
 from vnetbench.campaign.remarks import line_remarks
 from vnetbench.lab import netem
 from vnetbench.lab.description import BRIDGE, DIRECT, MACVLAN, ROUTER, Shape, describe
 from vnetbench.lab.impairments import Impairments, asked_of, check_round_trips
-from vnetbench.lab.link import needs_line
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.link import Link, needs_line
+from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level
 
@@ -109,6 +110,65 @@ def test_a_round_trip_that_is_not_the_delay_twice_refuses_the_treatment(rtt_us: 
         check_round_trips([2_100.0, rtt_us], 0.001, "up0 > up1")
     assert refused.value.where == "up0 > up1"
     check_round_trips([2_100.0, 2_400.0], 0.001, "up0 > up1")
+
+
+class Counting:
+    """Delay lines that count how often they were set since they began to count."""
+
+    name = "delay line"
+
+    def __init__(self) -> None:
+        self.asked: list[Impairments] = []
+
+    def set(self, asked: Impairments) -> Impairments:
+        self.asked.append(asked)
+        return asked
+
+
+def test_each_run_of_a_series_on_one_testbed_has_counts_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, link = Counting(), Link("t", describe("t", Shape(line=True)))
+    link.begin_counts()  # nothing to begin where there is no line
+    monkeypatch.setattr(link, "_lines", lines)
+    link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
+    assert lines.asked == [Impairments(0.001)]
+    link.begin_counts()
+    assert lines.asked == [Impairments(0.001)] * 2, "what counts begin anew with is what was set"
+
+
+def test_what_a_line_does_not_take_is_told_as_a_study_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rounding(Counting):
+        def set(self, asked: Impairments) -> Impairments:
+            return Impairments(asked.delay_s, loss=0.002)
+
+    link = Link("t", describe("t", Shape(line=True)))
+    monkeypatch.setattr(link, "_lines", Rounding())
+    with pytest.raises(TreatmentRefused, match=r"link_loss = 0 % did not take effect: 0.2 % was read back"):
+        link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
+
+
+def test_a_run_begins_the_counts_before_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Bed:
+        agents: ClassVar[dict[str, object]] = {}
+        endpoints = ()
+
+        def between(self) -> dict[str, tuple[str, ...]]:
+            return {}
+
+        def begin_line_counts(self) -> None:
+            done.append("counts")
+
+    def run(*_: object) -> Any:
+        done.append("load")
+        raise TrialFailed("enough")
+
+    monkeypatch.setattr(trial, "run_trial", run)
+    load = trial.Load(complete({}), 1.0, 0.1)
+    for _ in range(2):
+        with pytest.raises(TrialFailed):
+            trial.measure(cast(Any, Bed()), cast(Any, None), load)
+    assert done == ["counts", "load"] * 2
 
 
 def test_a_line_that_was_the_limit_is_told() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
+from vnetbench.lab import knobs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.knobs import Setting
 
@@ -22,3 +25,19 @@ def test_interrupts_that_stand_otherwise_or_apart_are_not_as_asked(asked: str, f
 
 def test_directions_that_gather_unlike_are_not_as_asked() -> None:
     assert not Setting(ENDPOINT, "coalesce", 2e-5, "coalesce").holds({"rx": 2e-5, "tx": 5e-5})
+
+
+def test_what_was_set_meanwhile_is_told_of_ends_alone_where_guests_between_have_other_knobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ends = [Endpoint(name, side, 1, "eth0", "", "") for name, side in (("a1", "a"), ("b1", "b"))]
+    agents = cast(Any, {"a1": None, "b1": None, "g1": None})
+    found = {"a1": {"uso": True, "tso": True}, "b1": {"uso": True, "tso": True}}
+    monkeypatch.setattr(knobs, "read_back", lambda *_: found)
+    effective = {"tso": True, "uso": {**dict.fromkeys(("a1", "b1"), True), "g1 eth0": None}}
+    assert knobs.changed_since(effective, ends, agents) == {}
+    found["b1"] = {"uso": False, "tso": False}
+    assert knobs.changed_since(effective, ends, agents) == {
+        "tso": {"a1": True, "b1": False},
+        "uso": {"a1": True, "b1": False, "g1 eth0": None},
+    }

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from bench.corpus.scene import Disturb, Scene
 from vnetbench.lab import cpu_quota
-from vnetbench.lab.description import namespace
 from vnetbench.lab.guest.bed import GuestBed
 
 THROTTLED = "throttled_s"
@@ -24,8 +23,10 @@ def quota(endpoint: str, cpus: float) -> Disturb:
             cpu_quota.apply(scene.name, pids, cpus)
             yield
         finally:
-            scene.told[THROTTLED] += _throttled_s(scene, endpoint)
-            cpu_quota.apply(scene.name, pids, cpu_quota.NONE)
+            try:
+                scene.told[THROTTLED] += _throttled_s(scene, endpoint)
+            finally:
+                cpu_quota.apply(scene.name, pids, cpu_quota.NONE)
 
     return disturb
 
@@ -40,7 +41,7 @@ def _process_of(scene: Scene, endpoint: str) -> int:
 def _throttled_s(scene: Scene, endpoint: str) -> float:
     """Of the endpoint's group (Documentation/scheduler/sched-bwc.rst); 0 where it has none."""
     hierarchy = cpu_quota.mounted()
-    groups = hierarchy.top.rglob(namespace(scene.name, f"{endpoint}.*")) if hierarchy else ()
+    groups = cpu_quota.groups_of(hierarchy, scene.name, f"{endpoint}.*") if hierarchy else ()
     throttled_s = 0.0
     for group in groups:
         found = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())

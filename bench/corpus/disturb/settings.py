@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -11,6 +13,8 @@ from bench.corpus.scene import Disturb, Scene
 from vnetbench.lab import netlink
 
 _SYS = Path("/proc/sys")
+LEFT = Path(tempfile.gettempdir()) / "vnetbench-corpus-settings.json"
+"""How settings of the machine were, while a run has them otherwise."""
 
 
 def settings(sides: str, values: Mapping[str, str]) -> Disturb:
@@ -38,17 +42,38 @@ def _settings(where: Callable[[Scene], list[str]], values: Mapping[str, str]) ->
 
 
 def machine_settings(values: Mapping[str, str]) -> Disturb:
-    """Settings that only the machine as a whole has."""
+    """Settings that only the machine as a whole has. How they were is on disk until they are put back."""
 
     @contextmanager
     def disturb(scene: Scene) -> Iterator[None]:
-        before = exchange(values)
+        before = {name: (_SYS / name).read_text().strip() for name in values}
+        LEFT.write_text(json.dumps({"boot": _boot(), "before": before}))
         try:
+            exchange(values)
             yield
         finally:
             exchange(before)
+            LEFT.unlink()
 
     return disturb
+
+
+def put_back_left() -> dict[str, str]:
+    """Put back what a maker that was killed left changed; returns the settings, as they were before it."""
+    try:
+        told = json.loads(LEFT.read_text())
+    except (FileNotFoundError, ValueError):  # ended before it was whole: nothing had been changed yet
+        LEFT.unlink(missing_ok=True)
+        return {}
+    before: dict[str, str] = told["before"] if told["boot"] == _boot() else {}
+    exchange(before)
+    LEFT.unlink()
+    return before
+
+
+def _boot() -> str:
+    """Which start of the machine this is: with the next one all settings are as they were."""
+    return (_SYS / "kernel/random/boot_id").read_text().strip()
 
 
 def exchange(values: Mapping[str, str]) -> dict[str, str]:

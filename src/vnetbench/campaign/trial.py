@@ -164,6 +164,7 @@ def measure(
     }
     sides |= {name: Side(bed.agents[name], OBSERVE) for name in bed.between()}
     sides[HOST] = Side(observer, OBSERVE)
+    bed.begin_line_counts()
     measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
     measured = _with_lines(measured, bed.line_counts())
     endpoints = [side for side in measured.sides if side.role != OBSERVE]

@@ -30,7 +30,9 @@ RESULTS = click.Path(path_type=Path, dir_okay=False)
     help="Only what is said of this treatment: streams=4,mtu=1500, or its index. Several may be named.",
 )
 @click.option(
-    "--prove", is_flag=True, help="First run what would prove the first suspicions, where it can be."
+    "--prove",
+    is_flag=True,
+    help="First run what would prove the first suspicions, where it can be; only those of --treatment.",
 )
 def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool) -> int:
     """Why the figures of RESULTS are what they are: what limits them, the evidence, what would change it."""
@@ -38,15 +40,18 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     from vnetbench.report.json_form import as_explanation_json
 
     summary = read_summary(results)
-    is_interrupted = False
+    chosen = [index for asked in treatments for index in _indices(summary, asked)]
+    is_interrupted, why_nothing = False, ""
     if prove:
         from vnetbench.commands.campaign import INTERRUPTED
         from vnetbench.commands.prove import prove as run_proof
+        from vnetbench.commands.prove import why_nothing_is_proved
 
-        status = run_proof(results, summary, Console(highlight=False, stderr=as_json))
+        status = run_proof(results, summary, chosen, Console(highlight=False, stderr=as_json))
         is_interrupted = status == INTERRUPTED
         summary = read_summary(results)
-    chosen = [index for asked in treatments for index in _indices(summary, asked)]
+        if not (is_interrupted or summary.experiments):
+            why_nothing = why_nothing_is_proved(results)
     told = _told(summary, chosen)
     if as_json:
         click.echo(as_explanation_json(summary, told))
@@ -55,6 +60,9 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     if is_interrupted:
         click.echo(f"\ninterrupted\n  go on:  vnetbench explain {results} --prove", err=as_json)
         return exit_codes.INTERRUPTED
+    if why_nothing:
+        click.echo(f"\n{why_nothing}", err=True)
+        return exit_codes.NOTHING_MEASURED
     return 0
 
 

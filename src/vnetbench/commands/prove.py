@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,23 +17,39 @@ from vnetbench.explain.explain import explain
 from vnetbench.wording.labels import counted, treatment_phrase
 
 
-def prove(results: Path, summary: CampaignSummary, console: Console) -> str:
+def prove(results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console) -> str:
     """Run the experiment, or go on with one that was interrupted; returns how it ended. Raises BenchError.
 
-    A proof that is finished is not run again.
+    Only of the treatments that were chosen, where any were. A proof that is finished is not run again.
     """
     path = proof_path(results)
     if path.exists():
         return _again(path, summary, console)
-    asked = experiment(summary, explain(summary).findings)
+    findings = explain(summary).findings
+    if chosen:
+        findings = tuple(each for each in findings if set(each.treatments) & set(chosen))
+    asked = experiment(summary, findings)
     if asked is None:
         raise BenchError(
             "no suspicion in it can be proved by a run from here",
             where=str(results),
             fix="vnetbench explain shows each suspicion, and what to change by hand where no setting can",
         )
-    _announce(asked, path, console)
-    return begin_plan(asked.study, asked.plan, lambda: path, console)
+
+    def begun() -> Path:
+        # Not before: without root this process is started again, and would say it twice.
+        _announce(asked, path, console)
+        return path
+
+    return begin_plan(asked.study, asked.plan, begun, console)
+
+
+def why_nothing_is_proved(results: Path) -> str:
+    """What is told of a proof that is over, and has nothing beside the treatment as it was."""
+    path = proof_path(results)
+    reasons = [reason for treatment in read_file(path).treatments for reason in treatment.failures]
+    told = f"the proof has nothing to compare: {(reasons or ['it has no trials'])[0]}"
+    return str(BenchError(told, where=str(path), fix="mend what stopped it, remove it, prove again"))
 
 
 def _again(path: Path, summary: CampaignSummary, console: Console) -> str:

@@ -28,10 +28,10 @@ def read_summary(path: Path) -> CampaignSummary:
     except BenchError as error:
         return replace(summary, about_proof=f"{beside.name} lies beside and is not used: {error.what}")
     if belongs(proof, summary):
-        told = (
-            f"{beside.name} lies beside and is of the same study (SHA-256 {study_hash(proof)}…): it is used"
-        )
-        return replace(summary, experiments=experiments_of(proof), about_proof=told)
+        experiments = experiments_of(proof)
+        use = "it is used" if experiments else "it has nothing to compare, and is not used"
+        told = f"{beside.name} lies beside and is of the same study (SHA-256 {study_hash(proof)}…): {use}"
+        return replace(summary, experiments=experiments, about_proof=told)
     told = (
         f"{beside.name} lies beside and is not used: it is of another study "
         f"(SHA-256 {study_hash(proof)}…, here {study_hash(summary)}…)"

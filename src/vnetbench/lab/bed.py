@@ -32,8 +32,11 @@ class Bed(Protocol):
     def between(self) -> Mapping[str, Sequence[str]]:
         """The agents between the ends, that forward what goes from one to the other, and their interfaces."""
 
+    def begin_line_counts(self) -> None:
+        """Have delay lines between the ends count from now on: a testbed set once may have many runs."""
+
     def line_counts(self) -> Sequence[Mapping[str, Any]]:
-        """What delay lines between the ends have counted since they were set (`line.read` of the agent)."""
+        """What delay lines between the ends have counted since that was begun (`line.read` of the agent)."""
 
     def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
         """The MAC address that frames from an endpoint to the other one of its pair are sent to.

@@ -9,6 +9,7 @@ for CPUs as its group does, and not as itself.
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -65,7 +66,7 @@ def apply(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
     hierarchy = mounted()
     if level == NONE:
         if hierarchy:
-            for group in _groups(hierarchy, testbed, f"*.{os.getpid()}"):
+            for group in groups_of(hierarchy, testbed, f"*.{os.getpid()}"):
                 _release(hierarchy, group)
         return NONE
     asked = f"{FACTOR} = {format_level(FACTOR, level)}"
@@ -104,6 +105,17 @@ def left() -> set[str]:
     return {group.name.split(".")[1] for group in _removable("*") if _bench_of(group) != os.getpid()}
 
 
+def groups_of(hierarchy: Hierarchy, testbed: str, part: str) -> list[Path]:
+    """Those of parts of a testbed, as a shell matches names; groups of others may come and go meanwhile."""
+    # Path.rglob would end with an error then.
+    form = namespace(testbed, part)
+    return [
+        Path(place, name)
+        for place, names, _ in os.walk(hierarchy.top)
+        for name in fnmatch.filter(names, form)
+    ]
+
+
 def _limited(hierarchy: Hierarchy, group: Path, pid: int, quota_us: int, cpus: int) -> str:
     """Have a group with that quota of each period, and the process in it; the quota that was read back."""
     weight, of_process, most = WEIGHTS[hierarchy.version]
@@ -131,7 +143,8 @@ def _release(hierarchy: Hierarchy, group: Path) -> None:
     """Let the processes of a group run as the bench does, and remove it."""
     try:
         for pid in (group / PROCESSES).read_text().split():
-            (hierarchy.own / PROCESSES).write_text(pid)
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                (hierarchy.own / PROCESSES).write_text(pid)
         group.rmdir()
     except OSError as error:
         raise TreatmentRefused(
@@ -174,14 +187,10 @@ def hierarchies(mounts: str, groups: str) -> Iterator[Hierarchy]:
                     yield Hierarchy(top, top / relpath(own.get("", root), root), 2)
 
 
-def _groups(hierarchy: Hierarchy, testbed: str, part: str) -> list[Path]:
-    return list(hierarchy.top.rglob(namespace(testbed, part)))
-
-
 def _removable(testbed: str) -> list[Path]:
     """This user's groups of a testbed that are this bench's, or of one that is gone."""
     hierarchy = mounted()
-    groups = _groups(hierarchy, testbed, "*.[0-9]*") if hierarchy else []
+    groups = groups_of(hierarchy, testbed, "*.[0-9]*") if hierarchy else []
     return [group for group in groups if _is_this_users(group) and _bench_is_over(group)]
 
 

@@ -113,6 +113,9 @@ class HostsBed:
         """See Bed: none."""
         return {}
 
+    def begin_line_counts(self) -> None:
+        """See Bed: none."""
+
     def line_counts(self) -> list[dict[str, Any]]:
         """See Bed: none."""
         return []

@@ -186,10 +186,19 @@ def read_back(
 def changed_since(
     effective: Mapping[str, Any], endpoints: Sequence[Endpoint], agents: Mapping[str, AgentClient]
 ) -> dict[str, Any]:
-    """The knobs of interfaces that are no longer as a treatment's `effective` says, as they now are."""
-    ends = [each for each in endpoints if each.name in agents]
-    now = alike(read_back(ends, agents))
-    return {knob: now[knob] for knob in INTERFACE_KNOBS if knob in now and effective.get(knob) != now[knob]}
+    """The knobs of interfaces that are no longer as a treatment's `effective` says, as they now are.
+
+    What that says of others than these endpoints, of guests between them, stays as it is.
+    """
+    now = read_back([each for each in endpoints if each.name in agents], agents)
+    changed = {}
+    for knob in INTERFACE_KNOBS:
+        was = effective.get(knob)
+        before = was if isinstance(was, dict) else dict.fromkeys(now, was)
+        found = {name: knobs[knob] for name, knobs in now.items() if knob in knobs}
+        if any(before.get(name) != value for name, value in found.items()):
+            changed[knob] = where_alike({**before, **found})
+    return changed
 
 
 def _set(agent: AgentClient, setting: Setting, fix: str) -> None:

@@ -11,6 +11,7 @@ from vnetbench.lab.description import Network
 from vnetbench.lab.impairments import Impairments, asked_of, check_round_trips, is_proved
 from vnetbench.lab.netem import Netem
 from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level
 from vnetbench.study.testbed_factors import LINK_IMPAIRMENTS, NOT_IMPAIRED
 
@@ -42,6 +43,8 @@ class Link:
         self._name = name
         self._network = network
         self._lines: DelayLines | None = None
+        self._asked: Impairments | None = None
+        """What was set last."""
 
     def start_lines(self) -> None:
         """Make the delay lines of the testbed, in its switch namespace; raises BenchError, or AgentError."""
@@ -78,6 +81,11 @@ class Link:
         carried = NOT_IMPAIRED if asked == Impairments() else self._carrier().name
         return {**found, **proved, **levels, "link_impaired_by": carried}
 
+    def begin_counts(self) -> None:
+        """Have the delay lines count, and draw, from now on: what they are set to is set once more."""
+        if self._lines and self._asked is not None:
+            self._set(self._asked)
+
     def counts(self) -> list[dict[str, Any]]:
         """What each delay line says of itself (`line.read`); nothing where there is none."""
         return self._lines.read() if self._lines else []
@@ -105,10 +113,12 @@ class Link:
         ):
             if wanted != value:
                 raise TreatmentRefused(
-                    f"{factor} = {wanted} did not take effect: {value} was read back",
+                    f"{factor} = {format_level(factor, wanted)} did not take effect: "
+                    f"{format_level(factor, value)} was read back",
                     where=self._where(),
-                    fix="vnetbench doctor says what impairs links here",
+                    fix="take whole microseconds; vnetbench doctor says what impairs links here",
                 )
+        self._asked = asked
         return found
 
 

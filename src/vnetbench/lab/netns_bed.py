@@ -120,6 +120,10 @@ class NetnsBed:
         """See Bed: none."""
         return {}
 
+    def begin_line_counts(self) -> None:
+        """See Bed."""
+        self.link.begin_counts()
+
     def line_counts(self) -> list[dict[str, Any]]:
         """See Bed."""
         return self.link.counts()

@@ -122,6 +122,10 @@ class GuestBed:
         guests = (guest for guest in self.testbed.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
 
+    def begin_line_counts(self) -> None:
+        """See Bed."""
+        self.link.begin_counts()
+
     def line_counts(self) -> list[dict[str, Any]]:
         """See Bed."""
         return self.link.counts()
