@@ -78,9 +78,20 @@ def test_a_setting_that_the_study_refuses_is_passed_over() -> None:
     assert proved(pinned, "shared_with_packets")[0] == {"irq_cpus": "apart"}
 
 
-def test_a_level_that_is_left_to_the_system_is_not_among_the_two() -> None:
+def test_a_switch_that_is_left_to_the_system_stands_beside_its_opposite() -> None:
     _, command = proved(made(), "segmentation_off")
-    assert "tso=on" in settings(command)
+    assert "tso=off,on" in settings(command)
+
+
+def test_a_shaper_that_the_study_did_not_set_is_not_taken_away() -> None:
+    assert proved(made(), "link_full") == ({}, "")
+
+
+def test_a_level_with_a_comma_in_it_stands_in_a_list() -> None:
+    summary = made('title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n', treatments=1)
+    setting, command = proved(summary, "shared_with_packets")
+    assert setting == {"irq_cpus": "apart"}
+    assert settings(command) == ['irq_cpus=["1", "apart"]']
 
 
 def test_what_changed_the_study_stays_changed() -> None:

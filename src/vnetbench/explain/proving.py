@@ -11,9 +11,13 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Cause
 from vnetbench.explain.rules import TWICE
-from vnetbench.study.factors import FACTORS, format_level, has_factor, parse_level
+from vnetbench.study.factors import FACTORS, format_level, format_levels, has_factor, parse_level
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
+
+NOTHING_SET = ("none",)
+"""Levels that take away what a study may set, such as a shaper."""
+_OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
 def proof(
@@ -32,6 +36,14 @@ def proof(
         if command := _command(summary, treatment, present, cause, name, level):
             return {name: level}, command
     return {}, ""
+
+
+def level_before(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
+    """What a factor was in a treatment that is to be tried at `level`; None where nobody knows.
+
+    Of a switch that was left as the system has it the other of its two.
+    """
+    return present.get(name, _OPPOSITES.get(level))
 
 
 def _settings(
@@ -72,11 +84,14 @@ def _command(
         for factor in summary.factors
         if factor.name in treatment.factors and (len(factor.levels) > 1 or factor.name in changed)
     }
-    levels[name] = (present[name], level) if name in present else (level,)
+    was = level_before(present, name, level)
+    if was is None and level in NOTHING_SET:
+        return ""  # of a testbed that is raised anew it holds already
+    levels[name] = (level,) if was is None else (was, level)
     settings = [
         override for override, key in zip(summary.overrides, changed, strict=True) if key not in FACTORS
     ]
-    settings += [f"{key}={','.join(format_level(key, each) for each in of)}" for key, of in levels.items()]
+    settings += [f"{key}={format_levels(key, of)}" for key, of in levels.items()]
     if not _asks(summary, settings, levels):
         return ""
     path = summary.study_path or "STUDY"

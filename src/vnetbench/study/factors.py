@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 from vnetbench.study.factor import Factor
 from vnetbench.study.frame_factors import FRAME_FACTORS
@@ -55,6 +56,14 @@ def parse_level(name: str, raw: object) -> Level:
 def format_level(name: str, level: Level) -> str:
     """A canonical level as a person writes it: "64 KiB", "10 Gbit/s", "9000"; WrongValue for no factor."""
     return factor_named(name).kind.spell(level)
+
+
+def format_levels(name: str, levels: Sequence[Level]) -> str:
+    """Several levels as `--set` takes them: "1500,9000"; those that may have commas, as a TOML list."""
+    texts = [format_level(name, level) for level in levels]
+    if len(texts) > 1 and factor_named(name).kind.commas:
+        return f"[{', '.join(map(json.dumps, texts))}]"
+    return ",".join(texts)
 
 
 def has_factor(bed: str, name: str) -> bool:
