@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.evidence.figure import YES_OR_NO
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Exhibit, Picture
 from vnetbench.explain.words import label_of
@@ -39,7 +40,7 @@ def picture_of(
 
 
 def _is_amount(exhibit: Exhibit) -> bool:
-    return FIGURES[exhibit.figure].unit != "0 or 1"
+    return FIGURES[exhibit.figure].unit != YES_OR_NO
 
 
 def _of(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.evidence.figure import YES_OR_NO
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.explain.model import Exhibit
 from vnetbench.quantity import format_value
 
+_MOST_COUNTED = 10_000
 _MOST_SHOWN = 2
 """So many figures stand in a sentence; all of them are among the exhibits."""
 
@@ -22,12 +24,29 @@ def label_of(name: str) -> str:
 
 
 def figure_text(name: str, value: float) -> str:
-    """Its value with its unit: `99.1 % of one CPU`."""
+    """Its value with its unit: `99.1 % of one CPU`; a count is whole, of a setting it is `yes` or `no`."""
     unit = FIGURES[name].unit if name in FIGURES else METRICS[name].unit
-    return format_value(value, unit)
+    if unit == YES_OR_NO:
+        return yes_or_no(value)
+    return f"{value:.0f}" if is_count(unit, value) else format_value(value, unit)
+
+
+def yes_or_no(value: float) -> str:
+    """Of a figure that is 0 or 1 in each trial; a median between the two is of trials that differ."""
+    return {0: "no", 1: "yes"}.get(value, "in some trials")
+
+
+def is_count(unit: str, *values: float) -> bool:
+    """Whether values without a unit are small whole numbers: `4` queues, not `4.00`."""
+    return unit == "1" and all(float(each).is_integer() and abs(each) < _MOST_COUNTED for each in values)
 
 
 def evidence_text(exhibits: Sequence[Exhibit]) -> str:
     """The first figures that speak for a cause: `sending thread's CPU 99.1 % of one CPU`."""
     speaking = [exhibit for exhibit in exhibits if exhibit.speaks == "for"][:_MOST_SHOWN]
-    return ", ".join(f"{label_of(each.figure)} {figure_text(each.figure, each.value)}" for each in speaking)
+    return ", ".join(map(_figure_told, speaking))
+
+
+def _figure_told(exhibit: Exhibit) -> str:
+    label, text = label_of(exhibit.figure), figure_text(exhibit.figure, exhibit.value)
+    return {"yes": label, "no": f"{label}: no"}.get(text, f"{label} {text}")
