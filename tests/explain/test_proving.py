@@ -11,6 +11,7 @@ from tests.explain.campaigns import Made, campaign
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.proving import proof
 from vnetbench.explain.rules import cause_named
+from vnetbench.study.factors import format_levels
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
@@ -85,6 +86,20 @@ def test_a_switch_that_is_left_to_the_system_stands_beside_its_opposite() -> Non
 
 def test_a_shaper_that_the_study_did_not_set_is_not_taken_away() -> None:
     assert proved(made(), "link_full") == ({}, "")
+
+
+def test_levels_that_are_all_words_are_parted_by_commas() -> None:
+    assert format_levels("thread_cpus", ("any", "spread")) == "any,spread"
+    assert format_levels("mtu", (1500, 9000)) == "1500,9000"
+    assert format_levels("cpus", ("0", "1 each")) == '["0", "1 each"]'
+
+
+def test_vms_that_have_their_own_cpus_are_not_given_their_own() -> None:
+    shared, apart = (
+        made(f'title = "t"\n[factors]\ncpus = "{cpus}"\n', treatments=1) for cpus in ("0/0", "0/1")
+    )
+    assert settings(proved(shared, "shared_by_vms")[1]) == ['cpus=["0/0", "1 each"]']
+    assert proved(apart, "shared_by_vms") == ({}, "")
 
 
 def test_a_level_with_a_comma_in_it_stands_in_a_list() -> None:

@@ -11,6 +11,7 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Cause
 from vnetbench.explain.rules import TWICE
+from vnetbench.study.cpus import cpu_list
 from vnetbench.study.factors import FACTORS, format_level, format_levels, has_factor, parse_level
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
@@ -59,8 +60,19 @@ def _settings(
                 continue
         else:
             level = told
-        if level != now:
+        if level != now and not (name == "cpus" and _have_their_own(present)):
             yield name, level
+
+
+def _have_their_own(present: Mapping[str, Level]) -> bool:
+    """Whether no VM has a CPU of another: `1 each` would then be the same, on other CPUs at most."""
+    level = str(present.get("cpus"))
+    if level.endswith(" each"):
+        return True
+    first, is_pair, second = level.partition("/")
+    if not is_pair or present.get("pairs", 1) != 1:
+        return False
+    return set(cpu_list(first)).isdisjoint(cpu_list(second))
 
 
 def _level(name: str, raw: object) -> Level | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from vnetbench.study.expression import read_levels
 from vnetbench.study.factor import Factor
 from vnetbench.study.frame_factors import FRAME_FACTORS
 from vnetbench.study.frames import least_frame, packet_bytes
@@ -59,11 +60,13 @@ def format_level(name: str, level: Level) -> str:
 
 
 def format_levels(name: str, levels: Sequence[Level]) -> str:
-    """Several levels as `--set` takes them: "1500,9000"; those that may have commas, as a TOML list."""
-    texts = [format_level(name, level) for level in levels]
-    if len(texts) > 1 and factor_named(name).kind.commas:
-        return f"[{', '.join(map(json.dumps, texts))}]"
-    return ",".join(texts)
+    """Several levels as `--set` takes them: "1500,9000"; as a TOML list where commas would not part them."""
+    kind = factor_named(name).kind
+    texts = [kind.spell(level) for level in levels]
+    joined = ",".join(texts)
+    if tuple(level for _, level in read_levels(kind, joined).levels) == tuple(levels):
+        return joined
+    return f"[{', '.join(map(json.dumps, texts))}]"
 
 
 def has_factor(bed: str, name: str) -> bool:
