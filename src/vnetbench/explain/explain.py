@@ -103,7 +103,11 @@ def _answer(summary: CampaignSummary, groups: Sequence[_Told], measured: int) ->
     elif first is None:
         yield f"What limits the network{where} is not explained by what was counted."
     else:
-        yield f"What {_CAUTION[first.certainty]}limits the network{where}: {first.cause.says}."
+        limited = f"What {_CAUTION[first.certainty]}limits the"
+        if first.cause.family == "instrument":
+            yield f"{limited} figures{where} is not the network: {first.cause.says}."
+        else:
+            yield f"{limited} network{where}: {first.cause.says}."
         yield (
             first.cause.change
             if first.cause.is_fault
@@ -163,7 +167,7 @@ def _load(limit: Limit) -> str:
     got, asked = (
         figure_text(limit.carried.metric, each) for each in (limit.carried.got, limit.carried.asked)
     )
-    return f"{got} were carried of {asked} asked for"
+    return f"{limit.carried.what} were carried at {got}, of {asked} asked for"
 
 
 def _nearest(limit: Limit) -> str:

@@ -23,9 +23,14 @@ def label_of(name: str) -> str:
     return label[:1].lower() + label[1:]
 
 
+def unit_of(name: str) -> str:
+    """The unit of a figure of evidence, or of a metric."""
+    return FIGURES[name].unit if name in FIGURES else METRICS[name].unit
+
+
 def figure_text(name: str, value: float) -> str:
     """Its value with its unit: `99.1 % of one CPU`; a count is whole, of a setting it is `yes` or `no`."""
-    unit = FIGURES[name].unit if name in FIGURES else METRICS[name].unit
+    unit = unit_of(name)
     if unit == YES_OR_NO:
         return yes_or_no(value)
     return f"{value:.0f}" if is_count(unit, value) else format_value(value, unit)
@@ -48,5 +53,9 @@ def evidence_text(exhibits: Sequence[Exhibit]) -> str:
 
 
 def _figure_told(exhibit: Exhibit) -> str:
-    label, text = label_of(exhibit.figure), figure_text(exhibit.figure, exhibit.value)
-    return {"yes": label, "no": f"{label}: no"}.get(text, f"{label} {text}")
+    label, unit = label_of(exhibit.figure), unit_of(exhibit.figure)
+    if unit == YES_OR_NO and exhibit.value in (0, 1):
+        return label if exhibit.value else f"{label}: no"
+    if unit == "1" and not is_count(unit, exhibit.value, exhibit.low, exhibit.high):
+        return f"{label} {format_value(exhibit.value, unit)}"
+    return f"{label} {figure_text(exhibit.figure, exhibit.value)}"

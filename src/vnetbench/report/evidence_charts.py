@@ -36,9 +36,9 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
         first = finding.suspects[0]
         rows = [_panel(exhibit) for exhibit in first.exhibits[:_MOST_PANELS]]
         title = f"Evidence: {first.cause.says}"
-        words = (
-            "Median of the trials, with their range. The broken line: from there on it speaks for the cause."
-        )
+        words = "Median of the trials, with their range."
+        if any(row["threshold"] is not None for row in rows):
+            words += " The broken line is where a figure begins to speak."
         return Chart(name, title, words, _bullets(rows), rows)
     return None
 

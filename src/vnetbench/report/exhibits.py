@@ -55,8 +55,9 @@ def headline(finding: Finding) -> tuple[str, str]:
 
 
 def is_told(suspect: Suspect, finding: Finding) -> bool:
-    """Whether the finding's own words name the suspect, and how sure it is."""
-    return suspect.cause.says.lower() in finding.says.lower()
+    """Whether the finding's own words name the suspect, and how sure it is; what they count needs no more."""
+    is_counted = not suspect.exhibits and finding.details.get("cause") == suspect.cause.name
+    return is_counted or suspect.cause.says.lower() in finding.says.lower()
 
 
 def proof_text(proof: Proof) -> str:
