@@ -58,10 +58,14 @@ def test_all_treatments_alike_are_told_as_all() -> None:
 
 
 def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest() -> None:
-    told = explain(campaign(ONE, Made(IDLE)))
+    told = explain(campaign(ONE, Made({**IDLE, "sender_throttled_percent": 3.0})))
     finding = told.findings[0]
     assert finding.kind == "not explained" and finding.suspects == ()
     assert finding.details["cause"] == "not explained"
+    assert finding.says == (
+        "No cause fits the evidence well enough (nearest: a CPU quota stops the load's threads for part of "
+        "the time, score 0.10)."
+    )
     assert told.answer == ("What limits the network is not explained by what was counted.",)
 
 

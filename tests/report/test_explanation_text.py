@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from tests.report.explanations import COMMAND, EXPLANATION
-from vnetbench.explain.model import Exhibit
+from vnetbench.explain.model import Exhibit, Explanation
 from vnetbench.explain.words import evidence_text
 from vnetbench.report.exhibits import exhibit_text
 from vnetbench.report.explanation_text import ExplanationText, Headlines
@@ -79,6 +79,12 @@ def test_value_and_threshold_each_have_the_unit_that_they_read_best_in() -> None
 def test_a_threshold_that_was_computed_has_three_digits_and_a_rules_own_all_of_its() -> None:
     assert said(Exhibit("other_work_percent", 142.0, 52.0, 142.0, 97.2834)).endswith("for > 97.3")
     assert said(Exhibit("mtu_bytes", 576.0, 576.0, 576.0, 1450.0, is_low=True)).endswith("for < 1450")
+
+
+def test_without_an_answer_the_first_line_is_the_first_findings() -> None:
+    told = shown(ExplanationText(replace(EXPLANATION, answer=())), 80)
+    assert told.startswith("1 1 stream, forward, MTU 1500")
+    assert shown(ExplanationText(Explanation((), ()), ("Nothing is said of it.",)), 80).startswith("Nothing")
 
 
 def test_a_pipe_gets_no_colour_and_a_terminal_little() -> None:

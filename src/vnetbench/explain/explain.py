@@ -16,6 +16,7 @@ from vnetbench.explain.limits import NOTHING, UNEXPLAINED, Limit, alike, limits,
 from vnetbench.explain.model import CONFIRMED, REFUTED, TYPICAL, Explanation, Finding, Suspect
 from vnetbench.explain.pictures import picture_of
 from vnetbench.explain.proven import proven, was_tried
+from vnetbench.explain.rules import cause_named
 from vnetbench.explain.words import evidence_text, figure_text
 from vnetbench.wording.labels import capitalised, counted
 from vnetbench.wording.treatments import name_of
@@ -175,4 +176,4 @@ def _nearest(limit: Limit) -> str:
     if limit.judgement.best is None:
         return ": the trials have no counters that tell causes apart"
     name, score = limit.judgement.best
-    return f" (nearest: {name.replace('_', ' ')}, score {score:.2f})" if score > 0 else ""
+    return f" (nearest: {cause_named(name).says}, score {score:.2f})" if score > 0 else ""

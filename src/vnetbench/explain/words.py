@@ -38,7 +38,7 @@ def figure_text(name: str, value: float) -> str:
 
 def yes_or_no(value: float) -> str:
     """Of a figure that is 0 or 1 in each trial; a median between the two is of trials that differ."""
-    return {0: "no", 1: "yes"}.get(value, "in some trials")
+    return {0.0: "no", 1.0: "yes"}.get(value, "in some trials")
 
 
 def is_count(unit: str, *values: float) -> bool:
