@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 import vl_convert
 
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
-from vnetbench.explain.model import Finding
+from vnetbench.explain.model import Finding, Picture
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.evidence_charts import evidence_chart
 from vnetbench.report.theme import chart_config
@@ -47,3 +48,10 @@ def test_what_has_no_evidence_has_no_picture() -> None:
     assert evidence_chart(UNEXPLAINED, 7) is None
     charts = [evidence_chart(finding, number) for number, finding in enumerate(EXPLANATION.findings)]
     assert sum(chart is not None for chart in charts) == 6
+
+
+def test_no_two_ticks_of_ratios_close_to_one_have_the_same_label() -> None:
+    row: dict[str, str | float] = {"x": "MTU 9000 / MTU 1500", "y": 1.002, "low": 0.9885, "high": 1.0083}
+    picture = Picture(form="effects", title="", x="", y="goodput, times", rows=(row,))
+    labels = re.findall(r">([0-9.]+)</text>", svg(Finding("factors", "", picture=picture)))
+    assert len(labels) > 2 and len(set(labels)) == len(labels)

@@ -129,7 +129,7 @@ def _effects(picture: Picture) -> Spec:
         "y:Q",
         title=_title(picture),
         scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(grid=True, tickCount=5, format=".3~g", labelOverlap=True),
+        axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True),
     )
     rows = alt.Chart(DATA).encode(y=y, x=x, **_colour(picture))
     unchanged = alt.Chart(DATA).mark_rule(strokeWidth=1.5, strokeDash=[4, 2], style="ink")
