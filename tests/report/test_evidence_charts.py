@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 import vl_convert
@@ -42,6 +43,12 @@ def test_a_threshold_is_a_broken_line_and_effects_have_one_at_no_change() -> Non
     for finding in (KNEE, COURSE, FACTORS):
         assert "stroke-dasharray" in svg(finding)
     assert "stroke-dasharray" not in svg(MODES)
+
+
+def test_a_caption_begins_with_a_word() -> None:
+    assert BARS.picture is not None
+    chart = evidence_chart(replace(BARS, picture=replace(BARS.picture, threshold=90.0)), 1)
+    assert chart is not None and chart.caption == "The broken line is the threshold."
 
 
 def test_what_has_no_evidence_has_no_picture() -> None:

@@ -44,13 +44,14 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
 
 
 def _caption(picture: Picture) -> str:
-    return {
+    words = {
         "course": "Over the samples of the trials.",
         "bars": "",
         "modes": "Each point is a trial, its colour the mode that it is in.",
         "effects": "Times the metric, with the interval. At 1 nothing changes.",
         "curve": "Points were measured, with their intervals; the line is the law that was fitted.",
-    }[picture.form] + (" The broken line is the threshold." if picture.threshold is not None else "")
+    }[picture.form]
+    return f"{words} The broken line is the threshold.".lstrip() if picture.threshold is not None else words
 
 
 def _panel(exhibit: Exhibit) -> Row:
