@@ -67,7 +67,9 @@ def test_what_was_carried_is_said_with_what_was_asked() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "1 k/s"\n'
     told = explain(campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": 999.0})))
     assert told.answer == ("The network carried all that was asked of it.",)
-    assert told.findings[0].says == "Nothing limits: 999 /s were carried of 1.00 k/s asked for."
+    assert (
+        told.findings[0].says == "Nothing limits: transactions were carried at 999 /s, of 1.00 k/s asked for."
+    )
     assert told.findings[0].details["cause"] == NOTHING and told.findings[0].suspects == ()
 
 

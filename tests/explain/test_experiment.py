@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from tests import made_up
+from tests.explain.campaigns import Made, campaign
 from tests.report.explanations import QUOTA, RECEIVER
 from vnetbench.commands import prove
 from vnetbench.estimate.experiments import belongs, experiments_of
@@ -55,6 +56,13 @@ def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measure
     assert asked.study.precision.fewest_trials == asked.study.precision.most_trials >= 6
     assert asked.study.timing.duration_s is not None and asked.study.timing.duration_s <= 5
     assert asked.study.text == measured.study_text
+
+
+def test_a_level_that_is_a_list_of_cpus_stands_beside_a_word() -> None:
+    study = 'title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n'
+    asked = experiment(campaign(study, Made()), [finding({"irq_cpus": "apart"})])
+    assert asked is not None
+    assert [each.factors["irq_cpus"] for each in asked.plan.treatments] == ["1", "apart"]
 
 
 def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:

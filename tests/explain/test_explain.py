@@ -58,10 +58,14 @@ def test_all_treatments_alike_are_told_as_all() -> None:
 
 
 def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest() -> None:
-    told = explain(campaign(ONE, Made(IDLE)))
+    told = explain(campaign(ONE, Made({**IDLE, "sender_throttled_percent": 3.0})))
     finding = told.findings[0]
     assert finding.kind == "not explained" and finding.suspects == ()
     assert finding.details["cause"] == "not explained"
+    assert finding.says == (
+        "No cause fits the evidence well enough (nearest: a CPU quota stops the load's threads for part of "
+        "the time, score 0.10)."
+    )
     assert told.answer == ("What limits the network is not explained by what was counted.",)
 
 
@@ -88,9 +92,7 @@ def test_too_few_trials_are_told_and_enough_are_not() -> None:
     few = of_kind(explain(campaign(ONE, Made(trials=3))).findings, "instrument")
     enough = of_kind(explain(campaign(ONE, Made(trials=6))).findings, "instrument")
     assert [finding.details["cause"] for finding in few] == ["too_few_trials"] and enough == []
-    assert few[0].says == (
-        "Too few trials to be sure: It has 3 trials, and a 95 % interval of a median needs more."
-    )
+    assert few[0].says == ("Too few trials to be sure: there are 3, and a 95 % interval of a median needs 6.")
 
 
 def test_two_trials_that_differ_tell_no_limit_and_that_is_said_first() -> None:
@@ -121,3 +123,17 @@ def test_results_that_know_nothing_of_evidence_are_explained_without_it() -> Non
 def test_explaining_changes_nothing_and_says_the_same_again() -> None:
     summary = campaign(FOUR, *[Made(SENDER_FULL)] * 4)
     assert explain(summary) == explain(replace(summary))
+
+
+def test_that_the_bench_is_the_limit_is_not_said_of_the_network() -> None:
+    study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "400 k/s"\n'
+    told = explain(campaign(study, Made({**IDLE, "rate_kept_percent": 36.0})))
+    assert told.answer[0] == "What limits the figures is not the network: the bench itself is the limit."
+
+
+def test_a_picture_has_the_unit_that_its_figure_reads_best_in_and_says_what_it_leaves_out() -> None:
+    shaped = {**IDLE, "overlimits_per_s": 6280.0}
+    picture = explain(campaign(ONE, Made(shaped, trials=14))).findings[0].picture
+    assert picture is not None and picture.y == "held back by a shaper (k/s)"
+    assert {row["y"] for row in picture.rows} == {6.28} and picture.threshold == 0.02
+    assert picture.title == "Held back by a shaper, the first 12 of 14 trials"

@@ -11,6 +11,7 @@ from tests.explain.campaigns import Made, campaign
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.proving import proof
 from vnetbench.explain.rules import cause_named
+from vnetbench.study.factors import format_levels
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
@@ -78,9 +79,34 @@ def test_a_setting_that_the_study_refuses_is_passed_over() -> None:
     assert proved(pinned, "shared_with_packets")[0] == {"irq_cpus": "apart"}
 
 
-def test_a_level_that_is_left_to_the_system_is_not_among_the_two() -> None:
+def test_a_switch_that_is_left_to_the_system_stands_beside_its_opposite() -> None:
     _, command = proved(made(), "segmentation_off")
-    assert "tso=on" in settings(command)
+    assert "tso=off,on" in settings(command)
+
+
+def test_a_shaper_that_the_study_did_not_set_is_not_taken_away() -> None:
+    assert proved(made(), "link_full") == ({}, "")
+
+
+def test_levels_that_are_all_words_are_parted_by_commas() -> None:
+    assert format_levels("thread_cpus", ("any", "spread")) == "any,spread"
+    assert format_levels("mtu", (1500, 9000)) == "1500,9000"
+    assert format_levels("cpus", ("0", "1 each")) == '["0", "1 each"]'
+
+
+def test_vms_that_have_their_own_cpus_are_not_given_their_own() -> None:
+    shared, apart = (
+        made(f'title = "t"\n[factors]\ncpus = "{cpus}"\n', treatments=1) for cpus in ("0/0", "0/1")
+    )
+    assert settings(proved(shared, "shared_by_vms")[1]) == ['cpus=["0/0", "1 each"]']
+    assert proved(apart, "shared_by_vms") == ({}, "")
+
+
+def test_a_level_with_a_comma_in_it_stands_in_a_list() -> None:
+    summary = made('title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n', treatments=1)
+    setting, command = proved(summary, "shared_with_packets")
+    assert setting == {"irq_cpus": "apart"}
+    assert settings(command) == ['irq_cpus=["1", "apart"]']
 
 
 def test_what_changed_the_study_stays_changed() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+from tests.explain.between.simulated import campaign as simulated_campaign
+from tests.explain.between.simulated import treatment as simulated_treatment
 from tests.report.campaigns import GBIT, campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.answer import answer
 from vnetbench.study.model import FactorLevels
+from vnetbench.wording.labels import capitalised
 
 
 def two_by_two(gain: dict[int, float], trials: int = 9, spread: float = 0.01) -> CampaignSummary:
@@ -100,3 +104,22 @@ def test_where_less_is_better_the_lowest_is_the_best(requests: CampaignSummary) 
     assert any(sentence.startswith("A transaction costs the host least with") for sentence in found.best)
     assert any("multiplies latency (99 %) by 0.1" in sentence for sentence in found.effects)
     assert "goodput" not in " ".join(found.sentences).lower()
+
+
+def test_two_modes_are_what_a_single_treatment_falls_into() -> None:
+    values = np.random.default_rng(1).normal(0, 0.01, 24) + np.where(np.arange(24) % 3 == 0, 0.0, 0.7)
+    only = simulated_treatment(0, {"streams": 1}, (10e9 * np.exp(values)).tolist(), [{}] * 24)
+    best = answer(simulated_campaign([FactorLevels("streams", (1,))], [only])).best
+    assert best[0].startswith("Goodput falls into two modes: ")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ("one-way delay is 72 µs.", "One-way delay is 72 µs."),
+        ("virtio-net: the CPU is full.", "virtio-net: the CPU is full."),
+        ("vCPUs matter.", "vCPUs matter."),
+    ],
+)
+def test_a_sentence_begins_with_a_capital_unless_with_a_name(sentence: str, told: str) -> None:
+    assert capitalised(sentence) == told

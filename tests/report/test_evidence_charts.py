@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 import vl_convert
 
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
-from vnetbench.explain.model import Finding
+from vnetbench.explain.model import Finding, Picture
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.evidence_charts import evidence_chart
 from vnetbench.report.theme import chart_config
@@ -43,7 +45,20 @@ def test_a_threshold_is_a_broken_line_and_effects_have_one_at_no_change() -> Non
     assert "stroke-dasharray" not in svg(MODES)
 
 
+def test_a_caption_begins_with_a_word() -> None:
+    assert BARS.picture is not None
+    chart = evidence_chart(replace(BARS, picture=replace(BARS.picture, threshold=90.0)), 1)
+    assert chart is not None and chart.caption == "The broken line is the threshold."
+
+
 def test_what_has_no_evidence_has_no_picture() -> None:
     assert evidence_chart(UNEXPLAINED, 7) is None
     charts = [evidence_chart(finding, number) for number, finding in enumerate(EXPLANATION.findings)]
     assert sum(chart is not None for chart in charts) == 6
+
+
+def test_no_two_ticks_of_ratios_close_to_one_have_the_same_label() -> None:
+    row: dict[str, str | float] = {"x": "MTU 9000 / MTU 1500", "y": 1.002, "low": 0.9885, "high": 1.0083}
+    picture = Picture(form="effects", title="", x="", y="goodput, times", rows=(row,))
+    labels = re.findall(r">([0-9.]+)</text>", svg(Finding("factors", "", picture=picture)))
+    assert len(labels) > 2 and len(set(labels)) == len(labels)

@@ -16,7 +16,8 @@ from tests.report.explanations import COMMAND, EXPLANATION, LIMIT
 from vnetbench.errors import BenchError
 from vnetbench.estimate.reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.model import Finding
+from vnetbench.explain.model import Finding, Suspect
+from vnetbench.explain.rules import cause_named
 from vnetbench.report import html, story
 from vnetbench.report.html import LARGEST_PAGE, render, write_html
 from vnetbench.study.model import FactorLevels
@@ -182,6 +183,16 @@ def test_the_page_opens_with_the_answer_and_the_findings_each_with_its_picture_a
     assert pictures == [f"c1-finding-{number}" for number in range(1, 7)]
     assert set(pictures) <= set(json.loads(page.scripts[0])["charts"])
     assert "What each factor does" not in shown  # a finding says it
+
+
+def test_what_is_counted_has_no_word_for_how_sure_it_is(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspect = Suspect(cause_named("too_few_trials"), 1.0, "very likely", ())
+    few = Finding("instrument", "There are 3.", suspects=(suspect,), details={"cause": "too_few_trials"})
+    monkeypatch.setattr(story, "explain", lambda _: replace(EXPLANATION, findings=(few,)))
+    shown = Page(render([jumbo])).shown
+    assert "Repeat: six trials" in shown and "very likely" not in shown
 
 
 def test_findings_of_several_files_and_hostile_ones_stay_apart_and_inert(

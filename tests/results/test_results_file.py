@@ -218,6 +218,15 @@ def test_a_file_cut_short_is_refused_with_words(tmp_path: Path) -> None:
     assert "the file is damaged or was cut short " in seen
 
 
+@pytest.mark.parametrize("content", [b"hello\n", b"\x1f\x8b\x08\x08", b'title = "a study"\n' * 99])
+def test_a_file_of_another_kind_is_not_called_damaged(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "r.vnb"
+    path.write_bytes(content)
+    with pytest.raises(BenchError, match="this is not a results file of vnetbench") as refused:
+        ResultsFile.open_to_read(path)
+    assert refused.value.fix and ".recover" not in refused.value.fix
+
+
 def test_a_file_with_damaged_pages_is_refused_with_words(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     file, _ = made_up.file_at(path)

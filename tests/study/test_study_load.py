@@ -291,6 +291,17 @@ def test_an_override_replaces_levels_and_may_add_a_factor() -> None:
     assert study.overrides == given
 
 
+def test_an_override_may_be_a_list_of_values_that_have_commas_in_them() -> None:
+    study = parse_study(SMALL, None, ('cpus=["0,2/1", "1 each"]', 'irq_cpus=["3", "apart"]'))
+    assert levels(study)["cpus"] == ("0,2/1", "1 each")
+    assert levels(study)["irq_cpus"] == ("3", "apart")
+
+
+@pytest.mark.parametrize("text", ["[", "[1", "[a]", '["3" "apart"]', "[" * 5000 + "]" * 5000])
+def test_an_override_that_is_no_list_is_a_problem(text: str) -> None:
+    assert "irq_cpus" in the_problem(SMALL, f"irq_cpus={text}").where
+
+
 def test_an_override_may_set_a_key_of_a_section() -> None:
     study = parse_study(
         SMALL,

@@ -29,6 +29,11 @@ class Carried:
     """Of frames; of other loads what is lost is missing from what came."""
 
     @property
+    def what(self) -> str:
+        """What is counted: `transactions`, `datagrams` or `frames`."""
+        return next(noun for metric, _, noun in _ASKED.values() if metric == self.metric)
+
+    @property
     def is_whole(self) -> bool:
         """Whether the load was carried."""
         return self.got >= CARRIED_SHARE * self.asked and self.lost_percent <= MOST_LOST_PERCENT
@@ -41,7 +46,7 @@ def carried(treatment: TreatmentSummary, factors: Mapping[str, Level], workload:
     """
     if workload not in _ASKED:
         return None
-    metric, each_stream = _ASKED[workload]
+    metric, each_stream, _ = _ASKED[workload]
     rate = each_stream(factors)
     got = [point.values[metric] for point in treatment.points if metric in point.values]
     if rate is None or not got:
@@ -74,9 +79,9 @@ def _number(level: Level | None) -> float | None:
     return float(level) if isinstance(level, int | float) else None
 
 
-_ASKED: Mapping[str, tuple[str, Callable[[Mapping[str, Level]], float | None]]] = {
-    REQUESTS: ("transactions_per_s", _requests),
-    DATAGRAMS: ("datagrams_received_per_s", _datagrams),
-    FRAMES: ("forwarding_rate_fps", _frames),
+_ASKED: Mapping[str, tuple[str, Callable[[Mapping[str, Level]], float | None], str]] = {
+    REQUESTS: ("transactions_per_s", _requests, "transactions"),
+    DATAGRAMS: ("datagrams_received_per_s", _datagrams, "datagrams"),
+    FRAMES: ("forwarding_rate_fps", _frames, "frames"),
 }
-"""Workload to the metric of what was carried, and what its levels ask of one stream, per second."""
+"""Workload to the metric of what was carried, what its levels ask of one stream, per second, and of what."""

@@ -11,8 +11,9 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.paired import fewest_blocks
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import TYPICAL, Finding, Suspect
+from vnetbench.explain.proving import level_before
 from vnetbench.quantity import spell_duration
-from vnetbench.study.factors import FACTORS, format_level
+from vnetbench.study.factors import FACTORS, format_levels
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level, Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
@@ -22,7 +23,6 @@ MOST_SUSPECTS = 2
 FEWEST_TRIALS = 8
 """Of each treatment: two more than a 95 % interval needs, since the ratio is trimmed."""
 _LONGEST_TRIAL_S = 5.0
-_OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _base(
     present, base = all_levels(summary, treatment), dict(treatment.factors)
     for suspect in suspects:
         for name, level in suspect.cause.setting.items():
-            was = present.get(name, _OPPOSITES.get(level))
+            was = level_before(present, name, level)
             if was is None or was == level:
                 return None
             base[name] = was
@@ -98,7 +98,7 @@ def _overrides(
         "precision.most_trials": str(trials),
         "precision.time_limit": "none",
         "timing.duration": spell_duration(_duration_s(summary, treatment)),
-        **{name: ",".join(format_level(name, level) for level in of_it) for name, of_it in levels.items()},
+        **{name: format_levels(name, of_it) for name, of_it in levels.items()},
     }
     for override in summary.overrides:
         key = override.partition("=")[0].strip()

@@ -16,6 +16,7 @@ from vnetbench.explain.limits import NOTHING, UNEXPLAINED, Limit, alike, limits,
 from vnetbench.explain.model import CONFIRMED, REFUTED, TYPICAL, Explanation, Finding, Suspect
 from vnetbench.explain.pictures import picture_of
 from vnetbench.explain.proven import proven, was_tried
+from vnetbench.explain.rules import cause_named
 from vnetbench.explain.words import evidence_text, figure_text
 from vnetbench.wording.labels import capitalised, counted
 from vnetbench.wording.treatments import name_of
@@ -103,7 +104,11 @@ def _answer(summary: CampaignSummary, groups: Sequence[_Told], measured: int) ->
     elif first is None:
         yield f"What limits the network{where} is not explained by what was counted."
     else:
-        yield f"What {_CAUTION[first.certainty]}limits the network{where}: {first.cause.says}."
+        limited = f"What {_CAUTION[first.certainty]}limits the"
+        if first.cause.family == "instrument":
+            yield f"{limited} figures{where} is not the network: {first.cause.says}."
+        else:
+            yield f"{limited} network{where}: {first.cause.says}."
         yield (
             first.cause.change
             if first.cause.is_fault
@@ -163,7 +168,7 @@ def _load(limit: Limit) -> str:
     got, asked = (
         figure_text(limit.carried.metric, each) for each in (limit.carried.got, limit.carried.asked)
     )
-    return f"{got} were carried of {asked} asked for"
+    return f"{limit.carried.what} were carried at {got}, of {asked} asked for"
 
 
 def _nearest(limit: Limit) -> str:
@@ -171,4 +176,4 @@ def _nearest(limit: Limit) -> str:
     if limit.judgement.best is None:
         return ": the trials have no counters that tell causes apart"
     name, score = limit.judgement.best
-    return f" (nearest: {name.replace('_', ' ')}, score {score:.2f})" if score > 0 else ""
+    return f" (nearest: {cause_named(name).says}, score {score:.2f})" if score > 0 else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vnetbench.estimate.looks import first_look
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Finding, Suspect
 from vnetbench.explain.rules import cause_named
@@ -22,11 +23,15 @@ def instrument(summary: CampaignSummary) -> Iterator[Finding]:
         return
     counts = sorted({each.trials for each in few})
     trials = counted(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
-    who = "It has" if len(measured) == 1 else f"{len(few)} of {counted(len(measured), 'treatment')} have"
+    who = f"{len(few)} of {counted(len(measured), 'treatment')} have {trials}"
+    if len(measured) == 1:
+        who = f"there {'is' if counts == [1] else 'are'} {counts[0]}"
+    least = first_look(summary.precision.confidence, several=False)
+    needed = least if counts[-1] < least else "more"
     share = spell_share(summary.precision.confidence)
     yield Finding(
         kind="instrument",
-        says=f"Too few trials to be sure: {who} {trials}, and a {share} interval of a median needs more.",
+        says=f"Too few trials to be sure: {who}, and a {share} interval of a median needs {needed}.",
         treatments=tuple(each.index for each in few),
         suspects=(Suspect(cause_named("too_few_trials"), 1.0, "very likely", ()),),
         details={

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.evidence.figure import YES_OR_NO
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Exhibit, Picture
 from vnetbench.explain.words import label_of
-from vnetbench.wording.labels import capitalised
+from vnetbench.quantity import scale_for
+from vnetbench.wording.labels import capitalised, counted
 from vnetbench.wording.treatments import name_of
 
 _MOST_BARS = 12
@@ -27,36 +30,37 @@ def picture_of(
     if exhibit is None:
         return None
     name = exhibit.figure
+    what = "trial" if len(treatments) == 1 else "treatment"
     rows = list(_of_trials(treatments[0], name) if len(treatments) == 1 else _of(summary, treatments, name))
+    scale = scale_for(FIGURES[name].unit, max((row[end] for _, row in rows for end in row), default=0.0))
+    some = f", the first {_MOST_BARS} of {counted(len(rows), what)}" if len(rows) > _MOST_BARS else ""
     return Picture(
         form="bars",
-        title=capitalised(label_of(name)),
-        x="trial" if len(treatments) == 1 else "treatment",
-        y=f"{label_of(name)} ({FIGURES[name].unit})",
-        rows=tuple(rows[:_MOST_BARS]),
-        threshold=exhibit.threshold,
+        title=f"{capitalised(label_of(name))}{some}",
+        x=what,
+        y=f"{label_of(name)} ({scale.unit})" if scale.unit else label_of(name),
+        rows=tuple(
+            {"x": x, **{end: value / scale.divisor for end, value in row.items()}}
+            for x, row in rows[:_MOST_BARS]
+        ),
+        threshold=None if exhibit.threshold is None else exhibit.threshold / scale.divisor,
     )
 
 
 def _is_amount(exhibit: Exhibit) -> bool:
-    return FIGURES[exhibit.figure].unit != "0 or 1"
+    return FIGURES[exhibit.figure].unit != YES_OR_NO
 
 
 def _of(
     summary: CampaignSummary, treatments: Sequence[TreatmentSummary], name: str
-) -> Iterator[dict[str, str | float]]:
+) -> Iterator[tuple[str, dict[str, float]]]:
     for treatment in treatments:
-        values = sorted(point.evidence[name] for point in treatment.points if name in point.evidence)
+        values = [point.evidence[name] for point in treatment.points if name in point.evidence]
         if values:
-            yield {
-                "x": name_of(summary, treatment),
-                "y": values[len(values) // 2],
-                "low": values[0],
-                "high": values[-1],
-            }
+            yield name_of(summary, treatment), {"y": median(values), "low": min(values), "high": max(values)}
 
 
-def _of_trials(treatment: TreatmentSummary, name: str) -> Iterator[dict[str, str | float]]:
+def _of_trials(treatment: TreatmentSummary, name: str) -> Iterator[tuple[str, dict[str, float]]]:
     for number, point in enumerate(treatment.points, 1):
         if name in point.evidence:
-            yield {"x": f"trial {number}", "y": point.evidence[name]}
+            yield f"trial {number}", {"y": point.evidence[name]}

@@ -11,9 +11,14 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Cause
 from vnetbench.explain.rules import TWICE
-from vnetbench.study.factors import FACTORS, format_level, has_factor, parse_level
+from vnetbench.study.cpus import cpu_list
+from vnetbench.study.factors import FACTORS, format_level, format_levels, has_factor, parse_level
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
+
+NOTHING_SET = ("none",)
+"""Levels that take away what a study may set, such as a shaper."""
+_OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
 def proof(
@@ -34,6 +39,14 @@ def proof(
     return {}, ""
 
 
+def level_before(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
+    """What a factor was in a treatment that is to be tried at `level`; None where nobody knows.
+
+    Of a switch that was left as the system has it the other of its two.
+    """
+    return present.get(name, _OPPOSITES.get(level))
+
+
 def _settings(
     summary: CampaignSummary, present: Mapping[str, Level], cause: Cause
 ) -> Iterator[tuple[str, Level]]:
@@ -47,8 +60,19 @@ def _settings(
                 continue
         else:
             level = told
-        if level != now:
+        if level != now and not (name == "cpus" and _have_their_own(present)):
             yield name, level
+
+
+def _have_their_own(present: Mapping[str, Level]) -> bool:
+    """Whether no VM has a CPU of another: `1 each` would then be the same, on other CPUs at most."""
+    level = str(present.get("cpus"))
+    if level.endswith(" each"):
+        return True
+    first, is_pair, second = level.partition("/")
+    if not is_pair or present.get("pairs", 1) != 1:
+        return False
+    return set(cpu_list(first)).isdisjoint(cpu_list(second))
 
 
 def _level(name: str, raw: object) -> Level | None:
@@ -72,11 +96,14 @@ def _command(
         for factor in summary.factors
         if factor.name in treatment.factors and (len(factor.levels) > 1 or factor.name in changed)
     }
-    levels[name] = (present[name], level) if name in present else (level,)
+    was = level_before(present, name, level)
+    if was is None and level in NOTHING_SET:
+        return ""  # of a testbed that is raised anew it holds already
+    levels[name] = (level,) if was is None else (was, level)
     settings = [
         override for override, key in zip(summary.overrides, changed, strict=True) if key not in FACTORS
     ]
-    settings += [f"{key}={','.join(format_level(key, each) for each in of)}" for key, of in levels.items()]
+    settings += [f"{key}={format_levels(key, of)}" for key, of in levels.items()]
     if not _asks(summary, settings, levels):
         return ""
     path = summary.study_path or "STUDY"

@@ -101,7 +101,8 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
     noun = noun_of(main)
     if len(measured) == 1:
         alone = "" if len(summary.treatments) == 1 else ", with the only treatment that was measured"
-        yield f"{noun} is {_figure(summary, first, main)}{alone}."
+        verb = "falls into" if first.metrics[main].modes else "is"
+        yield f"{noun} {verb} {_figure(summary, first, main)}{alone}."
         yield from _growth(summary)
         return
     is_sure = first.metrics[main].low is not None

@@ -98,7 +98,7 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
         "minutes:Q",
         title="Minutes since the campaign began",
         scale=alt.Scale(zero=True, nice=False),
-        axis=alt.Axis(tickCount=8, labelExpr="format(datum.value, '.2~f')"),
+        axis=alt.Axis(tickCount=8, labelExpr="format(datum.value, '.3~f')"),
     )
     marks = sorted({str(row["mark"]) for row in rows_in_time}, key=list(_MARKS).index)
     key: dict[str, Any] = {

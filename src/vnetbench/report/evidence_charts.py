@@ -36,21 +36,22 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
         first = finding.suspects[0]
         rows = [_panel(exhibit) for exhibit in first.exhibits[:_MOST_PANELS]]
         title = f"Evidence: {first.cause.says}"
-        words = (
-            "Median of the trials, with their range. The broken line: from there on it speaks for the cause."
-        )
+        words = "Median of the trials, with their range."
+        if any(row["threshold"] is not None for row in rows):
+            words += " The broken line is where a figure begins to speak."
         return Chart(name, title, words, _bullets(rows), rows)
     return None
 
 
 def _caption(picture: Picture) -> str:
-    return {
+    words = {
         "course": "Over the samples of the trials.",
         "bars": "",
         "modes": "Each point is a trial, its colour the mode that it is in.",
         "effects": "Times the metric, with the interval. At 1 nothing changes.",
         "curve": "Points were measured, with their intervals; the line is the law that was fitted.",
-    }[picture.form] + (" The broken line is the threshold." if picture.threshold is not None else "")
+    }[picture.form]
+    return f"{words} The broken line is the threshold.".lstrip() if picture.threshold is not None else words
 
 
 def _panel(exhibit: Exhibit) -> Row:
@@ -129,7 +130,7 @@ def _effects(picture: Picture) -> Spec:
         "y:Q",
         title=_title(picture),
         scale=alt.Scale(type="log", nice=False, padding=12),
-        axis=alt.Axis(grid=True, tickCount=5, format=".3~g", labelOverlap=True),
+        axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True),
     )
     rows = alt.Chart(DATA).encode(y=y, x=x, **_colour(picture))
     unchanged = alt.Chart(DATA).mark_rule(strokeWidth=1.5, strokeDash=[4, 2], style="ink")

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
 from vnetbench.explain.model import Exhibit, Finding, Proof, Suspect
+from vnetbench.explain.words import is_count, yes_or_no
 from vnetbench.quantity import Scale, format_interval, scale_for
 from vnetbench.wording.figures import metric_of, noun_of, ratio_text
 from vnetbench.wording.labels import counted, treatment_phrase
@@ -23,7 +24,7 @@ class ExhibitText:
     range: str
     """`98.7 to 99.4`, over the trials; the value alone where all trials are alike."""
     threshold: str
-    """`for ≥ 95`: it speaks for the cause from 95 on; `against < 50`; empty where it only illustrates."""
+    """`for > 95`: it speaks for the cause above 95; `against < 50`; empty where it only illustrates."""
     counters: tuple[str, ...]
     """What it is made of, by the names of docs/protocol.md."""
 
@@ -36,13 +37,13 @@ class ExhibitText:
 def exhibit_text(exhibit: Exhibit) -> ExhibitText:
     """The exhibit as it is shown in a terminal, on the page and in Markdown."""
     figure, scale = figure_of(exhibit.figure), scale_of_exhibit(exhibit)
-    low, high = (_number(each, figure, scale) for each in (exhibit.low, exhibit.high))
+    value, low, high = _numbers(exhibit, figure, scale)
     return ExhibitText(
         label=figure.label,
-        value=_number(exhibit.value, figure, scale),
-        unit=scale.unit,
+        value=value,
+        unit="" if figure.unit == YES_OR_NO else scale.unit,
         range=low if low == high else f"{low} to {high}",
-        threshold=_threshold(exhibit, scale),
+        threshold=_threshold(exhibit, figure, scale),
         counters=figure.counters,
     )
 
@@ -54,8 +55,9 @@ def headline(finding: Finding) -> tuple[str, str]:
 
 
 def is_told(suspect: Suspect, finding: Finding) -> bool:
-    """Whether the finding's own words name the suspect, and how sure it is."""
-    return suspect.cause.says.lower() in finding.says.lower()
+    """Whether the finding's own words name the suspect, and how sure it is; what they count needs no more."""
+    is_counted = not suspect.exhibits and finding.details.get("cause") == suspect.cause.name
+    return is_counted or suspect.cause.says.lower() in finding.says.lower()
 
 
 def proof_text(proof: Proof) -> str:
@@ -78,16 +80,30 @@ def figure_of(name: str) -> Figure:
 
 
 def scale_of_exhibit(exhibit: Exhibit) -> Scale:
-    """One unit for all numbers of the exhibit."""
-    shown = (exhibit.value, exhibit.low, exhibit.high, exhibit.threshold or 0.0)
-    return scale_for(figure_of(exhibit.figure).unit, max(map(abs, shown)))
+    """One unit for value and range: that of the value, as sentences have it."""
+    return scale_for(
+        figure_of(exhibit.figure).unit, exhibit.value or max(abs(exhibit.low), abs(exhibit.high))
+    )
 
 
-def _threshold(exhibit: Exhibit, scale: Scale) -> str:
+def _threshold(exhibit: Exhibit, figure: Figure, scale: Scale) -> str:
+    """With its unit where that is another than the value's: `for > 20 /s` of 6.28 k/s."""
     if exhibit.threshold is None:
         return ""
-    return f"{exhibit.speaks} {'<' if exhibit.is_low else '≥'} {exhibit.threshold / scale.divisor:.4g}"
+    if figure.unit == YES_OR_NO:
+        return f"{exhibit.speaks} {'no' if exhibit.is_low else 'yes'}"
+    own = scale_for(figure.unit, exhibit.threshold) if exhibit.threshold else scale
+    number = exhibit.threshold / own.divisor
+    digits = f"{number:.0f}" if number == round(number) else f"{number:.3g}"
+    unit = "" if own == scale else f" {own.unit}"
+    return f"{exhibit.speaks} {'<' if exhibit.is_low else '>'} {digits}{unit}"
 
 
-def _number(value: float, figure: Figure, scale: Scale) -> str:
-    return format_interval(value, None, None, figure.unit, scale=scale).value
+def _numbers(exhibit: Exhibit, figure: Figure, scale: Scale) -> list[str]:
+    """Value, least and most."""
+    found = (exhibit.value, exhibit.low, exhibit.high)
+    if figure.unit == YES_OR_NO:
+        return [yes_or_no(each) for each in found]
+    if is_count(figure.unit, *found):
+        return [f"{each:.0f}" for each in found]
+    return [format_interval(each, None, None, figure.unit, scale=scale).value for each in found]

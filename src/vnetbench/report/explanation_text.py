@@ -33,15 +33,20 @@ class ExplanationText:
     """What is to be said of the explanation itself, below it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from _answer(self.explanation.answer)
+        parts = iter(self._parts(options.max_width))
+        yield from next(parts, ())
+        for part in parts:
+            yield Text("")
+            yield from part
+
+    def _parts(self, width: int) -> Iterator[list[RenderableType]]:
+        """What stands apart by a line: the answer, each finding, each remark."""
+        if self.explanation.answer:
+            yield list(_answer(self.explanation.answer))
         for number, finding in enumerate(self.explanation.findings, 1):
-            yield Text("")
-            yield _said(number, finding, finding.says)
-            for suspect in finding.suspects:
-                yield from _suspect(finding, suspect, options.max_width)
+            yield list(_finding(number, finding, width))
         for remark in self.remarks:
-            yield Text("")
-            yield safe(remark)
+            yield [safe(remark)]
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,12 @@ class Headlines:
             yield _said(number, finding, headline(finding)[0])
         if self.explanation.answer or self.explanation.findings:
             yield Text("")
+
+
+def _finding(number: int, finding: Finding, width: int) -> Iterator[RenderableType]:
+    yield _said(number, finding, finding.says)
+    for suspect in finding.suspects:
+        yield from _suspect(finding, suspect, width)
 
 
 def _answer(sentences: Sequence[str]) -> Iterator[Text]:

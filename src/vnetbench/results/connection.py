@@ -13,6 +13,10 @@ from vnetbench.errors import BenchError
 APPLICATION_ID = 0x764E4231  # "vNB1", in the SQLite header: `file` and we know the file by it
 SCHEMA_VERSION = 2
 
+_NOT_OURS = "this is not a results file of vnetbench"
+_MAGIC = b"SQLite format 3\0"
+"""What every database begins with (https://www.sqlite.org/fileformat2.html, 1.3.1)."""
+
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
     """A connection as SQLite's URI modes say: ro, rw, or rwc for a new file."""
@@ -47,9 +51,7 @@ def checked(path: Path, mode: str) -> sqlite3.Connection:
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise BenchError(
-                "this is not a results file of vnetbench", where=str(path), fix="name a .vnb file"
-            )
+            raise BenchError(_NOT_OURS, where=str(path), fix="name a .vnb file")
         if version > SCHEMA_VERSION:
             raise BenchError(
                 f"this file was written by a newer vnetbench (schema {version}, this one reads up to "
@@ -86,6 +88,12 @@ def _check_length(path: Path, db: sqlite3.Connection) -> None:
             raise sqlite3.DatabaseError(f"malformed: {path.stat().st_size} bytes of {pages * page_size}")
 
 
+def _begins_as_a_database(path: Path) -> bool:
+    """Whether it is a database of SQLite, or what is left of one."""
+    with path.open("rb") as file:
+        return _MAGIC.startswith(file.read(len(_MAGIC)))
+
+
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
     """The errors of SQLite and of the file system in words that say what, where and the fix."""
@@ -99,6 +107,8 @@ def explained(path: Path) -> Iterator[None]:
         text = str(error)
         if "full" in text or "disk I/O" in text:
             what, fix = f"the disk is full or failed ({text})", f"make room, then: vnetbench resume {path}"
+        elif "not a database" in text and not _begins_as_a_database(path):
+            what, fix = _NOT_OURS, "name a .vnb file; one that is packed (.gz, .xz) has to be unpacked first"
         elif "malformed" in text or "not a database" in text:
             what = f"the file is damaged or was cut short ({text})"
             fix = f'get it again from where it came; `sqlite3 {path} ".recover"` saves what can be saved'

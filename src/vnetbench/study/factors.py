@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
+from vnetbench.study.expression import read_levels
 from vnetbench.study.factor import Factor
 from vnetbench.study.frame_factors import FRAME_FACTORS
 from vnetbench.study.frames import least_frame, packet_bytes
@@ -55,6 +57,16 @@ def parse_level(name: str, raw: object) -> Level:
 def format_level(name: str, level: Level) -> str:
     """A canonical level as a person writes it: "64 KiB", "10 Gbit/s", "9000"; WrongValue for no factor."""
     return factor_named(name).kind.spell(level)
+
+
+def format_levels(name: str, levels: Sequence[Level]) -> str:
+    """Several levels as `--set` takes them: "1500,9000"; as a TOML list where commas would not part them."""
+    kind = factor_named(name).kind
+    texts = [kind.spell(level) for level in levels]
+    joined = ",".join(texts)
+    if tuple(level for _, level in read_levels(kind, joined).levels) == tuple(levels):
+        return joined
+    return f"[{', '.join(map(json.dumps, texts))}]"
 
 
 def has_factor(bed: str, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -320,16 +321,24 @@ def _read_override(read: _Read, override: str, place: Place) -> None:
     if path in read.places:
         raise WrongValue(f"{shown(name)} is set twice", fix="write all of its levels in one --set")
     read.places[path] = place
-    # In a file true and false stand without quotes; here nothing has any.
-    value: object = {"true": True, "false": False}.get(text, text)
     if not dot:
-        read.factors |= _read_factors(read, {name: value}, lambda *_: place)
+        read.factors |= _read_factors(read, {name: _raw(text)}, lambda *_: place)
     elif section in _HEADINGS:
-        _read_keys(read, section, {key: value}, lambda *_: place)
+        _read_keys(read, section, {key: _raw(text)}, lambda *_: place)
     else:
         choices = [f"{s}.{k}" for s in _HEADINGS for k in SECTIONS[s].keys]
         fix = suggest(name, [*choices, *FACTORS], otherwise=f"sections: {', '.join(_HEADINGS)}")
         raise WrongValue(f"{shown(name)} cannot be set", fix=fix)
+
+
+def _raw(text: str) -> object:
+    """What a file would have for it: there true and false stand without quotes; here only lists have any."""
+    if text.startswith("[") and text.endswith("]") and text.count("[") == 1:
+        try:
+            return tomllib.loads(f"levels = {text}")["levels"]
+        except tomllib.TOMLDecodeError:
+            return text
+    return {"true": True, "false": False}.get(text, text)
 
 
 def _unreadable(path: Path, error: OSError | ValueError) -> Problem:

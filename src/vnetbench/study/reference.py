@@ -116,6 +116,7 @@ _SET = """\
 file. It may be given several times.
 
 - `--set streams=1,4 --set mtu=9000`: other levels of a factor. A factor that the file does not name is added.
+- `--set 'irq_cpus=["0,2", "apart"]'`: a list, for values that have commas in them.
 - `--set precision.half_width=5%`, `--set timing.duration='10 s'`: a key of a section.
 """
 

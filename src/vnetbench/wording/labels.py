@@ -115,7 +115,7 @@ _STOPPED = {
 def capitalised(sentence: str) -> str:
     """With a capital, unless it begins with a name of hardware: `vmxnet3`, `virtio-net`, `vCPUs`."""
     word = sentence.partition(" ")[0].rstrip(":,")
-    is_word = word.isalpha() and word.islower() and word not in ADAPTERS
+    is_word = word.replace("-", "").isalpha() and word.islower() and word not in ADAPTERS
     return sentence[:1].upper() + sentence[1:] if is_word else sentence
 
 

@@ -78,7 +78,7 @@ def test_the_finding_shows_both_groups() -> None:
     (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
 
     assert finding.kind == "unstable"
-    assert finding.says.startswith("the only treatment: two modes, goodput is 19.")
+    assert finding.says.startswith("two modes: goodput is 19.")
     assert " in 8 of 24 trials and 2" in finding.says
     assert "what tells them apart is both threads on one CPU" in finding.says
     assert finding.suspects[0].certainty == "very likely"
@@ -133,7 +133,7 @@ def test_modes_that_go_with_other_work_are_a_busy_machine() -> None:
     only = treatment(0, {"streams": 1}, values, evidence)
     found = findings(campaign([FactorLevels("streams", (1,))], [only]))
 
-    assert of_cause(found, "machine_busy")[0].says.startswith("the only treatment: two modes")
+    assert of_cause(found, "machine_busy")[0].says.startswith("two modes: ")
     assert of_cause(found, "two_modes") == []
 
 
@@ -231,3 +231,22 @@ def test_the_harm_of_other_work_is_not_more_than_trials_differ() -> None:
     (finding,) = of_cause(findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy")
 
     assert float(str(finding.details["worse"])) <= 1 - 0.5**9
+
+
+def test_the_lower_modes_figures_speak_on_the_side_on_which_they_lie() -> None:
+    (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
+    first = finding.suspects[0].exhibits[0]
+    assert first.threshold is not None and first.value > first.threshold and not first.is_low
+    assert finding.picture is not None
+    assert finding.picture.x == "both threads on one CPU (% of samples)"
+
+
+def test_of_a_busy_machine_the_evidence_is_the_median_the_least_and_the_most() -> None:
+    random = np.random.default_rng(8)
+    work = [float(each) for each in random.uniform(0, 200, 24)]
+    values = [20e9 * (1 - each / 400) * float(np.exp(random.normal(0, 0.01))) for each in work]
+    only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in work])
+    found = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    (exhibit,) = of_cause(found, "machine_busy")[0].suspects[0].exhibits
+    assert (exhibit.value, exhibit.low, exhibit.high) == (float(np.median(work)), min(work), max(work))
+    assert exhibit.threshold is None

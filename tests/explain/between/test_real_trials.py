@@ -45,7 +45,7 @@ def test_the_counter_that_goes_with_the_two_groups_of_trials_is_named(summary: C
 def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSummary) -> None:
     finding = next(each for each in findings(summary) if each.details["cause"] == "two_modes")
 
-    assert "trials of two kinds, goodput is 14.4 Gbit/s in 10 of 24 trials and 29.4 Gbit/s" in finding.says
+    assert "trials of two kinds: goodput is 14.4 Gbit/s in 10 of 24 trials and 29.4 Gbit/s" in finding.says
     assert "both threads on one CPU, 16.7 % of samples in the lower" in finding.says
     assert finding.suspects[0].cause.name == "two_modes"
     assert "--set thread_cpus=any,spread" in finding.suspects[0].command
@@ -55,7 +55,7 @@ def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSumm
 def test_the_answer_is_that_there_are_two_kinds_and_no_limit_of_both(summary: CampaignSummary) -> None:
     kinds, advice = explain(summary).answer
 
-    assert "trials of two kinds" in kinds and "both threads on one CPU" in kinds
+    assert kinds.startswith("Trials of two kinds: ") and "both threads on one CPU" in kinds
     assert advice.startswith("Fix what differs between them")
 
 

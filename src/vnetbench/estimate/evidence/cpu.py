@@ -105,7 +105,7 @@ CPU_FIGURES = (
     Figure(
         "busiest_softirq_cpu_percent",
         "% of one CPU",
-        "all that this CPU does",
+        "CPU with the most packet processing",
         "how busy the CPU is that has the most time in interrupts",
         ("cpu[]",),
     ),

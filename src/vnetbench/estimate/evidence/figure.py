@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+YES_OR_NO = "0 or 1"
+"""The unit of a figure that tells of a setting: 1 where it is so."""
+
 
 @dataclass(frozen=True)
 class Figure:

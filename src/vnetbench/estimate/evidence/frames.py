@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.evidence.case import Case
 from vnetbench.estimate.evidence.counting import Figures, percent, plus, seconds_of
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
 from vnetbench.estimate.frame_losses import (
     AT_SWITCH,
     BEFORE_LINK,
@@ -66,7 +66,7 @@ FRAME_FIGURES = (
     ),
     Figure(
         "frames_unpaced",
-        "0 or 1",
+        YES_OR_NO,
         "sent without a rate",
         "1 where frames are sent as fast as they can be, 0 where at a rate",
         ("pacing",),

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.evidence.case import Case
 from vnetbench.estimate.evidence.counting import Figures, most, number, over, percent, plus
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
 from vnetbench.estimate.frames import search_of
 from vnetbench.results.records import SideRecord
 
@@ -39,7 +39,7 @@ INSTRUMENT_FIGURES = (
     ),
     Figure(
         "generator_limited",
-        "0 or 1",
+        YES_OR_NO,
         "generator at its limit",
         f"1 where less than {100 * _KEPT_SHARE:g} % of what was due was sent, or a search, for its first "
         "accepted share, ended at what the generator can",

@@ -21,7 +21,7 @@ from vnetbench.estimate.evidence.counting import (
     read_back,
     total,
 )
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.kernels import Kernel
 from vnetbench.estimate.steady import SteadyPart
@@ -82,7 +82,7 @@ PACKET_FIGURES = (
     Figure("mtu_bytes", "B", "MTU", "the smallest of the endpoints' interfaces, read back", ("mtu",)),
     Figure("switch_mtu_bytes", "B", "MTU of the switch", "read back", ("vswitch_mtu",)),
     *(
-        Figure(name, "0 or 1", label, f"1 where {does} is off at one of the {ends}, read back", knobs)
+        Figure(name, YES_OR_NO, label, f"1 where {does} is off at one of the {ends}, read back", knobs)
         for name, knobs, label, ends, does in _OFFLOADS
     ),
     Figure(

@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.counting import (
     plus,
     read_back,
 )
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
 from vnetbench.estimate.evidence.flows import Flow, across
 from vnetbench.estimate.steady import SteadyPart
 
@@ -111,36 +111,36 @@ WINDOW_FIGURES = (
     Figure(
         "in_flight_bytes",
         "B",
-        "on their way",
+        "bytes on their way",
         "sent and not acknowledged, mean of the samples, median of the streams",
         ("unacked", "mss_bytes"),
     ),
     Figure(
         "unsent_bytes",
         "B",
-        "not yet sent",
+        "bytes not yet sent",
         "in the send buffer and not yet sent, median of the samples, then of the streams",
         ("notsent_bytes",),
     ),
     Figure(
         "in_flight_over_window",
         "1",
-        "on their way, of the congestion window",
+        "bytes on their way over congestion window",
         "likewise; near 1 where the congestion window limits",
         ("unacked", "cwnd"),
     ),
     Figure(
         "in_flight_over_send_buffer",
         "1",
-        "on their way, of the send buffer",
+        "bytes on their way over send buffer",
         "mean of the samples, median of the streams; a buffer counts the kernel's own overhead too, so a "
-        "full one shows less than 1",
+        "full one shows less than 1; a packet of TSO may overrun a small one, which then shows more",
         ("unacked", "mss_bytes", "sndbuf_bytes"),
     ),
     Figure(
         "in_flight_over_peer_window",
         "1",
-        "on their way, of the receiver's window",
+        "bytes on their way over receiver's window",
         "likewise; near 1 where the receiver's window limits",
         ("unacked", "mss_bytes", "snd_wnd_bytes"),
     ),
@@ -195,21 +195,21 @@ WINDOW_FIGURES = (
     Figure(
         "pacing_share",
         "1",
-        "goodput of the pacing rate",
+        "goodput over pacing rate",
         "goodput of a stream over the rate that its kernel paces it to, median of the streams; near 1 where "
         "pacing limits, if it is in force (`pacing_capped`, `pacing_by_congestion_control`)",
         ("bytes_acked", "pacing_rate_bps"),
     ),
     Figure(
         "pacing_capped",
-        "0 or 1",
+        YES_OR_NO,
         "pacing rate set",
         "1 where a highest pacing rate is set (SO_MAX_PACING_RATE, read back)",
         ("pacing_max_bps", "pacing_rate_bps"),
     ),
     Figure(
         "pacing_by_congestion_control",
-        "0 or 1",
+        YES_OR_NO,
         "pacing congestion control",
         "1 where the congestion control paces by itself (bbr)",
         ("congestion_control",),

@@ -90,10 +90,11 @@ def _warm_up(summary: CampaignSummary) -> Iterator[Finding]:
         return
     moved = sum(moving[each.index] for each in restless)
     trials = sum(each.trials for each in restless)
+    who = "" if len(summary.treatments) == 1 else f"{named(summary, restless)}: "
     yield Finding(
         kind="unstable",
         says=(
-            f"{named(summary, restless)}: {moved} of {counted(trials, 'trial')} still moved in their second "
+            f"{who}{moved} of {counted(trials, 'trial')} still moved in their second "
             "half, so their values are not those of a steady state."
         ),
         treatments=tuple(each.index for each in restless),
@@ -135,7 +136,8 @@ def _machine_busy(summary: CampaignSummary) -> Iterator[Finding]:
         worse = _worse(summary, _within_trials(summary, trend.slope * (busy - quiet)))
         if worse < summary.precision.half_width:
             continue
-        exhibit = Exhibit(name, busy, quiet, busy, (quiet + busy) / 2)
+        every = [p.evidence[name] for t in summary.treatments for p in t.points if _has(summary, p, name)]
+        exhibit = Exhibit(name, float(np.median(every)), min(every), max(every), None)
         yield Finding(
             kind="unstable",
             says=(

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.evidence.figure import YES_OR_NO
 from vnetbench.estimate.evidence.placement import CPU_NUMBER
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.modes import FEWEST_TRIALS, SMALLEST_SHARE, find_modes, is_in_upper
@@ -197,9 +198,10 @@ def _finding(summary: CampaignSummary, split: Split) -> Finding:
     low, high = (figure_text(summary.main_metric, each) for each in split.values)
     lower = split.is_upper.count(False)
     groups = "trials of two kinds" if split.is_by_figure else "two modes"
+    who = f"{name_of(summary, split.treatment)}: {groups}, " if len(summary.treatments) > 1 else f"{groups}: "
     says = (
-        f"{name_of(summary, split.treatment)}: {groups}, {noun_of(summary.main_metric)} is {low} in "
-        f"{lower} of {counted(len(split.points), 'trial')} and {high} in the others; {_told(split)}."
+        f"{who}{noun_of(summary.main_metric)} is {low} in {lower} of {counted(len(split.points), 'trial')} "
+        f"and {high} in the others; {_told(split)}."
     )
     return Finding(
         kind="unstable",
@@ -240,6 +242,14 @@ def _label(figure: str) -> str:
     return _OF_ORDER.get(figure) or label_of(figure)
 
 
+def _unit(figure: str) -> str:
+    """The unit of an axis; CPUs and blocks are numbered, and yes or no needs none."""
+    if figure in _NAMES or figure in _OF_ORDER:
+        return ""
+    unit = FIGURES[figure].unit if figure in FIGURES else metric_of(figure).unit
+    return "" if unit == YES_OR_NO else unit
+
+
 def _text(figure: str, value: float) -> str:
     if figure in _NAMES or figure in _OF_ORDER:
         return f"{value:.0f}"
@@ -276,6 +286,7 @@ def _exhibit(split: Split, separation: Separation) -> Exhibit:
         min(lower),
         max(lower),
         None if separation.figure in _NAMES else (separation.lower + separation.upper) / 2,
+        is_low=separation.lower < separation.upper,
     )
 
 
@@ -284,14 +295,16 @@ def _picture(summary: CampaignSummary, split: Split) -> Picture:
     scale = scale_for(metric.unit, split.values[1])
     figure = split.told_by[0].figure if split.told_by else "block"
     known = _figures(split.points, _before(summary))[figure]
+    unit = _unit(figure)
+    across = scale_for(unit, max(map(abs, known)))
     return Picture(
         form="modes",
         title=f"{metric.label} over {_label(figure)}",
-        x=_label(figure),
+        x=f"{_label(figure)} ({across.unit})" if across.unit else _label(figure),
         y=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
         rows=tuple(
             {
-                "x": x,
+                "x": x / across.divisor,
                 "y": point.values[summary.main_metric] / scale.divisor,
                 "series": "upper" if upper else "lower",
             }
