@@ -77,6 +77,15 @@ def test_the_files_treatments_are_read_back_as_experiments(measured: CampaignSum
     assert found.blocks == 6 and found.ratio.value == pytest.approx(2.0, rel=0.05)
 
 
+def test_a_metric_that_was_below_zero_has_no_ratio_and_is_no_experiment(measured: CampaignSummary) -> None:
+    metric = "latency_increase_p99_us"
+    below = tuple(
+        replace(each, points=tuple(replace(point, values={metric: -1.0}) for point in each.points))
+        for each in measured.treatments
+    )
+    assert experiments_of(replace(measured, main_metric=metric, treatments=below)) == ()
+
+
 def test_a_proof_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:
     assert belongs(replace(measured, overrides=("streams=1,4",)), measured)
     assert not belongs(replace(measured, study_text=f"{measured.study_text}\n"), measured)
