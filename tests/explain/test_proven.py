@@ -8,6 +8,7 @@ import pytest
 
 from tests.report.explanations import QUOTA, RECEIVER, TRIED
 from vnetbench.estimate.model import Experiment, Ratio
+from vnetbench.estimate.paired import matched, together
 from vnetbench.explain.model import Suspect
 from vnetbench.explain.proven import proven, verdict, was_tried
 from vnetbench.study.model import Level
@@ -34,6 +35,18 @@ def ratio(value: float, low: float | None, high: float | None) -> Ratio:
 )
 def test_a_run_confirms_what_is_worthwhile_beyond_chance(found: Ratio, says: str) -> None:
     assert verdict(found, "goodput_bps") == says
+
+
+def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_what_kills_one_refuted() -> (
+    None
+):
+    dead, alive = (dict.fromkeys(range(8), value) for value in (0.0, 1e9))
+    pairs = [matched(dead, alive), matched(alive, dead)]
+    revived, killed = (together([pair], 0.95) for pair in pairs if pair is not None)
+    few = matched({0: 0.0}, {0: 1e9})
+    assert few is not None
+    says = [verdict(each, "goodput_bps") for each in (revived, killed, together([few], 0.95))]
+    assert says == ["confirmed", "refuted", "not shown"]
 
 
 def test_of_what_is_better_low_less_confirms() -> None:
