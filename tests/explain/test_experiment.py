@@ -71,6 +71,13 @@ def test_of_two_settings_that_contradict_each_other_the_first_is_tried(measured:
     assert asked is not None and len(asked.suspects) == 1
 
 
+def test_one_setting_that_would_prove_two_suspects_is_run_once(measured: CampaignSummary) -> None:
+    asked = experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
+    assert asked is not None
+    assert [each.cause.setting for each in asked.suspects] == [{"streams": 4}, {"socket_buffer": 1048576}]
+    assert len(asked.plan.treatments) == 3
+
+
 def test_the_files_treatments_are_read_back_as_experiments(measured: CampaignSummary) -> None:
     (found,) = experiments_of(measured)
     assert found.setting == {"mtu": 9000} and found.levels["mtu"] == 1500
