@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import Figures, most, number, over, percent, plus
+from vnetbench.estimate.evidence.counting import Figures, middle, most, number, over, percent, plus
 from vnetbench.estimate.evidence.figure import Figure
 from vnetbench.estimate.frames import search_of
 from vnetbench.results.records import SideRecord
@@ -89,8 +89,8 @@ def _full(sides: tuple[SideRecord, ...]) -> Iterator[float | None]:
 
 
 def _interval_s(side: SideRecord) -> float | None:
-    """As asked: a sample that came late is longer."""
-    return min((x.interval_s for x in side.samples), default=None)
+    """As asked, nearly: a sample that comes late is longer, and the next one as much shorter."""
+    return middle(x.interval_s for x in side.samples)
 
 
 def _kept(sides: tuple[SideRecord, ...]) -> Iterator[float]:
