@@ -174,4 +174,9 @@ def test_threads_are_the_most_crowded_where_several_have_one_cpu() -> None:
     assert evidence(even(threads=1, thread_cpus="1"))["threads_per_cpu"] == 2
     apart = even(threads={"a1": 2, "b1": 1}, thread_cpus={"a1": ["0", "1"], "b1": "2-3"})
     assert evidence(apart)["threads_per_cpu"] == 1
-    assert evidence(even(vcpu_pin={"a1": ["0", "1"], "b1": ["1"]}))["threads_per_cpu"] == 2
+
+
+@pytest.mark.parametrize("pinned", [["1"], {"a1": ["0", "1"], "b1": ["1"]}])
+def test_vcpus_are_crowded_where_guests_share_a_cpu_however_that_is_read_back(pinned: object) -> None:
+    guests = of_cpus(of_cpus(even(vcpu_pin=pinned, thread_cpus="0"), "a1", IDLE), "b1", IDLE)
+    assert evidence(guests)["threads_per_cpu"] == 2
