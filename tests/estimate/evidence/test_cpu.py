@@ -66,6 +66,11 @@ def test_packet_processing_on_one_full_cpu_stands_beside_the_idle_others() -> No
     assert found["other_cpus_idle_percent"] == pytest.approx((100 + 100 + 60) / 3)
 
 
+def test_a_cpu_that_tells_of_no_time_is_not_busy() -> None:
+    told = evidence(of_cpus(even(), "host", {"user_s": 0.01, "idle_s": 0.04}, {"idle_s": 0.0}))
+    assert told["busiest_cpu_percent"] == pytest.approx(20)
+
+
 def test_what_a_cpu_took_in_is_no_time() -> None:
     cpu = {"softirq_s": 0.01, "idle_s": 0.04, "softnet_processed": 900.0}
     assert evidence(of_cpus(even(), "host", cpu))["busiest_cpu_softirq_percent"] == pytest.approx(20)

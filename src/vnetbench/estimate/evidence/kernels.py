@@ -26,8 +26,8 @@ class Kernel:
         return 100 * sum(of_cpu.get(kind, 0.0) for kind in kinds) / (sum(of_cpu.values()) or 1.0)
 
     def busy(self, cpu: int) -> float:
-        """Of a CPU's time, in percent."""
-        return 100 - self.share(cpu, *IDLE)
+        """Of a CPU's time, in percent; 0 of a CPU that tells of no time."""
+        return self.share(cpu, *(kind for kind in self.times[cpu] if kind not in IDLE))
 
 
 def has_own_kernel(samples: Sequence[Sample]) -> bool:
