@@ -84,6 +84,20 @@ def test_the_picture_shows_the_figure_that_speaks_of_each_treatment_or_trial() -
     assert several.form == "bars" and several.y == "sending endpoint throttled (% of time)"
 
 
+def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
+    summary = campaign(FOUR, *[Made(QUOTA)] * 4)
+    first, *others = summary.treatments
+    points = tuple(
+        replace(point, evidence={**QUOTA, "sender_throttled_percent": 40.0 + 10 * number})
+        for number, point in enumerate(first.points)
+    )
+    picture = (
+        explain(replace(summary, treatments=(replace(first, points=points), *others))).findings[0].picture
+    )
+    assert picture is not None
+    assert [picture.rows[0][end] for end in ("low", "y", "high")] == [40, 65, 90]
+
+
 def test_too_few_trials_are_told_and_enough_are_not() -> None:
     few = of_kind(explain(campaign(ONE, Made(trials=3))).findings, "instrument")
     enough = of_kind(explain(campaign(ONE, Made(trials=6))).findings, "instrument")

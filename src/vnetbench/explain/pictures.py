@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from vnetbench.estimate.evidence import FIGURES
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
@@ -46,13 +47,13 @@ def _of(
     summary: CampaignSummary, treatments: Sequence[TreatmentSummary], name: str
 ) -> Iterator[dict[str, str | float]]:
     for treatment in treatments:
-        values = sorted(point.evidence[name] for point in treatment.points if name in point.evidence)
+        values = [point.evidence[name] for point in treatment.points if name in point.evidence]
         if values:
             yield {
                 "x": name_of(summary, treatment),
-                "y": values[len(values) // 2],
-                "low": values[0],
-                "high": values[-1],
+                "y": median(values),
+                "low": min(values),
+                "high": max(values),
             }
 
 
