@@ -9,7 +9,7 @@ from vnetbench.estimate.course import lengths_s
 from vnetbench.estimate.evidence.case import Case
 from vnetbench.estimate.evidence.counting import most, percent, percent_of_time, plus
 from vnetbench.estimate.evidence.flows import carrying, flows_of
-from vnetbench.estimate.evidence.kernels import INTERRUPTS, kernels_of
+from vnetbench.estimate.evidence.kernels import kernels_of, most_softirq
 from vnetbench.estimate.evidence.ports import ports_of
 from vnetbench.estimate.steady import SteadyPart
 from vnetbench.results.records import HOST, OBSERVE
@@ -40,7 +40,7 @@ def _waiting_for_window(part: SteadyPart) -> float | None:
 
 
 def _softirq(part: SteadyPart) -> float | None:
-    return most(kernel.share(cpu, *INTERRUPTS) for kernel in kernels_of(part) for cpu in kernel.times)
+    return most_softirq(kernels_of(part))
 
 
 def _backlog(part: SteadyPart) -> float | None:
