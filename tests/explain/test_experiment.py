@@ -52,6 +52,15 @@ def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measure
     assert asked.study.text == measured.study_text
 
 
+@pytest.mark.parametrize(("of_study", "own"), [(3.0, 3.0), (60.0, 5.0), (None, 1.0)])
+def test_its_trials_last_as_long_as_the_studys_or_as_those_that_were_made_and_never_long(
+    measured: CampaignSummary, of_study: float | None, own: float
+) -> None:
+    timed = replace(measured, timing=replace(measured.timing, duration_s=of_study))
+    asked = experiment(timed, [finding({"streams": 4})])
+    assert asked is not None and asked.study.timing.duration_s == own
+
+
 def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:
     asked = experiment(measured, [finding({"tso": "on"})])
     assert asked is not None

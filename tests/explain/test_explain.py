@@ -52,6 +52,12 @@ def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> N
     assert told.answer[0].startswith("What limits the network in 3 of 4 treatments:")
 
 
+def test_the_treatment_with_the_middle_score_stands_for_those_that_are_limited_alike() -> None:
+    made = [Made({**QUOTA, "sender_throttled_percent": told}) for told in (9.0, 7.0, 8.0, 10.0)]
+    finding = explain(campaign(FOUR, *made)).findings[0]
+    assert finding.details["typical"] == 2
+
+
 def test_all_treatments_alike_are_told_as_all() -> None:
     told = explain(campaign(FOUR, *[Made(SENDER_FULL)] * 4))
     assert told.findings[0].says.startswith("All 4 treatments: ")

@@ -52,6 +52,7 @@ def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_
 def test_of_what_is_better_low_less_confirms() -> None:
     assert verdict(ratio(0.5, 0.45, 0.55), "latency_p50_us") == "confirmed"
     assert verdict(ratio(1.5, 1.4, 1.6), "latency_p50_us") == "refuted"
+    assert verdict(ratio(0.9, 0.5, 1.2), "latency_p50_us") == "not shown"
 
 
 def tried(value: float, spread: float) -> Experiment:

@@ -130,6 +130,14 @@ def test_other_work_is_what_neither_the_ends_nor_the_guests_nor_the_bench_took()
     assert evidence(with_totals(beside, "host", bench_cpu_s=0.1))["other_work_percent"] == pytest.approx(90)
 
 
+def test_what_a_watched_thread_spent_in_the_kernel_is_no_other_work() -> None:
+    cpus = {"user_s": 0.01, "system_s": 0.03, "idle_s": 0.01}, {"system_s": 0.04, "idle_s": 0.01}
+    beside = of_cpus(even(), "host", *cpus)
+    assert evidence(beside)["other_work_percent"] == pytest.approx(60)
+    assert evidence(watching(beside, {"a1 vhost0": 0.02}))["other_work_percent"] == pytest.approx(20)
+    assert evidence(watching(beside, {"a1 vhost0": 0.03}))["other_work_percent"] == pytest.approx(0)
+
+
 def test_a_process_in_a_guest_is_none_of_the_hosts() -> None:
     cpu = {"user_s": 0.01, "system_s": 0.02, "idle_s": 0.02}
     guests = of_cpus(of_cpus(of_cpus(even(), "a1", cpu), "b1", cpu), "host", {"user_s": 0.05})

@@ -88,6 +88,9 @@ def test_pacing_is_in_force_where_a_rate_is_set_or_the_congestion_control_paces(
     assert free["pacing_share"] == pytest.approx(0.5)
     assert free["pacing_capped"] == free["pacing_by_congestion_control"] == 0
     assert evidence(sending(pacing_max_bps=1e9))["pacing_capped"] == 1
+    read_back = sending()
+    set_to = replace(read_back, effective={**read_back.effective, "pacing_rate_bps": 10**9})
+    assert evidence(set_to)["pacing_capped"] == 1
     bbr = telling(even(congestion_control="bbr"), "a1", busy_s=0.05)
     assert evidence(bbr)["pacing_by_congestion_control"] == 1
 

@@ -63,6 +63,23 @@ def test_the_finding_names_the_best_and_its_equals() -> None:
     assert {row["series"] for row in finding.picture.rows} == {"not worse", "worse"}
 
 
+def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_more_is_as_good() -> None:
+    def slower(levels: Mapping[str, Level]) -> float:
+        return {1: 10.0, 2: 10.1, 4: 20.0}[int(levels["streams"])]
+
+    summary = simulated(np.random.default_rng(5), STREAMS, slower, noise=0.001)
+    treatments = []
+    for each in summary.treatments:
+        values = [point.values["goodput_bps"] for point in each.points]
+        points = [replace(p, values={"latency_p50_us": v}) for p, v in zip(each.points, values, strict=True)]
+        metrics = {"latency_p50_us": estimate(values, 0.95)}
+        treatments.append(replace(each, points=tuple(points), metrics=metrics))
+    found = standing(replace(summary, treatments=tuple(treatments), main_metric="latency_p50_us"))
+
+    assert found is not None
+    assert (found.best.index, found.not_worse, found.worse) == (0, (1,), (2,))
+
+
 @pytest.mark.parametrize(
     ("costs", "says"),
     [
