@@ -15,6 +15,8 @@ from vnetbench.explain.experiment import experiment
 from vnetbench.explain.model import Finding, Suspect
 from vnetbench.study.model import Level
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:

@@ -11,6 +11,8 @@ from tests.report.frame_campaigns import forwarding_campaign, searched
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.idle_cpus import at_the_limit, idle_cpus
 
+pytestmark = pytest.mark.pure
+
 
 def findings(summary: CampaignSummary) -> tuple[str, ...]:
     return tuple(finding.says for finding in idle_cpus(summary))

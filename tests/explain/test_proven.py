@@ -13,6 +13,8 @@ from vnetbench.explain.model import Suspect
 from vnetbench.explain.proven import proven, verdict, was_tried
 from vnetbench.study.model import Level
 
+pytestmark = pytest.mark.pure
+
 LEVELS: dict[str, Level] = {"streams": 1, "direction": "forward", "mtu": 1500}
 
 
