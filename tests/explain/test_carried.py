@@ -63,6 +63,16 @@ def test_frames_count_one_by_one_and_in_each_direction() -> None:
     assert frames(19_500) == UNEXPLAINED
 
 
+def test_guests_are_pairs_and_generators_share_the_load_of_their_direction() -> None:
+    study = 'title = "t"\n[factors]\nstreams = 1\n'
+    (requests_made,) = campaign(study, Made(values={"transactions_per_s": 10.0})).treatments
+    of_guests = carried(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
+    (frames_made,) = campaign(study, Made(values={"forwarding_rate_fps": 10.0})).treatments
+    of_frames = carried(frames_made, {"frame_load": 1000, "generators": 2, "direction": "both"}, "frames")
+    assert of_guests is not None and of_guests.asked == 6000
+    assert of_frames is not None and of_frames.asked == 2000
+
+
 def test_what_was_carried_is_said_with_what_was_asked() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "1 k/s"\n'
     told = explain(campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": 999.0})))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.explain.campaigns import SENDER_FULL, Made, campaign
@@ -102,6 +104,25 @@ def test_where_no_law_holds_what_changed_most_and_how_the_limit_moved_are_told()
 def test_trials_that_overlap_and_small_differences_are_no_finding() -> None:
     assert found(STREAMS, Made(value=1e9), Made(value=1.1e9)) == []
     assert found(STREAMS, Made(value=1e9), Made(value=1e9)) == []
+
+
+def test_trials_that_overlap_are_no_finding_however_far_apart_their_medians_are() -> None:
+    summary = campaign(STREAMS, Made(value=1e9), Made(value=2e9))
+    one, other = summary.treatments
+    points = (replace(one.points[0], values={"goodput_bps": 5e9}), *one.points[1:])
+    overlapping = replace(summary, treatments=(replace(one, points=points), other))
+    assert len(list(differences(summary, limits(summary)))) == 1
+    assert list(differences(overlapping, limits(overlapping))) == []
+
+
+def test_of_a_metric_that_should_be_low_the_larger_is_the_slower() -> None:
+    study = (
+        'title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = [1, 4]\n'
+        '[precision]\nmetric = "latency_p50_us"\n'
+    )
+    (finding,) = found(study, Made(value=20.0), Made(value=80.0))
+    assert finding.treatments == (1, 0)
+    assert finding.says.startswith("1 connection instead of 4 connections: latency, 50 % 20.")
 
 
 def test_of_several_pairs_of_a_factor_the_one_that_a_law_explains_is_told() -> None:

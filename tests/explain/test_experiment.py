@@ -21,6 +21,8 @@ from vnetbench.explain.experiment import experiment
 from vnetbench.explain.model import Explanation, Finding, Suspect
 from vnetbench.study.model import Level, Plan, Study
 
+pytestmark = pytest.mark.pure
+
 
 @pytest.fixture
 def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
@@ -65,6 +67,15 @@ def test_a_level_that_is_a_list_of_cpus_stands_beside_a_word() -> None:
     assert [each.factors["irq_cpus"] for each in asked.plan.treatments] == ["1", "apart"]
 
 
+@pytest.mark.parametrize(("of_study", "own"), [(3.0, 3.0), (60.0, 5.0), (None, 1.0)])
+def test_its_trials_last_as_long_as_the_studys_or_as_those_that_were_made_and_never_long(
+    measured: CampaignSummary, of_study: float | None, own: float
+) -> None:
+    timed = replace(measured, timing=replace(measured.timing, duration_s=of_study))
+    asked = experiment(timed, [finding({"streams": 4})])
+    assert asked is not None and asked.study.timing.duration_s == own
+
+
 def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:
     asked = experiment(measured, [finding({"tso": "on"})])
     assert asked is not None
@@ -84,10 +95,26 @@ def test_of_two_settings_that_contradict_each_other_the_first_is_tried(measured:
     assert asked is not None and len(asked.suspects) == 1
 
 
+def test_one_setting_that_would_prove_two_suspects_is_run_once(measured: CampaignSummary) -> None:
+    asked = experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
+    assert asked is not None
+    assert [each.cause.setting for each in asked.suspects] == [{"streams": 4}, {"socket_buffer": 1048576}]
+    assert len(asked.plan.treatments) == 3
+
+
 def test_the_files_treatments_are_read_back_as_experiments(measured: CampaignSummary) -> None:
     (found,) = experiments_of(measured)
     assert found.setting == {"mtu": 9000} and found.levels["mtu"] == 1500
     assert found.blocks == 6 and found.ratio.value == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_metric_that_was_below_zero_has_no_ratio_and_is_no_experiment(measured: CampaignSummary) -> None:
+    metric = "latency_increase_p99_us"
+    below = tuple(
+        replace(each, points=tuple(replace(point, values={metric: -1.0}) for point in each.points))
+        for each in measured.treatments
+    )
+    assert experiments_of(replace(measured, main_metric=metric, treatments=below)) == ()
 
 
 def test_a_proof_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:

@@ -52,6 +52,12 @@ def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> N
     assert told.answer[0].startswith("What limits the network in 3 of 4 treatments:")
 
 
+def test_the_treatment_with_the_middle_score_stands_for_those_that_are_limited_alike() -> None:
+    made = [Made({**QUOTA, "sender_throttled_percent": told}) for told in (9.0, 7.0, 8.0, 10.0)]
+    finding = explain(campaign(FOUR, *made)).findings[0]
+    assert finding.details["typical"] == 2
+
+
 def test_all_treatments_alike_are_told_as_all() -> None:
     told = explain(campaign(FOUR, *[Made(SENDER_FULL)] * 4))
     assert told.findings[0].says.startswith("All 4 treatments: ")
@@ -86,6 +92,20 @@ def test_the_picture_shows_the_figure_that_speaks_of_each_treatment_or_trial() -
     assert [row["x"] for row in several.rows] == ["1 stream", "2 streams", "3 streams", "4 streams"]
     assert {row["y"] for row in several.rows} == {60.0} and several.threshold == 2
     assert several.form == "bars" and several.y == "sending endpoint throttled (% of time)"
+
+
+def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
+    summary = campaign(FOUR, *[Made(QUOTA)] * 4)
+    first, *others = summary.treatments
+    points = tuple(
+        replace(point, evidence={**QUOTA, "sender_throttled_percent": 40.0 + 10 * number})
+        for number, point in enumerate(first.points)
+    )
+    picture = (
+        explain(replace(summary, treatments=(replace(first, points=points), *others))).findings[0].picture
+    )
+    assert picture is not None
+    assert [picture.rows[0][end] for end in ("low", "y", "high")] == [40, 65, 90]
 
 
 def test_too_few_trials_are_told_and_enough_are_not() -> None:

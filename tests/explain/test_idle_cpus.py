@@ -11,6 +11,8 @@ from tests.report.frame_campaigns import forwarding_campaign, searched
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.idle_cpus import at_the_limit, idle_cpus
 
+pytestmark = pytest.mark.pure
+
 
 def findings(summary: CampaignSummary) -> tuple[str, ...]:
     return tuple(finding.says for finding in idle_cpus(summary))
@@ -54,6 +56,14 @@ def test_guests_that_are_busy_are_said_to_be(forwarding: CampaignSummary) -> Non
     (sentence,) = findings(campaign_of(forwarding, (95.0, 97.0), (85.0, 97.0)))
     assert sentence.startswith("CPUs that look idle and lose frames were not seen")
     assert "most with both: 14.9 % idle" in sentence
+
+
+def test_without_an_interval_the_busiest_trial_tells_whether_a_guest_looks_idle(
+    forwarding: CampaignSummary,
+) -> None:
+    # 80 % in the middle, 80.1 in the busiest of three.
+    (sentence,) = findings(campaign_of(forwarding, (79.9, 97.0), (99.0, 99.0)))
+    assert sentence.startswith("CPUs that look idle and lose frames were not seen")
 
 
 def cut_by_time(treatment: TreatmentSummary, high_fps: float) -> TreatmentSummary:

@@ -155,6 +155,48 @@ def test_a_denial_that_cannot_be_looked_at_costs_a_little() -> None:
     assert told == 1 and untold == pytest.approx(0.97)
 
 
+def test_a_need_of_less_weight_counts_for_less() -> None:
+    rule = read_rules(
+        {
+            "cpu.toml": f"""
+[full]
+{_ABOUT}
+needs = [
+    {{ figure = "load", from = 0, to = 100 }},
+    {{ figure = "heat", from = 0, to = 100, weight = 0.5 }},
+]
+"""
+        }
+    )["full"]
+    assert score_of(rule, {"load": 50, "heat": 100}) == pytest.approx(0.5 ** (2 / 3))
+    assert score_of(rule, {"load": 100, "heat": 50}) == pytest.approx(0.5 ** (1 / 3))
+
+
+def test_an_alternative_of_less_weight_can_do_no_more_than_that() -> None:
+    score = score_of(MADE_UP["throttled"], {"load": 60, "held": 10, "idle": 0})
+    assert score == pytest.approx(0.5**0.5)
+
+
+def test_of_a_cause_and_one_that_it_accounts_for_neither_makes_the_other_doubtful() -> None:
+    specific, general = judged({"load": 99.0, "stopped": 8.0, "idle": 0.0}).suspects
+    assert general.score > specific.score - 0.1
+    assert (specific.certainty, general.certainty) == ("very likely", "likely")
+
+
+def test_no_more_than_three_are_named() -> None:
+    many = read_rules({"cpu.toml": "\n".join(
+        f'[{name}]\n{_ABOUT}needs = [{{ figure = "load", from = 0, to = 1 }}]' for name in "abcd"
+    )})  # fmt: skip
+    assert names(judge([{"load": 1.0}], many, "tcp_stream")) == ["a", "b", "c"]
+
+
+def test_a_figure_that_speaks_where_it_is_low_says_so() -> None:
+    low = read_rules({"cpu.toml": f'[full]\n{_ABOUT}needs = [{{ figure = "idle", from = 50, to = 0 }}]'})
+    (exhibit,) = judge([{"idle": 1.0}], low, "tcp_stream").suspects[0].exhibits
+    (rising,) = judged({"load": 99.0}).suspects[0].exhibits
+    assert exhibit.is_low and not rising.is_low
+
+
 KEYS = ("needs", "alternatives", "denies")
 SIGNS = [(name, place) for name, rule in rules().items() for place in range(len(rule.signs))]
 CONDITIONS = [

@@ -8,9 +8,12 @@ import pytest
 
 from tests.report.explanations import QUOTA, RECEIVER, TRIED
 from vnetbench.estimate.model import Experiment, Ratio
+from vnetbench.estimate.paired import matched, together
 from vnetbench.explain.model import Suspect
 from vnetbench.explain.proven import proven, verdict, was_tried
 from vnetbench.study.model import Level
+
+pytestmark = pytest.mark.pure
 
 LEVELS: dict[str, Level] = {"streams": 1, "direction": "forward", "mtu": 1500}
 
@@ -36,9 +39,22 @@ def test_a_run_confirms_what_is_worthwhile_beyond_chance(found: Ratio, says: str
     assert verdict(found, "goodput_bps") == says
 
 
+def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_what_kills_one_refuted() -> (
+    None
+):
+    dead, alive = (dict.fromkeys(range(8), value) for value in (0.0, 1e9))
+    pairs = [matched(dead, alive), matched(alive, dead)]
+    revived, killed = (together([pair], 0.95) for pair in pairs if pair is not None)
+    few = matched({0: 0.0}, {0: 1e9})
+    assert few is not None
+    says = [verdict(each, "goodput_bps") for each in (revived, killed, together([few], 0.95))]
+    assert says == ["confirmed", "refuted", "not shown"]
+
+
 def test_of_what_is_better_low_less_confirms() -> None:
     assert verdict(ratio(0.5, 0.45, 0.55), "latency_p50_us") == "confirmed"
     assert verdict(ratio(1.5, 1.4, 1.6), "latency_p50_us") == "refuted"
+    assert verdict(ratio(0.9, 0.5, 1.2), "latency_p50_us") == "not shown"
 
 
 def tried(value: float, spread: float) -> Experiment:

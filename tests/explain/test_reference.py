@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.docs.pages import ROOT
 from vnetbench.explain.reference import PAGE, causes_page
 from vnetbench.explain.rules import rules
+
+pytestmark = pytest.mark.pure
 
 
 def test_the_page_of_causes_is_current() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.report.explanations import COMMAND, EXPLANATION
+from tests.report.explanations import COMMAND, EXPLANATION, LIMIT, TRIED
+from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.model import Explanation, Proof
 from vnetbench.report import story
+from vnetbench.report.exhibits import proof_text
 from vnetbench.report.json_form import as_csv, as_json, as_markdown
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "show-json.md"
@@ -118,6 +122,18 @@ def test_an_explanation_has_the_documented_form_and_its_sentences_stand_alone_to
     )
     assert first["evidence"][0]["figure"] == "receiver_thread_busy_percent"
     assert first["proof"]["verdict"] == "not shown" and first["proof"]["low"] < 1 < first["proof"]["high"]
+
+
+def test_a_proof_that_brought_a_dead_treatment_to_life_has_a_ratio_without_a_number(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revived = replace(TRIED, ratio=Ratio(math.inf, None, None, 0.95, 0.0))
+    suspect = replace(LIMIT.suspects[0], proof=Proof("confirmed", revived))
+    monkeypatch.setattr(story, "explain", lambda _: Explanation((), (replace(LIMIT, suspects=(suspect,)),)))
+    form = json.loads(as_json(jumbo))
+    jsonschema.validate(form, schema())
+    assert form["explanation"]["findings"][0]["suspects"][0]["proof"]["ratio"] is None
+    assert "(no interval: one of the two is 0), in 8 blocks" in proof_text(Proof("confirmed", revived))
 
 
 def test_markdown_has_the_answer_the_findings_and_the_commands_before_the_table(

@@ -54,7 +54,7 @@ def best(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment
     if not measured:
         return None
     first, *others = measured
-    pairs = {each.index: _matched(first, each, metric) for each in others}
+    pairs = {each.index: pair_of(first, each, metric) for each in others}
     confidence = summary.precision.confidence
     known = {index: together([pair], confidence) for index, pair in pairs.items() if pair is not None}
     ratios = dict(zip(known, adjust(list(known.values())), strict=True))
@@ -65,11 +65,19 @@ def best(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment
     return BestTreatment(first.index, metric, ratios, level_with)
 
 
+def pair_of(base: TreatmentSummary, level: TreatmentSummary, metric: str) -> Pair | None:
+    """level / base in the blocks of both; None where they have no ratio, as differences below zero have."""
+    sides = [by_block(each, metric) for each in (base, level)]
+    if any(value < 0 for side in sides for value in side.values()):
+        return None
+    return matched(*sides)
+
+
 def _effect(summary: CampaignSummary, factor: FactorLevels, level: Level, metric: str) -> Effect | None:
     base = _by_other_factors(summary, factor, factor.levels[0])
     changed = _by_other_factors(summary, factor, level)
     both = [others for others in base if others in changed]
-    pairs = [pair for others in both if (pair := _matched(base[others], changed[others], metric)) is not None]
+    pairs = [pair for others in both if (pair := pair_of(base[others], changed[others], metric)) is not None]
     confidence = summary.precision.confidence
     used = _usable(pairs, fewest_blocks(confidence))
     if not used:
@@ -85,14 +93,6 @@ def _effect(summary: CampaignSummary, factor: FactorLevels, level: Level, metric
         least=min(own),
         most=max(own),
     )
-
-
-def _matched(base: TreatmentSummary, level: TreatmentSummary, metric: str) -> Pair | None:
-    """level / base in the blocks of both; None where they have no ratio, as differences below zero have."""
-    sides = [by_block(each, metric) for each in (base, level)]
-    if any(value < 0 for side in sides for value in side.values()):
-        return None
-    return matched(*sides)
 
 
 def _usable(pairs: list[Pair], fewest: int) -> list[Pair]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from vnetbench.estimate.effects import by_block
+from vnetbench.estimate.effects import pair_of
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Experiment
-from vnetbench.estimate.paired import matched, together
+from vnetbench.estimate.paired import together
 from vnetbench.estimate.summary import CampaignSummary
 
 _SHOWN = 12
@@ -18,7 +18,7 @@ _SHOWN = 12
 def experiments_of(proof: CampaignSummary) -> tuple[Experiment, ...]:
     """Each treatment of the file against its first one, which is the treatment as it was.
 
-    One that has no block in common with it is absent.
+    One that has no ratio to it is absent: without a block in common, or of a metric that was below zero.
     """
     return tuple(_experiments(proof))
 
@@ -39,7 +39,7 @@ def _experiments(proof: CampaignSummary) -> Iterator[Experiment]:
     base, *changed = proof.treatments
     metric, before = proof.main_metric, all_levels(proof, base)
     for treatment in changed:
-        pair = matched(by_block(base, metric), by_block(treatment, metric))
+        pair = pair_of(base, treatment, metric)
         if pair is None:
             continue
         levels = all_levels(proof, treatment)

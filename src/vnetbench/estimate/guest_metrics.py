@@ -71,13 +71,18 @@ def _of_switches(seen: Sequence[Watched], watched_s: float) -> Iterator[tuple[st
 
 
 def _spent(seen: Sequence[Watched]) -> dict[tuple[str, str], list[float]]:
-    """CPU seconds of each thread over all samples, by guest and kind: `a1 vcpu0` is a `vcpu` of `a1`."""
+    """CPU seconds of each thread over all samples, by guest and kind."""
     by_thread: dict[str, float] = {}
     for watched in seen:
         for name, spent_s in watched.threads.items():
             by_thread[name] = by_thread.get(name, 0.0) + spent_s
     found: dict[tuple[str, str], list[float]] = {}
     for name, spent_s in by_thread.items():
-        guest, _, thread = name.rpartition(" ")
-        found.setdefault((guest, thread.rstrip("0123456789")), []).append(spent_s)
+        found.setdefault(owner_and_kind(name), []).append(spent_s)
     return found
+
+
+def owner_and_kind(thread: str) -> tuple[str, str]:
+    """Of a watched thread, by its name: `a1 vcpu0` is a `vcpu` of `a1`."""
+    owner, _, kind = thread.rpartition(" ")
+    return owner, kind.rstrip("0123456789")

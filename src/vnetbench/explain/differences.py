@@ -264,12 +264,13 @@ def _because(found: Difference) -> str:
         parts.append(f"the limit went from {_limit_text(found.slower)} to {_limit_text(found.faster)}")
     if found.moved:
         parts.append(
-            "what changed most is " + " and ".join(_moved_text(found, *each) for each in found.moved[:_TOLD])
+            "what changed most is "
+            + " and ".join(_moved_text(found, name) for name, _ in found.moved[:_TOLD])
         )
     return "; ".join(parts) or "nothing that was counted tells why"
 
 
-def _moved_text(found: Difference, name: str, ratio: float) -> str:
+def _moved_text(found: Difference, name: str) -> str:
     before, after = (
         figure_text(name, _medians(each.treatment)[name]) for each in (found.slower, found.faster)
     )

@@ -42,7 +42,7 @@ def experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Experim
     """
     by_index = {treatment.index: treatment for treatment in summary.treatments}
     for finding in findings:
-        suspects = tuple(each for each in finding.suspects if _is_open(each))[:MOST_SUSPECTS]
+        suspects = _to_try(finding)
         treatment = by_index.get(int(str(finding.details.get(TYPICAL, -1))))
         while suspects and treatment is not None:
             found = _experiment(summary, treatment, suspects)
@@ -52,8 +52,13 @@ def experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Experim
     return None
 
 
-def _is_open(suspect: Suspect) -> bool:
-    return bool(suspect.cause.setting) and suspect.proof is None
+def _to_try(finding: Finding) -> tuple[Suspect, ...]:
+    """The first of those that a setting can prove; of several with one setting the first stands for all."""
+    by_setting: dict[frozenset[tuple[str, Level]], Suspect] = {}
+    for each in finding.suspects:
+        if each.cause.setting and each.proof is None:
+            by_setting.setdefault(frozenset(each.cause.setting.items()), each)
+    return tuple(by_setting.values())[:MOST_SUSPECTS]
 
 
 def _experiment(

@@ -6,6 +6,7 @@ nothing while the other holds. Only a run in which one is lifted shows which of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -38,8 +39,11 @@ def verdict(ratio: Ratio, metric: str) -> str:
     """`confirmed`, `refuted` or `not shown`, by the interval of the ratio: with the setting / without.
 
     Confirmed: better beyond chance, and by as much as is worthwhile. Refuted: so much better is ruled out.
+    A treatment that is dead throughout with one of the two has no interval, and in blocks enough needs none.
     """
     better = _gain(ratio, metric)
+    if better.p is not None and better.value in (0, math.inf):
+        return CONFIRMED if better.value else REFUTED
     if better.low is None or better.high is None:
         return NOT_SHOWN
     if better.low > 1 and better.value >= WORTHWHILE:
@@ -79,4 +83,4 @@ def _gain(ratio: Ratio, metric: str) -> Ratio:
     if metric not in METRICS or METRICS[metric].better != "lower":
         return ratio
     low, high = (1 / end if end else None for end in (ratio.high, ratio.low))
-    return replace(ratio, value=1 / ratio.value if ratio.value else float("inf"), low=low, high=high)
+    return replace(ratio, value=1 / ratio.value if ratio.value else math.inf, low=low, high=high)

@@ -40,11 +40,6 @@ class Condition:
     weight: float = 1.0
     """Of a need its share in the mean, of an alternative or a denial the most that it can do; to 1."""
 
-    @property
-    def threshold(self) -> float:
-        """Where it speaks half as strongly as it can."""
-        return (self.start + self.full) / 2
-
     def degree(self, value: float) -> float:
         """0 to 1, on a straight line between the ends."""
         share = (value - self.start) / (self.full - self.start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from vnetbench.explain.between.words import finite_or_none
 from vnetbench.explain.model import Exhibit, Explanation, Finding, Picture, Proof, Suspect
 from vnetbench.report.exhibits import figure_of
 
@@ -56,7 +57,7 @@ def _proof(proof: Proof) -> Form:
         "levels": dict(found.levels),
         "setting": dict(found.setting),
         "metric": found.metric,
-        "ratio": found.ratio.value,
+        "ratio": finite_or_none(found.ratio.value),
         "low": found.ratio.low,
         "high": found.ratio.high,
         "confidence": found.ratio.confidence,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -88,7 +89,8 @@ def is_zero_throughout(treatments: Iterable[Measured], name: str) -> bool:
 def ratio_text(ratio: Ratio) -> str:
     """`1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
-    return f"{text.value} {text.interval or '(no interval: too few trials)'}"
+    why = "one of the two is 0" if ratio.value in (0, math.inf) else "too few trials"
+    return f"{text.value} {text.interval or f'(no interval: {why})'}"
 
 
 def short_ratio(ratio: Ratio) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.estimate.evidence.building import case, counting, even, of_cpus, telling, watching
 from vnetbench.estimate.evidence import evidence_of
 from vnetbench.estimate.evidence.courses import evidence_courses
-from vnetbench.results.records import TrialRecord
+from vnetbench.results.records import HOST, TrialRecord
 
 
 def courses(trial: TrialRecord, cut: int = 0) -> dict[str, tuple[float, ...]]:
@@ -30,6 +32,14 @@ def test_each_interval_has_what_the_host_saw_meanwhile() -> None:
     assert shown["busiest_cpu_softirq_percent"] == pytest.approx([80.0] * 20)
     assert shown["backlog_bytes"] == (200_000,) * 20
     assert shown["rwnd_limited_percent"] == pytest.approx([50.0] * 20)
+
+
+def test_a_guest_that_forwards_is_among_the_kernels_of_each_interval() -> None:
+    trial = of_cpus(even(), "host", {"softirq_s": 0.0, "idle_s": 0.05})
+    host = next(side for side in trial.sides if side.endpoint == HOST)
+    forwarder = replace(host, endpoint="f1")
+    trial = of_cpus(replace(trial, sides=(*trial.sides, forwarder)), "f1", {"softirq_s": 0.05})
+    assert courses(trial)["busiest_cpu_softirq_percent"] == pytest.approx([100.0] * 20)
 
 
 def test_what_one_interval_lacks_is_not_shown() -> None:

@@ -66,6 +66,11 @@ def test_packet_processing_on_one_full_cpu_stands_beside_the_idle_others() -> No
     assert found["other_cpus_idle_percent"] == pytest.approx((100 + 100 + 60) / 3)
 
 
+def test_a_cpu_that_tells_of_no_time_is_not_busy() -> None:
+    told = evidence(of_cpus(even(), "host", {"user_s": 0.01, "idle_s": 0.04}, {"idle_s": 0.0}))
+    assert told["busiest_cpu_percent"] == pytest.approx(20)
+
+
 def test_what_a_cpu_took_in_is_no_time() -> None:
     cpu = {"softirq_s": 0.01, "idle_s": 0.04, "softnet_processed": 900.0}
     assert evidence(of_cpus(even(), "host", cpu))["busiest_cpu_softirq_percent"] == pytest.approx(20)
@@ -125,6 +130,14 @@ def test_other_work_is_what_neither_the_ends_nor_the_guests_nor_the_bench_took()
     assert evidence(with_totals(beside, "host", bench_cpu_s=0.1))["other_work_percent"] == pytest.approx(90)
 
 
+def test_what_a_watched_thread_spent_in_the_kernel_is_no_other_work() -> None:
+    cpus = {"user_s": 0.01, "system_s": 0.03, "idle_s": 0.01}, {"system_s": 0.04, "idle_s": 0.01}
+    beside = of_cpus(even(), "host", *cpus)
+    assert evidence(beside)["other_work_percent"] == pytest.approx(60)
+    assert evidence(watching(beside, {"a1 vhost0": 0.02}))["other_work_percent"] == pytest.approx(20)
+    assert evidence(watching(beside, {"a1 vhost0": 0.03}))["other_work_percent"] == pytest.approx(0)
+
+
 def test_a_process_in_a_guest_is_none_of_the_hosts() -> None:
     cpu = {"user_s": 0.01, "system_s": 0.02, "idle_s": 0.02}
     guests = of_cpus(of_cpus(of_cpus(even(), "a1", cpu), "b1", cpu), "host", {"user_s": 0.05})
@@ -174,4 +187,9 @@ def test_threads_are_the_most_crowded_where_several_have_one_cpu() -> None:
     assert evidence(even(threads=1, thread_cpus="1"))["threads_per_cpu"] == 2
     apart = even(threads={"a1": 2, "b1": 1}, thread_cpus={"a1": ["0", "1"], "b1": "2-3"})
     assert evidence(apart)["threads_per_cpu"] == 1
-    assert evidence(even(vcpu_pin={"a1": ["0", "1"], "b1": ["1"]}))["threads_per_cpu"] == 2
+
+
+@pytest.mark.parametrize("pinned", [["1"], {"a1": ["0", "1"], "b1": ["1"]}])
+def test_vcpus_are_crowded_where_guests_share_a_cpu_however_that_is_read_back(pinned: object) -> None:
+    guests = of_cpus(of_cpus(even(vcpu_pin=pinned, thread_cpus="0"), "a1", IDLE), "b1", IDLE)
+    assert evidence(guests)["threads_per_cpu"] == 2

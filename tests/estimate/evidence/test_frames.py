@@ -41,6 +41,20 @@ def test_lost_frames_are_told_by_place_as_shares_of_all_that_were_lost() -> None
     }  # fmt: skip
 
 
+def test_what_a_sink_had_no_time_to_count_is_not_lost() -> None:
+    trial = frames(10_000, 8000)
+    assert evidence(trial)["frames_lost_percent"] == pytest.approx(20)
+    assert evidence(with_totals(trial, "b1", sink_dropped=1500))["frames_lost_percent"] == pytest.approx(5)
+
+
+def test_sources_with_a_rate_are_told_from_those_that_go_as_fast_as_they_can() -> None:
+    trial = frames(1000, 1000)
+    (source,) = (dict(stream) for stream in trial.sides[0].totals["streams"])  # type: ignore[attr-defined]
+    paced = with_totals(trial, "a1", streams=[{**source, "pacing": {"due": 1000, "unsent": 0}}])
+    assert evidence(trial)["frames_unpaced"] == 1
+    assert evidence(paced)["frames_unpaced"] == 0
+
+
 def test_a_few_lost_frames_tell_nothing() -> None:
     assert told(frames(10_000, 9960)) == {}
 

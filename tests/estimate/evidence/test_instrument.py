@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.estimate.evidence.building import even, evidence, with_totals
+from tests.estimate.evidence.building import at, even, evidence, with_totals
+from vnetbench.results.records import SideRecord
 
 
 def test_late_samples_lost_ones_and_what_the_instrument_takes() -> None:
@@ -15,6 +18,16 @@ def test_late_samples_lost_ones_and_what_the_instrument_takes() -> None:
     assert found["sampler_cpu_percent"] == pytest.approx(5)
     assert found["samples_lost"] == 3
     assert "generator_limited" not in found
+
+
+def test_the_short_sample_after_a_late_one_is_no_measure_of_lateness() -> None:
+    def late(side: SideRecord) -> SideRecord:
+        one, two, *others = side.samples
+        samples = (replace(one, t_s=0.09, interval_s=0.09), replace(two, interval_s=0.01), *others)
+        return replace(side, samples=samples)
+
+    trial = with_totals(even(), "a1", instrument={"sampler_late_max_s": 0.04})
+    assert evidence(at(trial, "a1", late))["sampler_late_percent"] == pytest.approx(80)
 
 
 @pytest.mark.parametrize(("sent", "limited"), [(1000, 0), (980, 1)])

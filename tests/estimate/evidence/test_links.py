@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests import made_up
-from tests.estimate.evidence.building import counting, even, evidence, telling, watching
+from tests.estimate.evidence.building import case, counting, even, evidence, telling, watching
+from vnetbench.estimate.evidence import evidence_of
 from vnetbench.results.records import TrialRecord
 
 SIZE = 50_000_000
@@ -102,6 +103,19 @@ def test_loss_that_is_counted_nowhere_is_the_paths() -> None:
     again = telling(lossy, "a1", dsack_dups=12)
     assert evidence(again)["path_loss_percent"] == pytest.approx(0.8)
     assert evidence(again)["spurious_percent"] == pytest.approx(60)
+
+
+def test_of_datagrams_too_what_a_socket_or_a_queue_dropped_was_not_lost_on_the_path() -> None:
+    told = {"loss_percent": 5.0, "datagrams_sent_per_s": 1000.0}
+    free, queued = case(even()), case(counting(even(), "a1", qdisc_drops=0.5))
+    losses = [
+        evidence_of(replace(of, metrics=metrics))["path_loss_percent"]
+        for of, metrics in (
+            (free, told), (free, {**told, "socket_drop_percent": 2.0}), (queued, told),
+            (queued, {**told, "loss_percent": 0.5}),
+        )
+    ]  # fmt: skip
+    assert losses == pytest.approx([5, 3, 4, 0])
 
 
 def test_a_large_packet_that_is_dropped_counts_as_all_its_segments() -> None:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from tests.estimate.evidence.building import counting, even, evidence, of_cpus, telling, watching, with_totals
+from tests.estimate.evidence.building import (
+    at,
+    counting,
+    even,
+    evidence,
+    of_cpus,
+    telling,
+    watching,
+    with_totals,
+)
+from vnetbench.results.records import SideRecord
 
 
 def test_segments_in_a_packet_tell_whether_packets_are_cut_and_joined() -> None:
@@ -95,6 +107,16 @@ def test_what_is_dropped_is_told_by_where() -> None:
     assert found["receive_buffer_errors_per_s"] == pytest.approx(80)
     assert found["checksum_errors_per_s"] == pytest.approx(20)
     assert found["switch_drops_per_s"] == pytest.approx(100)
+
+
+def test_what_the_host_sees_after_the_load_is_left_out() -> None:
+    def drained(side: SideRecord) -> SideRecord:
+        last = side.samples[-1]
+        late = replace(last, seq=20, t_s=1.05, counters={**last.counters, "softnet_dropped": 500})
+        return replace(side, samples=(*side.samples, late))
+
+    trial = at(counting(even(), "host", softnet_dropped=1), "host", drained)
+    assert evidence(trial)["softnet_dropped_per_s"] == pytest.approx(20)
 
 
 def test_a_stream_stalls_where_data_waits_and_nothing_is_acknowledged() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.explain.between.simulated import campaign, simulated, treatment
+from vnetbench.estimate.location import estimate
 from vnetbench.explain.between.best import findings, standing
 from vnetbench.study.model import FactorLevels, Level
 
@@ -59,6 +61,47 @@ def test_the_finding_names_the_best_and_its_equals() -> None:
     assert set(finding.treatments) == {1, 2}
     assert finding.picture is not None
     assert {row["series"] for row in finding.picture.rows} == {"not worse", "worse"}
+
+
+def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_more_is_as_good() -> None:
+    def slower(levels: Mapping[str, Level]) -> float:
+        return {1: 10.0, 2: 10.1, 4: 20.0}[int(levels["streams"])]
+
+    summary = simulated(np.random.default_rng(5), STREAMS, slower, noise=0.001)
+    treatments = []
+    for each in summary.treatments:
+        values = [point.values["goodput_bps"] for point in each.points]
+        points = [replace(p, values={"latency_p50_us": v}) for p, v in zip(each.points, values, strict=True)]
+        metrics = {"latency_p50_us": estimate(values, 0.95)}
+        treatments.append(replace(each, points=tuple(points), metrics=metrics))
+    found = standing(replace(summary, treatments=tuple(treatments), main_metric="latency_p50_us"))
+
+    assert found is not None
+    assert (found.best.index, found.not_worse, found.worse) == (0, (1,), (2,))
+
+
+@pytest.mark.parametrize(
+    ("costs", "says"),
+    [
+        ({4: 8.0, 2: 6.0}, "The cheapest of these is 2 streams: cycles per byte times 0.75."),
+        ({4: 6.0, 2: 8.0}, "Of these it also has the least cycles per byte."),
+        ({4: 0.0, 2: 0.0}, "Of these it also has the least cycles per byte."),
+    ],
+)
+def test_of_equals_the_cheapest_is_named_and_a_cost_of_0_does_no_harm(
+    costs: dict[int, float], says: str
+) -> None:
+    def slightly(levels: Mapping[str, Level]) -> float:
+        return {1: 5e9, 2: 9.999e9, 4: 10e9}[int(levels["streams"])]
+
+    summary = simulated(np.random.default_rng(3), STREAMS, slightly, noise=0.0, of_blocks=0.0)
+    treatments = []
+    for each in summary.treatments:
+        cost = estimate([costs.get(int(each.factors["streams"]), 9.0)] * 9, 0.95)
+        treatments.append(replace(each, metrics={**each.metrics, "cycles_per_byte": cost}))
+    (finding,) = findings(replace(summary, treatments=tuple(treatments)))
+
+    assert says in finding.says
 
 
 def test_of_one_treatment_or_too_few_trials_nothing_is_said() -> None:

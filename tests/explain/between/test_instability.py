@@ -101,6 +101,21 @@ def test_of_fewer_than_20_trials_a_split_counts_only_with_a_figure() -> None:
     assert without <= 0.1 * CAMPAIGNS
 
 
+def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> None:
+    is_slow = [place % 3 == 0 for place in range(24)]
+    values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
+    shared = [slow != (place in (0, 1, 3)) for place, slow in enumerate(is_slow)]
+    evidence = [
+        {"ends_on_one_cpu_percent": 80.0 * share + place % 7, "retransmitted_percent": 5.0 * slow + place % 5}
+        for place, (share, slow) in enumerate(zip(shared, is_slow, strict=True))
+    ]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    (split,) = splits(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert "ends_on_one_cpu_percent" in [each.figure for each in split.told_by]
+    assert split.told_by[0].figure == "retransmitted_percent"
+
+
 def of_two_kinds(random: np.random.Generator, times: float) -> CampaignSummary:
     """Both threads share a CPU in some trials, which are `times` as fast, and all scatter much."""
     share = random.permutation([True] * 10 + [False] * 14)
@@ -212,6 +227,20 @@ def test_other_work_that_goes_with_bad_trials_is_told_and_work_that_does_not_is_
 
     assert told >= 0.95 * CAMPAIGNS
     assert false <= 0.03 * CAMPAIGNS
+
+
+@pytest.mark.parametrize(("harm", "is_told"), [(0.4, True), (-0.4, False)])
+def test_of_a_metric_that_should_be_low_more_is_worse(harm: float, is_told: bool) -> None:
+    work = [20.0 * block for block in range(9)]
+    only = treatment(0, {"streams": 1}, [1.0] * 9, [{"other_work_percent": each} for each in work])
+    points = tuple(
+        replace(point, values={"latency_p50_us": 100 * (1 + harm * spent / 160)})
+        for point, spent in zip(only.points, work, strict=True)
+    )
+    summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
+    found = of_cause(findings(replace(summary, main_metric="latency_p50_us")), "machine_busy")
+
+    assert bool(found) == is_told
 
 
 @pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-3, 0.7, 30.0])

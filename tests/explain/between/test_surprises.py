@@ -78,6 +78,17 @@ def test_a_treatment_that_is_off_is_found_with_how_far_it_is_off() -> None:
     assert false <= 0.05 * CAMPAIGNS
 
 
+def test_what_stands_out_by_less_than_the_study_asks_to_tell_is_no_surprise() -> None:
+    def hardly(levels: Mapping[str, Level]) -> float:
+        return smooth(levels) * (0.98 if is_odd(levels, (4, 9000, "reverse")) else 1.0)
+
+    fine, coarse = (
+        outliers(simulated(np.random.default_rng(8), MATRIX, hardly, noise=0.001, half_width=width))
+        for width in (0.005, 0.03)
+    )
+    assert len(fine) == 1 and coarse == ()
+
+
 def test_one_does_not_hide_behind_another() -> None:
     both = sum(
         len(outliers(simulated(np.random.default_rng([2, seed]), MATRIX, with_two))) == 2

@@ -8,6 +8,8 @@ import pytest
 
 from vnetbench.explain.models.loss import cubic_bps, mathis_bps, padhye_bps
 
+pytestmark = pytest.mark.pure
+
 PATH = (1460, 100_000)
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from vnetbench.explain.models.packet_rate import PacketCost, fit_cost
 
+pytestmark = pytest.mark.pure
+
 
 def test_the_cost_of_a_made_up_cpu_is_found_again() -> None:
     truth, noise = PacketCost(2000, 0.3), np.random.default_rng(5)

@@ -6,6 +6,8 @@ import pytest
 
 from vnetbench.explain.models.tcp_window import follows, most_bps
 
+pytestmark = pytest.mark.pure
+
 
 def test_a_window_of_64_kib_over_100_ms_carries_5_2_mbit_per_s() -> None:
     # The largest window without scaling (RFC 7323, section 1.1).

@@ -9,10 +9,10 @@ from vnetbench.estimate.course import lengths_s
 from vnetbench.estimate.evidence.case import Case
 from vnetbench.estimate.evidence.counting import most, percent, percent_of_time, plus
 from vnetbench.estimate.evidence.flows import carrying, flows_of
-from vnetbench.estimate.evidence.kernels import INTERRUPTS, kernels_of
+from vnetbench.estimate.evidence.kernels import kernels_of, most_softirq
 from vnetbench.estimate.evidence.ports import ports_of
 from vnetbench.estimate.steady import SteadyPart
-from vnetbench.results.records import HOST
+from vnetbench.results.records import HOST, OBSERVE
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def _waiting_for_window(part: SteadyPart) -> float | None:
 
 
 def _softirq(part: SteadyPart) -> float | None:
-    return most(kernel.share(cpu, *INTERRUPTS) for kernel in kernels_of(part) for cpu in kernel.times)
+    return most_softirq(kernels_of(part))
 
 
 def _backlog(part: SteadyPart) -> float | None:
@@ -76,10 +76,15 @@ def _intervals(part: SteadyPart) -> Sequence[SteadyPart]:
     found = []
     sides = {side.endpoint: side for side in part.trial.sides}
     began_s = part.trial.idle_s
-    host = next((side.samples for side in part.trial.sides if side.endpoint == HOST), ())
     for number, length_s in enumerate(lengths_s(part.load)):
         ends = [(sides[name], samples[number]) for name, samples in part.load.items()]
-        seen = [x for x in host if began_s < x.t_s - x.interval_s / 2 <= began_s + length_s]
-        found.append(replace(part, sides=ends, host=seen, between=[], seconds=length_s))
-        began_s += length_s
+        ended_s = began_s + length_s
+        seen = {
+            name: [x for x in side.samples if began_s < x.t_s - x.interval_s / 2 <= ended_s]
+            for name, side in sides.items()
+            if side.role == OBSERVE
+        }
+        between = [(side, seen[side.endpoint]) for side, _ in part.between]
+        found.append(replace(part, sides=ends, host=seen.get(HOST, []), between=between, seconds=length_s))
+        began_s = ended_s
     return found

@@ -25,8 +25,9 @@ from vnetbench.estimate.evidence.kernels import (
     INTERRUPTS,
     Kernel,
     has_own_kernel,
-    times_by_cpu,
+    most_softirq,
 )
+from vnetbench.estimate.guest_metrics import owner_and_kind
 from vnetbench.estimate.steady import SteadyPart
 from vnetbench.results.records import HOST, Sample, SideRecord
 
@@ -233,14 +234,8 @@ def _of_ends(who: str, ends: Steady, part: SteadyPart, kernels: Mapping[str, Ker
         f"{who}_throttled_periods_percent": most(
             percent(total(x, "cgroup_throttled_periods"), total(x, "cgroup_periods")) for _, x in ends
         ),
-        f"{who}_softirq_percent": most(_busiest_softirq(kernel.samples) for kernel in own),
+        f"{who}_softirq_percent": most_softirq(own),
     }
-
-
-def _busiest_softirq(samples: Sequence[Sample]) -> float | None:
-    """Time in interrupts of the CPU that has the most of it, in percent."""
-    kernel = Kernel("", samples, times_by_cpu(samples))
-    return most(kernel.share(cpu, *INTERRUPTS) for cpu in kernel.times)
 
 
 def _thread_busy(side: SideRecord, samples: Sequence[Sample], part: SteadyPart) -> float | None:
@@ -317,7 +312,7 @@ def _of_watched(host: Sequence[Sample]) -> Figures:
             by_thread: dict[str, float] = {}
             for of_sample in spent:
                 for thread, spent_s in of_sample.items():
-                    if thread.rpartition(" ")[2].rstrip("0123456789") in kinds:
+                    if owner_and_kind(thread)[1] in kinds:
                         by_thread[thread] = by_thread.get(thread, 0.0) + spent_s
             figures[f"{name}_{does}_percent"] = percent(most(by_thread.values()), seconds_of(watched))
     return figures

@@ -16,6 +16,7 @@ from vnetbench.estimate.frame_losses import (
     IN_BACKLOG,
 )
 from vnetbench.estimate.frames import SENT, streams_in
+from vnetbench.estimate.guest_metrics import owner_and_kind
 from vnetbench.estimate.steady import SteadyPart
 from vnetbench.results.records import Sample
 
@@ -136,7 +137,11 @@ def _of_threads(host: Sequence[Sample], name: str, kinds: Sequence[str]) -> Figu
     for x in watched:
         assert x.watched
         ran.update(
-            {thread: spent_s for thread, spent_s in x.watched.threads.items() if _kind(thread) in kinds}
+            {
+                thread: spent_s
+                for thread, spent_s in x.watched.threads.items()
+                if owner_and_kind(thread)[1] in kinds
+            }
         )
         waited.update({thread: waited_s for thread, waited_s in x.watched.waited.items() if thread in ran})
     if not ran:
@@ -149,7 +154,3 @@ def _of_threads(host: Sequence[Sample], name: str, kinds: Sequence[str]) -> Figu
         f"{name}_waiting_percent": waiting,
         f"{name}_runnable_percent": plus(busy, waiting),
     }
-
-
-def _kind(thread: str) -> str:
-    return thread.rpartition(" ")[2].rstrip("0123456789")

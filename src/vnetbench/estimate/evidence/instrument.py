@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import Figures, most, number, over, percent, plus
+from vnetbench.estimate.evidence.counting import Figures, middle, most, number, over, percent, plus
 from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
 from vnetbench.estimate.frames import search_of
 from vnetbench.results.records import SideRecord
@@ -25,16 +25,23 @@ INSTRUMENT_FIGURES = (
         "sampler_cpu_percent",
         "% of one CPU",
         "samplers and bench",
-        "CPU time of all agents' samplers and of the bench; with a search of the samplers alone",
+        "CPU time of all agents' samplers and of the bench in the whole trial; with a search of the samplers "
+        "alone",
         ("sampler_cpu_s", "bench_cpu_s"),
     ),
-    Figure("samples_lost", "1", "samples lost", "since the bench did not read in time", ("events_lost",)),
+    Figure(
+        "samples_lost",
+        "1",
+        "samples lost",
+        "of the whole trial, since the bench did not read in time",
+        ("events_lost",),
+    ),
     Figure(
         "rate_kept_percent",
         "% of what was due",
         "rate kept",
-        "share of what was due at the asked rate that was sent, where it is the least; absent with a search, "
-        "whose answer says whether the generator was its limit",
+        "share of what was due at the asked rate in the whole trial that was sent, where it is the least; "
+        "absent with a search, whose answer says whether the generator was its limit",
         ("pacing.sent", "pacing.due", "pacing.unsent"),
     ),
     Figure(
@@ -49,7 +56,8 @@ INSTRUMENT_FIGURES = (
         "delay_line_full_percent",
         "% of frames",
         "lost by a full delay line",
-        "share of the frames that the bench's own delay line had no room for, where it is the greatest",
+        "share of the frames of the whole trial that the bench's own delay line had no room for, where it is "
+        "the greatest",
         ("delay_lines[].overflowed", "delay_lines[].frames"),
     ),
 )
@@ -89,8 +97,8 @@ def _full(sides: tuple[SideRecord, ...]) -> Iterator[float | None]:
 
 
 def _interval_s(side: SideRecord) -> float | None:
-    """As asked: a sample that came late is longer."""
-    return min((x.interval_s for x in side.samples), default=None)
+    """As asked, nearly: a sample that comes late is longer, and the next one as much shorter."""
+    return middle(x.interval_s for x in side.samples)
 
 
 def _kept(sides: tuple[SideRecord, ...]) -> Iterator[float]:

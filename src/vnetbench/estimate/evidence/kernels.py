@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from vnetbench.estimate.evidence.counting import most
 from vnetbench.estimate.steady import SteadyPart
 from vnetbench.results.records import HOST, Sample
 
@@ -26,8 +27,8 @@ class Kernel:
         return 100 * sum(of_cpu.get(kind, 0.0) for kind in kinds) / (sum(of_cpu.values()) or 1.0)
 
     def busy(self, cpu: int) -> float:
-        """Of a CPU's time, in percent."""
-        return 100 - self.share(cpu, *IDLE)
+        """Of a CPU's time, in percent; 0 of a CPU that tells of no time."""
+        return self.share(cpu, *(kind for kind in self.times[cpu] if kind not in IDLE))
 
 
 def has_own_kernel(samples: Sequence[Sample]) -> bool:
@@ -42,6 +43,11 @@ def kernels_of(part: SteadyPart) -> list[Kernel]:
         own.append((HOST, part.host))
     found = [Kernel(name, samples, times_by_cpu(samples)) for name, samples in own]
     return [kernel for kernel in found if kernel.times]
+
+
+def most_softirq(kernels: Iterable[Kernel]) -> float | None:
+    """Time in interrupts of the CPU that has the most of it, of all of them, in percent."""
+    return most(kernel.share(cpu, *INTERRUPTS) for kernel in kernels for cpu in kernel.times)
 
 
 def times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:

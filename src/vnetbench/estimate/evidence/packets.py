@@ -147,7 +147,7 @@ PACKET_FIGURES = (
         "% of packets",
         "packets in one queue",
         "share of a receiver's packets that came by one of its receive queues, by its kernel's or its "
-        "driver's own counts",
+        "driver's own counts of the whole trial",
         ("queues", "adapter"),
     ),
     Figure(

@@ -107,10 +107,10 @@ def _threads_per_cpu(part: SteadyPart) -> float | None:
 
 def _on_host(part: SteadyPart) -> Iterator[tuple[int, ...]]:
     """The host's CPUs that each thread of the load, or vCPU, may use."""
-    vcpus = part.trial.effective.get("vcpu_pin")
-    if isinstance(vcpus, Mapping):
-        yield from (cpu_list(str(cpus)) for of_guest in vcpus.values() for cpus in of_guest)
-        return
+    for side, samples in (*part.sides, *part.between):
+        vcpus = read_back(part.trial, "vcpu_pin", side.endpoint)
+        if has_own_kernel(samples) and isinstance(vcpus, list):
+            yield from (cpu_list(str(cpus)) for cpus in vcpus)
     for side, samples in part.sides:
         if has_own_kernel(samples):
             continue

@@ -67,7 +67,7 @@ def _row(figure: Figure) -> str:
 
 def main(folder: Path) -> None:
     """Write the page to a folder."""
-    (folder / PAGE).write_text(evidence_page())
+    (folder / PAGE).write_text(evidence_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from vnetbench.estimate.evidence.counting import (
     percent,
     plus,
     read_back,
+    total,
 )
 from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
 from vnetbench.estimate.evidence.flows import Flow, across
@@ -334,7 +335,9 @@ def _of_loss(part: SteadyPart, flows: Sequence[Flow]) -> Figures:
     again = plus(*(flow.total("retransmits") for flow in flows))
     if not flows:
         samples = [x for _, of_side in part.senders for x in of_side]
-        sent, again = (per_s(samples, f"tcp_segments_{kind}") for kind in ("out", "retransmitted"))
+        again = total(samples, "tcp_segments_retransmitted")
+        # The namespace counts these apart, a connection among all that it sent.
+        sent = plus(total(samples, "tcp_segments_out"), again)
     return {
         "retransmitted_percent": percent(again, sent),
         "timeouts_per_s": plus(*(per_s(samples, "tcp_timeouts") for _, samples in part.senders)),

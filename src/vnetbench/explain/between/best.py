@@ -112,9 +112,9 @@ def _cheapest(summary: CampaignSummary, equals: list[TreatmentSummary]) -> str:
     if cost is None:
         return ""
     cheapest = min(equals, key=lambda each: each.metrics[cost].value)
-    ratio = cheapest.metrics[cost].value / equals[0].metrics[cost].value
     if cheapest is equals[0]:
         return f" Of these it also has the least {metric_of(cost).label.lower()}."
+    ratio = cheapest.metrics[cost].value / equals[0].metrics[cost].value
     return f" The cheapest of these is {name_of(summary, cheapest)}: {noun_of(cost)} times {ratio:.2f}."
 
 

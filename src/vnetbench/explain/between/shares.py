@@ -50,7 +50,6 @@ def shares_of(cells: Sequence[Cell], factors: Sequence[str], confidence: float) 
     logs = np.array([[cell.log for cell in cells]])
     drawn = redrawn(cells, _DRAWS)
     noise = np.array([cell.variance for cell in cells])
-    # A redrawn log has its own error and that of the cell that it was drawn from.
     total, totals = _total(logs), _total(drawn)
     if not total[0] > 1e-12:
         return None
@@ -58,6 +57,7 @@ def shares_of(cells: Sequence[Cell], factors: Sequence[str], confidence: float) 
     found = {}
     for term, part in parts.items():
         value = float(_explained(part, logs, noise)[0] / total[0])
+        # A redrawn log has its own error and that of the cell that it was drawn from.
         low, high = np.percentile(_explained(part, drawn, noise + np.var(drawn, axis=0)) / totals, tails)
         found[term] = Share(*(float(np.clip(each, 0.0, 1.0)) for each in (value, low, high)))
     return Shares(found, min(1.0, float(np.sum(noise) * (1 - 1 / len(cells)) / total[0])))

@@ -18,9 +18,9 @@ import numpy as np
 from scipy import special
 
 from vnetbench.estimate.compare import adjust
-from vnetbench.estimate.effects import by_block
+from vnetbench.estimate.effects import pair_of
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired import matched, together
+from vnetbench.estimate.paired import together
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.between.cells import Cell, Numbers, cells_of
 from vnetbench.explain.between.shares import indicators, products
@@ -98,7 +98,7 @@ def contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
         Contradiction(factor.name, less, more, together([pair], summary.precision.confidence))
         for factor in summary.factors
         for less, more in _neighbours(summary, factor.name)
-        if (pair := matched(*(by_block(each, summary.main_metric) for each in (less, more)))) is not None
+        if (pair := pair_of(less, more, summary.main_metric)) is not None
     ]
     ratios = adjust([each.ratio for each in found])
     judged = (

@@ -84,5 +84,5 @@ def _slopes(table: Numbers, places: Numbers) -> Numbers:
 def _sums_of_rises(rises: Numbers, orders: npt.NDArray[np.int64]) -> Numbers:
     """Kendall's sum with the blocks in each order, a row; `rises[i, j]` is that of block j over block i."""
     earlier, later = np.triu_indices(len(rises), 1)
-    sums: Numbers = rises[orders[:, earlier], orders[:, later]].sum(axis=1)
-    return sums
+    # One by one: all orders of hundreds of blocks at once would take gigabytes.
+    return np.array([rises[order[earlier], order[later]].sum() for order in orders])
