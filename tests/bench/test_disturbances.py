@@ -21,6 +21,7 @@ from bench.corpus.disturb.routes import congestion_window
 from bench.corpus.disturb.settings import machine_settings, settings, switch_settings
 from bench.corpus.disturb.shaped import shaped
 from bench.corpus.disturb.spinning import SPUN, spinning
+from bench.corpus.disturb.super_frames import super_frames
 from bench.corpus.disturb.transmit_queues import one_transmit_queue
 from bench.corpus.disturb.varying import in_some_trials, shaped_ever_less
 from bench.corpus.scene import Disturb, Scene
@@ -57,6 +58,7 @@ DISTURBANCES: dict[str, Disturb] = {
     "a black hole for a while": black_hole(800, 0.01, 0.05),
     "one transmit queue": one_transmit_queue(),
     "a small window": congestion_window(20),
+    "frames of few packets": super_frames(5),
     "rivals": rivals({}),
     "rivals in the same VMs": rivals({}, inside=True),
     "trials that are drawn": in_some_trials(1.0, shaped(1e9)),
@@ -111,6 +113,7 @@ def test_what_disturbances_do_can_be_seen_and_is_told(bed: NetnsBed) -> None:
         "a black hole",
         "offloads of ends",
         "a small window",
+        "frames of few packets",
     ):
         with DISTURBANCES[name](found):
             assert shown(bed) != before, name

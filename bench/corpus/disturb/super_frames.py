@@ -9,14 +9,17 @@ from bench.corpus.scene import Disturb, Scene
 from vnetbench.lab import netlink
 from vnetbench.lab.description import Vm
 
+_HEADERS_BYTES = 512
+"""More than all of a frame's headers have, which the kernel takes off first (MAX_TCP_HEADER)."""
 
-def super_frames(most_bytes: int) -> Disturb:
-    """Those of side a have at most so many bytes (IFLA_GSO_MAX_SIZE)."""
+
+def super_frames(packets: int) -> Disturb:
+    """Those of side a become at most so many packets (IFLA_GSO_MAX_SIZE), whatever the MTU."""
 
     @contextmanager
     def disturb(scene: Scene) -> Iterator[None]:
         ends = [end for end in scene.vms if end.side == "a"]
-        before = [_set(end, most_bytes) for end in ends]
+        before = [_set(end, _bytes_of(end, packets)) for end in ends]
         try:
             yield
         finally:
@@ -24,6 +27,10 @@ def super_frames(most_bytes: int) -> Disturb:
                 _set(end, old)
 
     return disturb
+
+
+def _bytes_of(end: Vm, packets: int) -> int:
+    return packets * netlink.mtu_of(end.namespace, end.interface) + _HEADERS_BYTES
 
 
 def _set(end: Vm, most_bytes: int) -> int:

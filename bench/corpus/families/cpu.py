@@ -11,7 +11,7 @@ from bench.corpus.scene import Disturb
 
 EACH = {"cpus": "0/1"}
 """Each end has a CPU of its own; packets are processed where they are sent."""
-MANY_FRAMES = super_frames(8192)
+MANY_FRAMES = super_frames(5)
 SIZES = ("1 MiB", "512 KiB", "256 KiB", "384 KiB")
 
 

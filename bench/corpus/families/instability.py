@@ -43,7 +43,7 @@ RECIPES = (
         ("bridge", "router", "jumbo6"),
         differs(0.15, DISTURBED),
         levels={"cpus": "0-2", "irq_cpus": "off"},
-        ground=(super_frames(8192),),
+        ground=(super_frames(5),),
         accepted=("receive_processing",),
         pace=MANY,
     ),
