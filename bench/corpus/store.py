@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from bench.corpus.controls import Conditions
 from bench.corpus.proof import Seen
 from bench.corpus.runs import Run
 from bench.corpus.split import PARTS
@@ -86,14 +88,20 @@ class Store:
         files = {f"{run.name}.vnb" for run in runs}
         _keep_only(self.folder / DISCARDED, lambda line: line["file"] not in files)
 
-    def controls(self) -> dict[str, float]:
-        """Speeds of loads without a cause, by their study."""
-        path = self.folder / CONTROLS
-        return json.loads(path.read_text()) if path.exists() else {}
+    def control(self, study: str, now: Conditions) -> float | None:
+        """The speed of a load without a cause, where one is kept that would come out alike now."""
+        kept = self._controls().get(study)
+        # Files of before 2026-11-22 have speeds alone, of nobody knows when.
+        return float(kept["speed"]) if isinstance(kept, dict) and now.hold_of(kept) else None
 
-    def keep_control(self, study: str, speed: float) -> None:
-        """Add one."""
-        _put(self.folder / CONTROLS, json.dumps({**self.controls(), study: speed}, indent=1))
+    def keep_control(self, study: str, speed: float, measured: Conditions) -> None:
+        """Add one, in place of what is kept of that study."""
+        controls = {**self._controls(), study: measured.entry(speed)}
+        _put(self.folder / CONTROLS, json.dumps(controls, indent=1))
+
+    def _controls(self) -> dict[str, Any]:
+        path = self.folder / CONTROLS
+        return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def labelled(folder: Path) -> list[Labelled]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from bench.corpus.__main__ import main
+from bench.corpus.controls import Conditions
 from bench.corpus.disturb import settings
 from bench.corpus.families import RECIPES
 from bench.corpus.proof import Seen, all_of, counts, differs, falls, has_rest, tells
@@ -21,7 +21,7 @@ from bench.corpus.runs import chosen, runs_of
 from bench.corpus.scene import Scene
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
-from bench.corpus.store import MANIFEST, Labelled, Store, labelled
+from bench.corpus.store import CONTROLS, MANIFEST, Labelled, Store, labelled
 from bench.explain import RESULTS, a_line_each, report
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED
 from vnetbench.explain.rules import rules
@@ -31,6 +31,7 @@ pytestmark = pytest.mark.pure
 
 RUNS = runs_of(RECIPES)
 FIRST = AIMS[0]
+NOW = Conditions("an agent", "a start", 1e9)
 
 
 def run(
@@ -205,7 +206,7 @@ def test_who_is_ended_while_it_writes_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
-    store.keep_control("a study", 5.0)
+    store.keep_control("a study", 5.0, NOW)
     store.at_work.write_bytes(b"results")
     store.keep(RUNS[0], Seen(1.0), Seen(2.0))
 
@@ -215,10 +216,10 @@ def test_who_is_ended_while_it_writes_leaves_what_was_there(
 
     monkeypatch.setattr(Path, "write_text", ended)
     with pytest.raises(KeyboardInterrupt):
-        store.keep_control("another", 6.0)
+        store.keep_control("another", 6.0, NOW)
     with pytest.raises(KeyboardInterrupt):
         store.drop_others([])
-    assert Store(tmp_path).controls() == {"a study": 5.0}
+    assert Store(tmp_path).control("a study", NOW) == 5.0
     assert Store(tmp_path).known() == {RUNS[0].name}
 
 
@@ -234,10 +235,26 @@ def test_a_run_that_is_declared_otherwise_since_it_was_made_is_made_again(tmp_pa
     assert [path.stem for path in tmp_path.glob("*/*.vnb")] == [same.name]
 
 
-def test_controls_are_kept_by_their_study(tmp_path: Path) -> None:
+def test_a_control_is_taken_for_its_study_while_the_machine_is_as_it_was(tmp_path: Path) -> None:
+    Store(tmp_path).keep_control("a study", 5.0, NOW)
     store = Store(tmp_path)
-    store.keep_control("a study", 5.0)
-    assert math.isclose(Store(tmp_path).controls()["a study"], 5.0)
+    assert store.control("a study", replace(NOW, at_s=NOW.at_s + 1700)) == 5.0
+    assert store.control("another", NOW) is None
+    for otherwise in (
+        replace(NOW, agent="another"),
+        replace(NOW, boot="another"),
+        replace(NOW, at_s=NOW.at_s + 1900),
+        replace(NOW, at_s=NOW.at_s - 10),
+    ):
+        assert store.control("a study", otherwise) is None
+
+
+def test_a_control_of_nobody_knows_when_is_measured_again(tmp_path: Path) -> None:
+    (tmp_path / CONTROLS).write_text('{"a study": 5.0}')
+    store = Store(tmp_path)
+    assert store.control("a study", NOW) is None
+    store.keep_control("a study", 6.0, NOW)
+    assert store.control("a study", NOW) == 6.0
 
 
 def test_results_have_a_line_for_each_run_and_those_that_are_kept_too() -> None:
