@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.corpus.controls import Conditions
 from bench.corpus.proof import Seen
-from bench.corpus.runs import Run
+from bench.corpus.runs import RECIPE, Run
 from bench.corpus.split import PARTS
 
 MANIFEST, DISCARDED, CONTROLS, AT_WORK = "manifest.jsonl", "discarded.jsonl", "controls.json", "at-work.vnb"
@@ -71,12 +71,16 @@ class Store:
         _append(self.folder / DISCARDED, {**run.label(), "why": why, **verified})
 
     def drop_others(self, declared: Iterable[Run]) -> None:
-        """Remove what is not declared, or was declared otherwise when it was made: it is another run."""
+        """Remove what is not declared, or was declared otherwise when it was made: it is another run.
+
+        Of what does not tell how it was made the rest of its label counts.
+        """
         labels = {f"{run.name}.vnb": run.label() for run in declared}
 
         def is_declared(line: Mapping[str, object]) -> bool:
             label = labels.get(str(line["file"]), {})
-            return bool(label) and all(line.get(name) == value for name, value in label.items())
+            told = {RECIPE: label.get(RECIPE), **line}
+            return bool(label) and all(told.get(name) == value for name, value in label.items())
 
         for part in PARTS:
             for line in _keep_only(self.folder / part / MANIFEST, is_declared):

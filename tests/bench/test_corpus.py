@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +17,11 @@ from click.testing import CliRunner
 from bench.corpus.__main__ import main
 from bench.corpus.controls import Conditions
 from bench.corpus.disturb import settings
+from bench.corpus.disturb.quota import quota
 from bench.corpus.families import RECIPES
 from bench.corpus.proof import Seen, all_of, counts, differs, falls, has_rest, tells
 from bench.corpus.recipe import OTHER, STRENGTHS, Dose
-from bench.corpus.runs import chosen, runs_of
+from bench.corpus.runs import RECIPE, Run, chosen, runs_of
 from bench.corpus.scene import Scene
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
@@ -233,6 +237,57 @@ def test_a_run_that_is_declared_otherwise_since_it_was_made_is_made_again(tmp_pa
     store.drop_others([same, changed])
     assert store.known() == {same.name}
     assert [path.stem for path in tmp_path.glob("*/*.vnb")] == [same.name]
+
+
+def made_otherwise(run: Run) -> list[Run]:
+    """The same run by its name and what its label says, of recipes that were changed."""
+    recipe = run.recipe
+    doses = tuple(replace(dose, disturb=(quota("a1", 0.3),)) for dose in recipe.doses)
+    changed = (
+        replace(recipe, pace=replace(recipe.pace, trials=5)),
+        replace(recipe, control={**recipe.control, "mtu": 1400}),
+        replace(recipe, ground=(quota("a1", 0.5),)),
+        replace(recipe, doses=doses),
+    )
+    return [replace(run, recipe=each) for each in changed]
+
+
+def test_a_run_is_made_again_whose_study_or_disturbance_was_changed(tmp_path: Path) -> None:
+    kept, thrown = RUNS[:2]
+    for place, changed in enumerate(zip(made_otherwise(kept), made_otherwise(thrown), strict=True)):
+        store = Store(tmp_path / str(place))
+        store.at_work.write_bytes(b"results")
+        store.keep(kept, Seen(1.0), Seen(2.0))
+        store.discard(thrown, "it did nothing")
+        store.drop_others(RUNS)
+        assert store.known() == {kept.name, thrown.name}
+        store.drop_others(changed)
+        assert store.known() == set()
+
+
+def test_a_run_that_does_not_tell_how_it_was_made_stays(tmp_path: Path) -> None:
+    store, kept = Store(tmp_path), RUNS[0]
+    store.at_work.write_bytes(b"results")
+    store.keep(kept, Seen(1.0), Seen(2.0))
+    manifest = tmp_path / kept.part / MANIFEST
+    line = json.loads(manifest.read_text())
+    del line[RECIPE]
+    manifest.write_text(json.dumps(line) + "\n")
+    store.drop_others([made_otherwise(kept)[0]])
+    assert store.known() == {kept.name}
+
+
+def test_recipes_are_spelled_alike_in_each_process() -> None:
+    program = "from tests.bench.test_corpus import RUNS; print([each.label() for each in RUNS])"
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[2],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in "12"
+    }  # fmt: skip
+    assert said == {f"{[each.label() for each in RUNS]}\n"}
 
 
 def test_a_control_is_taken_for_its_study_while_the_machine_is_as_it_was(tmp_path: Path) -> None:
