@@ -26,7 +26,7 @@ from bench.corpus.scene import Scene
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
 from bench.corpus.store import CONTROLS, MANIFEST, Labelled, Store, labelled
-from bench.explain import RESULTS, a_line_each, report
+from bench.explain import RESULTS, a_line_each, report, save
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED
 from vnetbench.explain.rules import rules
 from vnetbench.study.load import parse_study
@@ -169,6 +169,32 @@ def test_runs_with_nothing_wrong_and_other_names_that_are_accepted_are_told_apar
     assert ("by its own name first", "50.0%", "2") in firsts
     (line,) = (cells[0] for cells in told if "discarded" in cells[0])
     assert line.endswith(": overflow 1.")
+
+
+def test_faults_that_are_named_further_down_where_nothing_is_wrong_are_told_in_a_line() -> None:
+    def made(*further: Named, is_wrong: bool = False) -> Judged:
+        judged = run("nothing", "nothing", is_wrong=is_wrong, is_fault=False)
+        label = {**judged.run.label, "topology": "bridge", "strength": OTHER, "says": ""}
+        return Judged(replace(judged.run, label=label), (*judged.named, *further))
+
+    overflow, drift = Named("overflow", "possible", is_fault=True), Named("drift", "likely", is_fault=True)
+    limit = Named("sender_cpu", "likely")
+    runs = [made(overflow, drift), made(overflow, limit), made(limit), made(drift, is_wrong=True)]
+    told = [line.strip() for line in report({HELD_OUT: runs})]
+    assert (
+        "Of 3 runs where nothing is wrong 2 name a fault after the first name: "
+        "overflow (possible) 2, drift (likely) 1."
+    ) in told
+    assert "Of 1 runs where nothing is wrong 0 name a fault after the first name." in [
+        line.strip() for line in report({HELD_OUT: runs[2:3]})
+    ]
+
+
+def test_false_alarms_can_be_told_from_the_results(tmp_path: Path) -> None:
+    save(tmp_path, "", {HELD_OUT: [run("overflow", "nothing", is_wrong=False)]})
+    (path,) = tmp_path.glob("*.json")
+    (found,) = json.loads(path.read_text())
+    assert found["named"] == [["overflow", "likely", True]]
 
 
 def test_confusion_has_what_was_named_rightly_on_its_diagonal() -> None:
