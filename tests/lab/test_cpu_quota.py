@@ -15,6 +15,7 @@ from vnetbench.lab.cpu_quota import Hierarchy
 from vnetbench.lab.description import Shape
 from vnetbench.lab.netns_bed import raise_bed
 from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.process import this_process
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.factors import complete
 from vnetbench.study.model import TestbedAsked
@@ -115,7 +116,7 @@ def test_the_controller_is_found_in_either_version_and_only_where_groups_can_hav
 def test_version_2_is_told_the_quota_and_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 2))
     assert cpu_quota.apply("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
-    of_b1 = tmp_path / f"vnb.t-two.b1.{os.getpid()}"
+    of_b1 = tmp_path / f"vnb.t-two.b1.{this_process()}"
     assert (of_b1 / "cpu.max").read_text() == "50000 100000"
     assert (of_b1 / cpu_quota.PROCESSES).read_text() == "72"
 
@@ -137,7 +138,7 @@ def test_a_quota_that_cannot_be_had_is_refused_and_none_is_not(
 def test_groups_of_others_may_go_while_a_bench_looks_for_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, others = (tmp_path / "bench" / f"vnb.{name}.a1.{os.getpid()}" for name in ("t-own", "t-other"))
+    own, others = (tmp_path / "bench" / f"vnb.{name}.a1.{this_process()}" for name in ("t-own", "t-other"))
     others.mkdir(parents=True)
     own.mkdir()
     scandir = os.scandir
@@ -153,10 +154,26 @@ def test_groups_of_others_may_go_while_a_bench_looks_for_its_own(
     assert not own.exists() and others.exists()
 
 
+def test_a_bench_that_is_gone_is_told_from_a_process_with_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, boot, _ = this_process().split(":")
+    for name, bench in (
+        ("t-own", this_process()),
+        ("t-gone", f"{os.getppid()}:{boot}:1"),
+        ("t-gone-too", f"{own}:{boot}:1"),
+    ):
+        (tmp_path / f"vnb.{name}.a1.{bench}").mkdir()
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 1))
+    assert cpu_quota.left() == {"t-gone", "t-gone-too"}
+    cpu_quota.remove("t-gone")
+    assert cpu_quota.left() == {"t-gone-too"}
+
+
 def test_a_process_that_ends_while_its_quota_is_taken_away_refuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = tmp_path / f"vnb.t-ended.a1.{os.getpid()}"
+    group = tmp_path / f"vnb.t-ended.a1.{this_process()}"
     group.mkdir()
     (group / cpu_quota.PROCESSES).write_text("71\n")
 

@@ -2,7 +2,7 @@
 
 The groups are in the hierarchy of the controller `cpu` as it is mounted, version 1 or 2
 (Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst). They have the names of the
-VMs' namespaces, and the id of the bench's process behind: all benches of a machine share the hierarchy, also
+VMs' namespaces, and behind it which process the bench is: all benches of a machine share the hierarchy, also
 those that have a /run of their own. Without a quota there is no group: a process in one competes with others
 for CPUs as its group does, and not as itself.
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from vnetbench.lab.description import namespace
 from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.process import is_alive, this_process
 from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level
 
@@ -66,7 +67,7 @@ def apply(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
     hierarchy = mounted()
     if level == NONE:
         if hierarchy:
-            for group in groups_of(hierarchy, testbed, f"*.{os.getpid()}"):
+            for group in groups_of(hierarchy, testbed, f"*.{this_process()}"):
                 _release(hierarchy, group)
         return NONE
     asked = f"{FACTOR} = {format_level(FACTOR, level)}"
@@ -80,7 +81,7 @@ def apply(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
         raise TreatmentRefused(f"{asked}: of {cpus} CPUs that would limit nothing", fix=TAKE_NONE)
     quota_us = round(float(level) * PERIOD_US)
     for vm, pid in pids.items():
-        group = hierarchy.place / namespace(testbed, f"{vm}.{os.getpid()}")
+        group = hierarchy.place / namespace(testbed, f"{vm}.{this_process()}")
         found = _limited(hierarchy, group, pid, quota_us, cpus)
         if found != str(quota_us):
             raise TreatmentRefused(
@@ -102,7 +103,7 @@ def remove(testbed: str) -> None:
 
 def left() -> set[str]:
     """The testbeds of which a bench that is gone has left groups."""
-    return {group.name.split(".")[1] for group in _removable("*") if _bench_of(group) != os.getpid()}
+    return {group.name.split(".")[1] for group in _removable("*") if _bench_of(group) != this_process()}
 
 
 def groups_of(hierarchy: Hierarchy, testbed: str, part: str) -> list[Path]:
@@ -194,13 +195,14 @@ def _removable(testbed: str) -> list[Path]:
     return [group for group in groups if _is_this_users(group) and _bench_is_over(group)]
 
 
-def _bench_of(group: Path) -> int:
-    return int(group.name.rpartition(".")[2])
+def _bench_of(group: Path) -> str:
+    """The identity of its process."""
+    return group.name.rpartition(".")[2]
 
 
 def _bench_is_over(group: Path) -> bool:
     bench = _bench_of(group)
-    return bench == os.getpid() or not Path(f"/proc/{bench}").exists()
+    return bench == this_process() or not is_alive(bench)
 
 
 def _is_this_users(group: Path) -> bool:
