@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.lab.test_requests import measured
-from vnetbench.lab import cpu_quota, registry
+from vnetbench.commands.lab import lab
+from vnetbench.lab import cpu_quota, privilege, registry
 from vnetbench.lab.cpu_quota import Hierarchy
 from vnetbench.lab.description import Shape
 from vnetbench.lab.netns_bed import raise_bed
@@ -168,6 +170,24 @@ def test_a_bench_that_is_gone_is_told_from_a_process_with_its_id(
     assert cpu_quota.left() == {"t-gone", "t-gone-too"}
     cpu_quota.remove("t-gone")
     assert cpu_quota.left() == {"t-gone-too"}
+
+
+def test_a_group_whose_process_does_not_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = tmp_path / f"vnb.t-stuck.a1.{this_process()}"
+    (group / "process").mkdir(parents=True)  # as for a process in it, the group cannot be removed
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 1))
+    monkeypatch.setattr(cpu_quota, "EMPTYING_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(registry, "remove", cpu_quota.remove)
+    monkeypatch.setattr(registry, "entries", lambda: [registry.Entry("t-stuck", "a test", "", {})])
+    monkeypatch.setattr(privilege, "has_root", lambda: True)
+    for command in (["down", "t-stuck"], ["down", "--all"]):
+        said = CliRunner().invoke(lab, command, standalone_mode=False)
+        assert said.return_value == 1
+        assert f"not removed: {group} of t-stuck: a process in it does not end" in said.output
+        assert "removed: t-stuck" not in said.output and "t-stuck removed" not in said.output
+    (group / "process").rmdir()
+    said = CliRunner().invoke(lab, ["down", "t-stuck"], standalone_mode=False)
+    assert (said.return_value, said.output) == (0, "t-stuck removed\n")
 
 
 def test_a_process_that_ends_while_its_quota_is_taken_away_refuses_nothing(

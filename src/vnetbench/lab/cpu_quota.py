@@ -92,13 +92,18 @@ def apply(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
     return quota_us / PERIOD_US
 
 
-def remove(testbed: str) -> None:
-    """Remove the groups of a testbed whose processes have been ended, but those of another bench at work."""
-    for group in _removable(testbed):
+def remove(testbed: str) -> list[Path]:
+    """Remove the groups of a testbed whose processes have been ended, but those of another bench at work.
+
+    Returns those that stay, since a process in them does not end.
+    """
+    groups = _removable(testbed)
+    for group in groups:
         deadline = time.monotonic() + EMPTYING_TIMEOUT_S
         # A process that was killed is in its group until it is gone for good.
         while not _removed(group) and time.monotonic() < deadline:
             time.sleep(0.02)
+    return [group for group in groups if group.exists()]
 
 
 def left() -> set[str]:
