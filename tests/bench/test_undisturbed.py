@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,28 @@ def test_it_is_not_made_again_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Disturbed, match="steal"):
         undisturbed(lambda: made.append(1))
     assert len(made) == TRIES
+
+
+@pytest.mark.parametrize(
+    ("groups", "tree", "weight"),
+    [("4:cpu,cpuacct:/user\n0::/\n", "cpu", "cpu.shares"), ("1:pids:/\n0::/user\n", "", "cpu.weight")],
+)
+def test_the_maker_goes_back_to_the_group_that_it_came_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, groups: str, tree: str, weight: str
+) -> None:
+    own, place = tmp_path / "user" / "cgroup.procs", tmp_path / "cgroup.procs"
+    own.parent.mkdir()
+    for processes in (own, place):
+        processes.write_text("")
+    (tmp_path / "groups").write_text(groups)
+    monkeypatch.setattr("bench.corpus.before_others._LOCK", tmp_path / "lock")
+    monkeypatch.setattr("bench.corpus.before_others._GROUPS", tmp_path / "groups")
+    monkeypatch.setattr("bench.corpus.before_others._TREES", ((tmp_path, tree, weight, "9"),))
+    monkeypatch.setattr("bench.corpus.before_others._ACCOUNTS", (tmp_path / "absent", "cpuacct", "", ""))
+    with before_others() as is_first:
+        assert is_first
+        assert (tmp_path / "vnetbench-corpus" / "cgroup.procs").read_text() == str(os.getpid())
+    assert (own.read_text(), place.read_text()) == (str(os.getpid()), "")
 
 
 def test_nobody_makes_runs_while_another_one_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
