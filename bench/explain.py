@@ -22,6 +22,7 @@ from bench.corpus.score import (
     Judged,
     Share,
     confusion,
+    is_clean,
     is_single_fault,
     judge,
     share,
@@ -58,7 +59,7 @@ def main(parts: tuple[str, ...], corpus: Path, output: Path | None) -> None:
     text = "\n".join(report(judged, discarded))
     console.print(text, markup=False, soft_wrap=True)
     if folder := output or (None if parts else RESULTS):
-        console.print(f"\nwritten: {_save(folder, text, judged)}", soft_wrap=True)
+        console.print(f"\nwritten: {save(folder, text, judged)}", soft_wrap=True)
 
 
 def _judge_all(console: Console, folder: Path) -> list[Judged]:
@@ -80,6 +81,8 @@ def report(
     for part, runs in judged.items():
         yield f"\n## {part}: {len(runs)} runs\n"
         yield from table(("figure", "aim", "reached [95 %]", "runs", "verdict"), _aims(runs))
+        if clean := [each for each in runs if is_clean(each)]:
+            yield f"\n{_told_further_down(clean)}"
         if gone := [each for each in discarded if each["part"] == part]:
             yield f"\n{_told_discarded(gone)}"
         if faults := [each for each in runs if is_single_fault(each)]:
@@ -99,6 +102,16 @@ def report(
             yield from table(
                 ("run", "put there", "testbed", "strength", "named"), [_miss(each) for each in wrong]
             )
+
+
+def _told_further_down(clean: Sequence[Judged]) -> str:
+    counts = Counter(
+        f"{named.cause} ({named.certainty})" for each in clean for named in each.faults_further_down
+    )
+    of_each = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    found = sum(bool(each.faults_further_down) for each in clean)
+    told = f"Of {len(clean)} runs where nothing is wrong {found} name a fault after the first name"
+    return f"{told}: {of_each}." if of_each else f"{told}."
 
 
 def _told_discarded(labels: Sequence[Mapping[str, object]]) -> str:
@@ -185,12 +198,17 @@ def _spell(share: Share) -> str:
     return f"{share.value:.1%} [{low:.1%} to {high:.1%}]" if share.of else "none"
 
 
-def _save(folder: Path, text: str, judged: dict[str, list[Judged]]) -> Path:
+def save(folder: Path, text: str, judged: Mapping[str, Sequence[Judged]]) -> Path:
+    """Write what is told, and beside it a JSON of all runs: `named` has cause, certainty and whether it is a
+    fault (which files of before 2026-11-22 do not have); returns the file of the text."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{datetime.now(UTC):%Y%m%d-%H%M}-explain.md"
     path.write_text(text + "\n")
     raw = [
-        {**each.run.label, "named": [[named.cause, named.certainty] for named in each.named]}
+        {
+            **each.run.label,
+            "named": [[named.cause, named.certainty, named.is_fault] for named in each.named],
+        }
         for runs in judged.values()
         for each in runs
     ]

@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench.corpus.before_others import before_others
+from bench.corpus.controls import conditions
+from bench.corpus.disturb.quota import APART
 from bench.corpus.disturb.settings import put_back_left
 from bench.corpus.families import RECIPES
 from bench.corpus.make import Left, Maker, NotMade
@@ -124,7 +126,7 @@ def _make(progress: Progress, task: TaskID, store: Store, maker: Maker, run: Run
     found = control = None
     try:
         control = _control(store, maker, run)
-        found = undisturbed(lambda: maker.make(run, store.at_work))
+        found = undisturbed(lambda: maker.make(run, store.at_work), lambda seen: seen.told.get(APART, 0.0))
         why = run.recipe.bites(found, control)
     except Left:
         store.at_work.unlink(missing_ok=True)
@@ -145,10 +147,11 @@ def _make(progress: Progress, task: TaskID, store: Store, maker: Maker, run: Run
 
 
 def _control(store: Store, maker: Maker, run: Run) -> Seen:
-    if speed := store.controls().get(run.control_key):
+    now = conditions()
+    if (speed := store.control(run.control_key, now)) is not None:
         return Seen(speed)
     found = undisturbed(lambda: maker.control(run, store.at_work))
-    store.keep_control(run.control_key, found.speed)
+    store.keep_control(run.control_key, found.speed, now)
     return found
 
 

@@ -18,12 +18,14 @@ from vnetbench.errors import BenchError
 _GROUP = "vnetbench-corpus"
 _LOCK = Path(tempfile.gettempdir()) / "vnetbench-corpus.lock"
 _PROCESSES = "cgroup.procs"
+_GROUPS = Path("/proc/self/cgroup")
 _TREES = (
-    (Path("/sys/fs/cgroup/cpu"), "cpu.shares", "262144"),
-    (Path("/sys/fs/cgroup"), "cpu.weight", "10000"),
+    (Path("/sys/fs/cgroup/cpu"), "cpu", "cpu.shares", "262144"),
+    (Path("/sys/fs/cgroup"), "", "cpu.weight", "10000"),
 )
-"""Of both versions (cgroups(7)): where groups are, and the file and the figure of the largest weight."""
-_ACCOUNTS = (Path("/sys/fs/cgroup/cpuacct"), "", "")
+"""Of both versions (cgroups(7)): where groups are, what names the tree in _GROUPS, and the file and the
+figure of the largest weight."""
+_ACCOUNTS = (Path("/sys/fs/cgroup/cpuacct"), "cpuacct", "", "")
 """Of the first version, which may count CPU time in a tree of its own; see `undisturbed`."""
 
 
@@ -32,7 +34,7 @@ def before_others() -> Iterator[bool]:
     """This process and what it starts before all others, as long as it lasts; tells whether that is so."""
     with ExitStack() as stack:
         stack.enter_context(_alone())
-        is_first = any(stack.enter_context(_within(root, file, weight)) for root, file, weight in _TREES)
+        is_first = any(stack.enter_context(_within(*tree)) for tree in _TREES)
         stack.enter_context(_within(*_ACCOUNTS))
         yield is_first
 
@@ -53,9 +55,9 @@ def _alone() -> Iterator[None]:
 
 
 @contextmanager
-def _within(root: Path, file: str, weight: str) -> Iterator[bool]:
+def _within(root: Path, tree: str, file: str, weight: str) -> Iterator[bool]:
     """This process in the group below `root`, as long as it lasts; tells whether that could be had."""
-    group = root / _GROUP
+    group, before = root / _GROUP, _group_in(root, tree)
     try:
         group.mkdir(exist_ok=True)
         if file:
@@ -67,6 +69,23 @@ def _within(root: Path, file: str, weight: str) -> Iterator[bool]:
     try:
         yield True
     finally:
-        (root / _PROCESSES).write_text(str(os.getpid()))
+        _go_back(before, root)
         with suppress(OSError):  # another one's runs are in it still
             group.rmdir()
+
+
+def _group_in(root: Path, tree: str) -> Path:
+    """The group that this process is in; the root where it cannot be seen from here."""
+    for line in _GROUPS.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        group = root / path.lstrip("/")
+        if tree in controllers.split(",") and (group / _PROCESSES).exists():
+            return group
+    return root
+
+
+def _go_back(before: Path, root: Path) -> None:
+    for group in (before, root):  # the one that it came from may be gone
+        with suppress(OSError):
+            (group / _PROCESSES).write_text(str(os.getpid()))
+            return

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bench.corpus import split
+from bench.corpus.declared import spelled
 from bench.corpus.recipe import STRENGTHS, Dose, Levels, Pace, Recipe
 from bench.corpus.topologies import TOPOLOGIES, Topology
 from vnetbench.study.labs import QEMU
@@ -34,6 +35,8 @@ most_trials = {trials}
 """
 CHOSEN_BY = ("cause", "topology", "part", "strength", "way", "file")
 """What of a label runs are chosen by."""
+RECIPE = "recipe"
+"""What of a label tells how a run is made; those made before 2026-11-22 do not have it."""
 CONTROL = Pace(trials=2, duration_s=0.8)
 """Of the load without its cause, which is only held against the run."""
 SETUP_S = {QEMU: 0.6}
@@ -106,7 +109,12 @@ class Run:
             "accepted": list(self.recipe.accepted), "is_wrong": self.recipe.is_wrong, "way": self.recipe.way,
             "strength": self.strength, "says": self.dose.says, "topology": self.topology,
             "workload": self.recipe.workload, "seed": self.seed, "repeat": self.repeat,
+            RECIPE: self._recipe_hash(),
         }  # fmt: skip
+
+    def _recipe_hash(self) -> str:
+        said = (self.study(), self.control(), spelled((self.recipe.ground, self.dose.disturb)))
+        return hashlib.sha256("\n".join(said).encode()).hexdigest()[:12]
 
 
 def runs_of(recipes: Iterable[Recipe]) -> list[Run]:

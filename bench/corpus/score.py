@@ -59,6 +59,11 @@ class Judged:
         """Whether a fault is named first where nothing is wrong."""
         return not self.run.is_wrong and self.first.is_fault
 
+    @property
+    def faults_further_down(self) -> tuple[Named, ...]:
+        """The faults that are named after the first name."""
+        return tuple(each for each in self.named[1:] if each.is_fault)
+
     def _first(self, count: int) -> set[str]:
         return {each.cause for each in self.named[:count]}
 
@@ -125,7 +130,8 @@ def _is_single(judged: Judged) -> bool:
     return len(judged.run.causes) == 1
 
 
-def _is_clean(judged: Judged) -> bool:
+def is_clean(judged: Judged) -> bool:
+    """Whether nothing was wrong."""
     return not judged.run.is_wrong
 
 
@@ -139,7 +145,7 @@ AIMS = (
         lambda each: each.is_confidently_wrong,
         lambda _: True,
     ),
-    Aim("false alarm where nothing is wrong", 0.03, False, lambda each: each.is_false_alarm, _is_clean),
+    Aim("false alarm where nothing is wrong", 0.03, False, lambda each: each.is_false_alarm, is_clean),
 )
 
 Figure = tuple[str, Callable[[Judged], bool]]

@@ -6,9 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from bench.corpus.controls import Conditions
 from bench.corpus.proof import Seen
-from bench.corpus.runs import Run
+from bench.corpus.runs import RECIPE, Run
 from bench.corpus.split import PARTS
 
 MANIFEST, DISCARDED, CONTROLS, AT_WORK = "manifest.jsonl", "discarded.jsonl", "controls.json", "at-work.vnb"
@@ -69,12 +71,16 @@ class Store:
         _append(self.folder / DISCARDED, {**run.label(), "why": why, **verified})
 
     def drop_others(self, declared: Iterable[Run]) -> None:
-        """Remove what is not declared, or was declared otherwise when it was made: it is another run."""
+        """Remove what is not declared, or was declared otherwise when it was made: it is another run.
+
+        Of what does not tell how it was made the rest of its label counts.
+        """
         labels = {f"{run.name}.vnb": run.label() for run in declared}
 
         def is_declared(line: Mapping[str, object]) -> bool:
             label = labels.get(str(line["file"]), {})
-            return bool(label) and all(line.get(name) == value for name, value in label.items())
+            told = {RECIPE: label.get(RECIPE), **line}
+            return bool(label) and all(told.get(name) == value for name, value in label.items())
 
         for part in PARTS:
             for line in _keep_only(self.folder / part / MANIFEST, is_declared):
@@ -86,14 +92,20 @@ class Store:
         files = {f"{run.name}.vnb" for run in runs}
         _keep_only(self.folder / DISCARDED, lambda line: line["file"] not in files)
 
-    def controls(self) -> dict[str, float]:
-        """Speeds of loads without a cause, by their study."""
-        path = self.folder / CONTROLS
-        return json.loads(path.read_text()) if path.exists() else {}
+    def control(self, study: str, now: Conditions) -> float | None:
+        """The speed of a load without a cause, where one is kept that would come out alike now."""
+        kept = self._controls().get(study)
+        # Files of before 2026-11-22 have speeds alone, of nobody knows when.
+        return float(kept["speed"]) if isinstance(kept, dict) and now.hold_of(kept) else None
 
-    def keep_control(self, study: str, speed: float) -> None:
-        """Add one."""
-        _put(self.folder / CONTROLS, json.dumps({**self.controls(), study: speed}, indent=1))
+    def keep_control(self, study: str, speed: float, measured: Conditions) -> None:
+        """Add one, in place of what is kept of that study."""
+        controls = {**self._controls(), study: measured.entry(speed)}
+        _put(self.folder / CONTROLS, json.dumps(controls, indent=1))
+
+    def _controls(self) -> dict[str, Any]:
+        path = self.folder / CONTROLS
+        return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def labelled(folder: Path) -> list[Labelled]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -44,12 +44,17 @@ class Spent:
         return Spent(self.whole - before.whole, self.stolen - before.stolen, self.user - before.user, own)
 
 
-def undisturbed(make: Callable[[], Made]) -> Made:
-    """Make something, again where something else ran beside it; raises Disturbed when that does not end."""
+def undisturbed(make: Callable[[], Made], apart: Callable[[Made], float] = lambda _: 0.0) -> Made:
+    """Make something, again where something else ran beside it; raises Disturbed when that does not end.
+
+    `apart` says how much user time of what was made this control group does not count.
+    """
     for _ in range(TRIES):
         before = spent()
         made = make()
-        if not (why := disturbance(spent() - before)):
+        beside = spent() - before
+        own = None if beside.own is None else beside.own + apart(made)
+        if not (why := disturbance(replace(beside, own=own))):
             return made
     raise Disturbed(why)
 

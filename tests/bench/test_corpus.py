@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-import math
+import os
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -13,16 +15,18 @@ import pytest
 from click.testing import CliRunner
 
 from bench.corpus.__main__ import main
+from bench.corpus.controls import Conditions
 from bench.corpus.disturb import settings
+from bench.corpus.disturb.quota import quota
 from bench.corpus.families import RECIPES
 from bench.corpus.proof import Seen, all_of, counts, differs, falls, has_rest, tells
 from bench.corpus.recipe import OTHER, STRENGTHS, Dose
-from bench.corpus.runs import chosen, runs_of
+from bench.corpus.runs import RECIPE, Run, chosen, runs_of
 from bench.corpus.scene import Scene
 from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, HELD_OUT_TOPOLOGIES, part
-from bench.corpus.store import MANIFEST, Labelled, Store, labelled
-from bench.explain import RESULTS, a_line_each, report
+from bench.corpus.store import CONTROLS, MANIFEST, Labelled, Store, labelled
+from bench.explain import RESULTS, a_line_each, report, save
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED
 from vnetbench.explain.rules import rules
 from vnetbench.study.load import parse_study
@@ -31,6 +35,7 @@ pytestmark = pytest.mark.pure
 
 RUNS = runs_of(RECIPES)
 FIRST = AIMS[0]
+NOW = Conditions("an agent", "a start", 1e9)
 
 
 def run(
@@ -166,6 +171,32 @@ def test_runs_with_nothing_wrong_and_other_names_that_are_accepted_are_told_apar
     assert line.endswith(": overflow 1.")
 
 
+def test_faults_that_are_named_further_down_where_nothing_is_wrong_are_told_in_a_line() -> None:
+    def made(*further: Named, is_wrong: bool = False) -> Judged:
+        judged = run("nothing", "nothing", is_wrong=is_wrong, is_fault=False)
+        label = {**judged.run.label, "topology": "bridge", "strength": OTHER, "says": ""}
+        return Judged(replace(judged.run, label=label), (*judged.named, *further))
+
+    overflow, drift = Named("overflow", "possible", is_fault=True), Named("drift", "likely", is_fault=True)
+    limit = Named("sender_cpu", "likely")
+    runs = [made(overflow, drift), made(overflow, limit), made(limit), made(drift, is_wrong=True)]
+    told = [line.strip() for line in report({HELD_OUT: runs})]
+    assert (
+        "Of 3 runs where nothing is wrong 2 name a fault after the first name: "
+        "overflow (possible) 2, drift (likely) 1."
+    ) in told
+    assert "Of 1 runs where nothing is wrong 0 name a fault after the first name." in [
+        line.strip() for line in report({HELD_OUT: runs[2:3]})
+    ]
+
+
+def test_false_alarms_can_be_told_from_the_results(tmp_path: Path) -> None:
+    save(tmp_path, "", {HELD_OUT: [run("overflow", "nothing", is_wrong=False)]})
+    (path,) = tmp_path.glob("*.json")
+    (found,) = json.loads(path.read_text())
+    assert found["named"] == [["overflow", "likely", True]]
+
+
 def test_confusion_has_what_was_named_rightly_on_its_diagonal() -> None:
     unexplained = Judged(run("x", "drift").run, ())
     put, given, found = confusion([run("pacing", "pacing"), run("pacing", "drift"), unexplained])
@@ -205,7 +236,7 @@ def test_who_is_ended_while_it_writes_leaves_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
-    store.keep_control("a study", 5.0)
+    store.keep_control("a study", 5.0, NOW)
     store.at_work.write_bytes(b"results")
     store.keep(RUNS[0], Seen(1.0), Seen(2.0))
 
@@ -215,10 +246,10 @@ def test_who_is_ended_while_it_writes_leaves_what_was_there(
 
     monkeypatch.setattr(Path, "write_text", ended)
     with pytest.raises(KeyboardInterrupt):
-        store.keep_control("another", 6.0)
+        store.keep_control("another", 6.0, NOW)
     with pytest.raises(KeyboardInterrupt):
         store.drop_others([])
-    assert Store(tmp_path).controls() == {"a study": 5.0}
+    assert Store(tmp_path).control("a study", NOW) == 5.0
     assert Store(tmp_path).known() == {RUNS[0].name}
 
 
@@ -234,10 +265,77 @@ def test_a_run_that_is_declared_otherwise_since_it_was_made_is_made_again(tmp_pa
     assert [path.stem for path in tmp_path.glob("*/*.vnb")] == [same.name]
 
 
-def test_controls_are_kept_by_their_study(tmp_path: Path) -> None:
+def made_otherwise(run: Run) -> list[Run]:
+    """The same run by its name and what its label says, of recipes that were changed."""
+    recipe = run.recipe
+    doses = tuple(replace(dose, disturb=(quota("a1", 0.3),)) for dose in recipe.doses)
+    changed = (
+        replace(recipe, pace=replace(recipe.pace, trials=5)),
+        replace(recipe, control={**recipe.control, "mtu": 1400}),
+        replace(recipe, ground=(quota("a1", 0.5),)),
+        replace(recipe, doses=doses),
+    )
+    return [replace(run, recipe=each) for each in changed]
+
+
+def test_a_run_is_made_again_whose_study_or_disturbance_was_changed(tmp_path: Path) -> None:
+    kept, thrown = RUNS[:2]
+    for place, changed in enumerate(zip(made_otherwise(kept), made_otherwise(thrown), strict=True)):
+        store = Store(tmp_path / str(place))
+        store.at_work.write_bytes(b"results")
+        store.keep(kept, Seen(1.0), Seen(2.0))
+        store.discard(thrown, "it did nothing")
+        store.drop_others(RUNS)
+        assert store.known() == {kept.name, thrown.name}
+        store.drop_others(changed)
+        assert store.known() == set()
+
+
+def test_a_run_that_does_not_tell_how_it_was_made_stays(tmp_path: Path) -> None:
+    store, kept = Store(tmp_path), RUNS[0]
+    store.at_work.write_bytes(b"results")
+    store.keep(kept, Seen(1.0), Seen(2.0))
+    manifest = tmp_path / kept.part / MANIFEST
+    line = json.loads(manifest.read_text())
+    del line[RECIPE]
+    manifest.write_text(json.dumps(line) + "\n")
+    store.drop_others([made_otherwise(kept)[0]])
+    assert store.known() == {kept.name}
+
+
+def test_recipes_are_spelled_alike_in_each_process() -> None:
+    program = "from tests.bench.test_corpus import RUNS; print([each.label() for each in RUNS])"
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed}, cwd=Path(__file__).parents[2],
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in "12"
+    }  # fmt: skip
+    assert said == {f"{[each.label() for each in RUNS]}\n"}
+
+
+def test_a_control_is_taken_for_its_study_while_the_machine_is_as_it_was(tmp_path: Path) -> None:
+    Store(tmp_path).keep_control("a study", 5.0, NOW)
     store = Store(tmp_path)
-    store.keep_control("a study", 5.0)
-    assert math.isclose(Store(tmp_path).controls()["a study"], 5.0)
+    assert store.control("a study", replace(NOW, at_s=NOW.at_s + 1700)) == 5.0
+    assert store.control("another", NOW) is None
+    for otherwise in (
+        replace(NOW, agent="another"),
+        replace(NOW, boot="another"),
+        replace(NOW, at_s=NOW.at_s + 1900),
+        replace(NOW, at_s=NOW.at_s - 10),
+    ):
+        assert store.control("a study", otherwise) is None
+
+
+def test_a_control_of_nobody_knows_when_is_measured_again(tmp_path: Path) -> None:
+    (tmp_path / CONTROLS).write_text('{"a study": 5.0}')
+    store = Store(tmp_path)
+    assert store.control("a study", NOW) is None
+    store.keep_control("a study", 6.0, NOW)
+    assert store.control("a study", NOW) == 6.0
 
 
 def test_results_have_a_line_for_each_run_and_those_that_are_kept_too() -> None:

@@ -5,19 +5,27 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.lab.test_requests import measured
-from vnetbench.lab import cpu_quota, registry
+from vnetbench.campaign.instrument import LabInstrument
+from vnetbench.campaign.trial import Load
+from vnetbench.commands.lab import lab
+from vnetbench.lab import cpu_quota, privilege, registry
+from vnetbench.lab.bed import Bed
 from vnetbench.lab.cpu_quota import Hierarchy
 from vnetbench.lab.description import Shape
-from vnetbench.lab.netns_bed import raise_bed
+from vnetbench.lab.netns_bed import NetnsBed, NetnsLab, raise_bed
 from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.process import this_process
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.factors import complete
-from vnetbench.study.model import TestbedAsked
+from vnetbench.study.model import Level, TestbedAsked
 
 
 @pytest.fixture
@@ -115,9 +123,62 @@ def test_the_controller_is_found_in_either_version_and_only_where_groups_can_hav
 def test_version_2_is_told_the_quota_and_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 2))
     assert cpu_quota.apply("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
-    of_b1 = tmp_path / f"vnb.t-two.b1.{os.getpid()}"
+    of_b1 = tmp_path / f"vnb.t-two.b1.{this_process()}"
     assert (of_b1 / "cpu.max").read_text() == "50000 100000"
     assert (of_b1 / cpu_quota.PROCESSES).read_text() == "72"
+
+
+@pytest.mark.lab
+def test_a_quota_that_something_else_sets_is_told(hierarchy: Hierarchy) -> None:
+    def meddle(bed: Bed) -> None:
+        assert isinstance(bed, NetnsBed)
+        (of_b1,) = (group for group in groups(hierarchy, bed.testbed.name) if ".b1." in group.name)
+        (of_b1 / hierarchy.quota_file).write_text("25000 100000" if hierarchy.version == 2 else "25000")
+        pid = str(cpu_quota.pids_of(bed.endpoints, bed.agents)["a1"])
+        (hierarchy.own / cpu_quota.PROCESSES).write_text(pid)
+
+    @contextmanager
+    def meddled(bed: Bed, load: Load) -> Iterator[Bed]:
+        if load.duration_s < 0.3:
+            meddle(bed)
+        yield bed
+
+    asked = TestbedAsked()
+    with closing(LabInstrument(NetnsLab(asked, "a test"), asked, meddled)) as instrument:
+        untouched, touched = (
+            instrument.measure(Load(complete({"cpu_quota": 0.5}), seconds, 0.1), lambda: False).measured
+            for seconds in (0.4, 0.2)
+        )
+    note = "cpu_quota was set by something else while this was measured"
+    assert untouched.effective["cpu_quota"] == 0.5 and note not in untouched.notes
+    assert touched.effective["cpu_quota"] == {"a1": "none", "b1": 0.25} and note in touched.notes
+
+
+@pytest.mark.parametrize(
+    ("version", "files", "level"),
+    [
+        (2, {"cpu.max": "25000 50000\n"}, 0.5),
+        (2, {"cpu.max": "max 100000\n"}, "none"),
+        (2, {}, "none"),
+        (1, {"cpu.cfs_quota_us": "20000\n", "cpu.cfs_period_us": "100000\n"}, 0.2),
+        (1, {"cpu.cfs_quota_us": "-1\n", "cpu.cfs_period_us": "100000\n"}, "none"),
+    ],
+)
+def test_a_quota_is_read_back_of_the_group_that_a_process_is_in_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, files: dict[str, str], level: Level
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    found = {"self": tmp_path / "bench", 71: tmp_path, 72: tmp_path / "bench"}
+
+    def mounted(process: int | str = "self") -> Hierarchy | None:
+        return Hierarchy(tmp_path, found[process], version) if process in found else None
+
+    monkeypatch.setattr(cpu_quota, "mounted", mounted)
+    assert cpu_quota.changed_since({"cpu_quota": level}, {"a1": 71}) == {}
+    assert cpu_quota.changed_since({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
+    # The bench's own group stands for none, and a process that is gone for nothing.
+    assert cpu_quota.changed_since({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
 
 
 def test_a_quota_that_cannot_be_had_is_refused_and_none_is_not(
@@ -137,7 +198,7 @@ def test_a_quota_that_cannot_be_had_is_refused_and_none_is_not(
 def test_groups_of_others_may_go_while_a_bench_looks_for_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, others = (tmp_path / "bench" / f"vnb.{name}.a1.{os.getpid()}" for name in ("t-own", "t-other"))
+    own, others = (tmp_path / "bench" / f"vnb.{name}.a1.{this_process()}" for name in ("t-own", "t-other"))
     others.mkdir(parents=True)
     own.mkdir()
     scandir = os.scandir
@@ -153,10 +214,44 @@ def test_groups_of_others_may_go_while_a_bench_looks_for_its_own(
     assert not own.exists() and others.exists()
 
 
+def test_a_bench_that_is_gone_is_told_from_a_process_with_its_id(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, boot, _ = this_process().split(":")
+    for name, bench in (
+        ("t-own", this_process()),
+        ("t-gone", f"{os.getppid()}:{boot}:1"),
+        ("t-gone-too", f"{own}:{boot}:1"),
+    ):
+        (tmp_path / f"vnb.{name}.a1.{bench}").mkdir()
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 1))
+    assert cpu_quota.left() == {"t-gone", "t-gone-too"}
+    cpu_quota.remove("t-gone")
+    assert cpu_quota.left() == {"t-gone-too"}
+
+
+def test_a_group_whose_process_does_not_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = tmp_path / f"vnb.t-stuck.a1.{this_process()}"
+    (group / "process").mkdir(parents=True)  # as for a process in it, the group cannot be removed
+    monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 1))
+    monkeypatch.setattr(cpu_quota, "EMPTYING_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(registry, "remove", cpu_quota.remove)
+    monkeypatch.setattr(registry, "entries", lambda: [registry.Entry("t-stuck", "a test", "", {})])
+    monkeypatch.setattr(privilege, "has_root", lambda: True)
+    for command in (["down", "t-stuck"], ["down", "--all"]):
+        said = CliRunner().invoke(lab, command, standalone_mode=False)
+        assert said.return_value == 1
+        assert f"not removed: {group} of t-stuck: a process in it does not end" in said.output
+        assert "removed: t-stuck" not in said.output and "t-stuck removed" not in said.output
+    (group / "process").rmdir()
+    said = CliRunner().invoke(lab, ["down", "t-stuck"], standalone_mode=False)
+    assert (said.return_value, said.output) == (0, "t-stuck removed\n")
+
+
 def test_a_process_that_ends_while_its_quota_is_taken_away_refuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = tmp_path / f"vnb.t-ended.a1.{os.getpid()}"
+    group = tmp_path / f"vnb.t-ended.a1.{this_process()}"
     group.mkdir()
     (group / cpu_quota.PROCESSES).write_text("71\n")
 

@@ -11,6 +11,9 @@ from vnetbench.lab.guest.bed import GuestBed
 
 THROTTLED = "throttled_s"
 """What it tells: for how long the VM's threads were stopped."""
+APART = "quota_apart_s"
+"""And the VM's user time where its group stands beside the one of the bench, which then does not count it: of
+version 2 groups with a quota are at the top."""
 
 
 def quota(endpoint: str, cpus: float) -> Disturb:
@@ -24,7 +27,7 @@ def quota(endpoint: str, cpus: float) -> Disturb:
             yield
         finally:
             try:
-                scene.told[THROTTLED] += _throttled_s(scene, endpoint)
+                _tell(scene, endpoint)
             finally:
                 cpu_quota.apply(scene.name, pids, cpu_quota.NONE)
 
@@ -38,12 +41,14 @@ def _process_of(scene: Scene, endpoint: str) -> int:
     return int(scene.bed.agents[endpoint].call("agent.hello")["pid"])
 
 
-def _throttled_s(scene: Scene, endpoint: str) -> float:
-    """Of the endpoint's group (Documentation/scheduler/sched-bwc.rst); 0 where it has none."""
-    hierarchy = cpu_quota.mounted()
-    groups = cpu_quota.groups_of(hierarchy, scene.name, f"{endpoint}.*") if hierarchy else ()
+def _tell(scene: Scene, endpoint: str) -> None:
+    """What the endpoint's group has counted (Documentation/scheduler/sched-bwc.rst), if it has one."""
     throttled_s = 0.0
-    for group in groups:
-        found = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
-        throttled_s += int(found.get("throttled_usec", 0)) / 1e6 + int(found.get("throttled_time", 0)) / 1e9
-    return throttled_s
+    if hierarchy := cpu_quota.mounted():
+        for group in cpu_quota.groups_of(hierarchy, scene.name, f"{endpoint}.*"):
+            found = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
+            throttled_s += int(found.get("throttled_usec", 0)) / 1e6
+            throttled_s += int(found.get("throttled_time", 0)) / 1e9
+            if not group.is_relative_to(hierarchy.own):
+                scene.told[APART] += int(found.get("user_usec", 0)) / 1e6
+    scene.told[THROTTLED] += throttled_s

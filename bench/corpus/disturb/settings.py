@@ -47,7 +47,7 @@ def machine_settings(values: Mapping[str, str]) -> Disturb:
     @contextmanager
     def disturb(scene: Scene) -> Iterator[None]:
         before = {name: (_SYS / name).read_text().strip() for name in values}
-        LEFT.write_text(json.dumps({"boot": _boot(), "before": before}))
+        LEFT.write_text(json.dumps({"boot": boot(), "before": before}))
         try:
             exchange(values)
             yield
@@ -65,13 +65,13 @@ def put_back_left() -> dict[str, str]:
     except (FileNotFoundError, ValueError):  # ended before it was whole: nothing had been changed yet
         LEFT.unlink(missing_ok=True)
         return {}
-    before: dict[str, str] = told["before"] if told["boot"] == _boot() else {}
+    before: dict[str, str] = told["before"] if told["boot"] == boot() else {}
     exchange(before)
     LEFT.unlink()
     return before
 
 
-def _boot() -> str:
+def boot() -> str:
     """Which start of the machine this is: with the next one all settings are as they were."""
     return (_SYS / "kernel/random/boot_id").read_text().strip()
 

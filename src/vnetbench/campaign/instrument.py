@@ -18,6 +18,7 @@ from vnetbench.campaign.remarks import device_remarks
 from vnetbench.campaign.series import run_series
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
+from vnetbench.lab import cpu_quota
 from vnetbench.lab.bed import Bed, Lab
 from vnetbench.lab.knobs import changed_since
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
@@ -182,7 +183,12 @@ class LabInstrument:
 
 def _changed(effective: Mapping[str, Any], bed: Bed, load: Load) -> Mapping[str, object]:
     """Knobs that something else has set; of frames they are set by the programs that make and count them."""
-    return {} if load.workload in OF_FRAMES else changed_since(effective, bed.endpoints, bed.agents)
+    if load.workload in OF_FRAMES:
+        return {}
+    changed = changed_since(effective, bed.endpoints, bed.agents)
+    if cpu_quota.FACTOR in effective:
+        changed |= cpu_quota.changed_since(effective, cpu_quota.pids_of(bed.endpoints, bed.agents))
+    return changed
 
 
 def _with_knobs(measured: Measured, changed: Mapping[str, object]) -> Measured:

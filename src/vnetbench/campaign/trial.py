@@ -42,7 +42,11 @@ POLL_S = 0.2
 
 
 class Abandoned(Exception):
-    """The trial was given up because the user asked for it."""
+    """The trial was given up because the user asked for it; `sides` have what had come by then."""
+
+    def __init__(self, sides: tuple[SideRecord, ...] = ()) -> None:
+        super().__init__()
+        self.sides = sides
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,7 @@ def run_trial(
         for side in sides.values():
             side.agent.send("trial.stop", trial=trial)
     sides[HOST].totals = {**(sides[HOST].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
-    records = tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items())
+    records = _records(sides)
     if faults := [side.fault for side in sides.values() if side.fault]:
         # The cause comes before what followed from it at the other sides.
         raise TrialBroke("; ".join(fault.what for fault in sorted(faults, key=lambda f: f.rank)), records)
@@ -224,6 +228,10 @@ def run_trial(
         effective["lent"] = account
     notes = (*clock_remarks(effective), *remarks(load.whole_s, load.interval_s, totals))
     return Measured(records, effective, notes)
+
+
+def _records(sides: Mapping[str, Side]) -> tuple[SideRecord, ...]:
+    return tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items())
 
 
 def side_roles(load: Load) -> tuple[str, str]:
@@ -329,7 +337,7 @@ def _collect(
     is_broken = False
     while pending := [side for side in sides.values() if not side.is_over]:
         if is_given_up():
-            raise Abandoned
+            raise Abandoned(_records(sides))
         # All send about as often: while one is waited for the others' events gather.
         pending[0].take_events(trial, wait_s=POLL_S)
         for side in pending[1:]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import holder, left_on_hosts, netlink, privilege, registry, ssh
+from vnetbench.lab.cpu_quota import PROCESSES
 from vnetbench.lab.description import Shape, namespace
 from vnetbench.lab.netns_bed import raise_bed
 from vnetbench.study.factors import FACTORS, complete, parse_level
@@ -120,16 +121,19 @@ def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
 @lab.command()
 @click.argument("names", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="Every testbed that no campaign uses.")
-def down(names: Sequence[str], everything: bool) -> None:
-    """Remove testbeds, and what runs in them."""
+def down(names: Sequence[str], everything: bool) -> int:
+    """Remove testbeds, and what runs in them.
+
+    Exits with 1 where a process does not end.
+    """
     if not names and not everything:
         raise BenchError(
             "which testbed?", fix="vnetbench lab down NAME, or --all; vnetbench lab ls lists them"
         )
     if everything:
-        _remove_unused()
-        return
+        return 0 if _remove_unused() else 1
     _enter_for(names[0])
+    is_clean = True
     for name in names:
         entry = registry.entry(name)
         if entry.in_use:
@@ -137,20 +141,23 @@ def down(names: Sequence[str], everything: bool) -> None:
                 f"a campaign is at work on it (process {entry.owner.split(':')[0]})", where=name,
                 fix="stop that with Ctrl-C where it runs",
             )  # fmt: skip
-        registry.remove(name)
-        click.echo(f"{name} removed")
+        if _remove(name):
+            click.echo(f"{name} removed")
+        else:
+            is_clean = False
     _end_empty_holder()
+    return 0 if is_clean else 1
 
 
 @lab.command()
 def clean() -> int:
     """Remove every testbed that no campaign at work uses, also what a killed bench left on hosts.
 
-    Exits with 1 where a host cannot be reached, or something cannot be put back there.
+    Exits with 1 where a host cannot be reached, something cannot be put back there, or a process stays.
     """
     # Not inside the namespaces of a user: ssh would not know there who the user is.
     is_clean = privilege.is_inside() or _clean_hosts()
-    _remove_unused()
+    is_clean &= _remove_unused()
     return 0 if is_clean else 1
 
 
@@ -171,20 +178,34 @@ def _clean_hosts() -> bool:
     return is_clean
 
 
-def _remove_unused() -> None:
+def _remove(name: str) -> bool:
+    """Whether nothing is left of a testbed; what is, is told."""
+    stays = registry.remove(name)
+    for group in stays:
+        click.echo(
+            f"not removed: {group} of {name}: a process in it does not end\n"
+            f"  fix: vnetbench lab clean, once those that {group / PROCESSES} names are gone",
+            err=True,
+        )
+    return not stays
+
+
+def _remove_unused() -> bool:
+    """Whether nothing is left of what no campaign uses."""
     if not _enter():
         ended = registry.end_orphans()
         click.echo(f"ended {ended} left over from testbeds that are gone" if ended else "nothing to remove")
-        return
+        return True
     entries = registry.entries()
-    removed = [entry.name for entry in entries if not entry.in_use]
-    for name in removed:
-        registry.remove(name)
-    click.echo(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
+    unused = [entry.name for entry in entries if not entry.in_use]
+    removed = [name for name in unused if _remove(name)]
+    if removed or not unused:
+        click.echo(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
     for entry in entries:
         if entry.in_use:
             click.echo(f"left alone: {entry.name}, in use by process {entry.owner.split(':')[0]}")
     _end_empty_holder()
+    return removed == unused
 
 
 def _end_empty_holder() -> None:

@@ -2,7 +2,7 @@
 
 The groups are in the hierarchy of the controller `cpu` as it is mounted, version 1 or 2
 (Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst). They have the names of the
-VMs' namespaces, and the id of the bench's process behind: all benches of a machine share the hierarchy, also
+VMs' namespaces, and behind it which process the bench is: all benches of a machine share the hierarchy, also
 those that have a /run of their own. Without a quota there is no group: a process in one competes with others
 for CPUs as its group does, and not as itself.
 """
@@ -12,14 +12,19 @@ from __future__ import annotations
 import fnmatch
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from os.path import relpath
 from pathlib import Path
+from typing import Any
 
+from vnetbench.agents.client import AgentClient
 from vnetbench.lab.description import namespace
+from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.knobs import where_alike
 from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.process import is_alive, this_process
 from vnetbench.study.factors import format_level
 from vnetbench.study.model import Level
 
@@ -32,6 +37,8 @@ first, where the kernel shares that out."""
 WEIGHTS = {1: ("cpu.shares", 1024, 262_144), 2: ("cpu.weight", 100, 10_000)}
 """By version: the file, the weight of a process, and the most that a group can have. A group's is shared by
 the CPUs that it runs on, so it has a process's for each."""
+UNLIMITED = ("max", "-1")
+"""A group's quota where it has none, of either version."""
 PROCESSES = "cgroup.procs"
 EMPTYING_TIMEOUT_S = 3.0
 TAKE_NONE = 'take cpu_quota = "none"'
@@ -66,7 +73,7 @@ def apply(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
     hierarchy = mounted()
     if level == NONE:
         if hierarchy:
-            for group in groups_of(hierarchy, testbed, f"*.{os.getpid()}"):
+            for group in groups_of(hierarchy, testbed, f"*.{this_process()}"):
                 _release(hierarchy, group)
         return NONE
     asked = f"{FACTOR} = {format_level(FACTOR, level)}"
@@ -80,7 +87,7 @@ def apply(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
         raise TreatmentRefused(f"{asked}: of {cpus} CPUs that would limit nothing", fix=TAKE_NONE)
     quota_us = round(float(level) * PERIOD_US)
     for vm, pid in pids.items():
-        group = hierarchy.place / namespace(testbed, f"{vm}.{os.getpid()}")
+        group = hierarchy.place / namespace(testbed, f"{vm}.{this_process()}")
         found = _limited(hierarchy, group, pid, quota_us, cpus)
         if found != str(quota_us):
             raise TreatmentRefused(
@@ -91,18 +98,35 @@ def apply(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
     return quota_us / PERIOD_US
 
 
-def remove(testbed: str) -> None:
-    """Remove the groups of a testbed whose processes have been ended, but those of another bench at work."""
-    for group in _removable(testbed):
+def pids_of(endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient]) -> dict[str, int]:
+    """The processes that a quota is for, by their VMs."""
+    return {each.name: int(agents[each.name].call("agent.hello")["pid"]) for each in endpoints}
+
+
+def changed_since(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
+    """The quota as it now is, where it is no longer as a treatment's `effective` says."""
+    found = {vm: level for vm, pid in pids.items() if (level := _level_of(pid)) is not None}
+    is_changed = any(level != effective[FACTOR] for level in found.values())
+    return {FACTOR: where_alike(found)} if is_changed else {}
+
+
+def remove(testbed: str) -> list[Path]:
+    """Remove the groups of a testbed whose processes have been ended, but those of another bench at work.
+
+    Returns those that stay, since a process in them does not end.
+    """
+    groups = _removable(testbed)
+    for group in groups:
         deadline = time.monotonic() + EMPTYING_TIMEOUT_S
         # A process that was killed is in its group until it is gone for good.
         while not _removed(group) and time.monotonic() < deadline:
             time.sleep(0.02)
+    return [group for group in groups if group.exists()]
 
 
 def left() -> set[str]:
     """The testbeds of which a bench that is gone has left groups."""
-    return {group.name.split(".")[1] for group in _removable("*") if _bench_of(group) != os.getpid()}
+    return {group.name.split(".")[1] for group in _removable("*") if _bench_of(group) != this_process()}
 
 
 def groups_of(hierarchy: Hierarchy, testbed: str, part: str) -> list[Path]:
@@ -139,6 +163,25 @@ def _limited(hierarchy: Hierarchy, group: Path, pid: int, quota_us: int, cpus: i
         ) from error
 
 
+def _level_of(pid: int) -> Level | None:
+    """By the group that a process is in, whoever made it; None where nobody can tell."""
+    here, there = mounted(), mounted(pid)
+    if here is None or there is None:
+        return None
+    if there.own == here.own:
+        return NONE  # what the bench's own group has holds for all
+    try:
+        if there.version == 2:
+            quota, period = (there.own / "cpu.max").read_text().split()
+        else:
+            quota, period = (
+                (there.own / f"cpu.cfs_{which}_us").read_text().strip() for which in ("quota", "period")
+            )
+    except OSError:
+        return NONE  # the top has no such file
+    return NONE if quota in UNLIMITED else int(quota) / int(period)
+
+
 def _release(hierarchy: Hierarchy, group: Path) -> None:
     """Let the processes of a group run as the bench does, and remove it."""
     try:
@@ -162,10 +205,10 @@ def _let_sampler_run(group: Path) -> None:
             share.write_text(str(SAMPLER_US))
 
 
-def mounted() -> Hierarchy | None:
-    """The hierarchy in which the controller `cpu` is, if any has it."""
+def mounted(process: int | str = "self") -> Hierarchy | None:
+    """The hierarchy in which the controller `cpu` is, if any has it; `own` is then the group of a process."""
     with suppress(OSError):
-        mounts, groups = (Path(f"/proc/self/{file}").read_text() for file in ("mountinfo", "cgroup"))
+        mounts, groups = (Path("/proc", each).read_text() for each in ("self/mountinfo", f"{process}/cgroup"))
         return next(hierarchies(mounts, groups), None)
     return None
 
@@ -194,13 +237,14 @@ def _removable(testbed: str) -> list[Path]:
     return [group for group in groups if _is_this_users(group) and _bench_is_over(group)]
 
 
-def _bench_of(group: Path) -> int:
-    return int(group.name.rpartition(".")[2])
+def _bench_of(group: Path) -> str:
+    """The identity of its process."""
+    return group.name.rpartition(".")[2]
 
 
 def _bench_is_over(group: Path) -> bool:
     bench = _bench_of(group)
-    return bench == os.getpid() or not Path(f"/proc/{bench}").exists()
+    return bench == this_process() or not is_alive(bench)
 
 
 def _is_this_users(group: Path) -> bool:

@@ -19,6 +19,7 @@ AGENT = "line"
 DIRECTIONS = ("forward", "reverse")
 """From a to b, and back."""
 SEED_BITS = 48
+FIXES = {"cpus": "let the bench use these CPUs (taskset, cpuset), or leave the link's impairments out"}
 
 
 class DelayLines:
@@ -61,14 +62,16 @@ class DelayLines:
     def place(self, load: Mapping[str, frozenset[int]], online: frozenset[int]) -> dict[str, Any]:
         """Put the threads on CPUs that the load has not, if there are any; what was read back.
 
-        `load` has the CPUs that each endpoint's load may use.
+        `load` has the CPUs that each endpoint's load may use. Raises TreatmentRefused where they cannot have
+        others.
         """
         taken = frozenset[int]().union(*load.values())
         cpus = (online - taken) or online
-        end = Endpoint(AGENT, "", 0, "", "", "")
-        wanted = [knobs.Setting(end, "cpus", spell_cpu_list(cpus), "a delay line")]
-        found = self.agent.call("knob.set", interface=None, knob="cpus", value=wanted[0].value)
-        knobs.judge(wanted, {AGENT: {"cpus": found["found"]}})
+        end = Endpoint(NAME, "", 0, "", "", "")
+        listed = spell_cpu_list(cpus)
+        wanted = knobs.Setting(end, "cpus", listed, f"CPUs {listed} for its threads")
+        found = knobs.set_one(self.agent, wanted, FIXES["cpus"])
+        knobs.judge([wanted], {NAME: {"cpus": found}}, FIXES)
         threads = [line[way] for line in self.read() for way in DIRECTIONS]
         return {
             "delay_line_cpus": threads[0]["cpus"],

@@ -136,19 +136,23 @@ def set_all(
         if not pending:
             break
         for setting in pending:
-            _set(agents[setting.endpoint.name], setting, fixes[setting.knob])
+            set_one(agents[setting.endpoint.name], setting, fixes[setting.knob])
         found = read_back(endpoints, agents, wanted)
     return found
 
 
-def judge(wanted: Iterable[Setting], found: Mapping[str, Mapping[str, Any]]) -> None:
+def judge(
+    wanted: Iterable[Setting],
+    found: Mapping[str, Mapping[str, Any]],
+    fixes: Mapping[str, str] = FIXES,
+) -> None:
     """Raise TreatmentRefused for the first setting that did not take effect."""
     for setting in wanted:
         if not setting.holds(value := found[setting.endpoint.name].get(setting.knob)):
             raise TreatmentRefused(
                 f"{setting.asked} did not take effect: {_shown(value)} was read back",
                 where=setting.where,
-                fix=FIXES[setting.knob],
+                fix=fixes[setting.knob],
             )
 
 
@@ -201,9 +205,10 @@ def changed_since(
     return changed
 
 
-def _set(agent: AgentClient, setting: Setting, fix: str) -> None:
+def set_one(agent: AgentClient, setting: Setting, fix: str) -> object:
+    """Set a knob; returns what the agent read back. Raises TreatmentRefused where it cannot be set."""
     try:
-        agent.call("knob.set", interface=setting.interface, knob=setting.knob, value=setting.value)
+        answer = agent.call("knob.set", interface=setting.interface, knob=setting.knob, value=setting.value)
     except AgentError as error:
         if error.is_dead:
             raise
@@ -211,6 +216,7 @@ def _set(agent: AgentClient, setting: Setting, fix: str) -> None:
         raise TreatmentRefused(
             f"{setting.asked} cannot be set: {why}", where=setting.where, fix=fix
         ) from error
+    return answer["found"]
 
 
 def where_alike(found: Mapping[str, object]) -> object:

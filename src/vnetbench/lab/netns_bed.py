@@ -70,7 +70,7 @@ class NetnsBed:
         wanted += device.settings_of_vms(self.testbed, factors)
         effective = netns_knobs.apply(wanted, self.endpoints, factors, asked, self.testbed, self.agents)
         if cpu_quota.FACTOR in factors:
-            pids = {vm.name: int(self.agents[vm.name].call("agent.hello")["pid"]) for vm in self.endpoints}
+            pids = cpu_quota.pids_of(self.endpoints, self.agents)
             asked_quota = factors[cpu_quota.FACTOR]
             effective[cpu_quota.FACTOR] = cpu_quota.apply(self.testbed.name, pids, asked_quota)
         if self._is_for_frames:

@@ -106,15 +106,19 @@ def entry(name: str) -> Entry:
     raise BenchError(f"there is no testbed named {name} (there are: {names})", fix="vnetbench lab ls")
 
 
-def remove(name: str) -> None:
-    """Remove all that carries the testbed's name: processes, control groups, namespaces, its files."""
+def remove(name: str) -> list[Path]:
+    """Remove all that carries the testbed's name: processes, control groups, namespaces, its files.
+
+    Returns the control groups that stay, since a process in them does not end.
+    """
     _end_processes(name)
-    cpu_quota.remove(name)
+    stays = cpu_quota.remove(name)
     for candidate in netlink.namespaces():
         if candidate.startswith(namespace(name, "")):
             netlink.remove_namespace(candidate)
     shutil.rmtree(DIRECTORY / name, ignore_errors=True)
     (DIRECTORY / f"{name}.json").unlink(missing_ok=True)
+    return stays
 
 
 def end_orphans() -> int:
