@@ -91,6 +91,17 @@ def test_another_cause_that_fits_as_well_costs_certainty() -> None:
     assert {s.certainty for s in judge([{"load": 1.0}], rivals, "tcp_stream").suspects} == {"likely"}
 
 
+def test_no_suspect_is_surer_than_those_before_it() -> None:
+    needs = 'needs = [{ figure = "load", from = 0, to = 100 }]'
+    table = "\n".join(f"[{name}]\n{_ABOUT}{needs}\n" for name in ("small", "waits", "full"))
+    both = read_rules({"cpu.toml": table.replace(needs, f'{needs}\nexplains = ["full"]', 2)})
+    found = judge([{"load": 100.0}], both, "tcp_stream").suspects
+    # The first two are rivals; the third, which both account for, has none.
+    assert [(each.cause.name, each.certainty) for each in found] == [
+        ("small", "likely"), ("waits", "likely"), ("full", "likely"),
+    ]  # fmt: skip
+
+
 def test_what_cannot_be_judged_is_told_with_what_lacks_and_is_not_scored() -> None:
     found = judged({"load": 99.0})
     assert found.unjudged == {"throttled": ("held", "stopped")}

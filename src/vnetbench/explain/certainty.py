@@ -36,3 +36,9 @@ def word_for(score: float, doubts: int = 0) -> str:
     words = [step.word for step in steps()]
     at = next(place for place, step in enumerate(steps()) if score >= step.score)
     return words[min(at + doubts, len(words) - 1)]
+
+
+def less_sure(one: str, other: str) -> str:
+    """The less sure of two words of the table."""
+    words = [step.word for step in steps()]
+    return max(one, other, key=words.index)

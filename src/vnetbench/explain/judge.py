@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
+from itertools import accumulate
 from statistics import median
 
-from vnetbench.explain.certainty import least_score, word_for
+from vnetbench.explain.certainty import least_score, less_sure, word_for
 from vnetbench.explain.model import Exhibit, Suspect
 from vnetbench.explain.rules import Condition, Rule, Sign
 
@@ -53,14 +54,17 @@ def judge(trials: Sequence[Evidence], rules: Mapping[str, Rule], workload: str) 
     scores = _explained_away({name: median(scores) for name, scores in judged.items()}, asked)
     ranked = sorted(scores, key=lambda name: -scores[name])
     suspected = [name for name in ranked if scores[name] >= least_score()][:_MOST]
+    words = [word_for(scores[name], _doubts(name, ranked, scores, judged[name], asked)) for name in suspected]
+    # What follows from two rivals has lost no step to a rival, and would be told as surer than they are.
+    certainties = accumulate(words, less_sure)
     suspects = [
         Suspect(
             cause=asked[name].cause,
             score=scores[name],
-            certainty=word_for(scores[name], _doubts(name, ranked, scores, judged[name], asked)),
+            certainty=certainty,
             exhibits=tuple(_exhibits(asked[name], trials)),
         )
-        for name in suspected
+        for name, certainty in zip(suspected, certainties, strict=True)
     ]
     return Judgement(tuple(suspects), unjudged, (ranked[0], scores[ranked[0]]) if ranked else None)
 
