@@ -40,6 +40,12 @@ def test_loss_stands_beside_what_it_leaves_of_reno_and_cubic() -> None:
     assert "reno carries" in found.says and "a stream got 60.0 Mbit/s" in found.says
 
 
+@pytest.mark.parametrize("goodput_bps", [2.55e9, 30e6])
+def test_a_goodput_that_loss_does_not_explain_is_not_held_against_its_laws(goodput_bps: float) -> None:
+    # As where packets that were only late were sent again: 931 Mbit/s by the law, and 2.55 Gbit/s carried.
+    assert by_law(treatment({**LOSS, "stream_goodput_bps": goodput_bps}), "path_loss") is None
+
+
 @pytest.mark.parametrize("missing", ["rtt_us", "in_flight_bytes", "stream_goodput_bps"])
 def test_a_figure_that_is_not_known_leaves_the_law_unsaid(missing: str) -> None:
     known = {name: value for name, value in WINDOW.items() if name != missing}

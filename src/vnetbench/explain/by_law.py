@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from vnetbench.estimate.summary import TreatmentSummary
-from vnetbench.explain.models.loss import cubic_bps, padhye_bps
-from vnetbench.explain.models.tcp_window import follows, most_bps
+from vnetbench.explain.models import loss, tcp_window
 from vnetbench.explain.words import figure_text
 
 WINDOWS = ("send_buffer", "receive_window", "congestion_window")
@@ -43,8 +42,8 @@ def _values(treatment: TreatmentSummary, name: str) -> Sequence[float]:
 
 def _window(figures: Figures) -> ByLaw | None:
     window, rtt_us, got = (figures[name] for name in _OF_WINDOWS)
-    law = most_bps(window, rtt_us)
-    if not follows(got, window, rtt_us):
+    law = tcp_window.most_bps(window, rtt_us)
+    if not tcp_window.follows(got, window, rtt_us):
         return None
     sizes = f"{figure_text('in_flight_bytes', window)} in each round trip of {figure_text('rtt_us', rtt_us)}"
     says = f"{sizes} make {figure_text(_STREAM, law)}; a stream got {figure_text(_STREAM, got)}"
@@ -52,10 +51,11 @@ def _window(figures: Figures) -> ByLaw | None:
 
 
 def _loss(figures: Figures) -> ByLaw | None:
-    loss, mss, rtt_us, got = (figures[name] for name in _OF_LOSS)
-    if not 0 < loss < 100:
+    percent, mss, rtt_us, got = (figures[name] for name in _OF_LOSS)
+    share = percent / 100
+    if not 0 < share < 1 or not loss.follows(got, mss, rtt_us, share):
         return None
-    reno, cubic = (law(mss, rtt_us, loss / 100) for law in (padhye_bps, cubic_bps))
+    reno, cubic = (law(mss, rtt_us, share) for law in (loss.padhye_bps, loss.cubic_bps))
     says = (
         f"at this loss and round trip reno carries {figure_text(_STREAM, reno)} and cubic "
         f"{figure_text(_STREAM, cubic)} by their laws; a stream got {figure_text(_STREAM, got)}"
