@@ -144,7 +144,11 @@ def _show(summary: CampaignSummary, form: str | None) -> None:
     type=RESULTS,
     help="Page to write.  [default: the results file's name, .html; of several report.html]",
 )
-@click.option("--png", type=click.Path(path_type=Path, file_okay=False), help="Write the charts alone here.")
+@click.option(
+    "--png",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write the charts, those of findings too, alone here.",
+)
 def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> None:
     """Write one page that answers the study's question: self-contained, for any browser, offline.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import altair as alt
 import pytest
 
+from tests.explain.campaigns import QUOTA, Made, campaign
 from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.chart import Chart
@@ -96,6 +98,14 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
     files = write_pngs([jumbo_campaign()], directory)
     assert {"goodput_bps.png", "cycles_per_byte.png", "trials-in-time.png"} <= {file.name for file in files}
     assert all(file.read_bytes().startswith(PNG) for file in files)
+
+
+def test_the_picture_of_each_finding_is_written_under_a_name_that_tells_of_what(tmp_path: Path) -> None:
+    study = 'title = "t"\n[factors]\nstreams = [1, 2]\n'
+    quota = Made({**QUOTA, "sender_throttled_periods_percent": 60.0})
+    written = {file.name for file in write_pngs([campaign(study, quota, Made())], tmp_path)}
+    assert {"finding-1-cpu_quota.png", "finding-2-sender_cpu.png"} <= written
+    assert all((tmp_path / name).read_bytes().startswith(PNG) for name in written)
 
 
 def test_latencies_are_a_curve_for_each_treatment_down_to_a_single_transaction(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import vl_convert
 
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.model import Finding
 from vnetbench.quantity import spell_share
 from vnetbench.report.changes import by_change
 from vnetbench.report.chart import Chart
@@ -23,9 +25,12 @@ from vnetbench.report.chart_forms import (
 )
 from vnetbench.report.chart_rows import course_rows, latency_rows, metric_rows, time_rows
 from vnetbench.report.emulation import emulation
+from vnetbench.report.evidence_charts import evidence_chart
+from vnetbench.report.exhibits import headline
 from vnetbench.report.frame_charts import frame_charts, is_over_sizes, over_sizes
 from vnetbench.report.layout import Layout, lay_out
 from vnetbench.report.overview import overview, published_charts
+from vnetbench.report.story import story_of
 from vnetbench.report.theme import chart_config
 from vnetbench.study.workloads import DATAGRAMS, OF_FRAMES, THROUGHPUTS
 from vnetbench.wording.figures import heading, is_zero_throughout, measured_metrics, metric_of, scale_of
@@ -109,9 +114,21 @@ def write_pngs(summaries: Sequence[CampaignSummary], directory: Path) -> list[Pa
 
 def _write_of(summary: CampaignSummary, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
+    findings = story_of(summary).findings
     summary = by_change(summary)
     charts = (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary))
-    return [_write(chart, summary.title, emulation(summary), directory) for chart in charts]
+    about = emulation(summary)
+    written = [_write(chart, summary.title, about, directory) for chart in charts]
+    for number, finding in enumerate(findings, 1):
+        if chart := evidence_chart(finding, number):
+            named = replace(chart, name=f"{chart.name}-{_what(finding)}")
+            written.append(_write(named, summary.title, (headline(finding)[0], *about), directory))
+    return written
+
+
+def _what(finding: Finding) -> str:
+    """What it is about, as part of a file's name: `receiver_cpu`, `two_modes`, `factors`, `not-explained`."""
+    return str(finding.details.get("cause", finding.kind)).replace(" ", "-")
 
 
 def _write(chart: Chart, title: str, before: Sequence[str], directory: Path) -> Path:
