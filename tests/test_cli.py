@@ -112,6 +112,18 @@ def test_explain_can_be_asked_of_one_treatment(results: Path) -> None:
     assert json.loads(by_index) == told
 
 
+def test_what_makes_all_treatments_unstable_is_told_of_each(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    file, _ = made_up.file_at(path)
+    for block in range(8):
+        for treatment in range(4):
+            file.add_trial(made_up.trial(treatment, block, rates=[1e10 * 0.9**block] * 20), block)
+    file.close("finished")
+    told = json.loads(bench.run("explain", str(path), "--json", "--treatment", "3")[1])
+    drift, *others = (each for each in told["findings"] if 3 not in each["treatments"])
+    assert drift["details"]["cause"] == "drift" and others == []
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

@@ -67,7 +67,7 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
 
 
 def _told(summary: CampaignSummary, chosen: Sequence[int]) -> Story:
-    """The story; where treatments are chosen only what is said of one of them."""
+    """The story; where treatments are chosen only what is said of one of them, or bears on all of them."""
     from dataclasses import replace
 
     from vnetbench.report.story import story_of
@@ -75,7 +75,12 @@ def _told(summary: CampaignSummary, chosen: Sequence[int]) -> Story:
     story = story_of(summary)
     if not chosen:
         return story
-    kept = tuple(each for each in story.findings if set(each.treatments) & set(chosen))
+    # Of none alone are effects of factors too; but what makes all trials differ is in each one's figures.
+    kept = tuple(
+        each
+        for each in story.findings
+        if set(each.treatments) & set(chosen) or (each.kind == "unstable" and not each.treatments)
+    )
     return replace(story, lead=(), findings=kept)
 
 
