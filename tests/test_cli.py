@@ -108,8 +108,8 @@ def test_explain_can_be_asked_of_one_treatment(results: Path) -> None:
     told = json.loads(output)
     assert code == 0 and told["answer"] == []
     assert all(3 in finding["treatments"] for finding in told["findings"])
-    by_index = bench.run("explain", str(results), "--json", "--treatment", "3")[1]
-    assert json.loads(by_index) == told
+    for same in ("3", "mtu=9000,streams=4,vswitch=bridge"):
+        assert json.loads(bench.run("explain", str(results), "--json", "--treatment", same)[1]) == told
 
 
 def test_what_makes_all_treatments_unstable_is_told_of_each(tmp_path: Path) -> None:
@@ -129,6 +129,8 @@ def test_what_makes_all_treatments_unstable_is_told_of_each(tmp_path: Path) -> N
     [
         ("streams=7", "no treatment is streams=7"),
         ("streem=1", 'did you mean "streams"?'),
+        ("foo=9", "fix: name levels of its factors (streams, mtu)"),
+        ("vswitch=direct", "no treatment is vswitch=direct"),
         ("9", "no treatment is 9"),
     ],
 )

@@ -13,8 +13,9 @@ from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 
 if TYPE_CHECKING:
-    from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+    from vnetbench.estimate.summary import CampaignSummary
     from vnetbench.report.story import Story
+    from vnetbench.study.model import Level
 
 RESULTS = click.Path(path_type=Path, dir_okay=False)
 
@@ -93,24 +94,35 @@ def _print(summary: CampaignSummary, told: Story) -> None:
 
 
 def _indices(summary: CampaignSummary, asked: str) -> list[int]:
-    """The treatments that have these levels; raises BenchError where none has."""
-    found = [treatment.index for treatment in summary.treatments if _is_meant(treatment, asked)]
+    """The treatments that have these levels, or this index; raises BenchError where none has."""
+    from vnetbench.estimate.matching import all_levels
+
+    known = {treatment.index: all_levels(summary, treatment) for treatment in summary.treatments}
+    if asked.isdecimal():
+        found = [index for index in known if index == int(asked)]
+    else:
+        wanted = _levels(summary, asked).items()
+        found = [index for index, levels in known.items() if wanted <= levels.items()]
     if not found:
-        names = ", ".join(factor.name for factor in summary.factors)
-        raise BenchError(
-            f"no treatment is {asked}",
-            where="--treatment",
-            fix=f"name levels of its factors ({names}), such as mtu=1500,streams=4, or its index",
-        )
+        raise BenchError(f"no treatment is {asked}", where="--treatment", fix=_how_to_name(summary))
     return found
 
 
-def _is_meant(treatment: TreatmentSummary, asked: str) -> bool:
-    from vnetbench.study.factors import parse_level
+def _levels(summary: CampaignSummary, asked: str) -> dict[str, Level]:
+    from vnetbench.study.factors import FACTORS, parse_level
+    from vnetbench.study.problems import suggest
 
-    if asked.isdecimal():
-        return treatment.index == int(asked)
-    pairs = [part.partition("=") for part in asked.split(",")]
-    return all(
-        treatment.factors.get(name.strip()) == parse_level(name.strip(), level) for name, _, level in pairs
-    )
+    own = [factor.name for factor in summary.factors]
+    levels: dict[str, Level] = {}
+    for part in asked.split(","):
+        name, _, level = (each.strip() for each in part.partition("="))
+        if name not in own and name not in FACTORS:
+            fix = suggest(name, [*own, *FACTORS], otherwise=_how_to_name(summary))
+            raise BenchError(f'"{name}" is not a factor', where="--treatment", fix=fix)
+        levels[name] = parse_level(name, level)
+    return levels
+
+
+def _how_to_name(summary: CampaignSummary) -> str:
+    own = ", ".join(factor.name for factor in summary.factors)
+    return f"name levels of its factors ({own}), such as mtu=1500,streams=4, or its index"
