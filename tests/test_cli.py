@@ -103,6 +103,12 @@ def test_show_begins_with_the_answer_that_explain_gives(results: Path) -> None:
     assert shown.split("\n\n")[0] == explained.split("\n\n")[0]
 
 
+@pytest.mark.parametrize("command", ["show", "explain"])
+def test_no_line_in_a_pipe_ends_in_blanks(results: Path, command: str) -> None:
+    lines = bench.run(command, str(results))[1].splitlines()
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
 def test_explain_can_be_asked_of_one_treatment(results: Path) -> None:
     code, output = bench.run("explain", str(results), "--json", "--treatment", "mtu=9000,streams=4")
     told = json.loads(output)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from vnetbench import __version__
 from vnetbench.commands import exit_codes
@@ -124,7 +124,7 @@ def _show(summary: CampaignSummary, form: str | None) -> None:
         from vnetbench.report.reference_table import reference_table
 
         if summary.reference:
-            _console().print(reference_table(summary))
+            _print(reference_table(summary))
         else:
             _print_all(summary)
         return
@@ -187,7 +187,7 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     from vnetbench.wording.labels import counted
 
     found = compare_campaigns(_summary(before), _summary(after))
-    _console().print(comparison_table(found))
+    _print(comparison_table(found))
     if share is None:
         return 0
     if not found.changes:
@@ -224,7 +224,7 @@ def check_statements(results: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         click.echo(statements.as_json(checked))
     else:
-        _console().print(statements.statements_table(checked, len(results)))
+        _print(statements.statements_table(checked, len(results)))
 
 
 @cli.command()
@@ -286,9 +286,14 @@ def _print_all(summary: CampaignSummary) -> None:
     from vnetbench.report.story import story_of
     from vnetbench.report.table import estimates_table
 
-    console = _console()
-    console.print(Headlines(story_of(summary).explanation))
-    console.print(estimates_table(summary))
+    _print(Headlines(story_of(summary).explanation), estimates_table(summary))
+
+
+def _print(*parts: RenderableType) -> None:
+    from vnetbench.report.grid import Unpadded
+
+    for part in parts:
+        _console().print(Unpadded(part))
 
 
 def _console() -> Console:

@@ -87,10 +87,12 @@ def _told(summary: CampaignSummary, chosen: Sequence[int]) -> Story:
 
 def _print(summary: CampaignSummary, told: Story) -> None:
     from vnetbench.report.explanation_text import ExplanationText
+    from vnetbench.report.grid import Unpadded
 
     nothing = () if told.findings else ("Nothing is said of it.",)
     about_proof = (f"{summary.about_proof}.",) if summary.about_proof else ()
-    Console(highlight=False).print(ExplanationText(told.explanation, (*nothing, *about_proof)), crop=False)
+    text = ExplanationText(told.explanation, (*nothing, *about_proof))
+    Console(highlight=False).print(Unpadded(text), crop=False)
 
 
 def _indices(summary: CampaignSummary, asked: str) -> list[int]:

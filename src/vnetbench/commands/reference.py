@@ -28,10 +28,11 @@ def show(name: str, as_json: bool) -> None:
     """Show a published table with its source and conditions."""
     from vnetbench.estimate.reference import PREFIX, reference_summary
     from vnetbench.report import json_form
+    from vnetbench.report.grid import Unpadded
     from vnetbench.report.reference_table import reference_table
 
     summary = reference_summary(name.removeprefix(PREFIX))
     if as_json:
         click.echo(json_form.as_json(summary))
     else:
-        Console(highlight=False).print(reference_table(summary))
+        Console(highlight=False).print(Unpadded(reference_table(summary)))

@@ -91,6 +91,7 @@ def _overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
 def _answer(overrides: Sequence[str], place: Callable[[], Path], console: Console, *, is_kept: bool) -> int:
     from vnetbench.commands.campaign import INTERRUPTED, begin_study
     from vnetbench.estimate.summarize import summarize
+    from vnetbench.report.grid import Unpadded
     from vnetbench.report.throughput import throughput_answer
     from vnetbench.results.file import ResultsFile
     from vnetbench.study.load import parse_study
@@ -102,7 +103,7 @@ def _answer(overrides: Sequence[str], place: Callable[[], Path], console: Consol
         summary = summarize(file)
     finally:
         file.close()
-    console.print(throughput_answer(summary))
+    console.print(Unpadded(throughput_answer(summary)))
     if is_kept:
         click.echo(f"\nresults: {path}\n  the page:  vnetbench report {path}")
     if status == INTERRUPTED:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from rich import box
 from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +21,22 @@ from vnetbench.wording.treatments import varying_factors
 
 GAP = 2
 _NARROWEST_FOLD = 12
+
+
+@dataclass(frozen=True)
+class Unpadded:
+    """A rich renderable: another one, without the blanks that tables fill their lines up with."""
+
+    body: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in Segment.split_lines(console.render(self.body, options)):
+            while line and not line[-1].control and not line[-1].text.rstrip():
+                line.pop()
+            if line:
+                last = line.pop()
+                yield from (*line, last if last.control else Segment(last.text.rstrip(), last.style))
+            yield Segment.line()
 
 
 def safe(text: str) -> Text:
