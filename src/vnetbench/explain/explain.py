@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.findings import between
+from vnetbench.explain.between.modes import APART
 from vnetbench.explain.by_law import by_law
 from vnetbench.explain.differences import differences
 from vnetbench.explain.idle_cpus import idle_cpus
@@ -40,7 +41,7 @@ def explain(summary: CampaignSummary) -> Explanation:
     ]
     findings.sort(key=lambda finding: not _is_before_limits(finding, len(found)))
     told = tuple(replace(finding, says=capitalised(finding.says)) for finding in findings)
-    answer = _of_two_kinds(told, found) or tuple(_answer(summary, groups, len(found)))
+    answer = _of_two_kinds(summary, told, found) or tuple(_answer(summary, groups, len(found)))
     return Explanation(answer, told)
 
 
@@ -52,12 +53,19 @@ def _is_before_limits(finding: Finding, measured: int) -> bool:
     )
 
 
-def _of_two_kinds(findings: Sequence[Finding], measured: Sequence[Limit]) -> tuple[str, ...]:
-    """What is said instead of a limit where every treatment's trials are of two kinds: none is both's."""
+def _of_two_kinds(
+    summary: CampaignSummary, findings: Sequence[Finding], measured: Sequence[Limit]
+) -> tuple[str, ...]:
+    """What is said instead of a limit where every treatment's trials are of two kinds: none is both's.
+
+    Of a single treatment whose estimate is two modes these are told before it, and only why is left to say.
+    """
     modes = [each for each in findings if each.details.get("cause") == "two_modes"]
     if not modes or {limit.treatment.index for limit in measured} - {i for m in modes for i in m.treatments}:
         return ()
-    return (modes[0].says, *(suspect.cause.change for suspect in modes[0].suspects[:1]))
+    is_told = len(measured) == 1 and measured[0].treatment.metrics[summary.main_metric].modes
+    says = f"{capitalised(str(modes[0].details[APART]))}." if is_told else modes[0].says
+    return (says, *(suspect.cause.change for suspect in modes[0].suspects[:1]))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.instability import findings
 from vnetbench.explain.between.modes import CONSEQUENCES, splits
 from vnetbench.explain.model import Finding
+from vnetbench.report.story import story_of
 from vnetbench.study.model import FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -114,6 +115,15 @@ def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> 
 
     assert "ends_on_one_cpu_percent" in [each.figure for each in split.told_by]
     assert split.told_by[0].figure == "retransmitted_percent"
+
+
+def test_the_answer_of_two_modes_says_their_figures_once_and_then_what_tells_them_apart() -> None:
+    modes, apart, advice = story_of(two_modes(np.random.default_rng(1))).lead
+
+    assert modes.startswith("Goodput falls into two modes: 18.7 (33 %), ")
+    assert apart.startswith("What tells them apart is both threads on one CPU: ")
+    assert apart.endswith(" % of samples where it is high.") and "Gbit/s" not in apart
+    assert advice.startswith("Fix what differs between them")
 
 
 def of_two_kinds(random: np.random.Generator, times: float) -> CampaignSummary:

@@ -46,7 +46,7 @@ def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSumm
     finding = next(each for each in findings(summary) if each.details["cause"] == "two_modes")
 
     assert "trials of two kinds: goodput is 14.4 Gbit/s in 10 of 24 trials and 29.4 Gbit/s" in finding.says
-    assert "both threads on one CPU, 16.7 % of samples in the lower" in finding.says
+    assert "both threads on one CPU: 16.7 % of samples where goodput is low" in finding.says
     assert finding.suspects[0].cause.name == "two_modes"
     assert "--set thread_cpus=any,spread" in finding.suspects[0].command
     assert finding.picture is not None and len(finding.picture.rows) == 24

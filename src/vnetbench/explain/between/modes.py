@@ -38,6 +38,9 @@ _MOST_SHOWN = 4
 _CERTAINTIES = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
 """From which distance between the groups on."""
 
+APART = "apart"
+"""In a finding's details: what tells the two groups apart, in words."""
+
 CONSEQUENCES = (
     "goodput_", "transactions_per_", "connections_per_", "datagrams_", "throughput_", "forwarding_rate_",
     "max_forwarding_rate_", "frames", "datagrams", "packets_per_s", "segments_per_s", "calls_per_s",
@@ -199,9 +202,10 @@ def _finding(summary: CampaignSummary, split: Split) -> Finding:
     lower = split.is_upper.count(False)
     groups = "trials of two kinds" if split.is_by_figure else "two modes"
     who = f"{name_of(summary, split.treatment)}: {groups}, " if len(summary.treatments) > 1 else f"{groups}: "
+    apart = _apart(summary, split)
     says = (
         f"{who}{noun_of(summary.main_metric)} is {low} in {lower} of {counted(len(split.points), 'trial')} "
-        f"and {high} in the others; {_told(split)}."
+        f"and {high} in the others; {apart}."
     )
     return Finding(
         kind="unstable",
@@ -214,6 +218,7 @@ def _finding(summary: CampaignSummary, split: Split) -> Finding:
             "metric": summary.main_metric,
             "values": list(split.values),
             "is_by_figure": split.is_by_figure,
+            APART: apart,
             "distance": split.distance,
             "p": split.p,
             "upper": [
@@ -227,14 +232,15 @@ def _finding(summary: CampaignSummary, split: Split) -> Finding:
     )
 
 
-def _told(split: Split) -> str:
+def _apart(summary: CampaignSummary, split: Split) -> str:
+    """The half of a sentence that says what tells the groups apart, in words that need not know of groups."""
     if not split.told_by:
         return "no figure that was counted tells them apart"
-    first = split.told_by[0]
+    first, noun = split.told_by[0], noun_of(summary.main_metric)
     lower, upper = (_text(first.figure, each) for each in (first.lower, first.upper))
     return (
-        f"what tells them apart is {_label(first.figure)}, {lower} in the lower and {upper} in the upper "
-        f"{'group' if split.is_by_figure else 'mode'}"
+        f"what tells them apart is {_label(first.figure)}: {lower} where {noun} is low, "
+        f"{upper} where it is high"
     )
 
 
