@@ -102,6 +102,33 @@ def test_vms_that_have_their_own_cpus_are_not_given_their_own() -> None:
     assert proved(apart, "shared_by_vms") == ({}, "")
 
 
+@pytest.mark.parametrize(
+    ("levels", "sender", "receiver", "modes"),
+    [
+        ("", True, True, True),
+        ('cpus = "0/1"', False, False, False),
+        ('cpus = "1 each"', False, False, False),
+        ('cpus = "0-1/2"', True, False, True),
+        ('cpus = "0-1/2"\ndirection = "reverse"', False, True, True),
+        ('cpus = "0-1/2"\ndirection = "both"', True, True, True),
+        ('cpus = "0-1"', True, True, True),
+        ('thread_cpus = "0/1-2"', False, True, True),
+    ],
+)
+def test_more_threads_are_offered_where_more_than_one_cpu_is_allowed(
+    levels: str, sender: bool, receiver: bool, modes: bool
+) -> None:
+    summary = made(f'title = "t"\n[factors]\nstreams = 1\n{levels}\n', treatments=1)
+    causes = ("sender_cpu", "receiver_cpu", "two_modes")
+    assert [bool(proved(summary, cause)[1]) for cause in causes] == [sender, receiver, modes]
+
+
+@pytest.mark.parametrize(("vcpus", "offered"), [(1, False), (2, True)])
+def test_a_guest_with_one_vcpu_is_not_offered_more_threads(vcpus: int, offered: bool) -> None:
+    study = f'title = "t"\n[testbed]\nlab = "qemu"\n[factors]\nstreams = 1\nvcpus = {vcpus}\n'
+    assert bool(proved(made(study, treatments=1), "sender_cpu")[1]) is offered
+
+
 def test_a_level_with_a_comma_in_it_stands_in_a_list() -> None:
     summary = made('title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n', treatments=1)
     setting, command = proved(summary, "shared_with_packets")

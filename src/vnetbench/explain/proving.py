@@ -18,6 +18,11 @@ from vnetbench.study.model import Level
 
 NOTHING_SET = ("none",)
 """Levels that take away what a study may set, such as a shaper."""
+_SENDER, _RECEIVER = 0, 1
+_SPREAD_OVER_CPUS: Mapping[str, tuple[int, ...]] = {
+    "sender_cpu": (_SENDER,), "receiver_cpu": (_RECEIVER,), "two_modes": (_SENDER, _RECEIVER),
+}  # fmt: skip
+"""Causes whose settings let an end's threads run on more CPUs: where it has one, they change nothing."""
 _OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
@@ -51,6 +56,8 @@ def _settings(
     summary: CampaignSummary, present: Mapping[str, Level], cause: Cause
 ) -> Iterator[tuple[str, Level]]:
     """The settings of the rule that testbed and workload have, and that the treatment does not have yet."""
+    if cause.name in _SPREAD_OVER_CPUS and not _has_cpus_for_it(present, cause):
+        return
     for name, told in cause.setting.items():
         if summary.workload not in FACTORS[name].workloads or not has_factor(summary.kind, name):
             continue
@@ -62,6 +69,26 @@ def _settings(
             level = told
         if level != now and not (name == "cpus" and _have_their_own(present)):
             yield name, level
+
+
+def _has_cpus_for_it(present: Mapping[str, Level], cause: Cause) -> bool:
+    """Whether one of the ends that it is about may use more than one CPU, or nobody said how many."""
+    ways = {"forward": (0, 1), "reverse": (1, 0)}.get(str(present.get("direction", "forward")))
+    vms = {ways[end] for end in _SPREAD_OVER_CPUS[cause.name]} if ways else {0, 1}
+    return any(all(count > 1 for count in _cpus_of(vm, present, cause)) for vm in vms)
+
+
+def _cpus_of(vm: int, present: Mapping[str, Level], cause: Cause) -> Iterator[int]:
+    """How many CPUs the threads of a pair's first (0) or second (1) VM have, by each factor that says so."""
+    for name in ("cpus", "thread_cpus"):
+        level = str(present.get(name, ""))
+        if level.endswith(" each"):
+            yield int(level.split()[0])
+        elif level[:1].isdigit() and name not in cause.setting:
+            yield len(cpu_list(level.split("/")[-vm]))
+    guests = {"guest-to-guest": (0, 1), "guest-to-host": (0,)}.get(str(present.get("role")), ())
+    if "vcpus" in present and vm in guests:
+        yield int(present["vcpus"])
 
 
 def _have_their_own(present: Mapping[str, Level]) -> bool:
