@@ -129,6 +129,12 @@ def test_a_guest_with_one_vcpu_is_not_offered_more_threads(vcpus: int, offered: 
     assert bool(proved(made(study, treatments=1), "sender_cpu")[1]) is offered
 
 
+def test_a_quota_that_the_study_set_is_taken_away_and_no_other() -> None:
+    summary = made('title = "t"\n[factors]\ncpu_quota = "50 %"\n', treatments=1)
+    assert settings(proved(summary, "cpu_quota")[1]) == ["cpu_quota=50 %,none"]
+    assert proved(made(), "cpu_quota") == ({}, "")
+
+
 def test_a_level_with_a_comma_in_it_stands_in_a_list() -> None:
     summary = made('title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n', treatments=1)
     setting, command = proved(summary, "shared_with_packets")
