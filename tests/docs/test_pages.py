@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import click
 import pytest
 
 from tests.docs.pages import ROOT, Block, Command, blocks, commands, is_study, links, pages
+from tests.faults import bench_process as bench
 from vnetbench.cli import cli
 from vnetbench.errors import BenchError
 from vnetbench.study.load import load_study, parse_study
@@ -55,6 +58,20 @@ def test_a_wrong_option_and_a_wrong_level_are_noticed() -> None:
         parsed(Command("here", "lab upp play"))
     with pytest.raises(BenchError):
         load_study(ROOT / "studies/offloads.toml", ["tso=perhaps"])
+
+
+def test_the_explanation_in_the_readme_is_one_that_is_printed(tmp_path: Path) -> None:
+    recorded = ROOT / "tests" / "data" / "results" / "corpus" / "877a17fd809d.vnb.gz"
+    (tmp_path / "small.vnb").write_bytes(gzip.decompress(recorded.read_bytes()))
+    code, output = bench.run("explain", tmp_path / "small.vnb")
+
+    _, _, rest = (ROOT / "README.md").read_text().partition("    $ vnetbench explain small.vnb\n")
+    sample = itertools.takewhile(lambda line: not line or line.startswith("    "), rest.splitlines())
+    shown = "\n".join(line.removeprefix("    ") for line in sample).strip()
+    # "…" stands for lines that are left out.
+    parts = [re.escape(part) for part in re.split(r"^ *…$", shown, flags=re.MULTILINE)]
+    assert code == 0 and len(parts) > 1
+    assert re.fullmatch(".*".join(parts), output.strip(), re.DOTALL)
 
 
 def parsed(command: Command) -> dict[str, Any]:
