@@ -6,6 +6,7 @@
 mod counts;
 mod direction;
 mod impairments;
+mod passage;
 mod ports;
 mod queue;
 mod random;
