@@ -100,7 +100,7 @@ impl Direction {
         *setting = Setting {
             impairments,
             seed,
-            counts: Arc::new(Counts::new()),
+            counts: Arc::new(Counts::after(&setting.counts)),
             cpu_then,
             since: Instant::now(),
         };
@@ -181,6 +181,8 @@ impl Loop {
     fn run(mut self) {
         let mut ready = Vec::new();
         while !self.shared.is_over.load(Ordering::Acquire) {
+            // What leaves now is counted by the setting that is told now.
+            self.take_orders();
             self.give_what_is_due();
             // Its port is gone, and would be ready for ever.
             let Ok(is_more) = self.take_one() else {
@@ -226,7 +228,7 @@ impl Loop {
             return Ok(false);
         };
         let now = Instant::now();
-        // What comes after the line was set is as it was set.
+        // What comes after the line was set is as it was set, and it may have been since the loop began anew.
         self.take_orders();
         let frame = self.passage.rooms.keep(room, length);
         self.passage.admit(now, frame);

@@ -31,7 +31,7 @@ impl Passage {
         }
     }
 
-    /// From now on.
+    /// From now on. What waits leaves when it was to, and is counted here as it leaves.
     pub fn set(&mut self, fates: Fates, counts: Arc<Counts>, now: Instant) {
         self.fates = fates;
         self.counts = counts;
@@ -272,6 +272,28 @@ mod tests {
         assert_eq!(told["overflowed_bytes"], 3 * of_ethernet);
         assert_eq!((&told["refused"], &told["frames"]), (&json!(1), &json!(1)));
         assert_eq!(told["bytes"], of_ethernet);
+    }
+
+    #[test]
+    fn what_waits_when_the_line_is_set_is_counted_by_the_new_counts() {
+        let (mut passage, before, now) = passage(QUEUE_BYTES, json!({"delay_us": 1000}));
+        passage.admit(now, frame(1));
+        passage.admit(now, frame(2));
+        passage.note_level();
+        let counts = Arc::new(Counts::after(&before));
+        passage.set(fates(json!({})), Arc::clone(&counts), now);
+        let told = counts.told();
+        assert_eq!(
+            (&told["waiting"], &told["frames"]),
+            (&json!(2), &json!(0)),
+            "before another frame comes"
+        );
+        assert_eq!(told["most_waiting_bytes"], 2 * BYTES);
+        assert_eq!(first_bytes(&leave(&mut passage)), [1, 2]);
+        passage.note_level();
+        let told = counts.told();
+        assert_eq!((&told["waiting"], &told["frames"]), (&json!(0), &json!(2)));
+        assert_eq!(before.told()["frames"], 0);
     }
 
     #[test]
