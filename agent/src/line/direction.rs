@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use super::counts::Counts;
 use super::impairments::{Fates, Impairments};
 use super::passage::Passage;
 use super::ports::Port;
+use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::priority::{Rank, run_before_others};
 use crate::waiting::{Bell, wait};
@@ -37,13 +38,15 @@ struct Shared {
     /// Which setting this is: the thread looks here alone until it changes.
     version: AtomicU64,
     is_over: AtomicBool,
+    /// Why the near port can be neither read nor waited for any more.
+    lost: OnceLock<io::Error>,
     /// Rung at the end.
     bell: Bell,
 }
 
 pub struct Direction {
     pub name: &'static str,
-    pub tid: Pid,
+    tid: Pid,
     /// Whether it runs before other work.
     is_ranked: bool,
     shared: Arc<Shared>,
@@ -69,6 +72,7 @@ impl Direction {
                 }),
                 version: AtomicU64::new(0),
                 is_over: AtomicBool::new(false),
+                lost: OnceLock::new(),
                 bell: Bell::new()?,
             });
             let (known, knows) = std::sync::mpsc::channel();
@@ -79,7 +83,9 @@ impl Direction {
                     // Who waits for it is there.
                     let _ = known.send((gettid(), run_before_others(Rank::Port)));
                     let [from, to] = ports;
-                    Loop::of(from, to, queue_bytes, its).run();
+                    if let Err(error) = Loop::of(from, to, queue_bytes, Arc::clone(&its)).run() {
+                        let _ = its.lost.set(error);
+                    }
                 })?;
             let (tid, is_ranked) = knows.recv().map_err(io::Error::other)?;
             Ok(Self {
@@ -108,9 +114,26 @@ impl Direction {
         self.shared.version.fetch_add(1, Ordering::Release);
     }
 
-    /// As docs/protocol.md has it, but for where its thread may run.
+    pub fn has_ended(&self) -> bool {
+        self.running().is_none()
+    }
+
+    /// Nothing may be asked of a thread that has ended: its number may be another's by then.
+    fn running(&self) -> Option<&JoinHandle<()>> {
+        self.thread.as_ref().filter(|thread| !thread.is_finished())
+    }
+
+    /// Why it has ended; `None` where it was by a fault of its own.
+    pub fn lost(&self) -> Option<&io::Error> {
+        self.shared.lost.get()
+    }
+
+    /// As docs/protocol.md has it.
     pub fn told(&self) -> Value {
         let cpu = self.cpu();
+        let cpus = self
+            .running()
+            .and_then(|thread| CpuList::of_started(thread).ok());
         let setting = self.shared.setting();
         let mut counts = setting.counts.told();
         counts["cpu_s"] = cpu.saturating_sub(setting.cpu_then).as_secs_f64().into();
@@ -119,6 +142,7 @@ impl Direction {
             "asked": setting.impairments,
             "seed": setting.seed,
             "tid": self.tid.as_raw_nonzero().get(),
+            "cpus": cpus.unwrap_or_default().to_string(),
             "is_ranked": self.is_ranked,
             "counts": counts,
         })
@@ -126,7 +150,7 @@ impl Direction {
 
     /// CPU time of its thread.
     fn cpu(&self) -> Duration {
-        let Some(thread) = &self.thread else {
+        let Some(thread) = self.running() else {
             return Duration::ZERO;
         };
         let mut clock = 0;
@@ -178,26 +202,23 @@ impl Loop {
         }
     }
 
-    fn run(mut self) {
+    /// Until it is over; refuses where its near port is gone, which would be ready for ever.
+    fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         while !self.shared.is_over.load(Ordering::Acquire) {
             // What leaves now is counted by the setting that is told now.
             self.take_orders();
             self.give_what_is_due();
-            // Its port is gone, and would be ready for ever.
-            let Ok(is_more) = self.take_one() else {
-                return;
-            };
+            let is_more = self.take_one()?;
             self.passage.note_level();
             let next = self.passage.next_due();
             if is_more || next.is_some_and(|due| due <= Instant::now()) {
                 continue;
             }
             let come = [(self.from.as_fd(), PollFlags::IN)];
-            if wait(&come, &mut ready, &self.shared.bell, next).is_err() {
-                return;
-            }
+            wait(&come, &mut ready, &self.shared.bell, next)?;
         }
+        Ok(())
     }
 
     fn take_orders(&mut self) {
