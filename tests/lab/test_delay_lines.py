@@ -208,7 +208,7 @@ def test_a_line_whose_port_vanishes_ends_and_does_not_spin() -> None:
         name = agent.call("line.start", ports=["l0", "l1"])["line"]
         with netlink.in_namespace(bed.testbed.endpoints[0].namespace) as ipr:
             ipr.link("del", index=netlink.index_of(ipr, "l0"))
-        with pytest.raises(AgentError, match="a thread of a line"):
+        with pytest.raises(AgentError, match=f"line {name} from l0 to l1: port l0 is gone .*line[.]stop"):
             while True:
                 agent.call("line.read", line=name)
     finally:

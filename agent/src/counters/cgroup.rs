@@ -1,5 +1,6 @@
-//! How often and for how long a control group's quota of CPU time kept this process from running: cpu.stat of the nearest
-//! group that has one (Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst).
+//! How often and for how long a control group's quota of CPU time kept this process from running, by cpu.stat
+//! (Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst): of its group and those around it, each
+//! with a quota of its own, of the one that did so longest.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,23 @@ use super::proc_file::ProcFile;
 use super::{Amount, Reading, Source};
 
 pub struct Quota {
+    /// Those that have one, the nearest first.
+    groups: Vec<Group>,
+    /// What was counted since they were opened.
+    sum: Throttling,
+}
+
+struct Group {
     file: ProcFile,
+    last: Throttling,
+}
+
+/// What a quota has come to, since it was set or between two readings.
+#[derive(Debug, Clone, Copy, Default)]
+struct Throttling {
+    periods: u64,
+    throttled_periods: u64,
+    throttled_nanos: u64,
 }
 
 /// A hierarchy of groups as the system has it mounted.
@@ -36,48 +53,89 @@ impl Quota {
             .find_map(|seen_by| {
                 let mounts = std::fs::read(seen_by.join("mountinfo")).ok()?;
                 let mounts = String::from_utf8_lossy(&mounts);
-                Self::nearest(&groups, &mounts, &seen_by.join("root"))
+                Self::seen(&groups, &mounts, &seen_by.join("root"))
             })
     }
 
-    fn nearest(groups: &str, mounts: &str, root: &Path) -> Option<Self> {
+    fn seen(groups: &str, mounts: &str, root: &Path) -> Option<Self> {
         let mut trees = mounts.lines().filter_map(tree_of);
-        let folder = trees.find_map(|tree| {
+        let groups = trees.find_map(|tree| {
             let group = group_in(groups, tree.version)?;
             let inside = Path::new(group).strip_prefix(&tree.root).ok()?;
             let top = root.join(tree.mount.strip_prefix("/").ok()?);
-            let mut folders = inside.ancestors().map(|group| top.join(group));
-            folders.find(|folder| has_quota(folder, tree.version))
+            let folders = inside.ancestors().map(|group| top.join(group));
+            let limited = folders.filter(|folder| has_quota(folder, tree.version));
+            let groups: Vec<_> = limited.filter_map(|folder| Group::open(&folder)).collect();
+            (!groups.is_empty()).then_some(groups)
         })?;
         Some(Self {
-            file: ProcFile::open(folder.join("cpu.stat").to_str()?)?,
+            groups,
+            sum: Throttling::default(),
         })
     }
 }
 
 impl Source for Quota {
     fn read(&mut self, into: &mut Reading) {
-        let text = self.file.text();
-        let counters = &mut into.counters;
-        for (key, name, amount) in KEYS {
-            if let Some(number) = number_of(text, key) {
-                counters.push(name, amount(number));
-            }
+        let moved = self.groups.iter_mut().map(Group::moved);
+        // Of those that are alike, the nearest.
+        let most =
+            moved.reduce(
+                |nearer, outer| match outer.throttled_nanos > nearer.throttled_nanos {
+                    true => outer,
+                    false => nearer,
+                },
+            );
+        let most = most.expect("there is one at least");
+        let sum = &mut self.sum;
+        sum.periods += most.periods;
+        sum.throttled_periods += most.throttled_periods;
+        sum.throttled_nanos += most.throttled_nanos;
+        for (name, amount) in [
+            ("cgroup_periods", Amount::Count(sum.periods)),
+            (
+                "cgroup_throttled_periods",
+                Amount::Count(sum.throttled_periods),
+            ),
+            ("cgroup_throttled_s", Amount::Nanos(sum.throttled_nanos)),
+        ] {
+            into.counters.push(name, amount);
         }
     }
 }
 
-type Made = fn(u64) -> Amount;
+impl Group {
+    fn open(folder: &Path) -> Option<Self> {
+        let mut file = ProcFile::open(folder.join("cpu.stat").to_str()?)?;
+        let last = Throttling::of(file.text())?;
+        Some(Self { file, last })
+    }
 
-const KEYS: [(&str, &str, Made); 4] = [
-    ("nr_periods", "cgroup_periods", Amount::Count),
-    ("nr_throttled", "cgroup_throttled_periods", Amount::Count),
-    // Version 1 in nanoseconds, version 2 in microseconds.
-    ("throttled_time", "cgroup_throttled_s", Amount::Nanos),
-    ("throttled_usec", "cgroup_throttled_s", |us| {
-        Amount::Nanos(us * 1000)
-    }),
-];
+    /// Since this was asked last; nothing where the group is gone.
+    fn moved(&mut self) -> Throttling {
+        let now = Throttling::of(self.file.text()).unwrap_or(self.last);
+        let then = std::mem::replace(&mut self.last, now);
+        Throttling {
+            periods: now.periods.saturating_sub(then.periods),
+            throttled_periods: now.throttled_periods.saturating_sub(then.throttled_periods),
+            throttled_nanos: now.throttled_nanos.saturating_sub(then.throttled_nanos),
+        }
+    }
+}
+
+impl Throttling {
+    /// Of cpu.stat.
+    fn of(text: &str) -> Option<Self> {
+        // Version 1 in nanoseconds, version 2 in microseconds.
+        let nanos = number_of(text, "throttled_time");
+        let throttled_nanos = nanos.or_else(|| Some(number_of(text, "throttled_usec")? * 1000))?;
+        Some(Self {
+            periods: number_of(text, "nr_periods")?,
+            throttled_periods: number_of(text, "nr_throttled")?,
+            throttled_nanos,
+        })
+    }
+}
 
 fn number_of(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
@@ -162,20 +220,21 @@ mod tests {
     impl Root {
         fn with(name: &str, files: &[(&str, &str)]) -> Self {
             let name = format!("vnetbench-cgroup-{name}-{}", std::process::id());
-            let root = std::env::temp_dir().join(name);
+            let root = Self(std::env::temp_dir().join(name));
+            root.write(files);
+            root
+        }
+
+        fn write(&self, files: &[(&str, &str)]) {
             for (path, text) in files {
-                let path = root.join("groups").join(path);
+                let path = self.0.join("groups").join(path);
                 fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
                 fs::write(path, text).expect("a file");
             }
-            Self(root)
         }
 
-        fn counters(&self, groups: &str) -> Option<String> {
-            let mut quota = Quota::nearest(groups, MOUNTS, &self.0)?;
-            let mut reading = Reading::default();
-            quota.read(&mut reading);
-            Some(serde_json::to_string(&reading.counters).expect("serializes"))
+        fn quota(&self, groups: &str) -> Option<Quota> {
+            Quota::seen(groups, MOUNTS, &self.0)
         }
     }
 
@@ -185,46 +244,107 @@ mod tests {
         }
     }
 
+    fn counters(quota: &mut Quota) -> String {
+        let mut reading = Reading::default();
+        quota.read(&mut reading);
+        serde_json::to_string(&reading.counters).expect("serializes")
+    }
+
+    fn counted(periods: u64, throttled: u64, throttled_s: f64) -> String {
+        format!(
+            r#"{{"cgroup_periods":{periods},"cgroup_throttled_periods":{throttled},"cgroup_throttled_s":{throttled_s:?}}}"#
+        )
+    }
+
+    fn of_version_1(periods: u64, throttled: u64, nanos: u64) -> String {
+        format!(
+            "nr_periods {periods}\nnr_throttled {throttled}\nthrottled_time {nanos}\nnr_bursts 0\n"
+        )
+    }
+
+    fn of_version_2(periods: u64, throttled: u64, us: u64) -> String {
+        format!(
+            "usage_usec 9\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec {us}\n"
+        )
+    }
+
     const OWN: &str = "9:name=systemd:/\n3:cpu,cpuacct:/box/vm/a1\n0::/box/vm/a1\n";
 
     #[test]
-    fn the_nearest_group_with_a_quota_counts_in_version_1() {
+    fn a_quota_of_version_1_counts_its_nanoseconds_from_when_it_was_opened() {
         let root = Root::with(
             "one",
             &[
                 ("cpu/vm/a1/cpu.cfs_quota_us", "-1\n"),
+                ("cpu/vm/a1/cpu.stat", &of_version_1(0, 0, 0)),
                 ("cpu/vm/cpu.cfs_quota_us", "50000\n"),
-                (
-                    "cpu/vm/cpu.stat",
-                    "nr_periods 40\nnr_throttled 30\nthrottled_time 1500000000\nnr_bursts 0\n",
-                ),
-                ("cpu/cpu.cfs_quota_us", "70000\n"),
-                ("cpu/cpu.stat", "nr_periods 1\n"),
+                ("cpu/vm/cpu.stat", &of_version_1(100, 7, 1_000_000_000)),
             ],
         );
-        let counted =
-            r#"{"cgroup_periods":40,"cgroup_throttled_periods":30,"cgroup_throttled_s":1.5}"#;
-        assert_eq!(root.counters(OWN).as_deref(), Some(counted));
+        let mut quota = root.quota(OWN).expect("one is set");
+        root.write(&[("cpu/vm/cpu.stat", &of_version_1(140, 37, 2_500_000_000))]);
+        assert_eq!(counters(&mut quota), counted(40, 30, 1.5));
         // One whose groups begin elsewhere than what is mounted here cannot be seen.
-        assert_eq!(root.counters("3:cpu,cpuacct:/other/vm\n"), None);
+        assert!(root.quota("3:cpu,cpuacct:/other/vm\n").is_none());
     }
 
     #[test]
     fn a_quota_of_version_2_counts_its_microseconds() {
+        let stat = "unified/box/vm/a1/cpu.stat";
         let root = Root::with(
             "two",
             &[
                 ("cpu/vm/a1/cpu.cfs_quota_us", "-1\n"),
                 ("unified/box/vm/a1/cpu.max", "50000 100000\n"),
-                (
-                    "unified/box/vm/a1/cpu.stat",
-                    "usage_usec 9\nnr_periods 4\nnr_throttled 3\nthrottled_usec 250000\n",
-                ),
+                (stat, &of_version_2(0, 0, 0)),
             ],
         );
-        let counted =
-            r#"{"cgroup_periods":4,"cgroup_throttled_periods":3,"cgroup_throttled_s":0.25}"#;
-        assert_eq!(root.counters(OWN).as_deref(), Some(counted));
+        let mut quota = root.quota(OWN).expect("one is set");
+        root.write(&[(stat, &of_version_2(4, 3, 250_000))]);
+        assert_eq!(counters(&mut quota), counted(4, 3, 0.25));
+    }
+
+    #[test]
+    fn of_groups_within_each_other_the_one_that_throttled_longest_counts_each_time() {
+        let [own, outer] = ["cpu/vm/a1/cpu.stat", "cpu/vm/cpu.stat"];
+        let root = Root::with(
+            "nested-one",
+            &[
+                ("cpu/vm/a1/cpu.cfs_quota_us", "200000\n"),
+                ("cpu/vm/cpu.cfs_quota_us", "50000\n"),
+                (own, &of_version_1(10, 9, 9_000_000_000)),
+                (outer, &of_version_1(10, 0, 0)),
+            ],
+        );
+        let mut quota = root.quota(OWN).expect("two are set");
+        root.write(&[
+            (own, &of_version_1(14, 9, 9_000_000_000)),
+            (outer, &of_version_1(15, 5, 500_000_000)),
+        ]);
+        assert_eq!(counters(&mut quota), counted(5, 5, 0.5));
+        root.write(&[(own, &of_version_1(18, 11, 9_250_000_000))]);
+        assert_eq!(counters(&mut quota), counted(9, 7, 0.75));
+    }
+
+    #[test]
+    fn of_groups_of_version_2_within_each_other_it_is_the_same() {
+        let [own, outer] = ["unified/box/vm/a1/cpu.stat", "unified/box/cpu.stat"];
+        let root = Root::with(
+            "nested-two",
+            &[
+                ("unified/box/vm/a1/cpu.max", "200000 100000\n"),
+                ("unified/box/vm/cpu.max", "max 100000\n"),
+                ("unified/box/cpu.max", "50000 100000\n"),
+                (own, &of_version_2(0, 0, 0)),
+                (outer, &of_version_2(0, 0, 0)),
+            ],
+        );
+        let mut quota = root.quota(OWN).expect("two are set");
+        root.write(&[(own, &of_version_2(4, 0, 0))]);
+        // Without any throttling the nearest counts.
+        assert_eq!(counters(&mut quota), counted(4, 0, 0.0));
+        root.write(&[(outer, &of_version_2(5, 2, 50_000))]);
+        assert_eq!(counters(&mut quota), counted(9, 2, 0.05));
     }
 
     #[test]
@@ -248,6 +368,6 @@ mod tests {
                 ("unified/box/vm/a1/cpu.stat", "nr_periods 0\n"),
             ],
         );
-        assert_eq!(root.counters(OWN), None);
+        assert!(root.quota(OWN).is_none());
     }
 }

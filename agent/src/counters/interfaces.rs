@@ -67,7 +67,8 @@ impl Interfaces {
         })
     }
 
-    pub fn read(&mut self) -> Vec<Passed> {
+    /// What waits before them is as it was read last where it is not to be read.
+    pub fn read(&mut self, queues: bool) -> Vec<Passed> {
         let text = self.file.text();
         // Another that has the name of one that vanished counts from 0.
         for each in self.watched.iter_mut().filter(|each| !each.last.gone) {
@@ -75,8 +76,10 @@ impl Interfaces {
                 Some(now) => each.last = now,
                 None => each.last.gone = true,
             }
-            let queued = each.qdisc.as_mut().map(|qdisc| qdisc.read(&self.socket));
-            each.last.qdisc = queued;
+            if queues {
+                let queued = each.qdisc.as_mut().map(|qdisc| qdisc.read(&self.socket));
+                each.last.qdisc = queued;
+            }
         }
         self.watched.iter().map(|each| each.last.clone()).collect()
     }
@@ -128,6 +131,13 @@ fn passed(text: &str, name: &str) -> Option<Passed> {
 }
 
 impl Passed {
+    pub fn without_queue(self) -> Self {
+        Self {
+            qdisc: None,
+            ..self
+        }
+    }
+
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             name: self.name.clone(),

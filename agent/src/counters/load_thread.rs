@@ -1,6 +1,6 @@
 //! The threads that carry a trial's load: what they ran and waited for a CPU, all together and the one that had most to do.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::thread_time::{ThreadClock, ThreadTime};
 use super::{Amount, Counters};
@@ -14,15 +14,16 @@ pub struct LoadThread {
 }
 
 impl LoadThread {
-    /// Called by the thread itself, first of all.
-    pub fn note_start(&self) {
+    /// Called by the thread itself, first of all; what it returns is to be dropped last of all.
+    pub fn note_start(self: &Arc<Self>) -> Running {
         if let Ok(clock) = ThreadClock::of_this_thread() {
             let _ = self.clock.set(clock);
         }
+        Running(Arc::clone(self))
     }
 
-    /// Called by the thread itself, last of all: nobody can ask the kernel afterwards.
-    pub fn note_end(&self) {
+    /// By the thread itself: nobody can ask the kernel afterwards.
+    fn note_end(&self) {
         if let Some(time) = self.time() {
             let _ = self.at_end.set((time, self.last_cpu()));
         }
@@ -41,6 +42,15 @@ impl LoadThread {
             Some((_, cpu)) => *cpu,
             None => self.clock.get()?.last_cpu(),
         }
+    }
+}
+
+/// Held by such a thread while it runs: however it ends, by a fault of its own too, it notes what it has spent.
+pub struct Running(Arc<LoadThread>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.note_end();
     }
 }
 
@@ -130,18 +140,22 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_has_ended_keeps_what_it_spent_to_its_end() {
-        let thread = LoadThread::default();
-        let spent = std::thread::scope(|scope| {
-            let work = || {
-                thread.note_start();
-                while thread.time().expect("it lives").cpu_nanos < 20_000_000 {}
-                thread.note_end();
-                (thread.time(), thread.last_cpu())
+    fn a_thread_that_has_ended_keeps_what_it_spent_by_a_fault_too() {
+        for has_fault in [false, true] {
+            let thread = Arc::new(LoadThread::default());
+            let counted = Arc::clone(&thread);
+            let work = move || {
+                let _running = counted.note_start();
+                while counted.time().expect("it lives").cpu_nanos < 20_000_000 {}
+                if has_fault {
+                    // Without the words of a panic among those of the tests.
+                    std::panic::resume_unwind(Box::new("a fault"));
+                }
             };
-            scope.spawn(work).join().expect("it ends")
-        });
-        assert!(spent.0.is_some() && spent.1.is_some());
-        assert_eq!((thread.time(), thread.last_cpu()), spent);
+            let ended = std::thread::spawn(work).join();
+            assert_eq!(ended.is_err(), has_fault);
+            let spent = thread.time().expect("it is kept").cpu_nanos;
+            assert!(spent >= 20_000_000 && thread.last_cpu().is_some());
+        }
     }
 }

@@ -94,14 +94,33 @@ impl Serialize for Counters {
     }
 }
 
+/// What of a reading is not in each.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Depth {
+    /// Queueing disciplines: to be asked for them the kernel takes a lock (RTNL) that whoever sets up an interface,
+    /// address or route holds.
+    pub queues: bool,
+    /// What the kernel counts of its protocols: to read it takes as long as all the rest.
+    pub protocols: bool,
+}
+
+impl Depth {
+    pub const WHOLE: Self = Self {
+        queues: true,
+        protocols: true,
+    };
+}
+
 /// Everything that the sources said at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     counters: Counters,
+    /// What waits to leave the interface, as it was read last.
+    queue: Counters,
     /// What the kernel counts of its protocols, as it was read last.
     protocols: Counters,
-    /// Whether that was at this moment.
-    is_whole: bool,
+    /// Which of both was read at this moment.
+    depth: Depth,
     pub cpu: Vec<CpuWork>,
     /// CPU time of this process, user and system: what its cycles may have to be estimated from.
     process_cpu_nanos: u64,
@@ -110,10 +129,13 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// What was counted since `earlier`; of protocols all since they were read before, where they were read now.
+    /// What was counted since `earlier`; of what is not in each reading all since it was read before, where it was read now.
     pub fn counted_since(&self, earlier: &Self) -> Counters {
         let mut counters = self.counters.since(&earlier.counters);
-        if self.is_whole {
+        if self.depth.queues {
+            counters.0.extend(self.queue.since(&earlier.queue).0);
+        }
+        if self.depth.protocols {
             counters
                 .0
                 .extend(self.protocols.since(&earlier.protocols).0);
@@ -152,7 +174,8 @@ pub struct Scope<'a> {
 
 pub struct Sources {
     always: Vec<Box<dyn Source>>,
-    /// To read them takes as long as all the rest.
+    queue: Option<qdisc::OfInterface>,
+    queue_said: Counters,
     protocols: snmp::Snmp,
     protocols_said: Counters,
 }
@@ -184,27 +207,33 @@ impl Sources {
         add(&mut sources, cgroup::Quota::open());
         if let Some(name) = scope.interface {
             sources.push(Box::new(interface::Interface::open(name)?));
-            add(&mut sources, qdisc::OfInterface::open(name));
         }
         Ok(Self {
             always: sources,
+            queue: scope.interface.and_then(qdisc::OfInterface::open),
+            queue_said: Counters::default(),
             protocols: snmp::Snmp::open(scope.without_ipv6),
             protocols_said: Counters::default(),
         })
     }
 
-    /// Protocols are left out where it is not to be whole; the first reading is.
-    pub fn read(&mut self, is_whole: bool) -> Reading {
+    /// The first reading is whole.
+    pub fn read(&mut self, depth: Depth) -> Reading {
         let mut reading = Reading {
-            is_whole,
+            depth,
             ..Reading::default()
         };
         for source in &mut self.always {
             source.read(&mut reading);
         }
-        if is_whole {
+        if depth.queues {
+            let queue = self.queue.as_mut();
+            self.queue_said = queue.map_or_else(Counters::default, qdisc::OfInterface::read);
+        }
+        if depth.protocols {
             self.protocols_said = self.protocols.read();
         }
+        reading.queue = self.queue_said.clone();
         reading.protocols = self.protocols_said.clone();
         reading
     }

@@ -8,7 +8,7 @@ use rustix::net::netdevice::name_to_index;
 use serde::Serialize;
 
 use super::wrap::Unwrapped;
-use super::{Amount, Reading, Source};
+use super::{Amount, Counters};
 use crate::netlink::{self, Message, NLM_F_ECHO, ask, attributes};
 
 const RTM_GETQDISC: u16 = 38;
@@ -106,21 +106,17 @@ impl OfInterface {
         let qdisc = Qdisc::open(&socket, interface)?;
         Some(Self { socket, qdisc })
     }
-}
 
-impl Source for OfInterface {
-    fn read(&mut self, into: &mut Reading) {
+    pub fn read(&mut self) -> Counters {
         let now = self.qdisc.read(&self.socket);
         let level = |level| Amount::Level(u64::from(level));
-        for (name, amount) in [
+        Counters(vec![
             ("qdisc_drops", Amount::Count(now.drops)),
             ("qdisc_overlimits", Amount::Count(now.overlimits)),
             ("qdisc_requeues", Amount::Count(now.requeues)),
             ("qdisc_backlog_bytes", level(now.backlog_bytes)),
             ("qdisc_backlog_packets", level(now.backlog_packets)),
-        ] {
-            into.counters.push(name, amount);
-        }
+        ])
     }
 }
 

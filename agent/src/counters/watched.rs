@@ -30,6 +30,8 @@ pub struct Watched {
 pub struct Seen {
     threads: Vec<Spent>,
     interfaces: Vec<Passed>,
+    /// Whether what waits before these was read at this moment.
+    has_queues: bool,
     kvm_exits: Option<Exits>,
 }
 
@@ -80,13 +82,14 @@ impl Asked {
 }
 
 impl Watched {
-    pub fn read(&mut self) -> Seen {
+    pub fn read(&mut self, queues: bool) -> Seen {
         Seen {
             threads: self.threads.iter_mut().map(ThreadCpu::read).collect(),
             interfaces: self
                 .interfaces
                 .as_mut()
-                .map_or_else(Vec::new, Interfaces::read),
+                .map_or_else(Vec::new, |interfaces| interfaces.read(queues)),
+            has_queues: queues,
             kvm_exits: self.kvm.as_mut().map(KvmExits::read),
         }
     }
@@ -96,10 +99,14 @@ impl Seen {
     pub fn since(&self, earlier: &Self) -> Moved {
         let threads = self.threads.iter().zip(&earlier.threads);
         let interfaces = self.interfaces.iter().zip(&earlier.interfaces);
+        let interfaces = interfaces.map(|(now, then)| match self.has_queues {
+            true => now.since(then),
+            false => now.since(then).without_queue(),
+        });
         let exits = self.kvm_exits.as_ref().zip(earlier.kvm_exits.as_ref());
         Moved {
             threads: threads.map(|(now, then)| now.since(then)).collect(),
-            interfaces: interfaces.map(|(now, then)| now.since(then)).collect(),
+            interfaces: interfaces.collect(),
             kvm_exits: exits.map(|(now, then)| {
                 let since = |(kind, count): (&String, &u64)| {
                     (kind.clone(), count.saturating_sub(then[kind]))

@@ -43,6 +43,15 @@ impl Counts {
         }
     }
 
+    /// Those that begin where others end: what waits goes on waiting.
+    pub fn after(earlier: &Self) -> Self {
+        let level = [&earlier.waiting, &earlier.waiting_bytes];
+        let [frames, bytes] = level.map(|count| count.load(Ordering::Relaxed) as usize);
+        let counts = Self::new();
+        counts.note_level((frames, bytes));
+        counts
+    }
+
     pub fn note_level(&self, (frames, bytes): (usize, usize)) {
         let bytes = bytes as u64;
         self.waiting.store(frames as u64, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use rustix::event::PollFlags;
 use rustix::thread::{Pid, gettid};
 use serde_json::{Value, json};
 
-use super::counts::{Counts, add};
-use super::impairments::{Fate, Fates, Impairments};
+use super::counts::Counts;
+use super::impairments::{Fates, Impairments};
+use super::passage::Passage;
 use super::ports::Port;
-use super::queue::{Frame, Queue, Rooms};
-use super::segments::Layout;
+use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 use crate::priority::{Rank, run_before_others};
 use crate::waiting::{Bell, wait};
@@ -38,13 +38,15 @@ struct Shared {
     /// Which setting this is: the thread looks here alone until it changes.
     version: AtomicU64,
     is_over: AtomicBool,
+    /// Why the near port can be neither read nor waited for any more.
+    lost: OnceLock<io::Error>,
     /// Rung at the end.
     bell: Bell,
 }
 
 pub struct Direction {
     pub name: &'static str,
-    pub tid: Pid,
+    tid: Pid,
     /// Whether it runs before other work.
     is_ranked: bool,
     shared: Arc<Shared>,
@@ -70,6 +72,7 @@ impl Direction {
                 }),
                 version: AtomicU64::new(0),
                 is_over: AtomicBool::new(false),
+                lost: OnceLock::new(),
                 bell: Bell::new()?,
             });
             let (known, knows) = std::sync::mpsc::channel();
@@ -80,7 +83,9 @@ impl Direction {
                     // Who waits for it is there.
                     let _ = known.send((gettid(), run_before_others(Rank::Port)));
                     let [from, to] = ports;
-                    Loop::of(from, to, queue_bytes, its).run();
+                    if let Err(error) = Loop::of(from, to, queue_bytes, Arc::clone(&its)).run() {
+                        let _ = its.lost.set(error);
+                    }
                 })?;
             let (tid, is_ranked) = knows.recv().map_err(io::Error::other)?;
             Ok(Self {
@@ -101,7 +106,7 @@ impl Direction {
         *setting = Setting {
             impairments,
             seed,
-            counts: Arc::new(Counts::new()),
+            counts: Arc::new(Counts::after(&setting.counts)),
             cpu_then,
             since: Instant::now(),
         };
@@ -109,9 +114,26 @@ impl Direction {
         self.shared.version.fetch_add(1, Ordering::Release);
     }
 
-    /// As docs/protocol.md has it, but for where its thread may run.
+    pub fn has_ended(&self) -> bool {
+        self.running().is_none()
+    }
+
+    /// Nothing may be asked of a thread that has ended: its number may be another's by then.
+    fn running(&self) -> Option<&JoinHandle<()>> {
+        self.thread.as_ref().filter(|thread| !thread.is_finished())
+    }
+
+    /// Why it has ended; `None` where it was by a fault of its own.
+    pub fn lost(&self) -> Option<&io::Error> {
+        self.shared.lost.get()
+    }
+
+    /// As docs/protocol.md has it.
     pub fn told(&self) -> Value {
         let cpu = self.cpu();
+        let cpus = self
+            .running()
+            .and_then(|thread| CpuList::of_started(thread).ok());
         let setting = self.shared.setting();
         let mut counts = setting.counts.told();
         counts["cpu_s"] = cpu.saturating_sub(setting.cpu_then).as_secs_f64().into();
@@ -120,6 +142,7 @@ impl Direction {
             "asked": setting.impairments,
             "seed": setting.seed,
             "tid": self.tid.as_raw_nonzero().get(),
+            "cpus": cpus.unwrap_or_default().to_string(),
             "is_ranked": self.is_ranked,
             "counts": counts,
         })
@@ -127,7 +150,7 @@ impl Direction {
 
     /// CPU time of its thread.
     fn cpu(&self) -> Duration {
-        let Some(thread) = &self.thread else {
+        let Some(thread) = self.running() else {
             return Duration::ZERO;
         };
         let mut clock = 0;
@@ -162,13 +185,7 @@ impl Drop for Direction {
 struct Loop {
     from: Arc<Port>,
     to: Arc<Port>,
-    queue: Queue,
-    rooms: Rooms,
-    fates: Fates,
-    counts: Arc<Counts>,
-    /// When the last frame that was not held back is due: none goes before one that came earlier.
-    last_due: Instant,
-    drawn: Vec<Fate>,
+    passage: Passage,
     version: u64,
     shared: Arc<Shared>,
 }
@@ -179,139 +196,64 @@ impl Loop {
         Self {
             from,
             to,
-            queue: Queue::of(queue_bytes),
-            rooms: Rooms::default(),
-            fates,
-            counts,
-            last_due: Instant::now(),
-            drawn: Vec::new(),
+            passage: Passage::of(queue_bytes, fates, counts, Instant::now()),
             version: 0,
             shared,
         }
     }
 
-    fn run(mut self) {
+    /// Until it is over; refuses where its near port is gone, which would be ready for ever.
+    fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         while !self.shared.is_over.load(Ordering::Acquire) {
+            // What leaves now is counted by the setting that is told now.
+            self.take_orders();
             self.give_what_is_due();
-            // Its port is gone, and would be ready for ever.
-            let Ok(is_more) = self.take_one() else {
-                return;
-            };
-            self.counts.note_level(self.queue.level());
-            let next = self.queue.next_due();
+            let is_more = self.take_one()?;
+            self.passage.note_level();
+            let next = self.passage.next_due();
             if is_more || next.is_some_and(|due| due <= Instant::now()) {
                 continue;
             }
             let come = [(self.from.as_fd(), PollFlags::IN)];
-            if wait(&come, &mut ready, &self.shared.bell, next).is_err() {
-                return;
-            }
+            wait(&come, &mut ready, &self.shared.bell, next)?;
         }
+        Ok(())
     }
 
     fn take_orders(&mut self) {
         let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {
             self.version = version;
-            (self.fates, self.counts) = self.shared.asked();
-            // What was longer on its way before does not hold up what comes now.
-            self.last_due = Instant::now();
+            let (fates, counts) = self.shared.asked();
+            self.passage.set(fates, counts, Instant::now());
         }
     }
 
     fn give_what_is_due(&mut self) {
         for _ in 0..BATCH {
             let now = Instant::now();
-            if self.queue.next_due().is_none_or(|due| due > now) {
-                return;
-            }
-            let Some((due, frame)) = self.queue.pop() else {
+            let Some((due, frame)) = self.passage.take_due(now) else {
                 return;
             };
-            if self.to.give(frame.bytes()) {
-                add(&self.counts.frames, 1);
-                add(&self.counts.bytes, frame.bytes_of_ethernet());
-                self.counts.late.record(now.saturating_duration_since(due));
-            } else {
-                add(&self.counts.refused, 1);
-            }
-            self.rooms.free(frame);
+            let is_taken = self.to.give(frame.bytes());
+            self.passage.gave((due, frame), is_taken, now);
         }
     }
 
     /// The next frame that has come; false where none has. One at a time: what is due meanwhile would wait.
     fn take_one(&mut self) -> io::Result<bool> {
-        let mut room = self.rooms.room();
+        let mut room = self.passage.rooms.room();
         let Some(length) = self.from.take(&mut room)? else {
-            self.rooms.put_back(room);
+            self.passage.rooms.put_back(room);
             return Ok(false);
         };
         let now = Instant::now();
-        // What comes after the line was set is as it was set.
+        // What comes after the line was set is as it was set, and it may have been since the loop began anew.
         self.take_orders();
-        let frame = self.rooms.keep(room, length);
-        self.admit(now, frame);
+        let frame = self.passage.rooms.keep(room, length);
+        self.passage.admit(now, frame);
         Ok(true)
-    }
-
-    fn admit(&mut self, now: Instant, frame: Frame) {
-        let due = (now + self.fates.delay()).max(self.last_due);
-        self.last_due = due;
-        let layout = Layout::of(frame.bytes());
-        let segments = layout.map_or(1, |layout| layout.segments());
-        add(&self.counts.segments, segments as u64);
-        if self.fates.pass_all() {
-            return self.push(due, frame);
-        }
-        self.drawn.clear();
-        self.drawn.extend((0..segments).map(|_| self.fates.next()));
-        let of = |fate| self.drawn.iter().filter(|each| **each == fate).count() as u64;
-        add(&self.counts.lost, of(Fate::Lost));
-        add(&self.counts.held_back, of(Fate::HeldBack));
-        match layout {
-            _ if of(Fate::Passed) == segments as u64 => self.push(due, frame),
-            Some(layout) => {
-                self.push_parts(due, &layout, frame.bytes());
-                self.rooms.free(frame);
-            }
-            None => self.push_one(due, frame),
-        }
-    }
-
-    /// A frame of one segment that is lost or held back.
-    fn push_one(&mut self, due: Instant, frame: Frame) {
-        match self.drawn[0] {
-            Fate::HeldBack => self.push(due + self.fates.held_back_for(), frame),
-            _ => self.rooms.free(frame),
-        }
-    }
-
-    /// What passes of a frame of several, as few frames as can be, and what is held back, each by itself.
-    fn push_parts(&mut self, due: Instant, layout: &Layout, frame: &[u8]) {
-        let drawn = std::mem::take(&mut self.drawn);
-        let mut at = 0;
-        for part in drawn.chunk_by(|a, b| a == b && *a == Fate::Passed) {
-            let segments = at..at + part.len();
-            at = segments.end;
-            match part[0] {
-                Fate::Lost => {}
-                Fate::Passed => self.push(due, Frame::of(layout.cut(frame, segments))),
-                Fate::HeldBack => {
-                    let later = due + self.fates.held_back_for();
-                    self.push(later, Frame::of(layout.cut(frame, segments)));
-                }
-            }
-        }
-        self.drawn = drawn;
-    }
-
-    fn push(&mut self, due: Instant, frame: Frame) {
-        if let Err(refused) = self.queue.push(due, frame) {
-            add(&self.counts.overflowed, 1);
-            add(&self.counts.overflowed_bytes, refused.bytes_of_ethernet());
-            self.rooms.free(refused);
-        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod counts;
 mod direction;
 mod impairments;
+mod passage;
 mod ports;
 mod queue;
 mod random;
@@ -20,7 +21,6 @@ use serde_json::{Value, json};
 use self::direction::Direction;
 use self::impairments::Impairments;
 use self::ports::Port;
-use crate::cpu_list::CpuList;
 use crate::error::{Error, Result};
 
 const MOST_LINES: usize = 64;
@@ -87,12 +87,12 @@ impl DelayLines {
         let name = format!("l{}", open.made);
         let told = line.told(&name);
         open.lines.insert(name, line);
-        told
+        Ok(told)
     }
 
     pub fn set(&self, asked: Set) -> Result<Value> {
         let open = self.open();
-        let line = open.find(&asked.line)?;
+        let line = open.find_running(&asked.line)?;
         check_seed(asked.seed)?;
         asked.forward.check()?;
         asked.reverse.check()?;
@@ -104,19 +104,19 @@ impl DelayLines {
         {
             direction.set(impairments, seed_of(asked.seed, place));
         }
-        line.told(&asked.line)
+        Ok(line.told(&asked.line))
     }
 
     pub fn read(&self, asked: Named) -> Result<Value> {
-        self.open().find(&asked.line)?.told(&asked.line)
+        Ok(self.open().find_running(&asked.line)?.told(&asked.line))
     }
 
-    /// What it counted to the last; then its ports are gone.
+    /// What it counted to the last, also where it had ended by itself; then its ports are gone.
     pub fn stop(&self, asked: Named) -> Result<Value> {
         let mut open = self.open();
         let told = open.find(&asked.line)?.told(&asked.line);
         open.lines.remove(&asked.line);
-        told
+        Ok(told)
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -129,6 +129,14 @@ impl Open {
         self.lines
             .get(name)
             .ok_or_else(|| Error::BadParameter(format!("there is no line \"{name}\"")))
+    }
+
+    fn find_running(&self, name: &str) -> Result<&Line> {
+        let line = self.find(name)?;
+        match line.ended(name) {
+            Some(error) => Err(error),
+            None => Ok(line),
+        }
     }
 }
 
@@ -165,19 +173,33 @@ impl Line {
     }
 
     /// As docs/protocol.md has it.
-    fn told(&self, name: &str) -> Result<Value> {
+    fn told(&self, name: &str) -> Value {
         let mut told = json!({
             "line": name,
             "ports": self.ports.each_ref().map(|port| &port.name),
             "queue_bytes": self.queue_bytes,
         });
         for direction in &self.directions {
-            let cpus = CpuList::of_thread(Some(direction.tid))
-                .map_err(|error| Error::system("read the CPUs of a thread of a line", error))?;
             told[direction.name] = direction.told();
-            told[direction.name]["cpus"] = cpus.to_string().into();
         }
-        Ok(told)
+        told
+    }
+
+    /// Why it carries nothing any more one way, and what to do about it.
+    fn ended(&self, name: &str) -> Option<Error> {
+        let mut directions = self.directions.iter().enumerate();
+        let (place, direction) = directions.find(|(_, each)| each.has_ended())?;
+        let [from, to] = [place, 1 - place].map(|place| &self.ports[place].name);
+        let fix = "stop the line (line.stop), and start it anew";
+        let line = format!("line {name} from {from} to {to}");
+        Some(match direction.lost() {
+            Some(error) => Error::System {
+                operation: format!("go on with {line}"),
+                errno: error.raw_os_error().unwrap_or(0),
+                reason: format!("port {from} is gone ({error}); {fix}"),
+            },
+            None => Error::Internal(format!("{line} has ended; {fix}")),
+        })
     }
 }
 

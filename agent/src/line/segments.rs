@@ -187,14 +187,14 @@ fn folded(mut sum: u32) -> u16 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
     const SEGMENT: usize = 1000;
     const SEQUENCE: u32 = u32::MAX - 1500;
 
     /// TCP over IPv4 or IPv6 with so many tags, of two whole segments and a part of one.
-    fn tcp(is_v4: bool, tags: usize) -> Vec<u8> {
+    pub fn tcp(is_v4: bool, tags: usize) -> Vec<u8> {
         let mut frame = vec![1, if is_v4 { GSO_TCPV4 } else { GSO_TCPV6 } | GSO_ECN, 0, 0];
         frame.extend((SEGMENT as u16).to_ne_bytes());
         frame.extend([0; 4]);

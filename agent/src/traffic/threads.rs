@@ -84,12 +84,11 @@ fn start_all<Job: FnOnce(&Orders) + Send + 'static>(
             .name(format!("stream {number}"))
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                counting.note_start();
+                let _running = counting.note_start();
                 // Fails only where another thread could not be started, and then the order to end comes.
                 let _ = here.send(());
                 orders.wait_for_start();
                 job(&orders);
-                counting.note_end();
             })?;
         started.push(Started { handle, counted });
     }

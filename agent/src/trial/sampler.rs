@@ -16,7 +16,7 @@ use crate::counters::socket_memory::{self, DropMeter};
 use crate::counters::tcp_info::{Meter, TcpReading};
 use crate::counters::thread_time::ThreadTime;
 use crate::counters::watched::{Seen, Watched};
-use crate::counters::{Amount, Counters, CpuWork, Reading, Sources};
+use crate::counters::{Amount, Counters, CpuWork, Depth, Reading, Sources};
 use crate::traffic::histogram::{Counts, Histogram};
 use crate::traffic::{Role, Stream};
 
@@ -101,11 +101,10 @@ impl Sampler {
     }
 
     pub fn read_whole(&mut self) -> Snapshot {
-        self.read(true)
+        self.read(Depth::WHOLE)
     }
 
-    /// Without what takes longest where it is not to be whole.
-    pub fn read(&mut self, is_whole: bool) -> Snapshot {
+    pub fn read(&mut self, depth: Depth) -> Snapshot {
         // The bytes right after the clock: goodput is what must fit its interval best.
         let at = Instant::now();
         let bytes = self
@@ -117,8 +116,9 @@ impl Sampler {
         let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
         let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
         let delay = delay.or_else(|| self.delay_of_frames());
-        let reading = self.counted.sources.read(is_whole);
-        let seen = self.counted.watched.as_mut().map(Watched::read);
+        let reading = self.counted.sources.read(depth);
+        let watched = self.counted.watched.as_mut();
+        let seen = watched.map(|watched: &mut Watched| watched.read(depth.queues));
         let streams = self
             .streams
             .iter_mut()

@@ -4,11 +4,14 @@ use std::time::{Duration, Instant};
 
 use super::report::{Instrument, Sample};
 use super::sampler::{Sampler, Snapshot};
+use crate::counters::Depth;
 use crate::outbox::Outbox;
 use crate::rpc;
 
-/// What takes longest to read is read no more often than this.
-const WHOLE_EVERY: Duration = Duration::from_millis(100);
+/// What takes longest to read is read no more often than this, and
+const PROTOCOLS_EVERY: Duration = Duration::from_millis(100);
+/// what makes others wait no more often than this.
+const QUEUES_EVERY: Duration = Duration::from_millis(50);
 
 /// The samples that have been taken, and when the next one is due.
 pub struct Series {
@@ -48,10 +51,14 @@ impl Series {
         let late = now.saturating_duration_since(self.next_at());
         self.instrument.sampler_late_max = self.instrument.sampler_late_max.max(late);
         let closed = ((now - self.start).as_nanos() / self.interval.as_nanos()) as u64;
-        let is_whole = completes(self.interval, self.next - 1, closed);
+        let before = self.next - 1;
+        let depth = Depth {
+            queues: completes(QUEUES_EVERY, self.interval, before, closed),
+            protocols: completes(PROTOCOLS_EVERY, self.interval, before, closed),
+        };
         self.next = closed + 1;
 
-        let snapshot = sampler.read(is_whole);
+        let snapshot = sampler.read(depth);
         let then = self.last.as_ref().unwrap_or(first);
         let since = self.last.as_ref().map_or(self.start, |last| last.at);
         let event = Sample {
@@ -70,10 +77,10 @@ impl Series {
     }
 }
 
-/// Whether a sample is to be whole that closes the intervals after the first `before`, up to the one of number `closed`.
-/// By numbers and not by the clock: no sample is a little too early for it.
-fn completes(interval: Duration, before: u64, closed: u64) -> bool {
-    let every = WHOLE_EVERY.as_nanos().div_ceil(interval.as_nanos()) as u64;
+/// Whether what is read `every` so often at most is in a sample that closes the intervals after the first `before`, up to
+/// the one of number `closed`. By numbers and not by the clock: no sample is a little too early for it.
+fn completes(every: Duration, interval: Duration, before: u64, closed: u64) -> bool {
+    let every = every.as_nanos().div_ceil(interval.as_nanos()) as u64;
     closed / every > before / every
 }
 
@@ -81,28 +88,47 @@ fn completes(interval: Duration, before: u64, closed: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn completing(interval_ms: u64, closed: &[u64]) -> Vec<u64> {
+    fn completing(every: Duration, interval_ms: u64, closed: &[u64]) -> Vec<u64> {
         let interval = Duration::from_millis(interval_ms);
         let mut before = 0;
-        let mut whole = closed.to_vec();
-        whole.retain(|&closed| completes(interval, std::mem::replace(&mut before, closed), closed));
-        whole
+        let mut with = closed.to_vec();
+        with.retain(|&closed| {
+            completes(
+                every,
+                interval,
+                std::mem::replace(&mut before, closed),
+                closed,
+            )
+        });
+        with
     }
 
     #[test]
-    fn samples_ten_times_a_second_or_fewer_are_all_whole() {
-        assert_eq!(completing(100, &[1, 2, 3]), [1, 2, 3]);
-        assert_eq!(completing(1000, &[1, 2, 3]), [1, 2, 3]);
+    fn samples_ten_times_a_second_or_fewer_have_all() {
+        for every in [PROTOCOLS_EVERY, QUEUES_EVERY] {
+            assert_eq!(completing(every, 100, &[1, 2, 3]), [1, 2, 3]);
+            assert_eq!(completing(every, 1000, &[1, 2, 3]), [1, 2, 3]);
+        }
     }
 
     #[test]
-    fn of_more_samples_those_are_whole_with_which_a_tenth_of_a_second_is_over() {
-        assert_eq!(completing(10, &[1, 9, 10, 11, 19, 20]), [10, 20]);
-        assert_eq!(completing(30, &[1, 2, 3, 4, 5, 6, 7, 8]), [4, 8]);
+    fn samples_twenty_times_a_second_have_queues_and_every_second_one_protocols() {
+        assert_eq!(completing(QUEUES_EVERY, 50, &[1, 2, 3, 4]), [1, 2, 3, 4]);
+        assert_eq!(completing(PROTOCOLS_EVERY, 50, &[1, 2, 3, 4]), [2, 4]);
     }
 
     #[test]
-    fn a_sample_that_comes_late_makes_up_for_the_one_that_was_to_be_whole() {
-        assert_eq!(completing(10, &[9, 12, 13, 20]), [12, 20]);
+    fn of_more_samples_those_have_it_with_which_its_time_is_over() {
+        let closed = [1, 5, 9, 10, 11, 15, 19, 20];
+        assert_eq!(completing(PROTOCOLS_EVERY, 10, &closed), [10, 20]);
+        assert_eq!(completing(QUEUES_EVERY, 10, &closed), [5, 10, 15, 20]);
+        let closed = [1, 2, 3, 4, 5, 6, 7, 8];
+        assert_eq!(completing(PROTOCOLS_EVERY, 30, &closed), [4, 8]);
+        assert_eq!(completing(QUEUES_EVERY, 30, &closed), [2, 4, 6, 8]);
+    }
+
+    #[test]
+    fn a_sample_that_comes_late_makes_up_for_the_one_that_was_to_have_it() {
+        assert_eq!(completing(PROTOCOLS_EVERY, 10, &[9, 12, 13, 20]), [12, 20]);
     }
 }

@@ -31,13 +31,17 @@ fn observe_probes(asked: &Value) -> (Vec<Value>, Value) {
     }
     agent.must("trial.prepare", prepare);
     agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
+    send_probes(&mut agent);
+    agent.event("trial.sample", "t");
+    agent.must("trial.stop", json!({"trial": "t"}));
+    agent.events("t")
+}
+
+fn send_probes(agent: &mut Agent) {
     let probe = json!({
         "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 1400, "attempts": 4, "timeout_s": 0.01,
     });
     agent.must("path.probe", probe);
-    agent.event("trial.sample", "t");
-    agent.must("trial.stop", json!({"trial": "t"}));
-    agent.events("t")
 }
 
 /// The sum over all streams and samples.
@@ -82,6 +86,35 @@ fn what_waits_before_a_watched_link_is_told_with_it() {
             .iter()
             .all(|sample| sample["interfaces"][0]["qdisc"]["kind"] == "tbf")
     );
+}
+
+#[test]
+fn of_short_samples_those_tell_what_waits_with_which_a_twentieth_of_a_second_is_over() {
+    let mut agent = Agent::start_apart(SHAPED);
+    let observe = json!({"trial": "t", "workload": "observe", "interval_s": 0.01,
+        "interface": "vnb0", "watch": {"interfaces": ["vnb0"]}});
+    agent.must("trial.prepare", observe);
+    agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
+    send_probes(&mut agent);
+    let (mut closed, mut with, mut drops) = (0, 0, [0; 2]);
+    while with < 3 || drops != [1; 2] {
+        let sample = agent.event("trial.sample", "t");
+        let before = closed;
+        closed = sample["seq"].as_u64().expect("a number") + 1;
+        let told = [
+            &sample["counters"]["qdisc_drops"],
+            &sample["interfaces"][0]["qdisc"]["drops"],
+        ];
+        for (told, drops) in told.iter().zip(&mut drops) {
+            assert_eq!(told.is_u64(), closed / 5 > before / 5, "{sample}");
+            *drops += told.as_u64().unwrap_or(0);
+        }
+        with += u32::from(told[0].is_u64());
+    }
+    agent.must("trial.stop", json!({"trial": "t"}));
+    let end = agent.event("trial.end", "t");
+    assert_eq!(end["counters"]["qdisc_drops"], 1, "{end}");
+    assert_eq!(end["interfaces"][0]["qdisc"]["drops"], 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod carrying;
 mod connecting;
 mod counting;
 mod datagrams;
+mod delaying;
 mod driving;
 mod endings;
 mod generating;

@@ -11,7 +11,7 @@ use crate::sides::{connecting, listening};
 const LINES: usize = 10_000;
 const SEED: u64 = 20_240_229;
 
-/// What a right request looks like, one of every method.
+/// What a right request looks like, one of every method. No line has the ports that are asked for: only a mutant makes one.
 fn right_lines() -> Vec<String> {
     let mut observe = json!({"trial": "o", "workload": "observe", "interval_s": 0.05});
     observe["interface"] = json!("lo");
@@ -40,6 +40,21 @@ fn right_lines() -> Vec<String> {
             json!({"from": "127.0.0.1", "to": "127.0.0.1", "port": 40000, "packet_bytes": 1500, "attempts": 2, "timeout_s": 0.01}),
         ),
         ("path.close", json!({"path": "p1"})),
+        (
+            "line.start",
+            json!({"ports": ["lo", "lo"], "forward": {"delay_us": 50, "distribution": "normal", "loss_burst": null}, "queue_bytes": 1000}),
+        ),
+        (
+            "line.set",
+            json!({"line": "l1", "forward": {}, "reverse": {"loss": 0.5}, "seed": 1}),
+        ),
+        ("line.read", json!({"line": "l1"})),
+        ("line.stop", json!({"line": "l1"})),
+        ("frames.able", json!({"interface": "lo"})),
+        (
+            "iperf3.greet",
+            json!({"address": "127.0.0.1", "port": 40002, "from": null, "timeout_s": 0.01}),
+        ),
         ("trial.prepare", observe),
         ("trial.prepare", listening("t", &["sink", "source"], &short)),
         (

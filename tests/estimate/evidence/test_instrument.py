@@ -62,3 +62,11 @@ def test_with_a_search_neither_its_last_run_nor_preparing_it_is_the_benchs_limit
     found = evidence(with_totals(trial, "a1", instrument=told))
     assert found["sampler_cpu_percent"] == pytest.approx(2)
     assert "rate_kept_percent" not in found
+
+
+def test_what_a_delay_line_had_no_room_for_or_could_not_give_away_is_its_own_loss() -> None:
+    forward = {"frames": 950, "overflowed": 20, "refused": 30, "lost": 400}
+    reverse = {"frames": 1000, "overflowed": 0, "refused": 0, "lost": 0}
+    lines = [{"forward": {"counts": forward}, "reverse": {"counts": reverse}}]
+    found = evidence(with_totals(even(), "host", delay_lines=lines))
+    assert found["delay_line_full_percent"] == pytest.approx(5)

@@ -51,6 +51,21 @@ def test_a_queue_of_an_endpoint_counts_as_well() -> None:
     assert found["overlimits_per_s"] == pytest.approx(40)
 
 
+def test_a_queue_that_is_not_in_each_short_sample_counts_for_all_since_the_last() -> None:
+    trial = even()
+    (side,) = (side for side in trial.sides if side.endpoint == "a1")
+    held_back = {"qdisc_overlimits": 12.0, "qdisc_drops": 3.0, "qdisc_backlog_bytes": 5000.0}
+    samples = (
+        replace(x, counters={**x.counters, **(held_back if place % 5 == 4 else {})})
+        for place, x in enumerate(side.samples)
+    )
+    short = replace(side, samples=tuple(samples))
+    found = evidence(replace(trial, sides=tuple(short if x is side else x for x in trial.sides)))
+    assert found["overlimits_per_s"] == pytest.approx(12 / (5 * 0.05))
+    assert found["qdisc_drops_per_s"] == pytest.approx(3 / (5 * 0.05))
+    assert found["backlog_bytes"] == 5000
+
+
 def test_a_discipline_that_was_put_there_meanwhile_does_not_add_what_it_never_held_back() -> None:
     wrapped = [10.0] * 19 + [4e9]
     assert evidence(counting(even(), "a1", qdisc_overlimits=wrapped))["overlimits_per_s"] == pytest.approx(

@@ -68,7 +68,7 @@ impl PacketSink {
         let thread = std::thread::Builder::new()
             .name("ring".into())
             .spawn(move || {
-                this.note_start();
+                let _running = this.note_start();
                 let _ = here.send(());
                 count(ring, &counting.0, &counting.1);
             })

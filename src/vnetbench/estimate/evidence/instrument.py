@@ -55,10 +55,10 @@ INSTRUMENT_FIGURES = (
     Figure(
         "delay_line_full_percent",
         "% of frames",
-        "lost by a full delay line",
-        "share of the frames of the whole trial that the bench's own delay line had no room for, where it is "
-        "the greatest",
-        ("delay_lines[].overflowed", "delay_lines[].frames"),
+        "lost by a delay line itself",
+        "share of the frames of the whole trial that the bench's own delay line had no room for, or that its "
+        "far port did not take, where it is the greatest; those that it lost on purpose are none of them",
+        ("delay_lines[].overflowed", "delay_lines[].refused", "delay_lines[].frames"),
     ),
 )
 
@@ -81,18 +81,18 @@ def instrument_evidence(case: Case) -> Figures:
         "samples_lost": plus(*(number(of_side.get("events_lost")) for _, of_side in told)),
         "rate_kept_percent": 100 * min(kept) if kept else None,
         "generator_limited": float(any(has_limit)) if has_limit else None,
-        "delay_line_full_percent": most(_full(trial.sides)),
+        "delay_line_full_percent": most(_lost_in_lines(trial.sides)),
     }
 
 
-def _full(sides: tuple[SideRecord, ...]) -> Iterator[float | None]:
-    """Of each direction of each delay line the frames that there was no room for, in percent of all."""
+def _lost_in_lines(sides: tuple[SideRecord, ...]) -> Iterator[float | None]:
+    """Of each direction of each delay line the frames that it lost and should not have, in percent of all."""
     for side in sides:
         lines = side.totals.get("delay_lines")
         for line in lines if isinstance(lines, list) else ():
             for way in ("forward", "reverse"):
                 counts = _mapping(_mapping(_mapping(line).get(way)).get("counts"))
-                lost = number(counts.get("overflowed"))
+                lost = plus(number(counts.get("overflowed")), number(counts.get("refused")))
                 yield percent(lost, plus(lost, number(counts.get("frames"))))
 
 

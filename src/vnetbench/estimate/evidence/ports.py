@@ -44,11 +44,18 @@ class Port:
         return middle(counts.get("backlog_bytes") for _, counts in self.counts)
 
     def _having(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
-        return [
-            (span_s, counts)
-            for span_s, counts in self.counts
-            if span_s > 0 and all(name in counts for name in counters)
-        ]
+        """Samples that have all of these counters, with the seconds since the last that had them.
+
+        Queues are read twenty times a second at most, and then count all since (docs/protocol.md).
+        """
+        found = []
+        since_s = 0.0
+        for span_s, counts in self.counts:
+            since_s += span_s
+            if since_s > 0 and all(name in counts for name in counters):
+                found.append((since_s, counts))
+                since_s = 0.0
+        return found
 
 
 def ports_of(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
