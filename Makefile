@@ -19,7 +19,7 @@ help:
 	@echo "make bench            the instrument beside its peers, interleaved (12 to 20 minutes)"
 	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
 	@echo "make bench-search     the ways of searching a throughput on simulated devices: trial time, wrong answers"
-	@echo "make corpus           runs with a cause put there on purpose, in out/corpus (45 minutes; goes on where it was ended)"
+	@echo "make corpus           runs with a cause put there on purpose, in out/corpus (two to three hours; goes on where it was ended)"
 	@echo "make bench-explain    the explanations of those runs, held against what was put there"
 	@echo "make docs             the generated pages: study reference, its JSON Schema, evidence"
 
