@@ -73,7 +73,10 @@ impl Interfaces {
         // Another that has the name of one that vanished counts from 0.
         for each in self.watched.iter_mut().filter(|each| !each.last.gone) {
             match passed(text, &each.last.name) {
-                Some(now) => each.last = now,
+                Some(now) => {
+                    let qdisc = each.last.qdisc.take();
+                    each.last = Passed { qdisc, ..now };
+                }
                 None => each.last.gone = true,
             }
             if queues {
