@@ -1,4 +1,5 @@
-//! Network interfaces of this namespace, asked and set through ioctl (netdevice(7), include/uapi/linux/ethtool.h).
+//! Network interfaces of this namespace, asked and set through ioctl (netdevice(7), include/uapi/linux/ethtool.h) or
+//! netlink (rtnetlink(7)).
 
 use std::ffi::CStr;
 use std::io;
@@ -8,6 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+
+use crate::netlink::{self, Message};
 
 /// `struct ethtool_value`: one number, read or set.
 #[repr(C)]
@@ -41,6 +44,7 @@ pub struct DriverInfo {
 pub const LINK_PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+const RTM_SETLINK: u16 = 19;
 /// Of bridges (include/uapi/linux/sockios.h); the first two take a name alone, which is how a request begins.
 const SIOCBRADDBR: libc::Ioctl = 0x89a0;
 const SIOCBRDELBR: libc::Ioctl = 0x89a1;
@@ -84,12 +88,15 @@ impl Interface {
         self.ioctl(libc::SIOCSIFMTU, request).map(drop)
     }
 
-    /// How many frames may wait at it to leave.
-    pub fn set_queue_length(&self, frames: i32) -> io::Result<()> {
-        let mut request = self.request();
-        // `ifr_qlen` is this member by another name.
-        request.ifr_ifru.ifru_metric = frames;
-        self.ioctl(libc::SIOCSIFTXQLEN, request).map(drop)
+    /// How many frames may wait at it to leave. By netlink: SIOCSIFTXQLEN is for root of the machine, and not for who has
+    /// all rights in a network of a user namespace (dev_ioctl in net/core/dev_ioctl.c).
+    pub fn set_queue_length(&self, frames: u32) -> io::Result<()> {
+        // `struct ifinfomsg`: family, type, index, flags, and which of these change.
+        let mut head = [0; 16];
+        head[4..8].copy_from_slice(&self.index()?.to_ne_bytes());
+        let message =
+            Message::new(RTM_SETLINK, 0, &head).with(libc::IFLA_TXQLEN, &frames.to_ne_bytes());
+        netlink::ask(&netlink::open(None)?, &message).map(drop)
     }
 
     /// The kernel's own number for it.

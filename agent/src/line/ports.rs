@@ -14,7 +14,7 @@ pub const NOTE_BYTES: usize = 10;
 /// The note, Ethernet with two tags, and the largest packet of IP.
 pub const ROOM_BYTES: usize = NOTE_BYTES + 14 + 2 * 4 + (1 << 16);
 /// Frames that wait at the port to be taken: 20 ms at 200 000 frames/s.
-const QUEUE_FRAMES: i32 = 4096;
+const QUEUE_FRAMES: u32 = 4096;
 
 const SEGMENTS_OF_TCP: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
