@@ -210,8 +210,10 @@ def test_what_a_killed_builder_left_is_found_and_removed() -> None:
         "import subprocess, os, time\n"
         "t = describe('t-killed', Shape(pairs=2)); registry.register('t-killed', 'a test', t.as_facts())\n"
         "netns.build(t)\n"
-        "subprocess.Popen(['sleep', '300'], env={**os.environ, 'VNETBENCH_TESTBED': 't-killed'},"
+        "child = subprocess.Popen(['sleep', '300'], env={**os.environ, 'VNETBENCH_TESTBED': 't-killed'},"
         " start_new_session=True)\n"
+        # Its label can be read when its program is loaded, which is some time after it was begun.
+        "while not open(f'/proc/{child.pid}/environ').read(): time.sleep(0.01)\n"
         "print('built', flush=True); time.sleep(300)\n"
     )
     builder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

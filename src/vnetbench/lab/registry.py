@@ -116,6 +116,8 @@ def remove(name: str) -> list[Path]:
     for candidate in netlink.namespaces():
         if candidate.startswith(namespace(name, "")):
             netlink.remove_namespace(candidate)
+    # What was only being started at the first look carries its label by now.
+    _end_processes(name)
     shutil.rmtree(DIRECTORY / name, ignore_errors=True)
     (DIRECTORY / f"{name}.json").unlink(missing_ok=True)
     return stays
