@@ -157,7 +157,7 @@ fn through(fates: Fates, changes: &Value) -> (Value, Value, Done) {
         connecting("t", &["source"], &relay.port, &changes),
     );
     pair.b.must("trial.ready", json!({"trial": "t"}));
-    let [(_, source), (_, sink)] = pair.run("t", 0.3);
+    let [(_, source), (_, sink)] = pair.run("t", 0.6);
     (source, sink, relay.done())
 }
 

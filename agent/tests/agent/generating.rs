@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::driving::{Agent, is_root};
-use crate::sides::SECRET;
+use crate::sides::{SECRET, long_enough};
 
 /// One side of a trial at a port; `changes` are to its parameters.
 pub fn at(port: &str, role: &str, changes: &Value) -> Value {
@@ -79,7 +79,10 @@ pub fn assert_all_came(source: &Value, sink: &Value) {
 fn a_burst_is_of_exactly_so_many_frames() {
     let mut agent = Agent::start_at_ports();
     for count in [1, 1000] {
-        let [ways, source, sink] = generate(&mut agent, &json!({"frames": count}), 1.0);
+        let run = |duration_s| generate(&mut agent, &json!({"frames": count}), duration_s);
+        let [ways, source, sink] = long_enough(1.0, run, |[_, source, _]| {
+            sum(source, "frames_sent") == count
+        });
         assert_all_came(&source, &sink);
         assert_eq!(sum(&source, "frames_sent"), count);
         assert_eq!(source["streams"][0]["refused"], 0);
