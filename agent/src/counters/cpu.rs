@@ -7,7 +7,7 @@ use super::proc_file::ProcFile;
 use super::{Amount, Reading, Source};
 
 /// What one CPU did: its time in seconds, and the packets that it took in.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuWork {
     pub cpu: u32,
     pub user_s: f64,
@@ -166,27 +166,9 @@ mod tests {
 
     impl CpuWork {
         pub fn idle(cpu: u32) -> Self {
-            let [
-                user_s,
-                nice_s,
-                system_s,
-                irq_s,
-                softirq_s,
-                steal_s,
-                idle_s,
-                iowait_s,
-            ] = [0.0; 8];
             Self {
                 cpu,
-                user_s,
-                nice_s,
-                system_s,
-                irq_s,
-                softirq_s,
-                steal_s,
-                idle_s,
-                iowait_s,
-                packets: CpuPackets::default(),
+                ..Self::default()
             }
         }
     }

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 
-from vnetbench.explain.between.words import finite_or_none
 from vnetbench.explain.model import Exhibit, Explanation, Finding, Picture, Proof, Suspect
 from vnetbench.report.exhibits import figure_of
+from vnetbench.wording.figures import finite_or_none
 
 Form = dict[str, object]
 

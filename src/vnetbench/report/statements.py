@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from vnetbench.quantity import format_share, scale_for
 from vnetbench.statements.check import Checked
 from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Evidence, Part, Statement, Verdict
 from vnetbench.statements.warm_up import WARM_UP
-from vnetbench.wording.figures import figure, metric_of, noun_of, ratio_text
+from vnetbench.wording.figures import figure, finite_or_none, metric_of, noun_of, ratio_text
 from vnetbench.wording.labels import counted, treatment_phrase
 
 VERSION = 1
@@ -182,7 +181,7 @@ def _evidence_form(evidence: Evidence) -> dict[str, object]:
         "levels": dict(evidence.levels),
         "metric": evidence.metric,
         "is_ratio": is_ratio,
-        "value": own.value if math.isfinite(own.value) else None,
+        "value": finite_or_none(own.value),
         "low": own.low,
         "high": own.high,
         "confidence": own.confidence,

@@ -111,3 +111,8 @@ def _published(estimate: Estimate, name: str, scale: Scale) -> str:
 
 def _texts(estimate: Estimate, name: str, scale: Scale) -> IntervalText:
     return format_interval(estimate.value, estimate.low, estimate.high, metric_of(name).unit, scale=scale)
+
+
+def finite_or_none(value: float) -> float | None:
+    """A figure as JSON has it: a ratio to a treatment that carried nothing has no number."""
+    return value if math.isfinite(value) else None

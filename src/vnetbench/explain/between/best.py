@@ -15,10 +15,10 @@ from vnetbench.estimate.effects import best
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import BestTreatment, Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.between.words import ends_of, finite_or_none, named
+from vnetbench.explain.between.words import ends_of, named
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.quantity import format_interval, spell_share
-from vnetbench.wording.figures import metric_of, noun_of
+from vnetbench.wording.figures import finite_or_none, metric_of, noun_of
 from vnetbench.wording.labels import capitalised, counted
 from vnetbench.wording.treatments import name_of
 

@@ -13,10 +13,10 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.cells import cells_of
 from vnetbench.explain.between.interactions import Interaction, interactions
 from vnetbench.explain.between.shares import Share, Shares, shares_of
-from vnetbench.explain.between.words import ends_of, finite_or_none, percent, times
+from vnetbench.explain.between.words import ends_of, percent, times
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.study.model import ONE_AT_A_TIME
-from vnetbench.wording.figures import noun_of
+from vnetbench.wording.figures import finite_or_none, noun_of
 from vnetbench.wording.labels import capitalised, counted, factor_noun, level_phrase
 
 _MOST_DRAWN = 12

@@ -13,12 +13,12 @@ from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.cells import Cell, Numbers, cells_of, redrawn
 from vnetbench.explain.between.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
-from vnetbench.explain.between.words import finite_or_none, is_numeric, others_of
+from vnetbench.explain.between.words import is_numeric, others_of
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.explain.models import scalability
 from vnetbench.quantity import scale_for, spell_share
 from vnetbench.study.model import Level
-from vnetbench.wording.figures import metric_of, noun_of
+from vnetbench.wording.figures import finite_or_none, metric_of, noun_of
 from vnetbench.wording.labels import capitalised, factor_label, level_phrase
 
 LITTLE = 0.05

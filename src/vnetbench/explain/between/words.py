@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from vnetbench.estimate.model import Ratio
@@ -44,11 +43,6 @@ def times(ratio: Ratio) -> str:
 def ends_of(ratio: Ratio) -> dict[str, float]:
     """Its interval as a row of a picture has it."""
     return {} if ratio.low is None or ratio.high is None else {"low": ratio.low, "high": ratio.high}
-
-
-def finite_or_none(value: float) -> float | None:
-    """A figure as details have it: a ratio to a treatment that carried nothing has no number."""
-    return value if math.isfinite(value) else None
 
 
 def is_numeric(factor: str) -> bool:
