@@ -51,7 +51,8 @@ demo-adapters: install
 	$(BIN)/vnetbench report $(DEMO_ADAPTERS).vnb -o $(DEMO_ADAPTERS).html --png $(DEMO_ADAPTERS)
 
 # Tests of real traffic mostly wait, and no other traffic may run beside them. What only computes runs meanwhile, after them in
-# rank, and has its say when it is done. The agent's tests send traffic too, and come last.
+# rank, and has its say when it is done. The agent's tests send traffic too, and come last. What fails among those of real
+# traffic is looked at once more, alone: a host may take the CPUs away in the middle of any of them.
 test: install test-peers
 	$(MAKE) --jobs=2 --keep-going test-real test-computed
 	$(MAKE) test-agent
@@ -69,7 +70,7 @@ lint: install
 	cargo clippy --locked --quiet --all-targets -- -D warnings
 
 test-agent: install
-	cargo test --locked --quiet
+	$(PYTHON) tools/look_twice.py cargo cargo test --locked --quiet
 
 test-agent-built: install
 	cargo test --locked --quiet --no-run
@@ -81,7 +82,7 @@ test-pure: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
 
 test-real: install test-peers
-	tools/in-lab $(BIN)/pytest -m "not pure"
+	$(PYTHON) tools/look_twice.py pytest tools/in-lab $(BIN)/pytest -m "not pure"
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:

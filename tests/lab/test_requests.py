@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,8 @@ def test_closed_loops_are_measured_in_every_way_of_waiting_and_direction(tmp_pat
         assert count_of(treatment.latencies) > 0
         assert treatment.metrics["latency_p50_us"].value > 0
         for values in (point.values for point in treatment.points):
-            # A trial that a full machine left with a few answers has no such percentile.
-            assert values.get("latency_p99_us", values["latency_p50_us"]) >= values["latency_p50_us"]
+            # A trial that a full machine left with a few answers lacks the high percentile, or both.
+            assert values.get("latency_p99_us", inf) >= values.get("latency_p50_us", 0.0)
         assert treatment.metrics["transactions_per_s"].value > 0
         assert "goodput_bps" not in treatment.metrics
     assert [chart.name for chart in main_charts(summary)] == ["transactions_per_s", "latency-percentiles"]

@@ -1,0 +1,102 @@
+"""A second look at failed tests: what is broken stays failed, and what passed only then is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.pure
+
+LOOK_TWICE = Path(__file__).parents[1] / "tools/look_twice.py"
+
+SOUND = "def test_sound():\n    pass\n"
+BROKEN = "def test_broken():\n    assert False\n"
+ONCE = """
+from pathlib import Path
+
+def test_once():
+    seen = Path("seen")
+    first = not seen.exists()
+    seen.touch()
+    assert not first
+"""
+
+CRATE = """[package]
+name = "looked-at"
+version = "0.1.0"
+edition = "2021"
+"""
+RUST_SOUND = "#[test]\nfn sound() {}\n"
+RUST_BROKEN = '#[test]\nfn broken() { panic!("as it must") }\n'
+RUST_ONCE = """
+#[test]
+fn once() {
+    let first = !std::path::Path::new("seen").exists();
+    std::fs::write("seen", "").unwrap();
+    assert!(!first);
+}
+"""
+
+
+def looked_at(where: Path, runner: str, *command: str) -> tuple[int, str]:
+    ran = subprocess.run(
+        [sys.executable, LOOK_TWICE, runner, *command], cwd=where, capture_output=True, text=True, check=False
+    )
+    return ran.returncode, ran.stdout
+
+
+def python_tests(where: Path, *tests: str) -> tuple[int, str]:
+    (where / "pytest.ini").write_text("[pytest]\n")
+    (where / "test_it.py").write_text("\n".join(tests))
+    return looked_at(where, "pytest", sys.executable, "-m", "pytest", "-q")
+
+
+def rust_tests(where: Path, *tests: str) -> tuple[int, str]:
+    (where / "src").mkdir()
+    (where / "Cargo.toml").write_text(CRATE)
+    (where / "src/lib.rs").write_text("\n".join(tests))
+    return looked_at(where, "cargo", "cargo", "test", "--offline", "--quiet")
+
+
+def test_sound_tests_run_once(tmp_path: Path) -> None:
+    status, said = python_tests(tmp_path, SOUND)
+    assert status == 0
+    assert "1 passed" in said
+    assert "Once more" not in said
+
+
+def test_what_fails_once_passes_and_is_named(tmp_path: Path) -> None:
+    status, said = python_tests(tmp_path, SOUND, ONCE)
+    assert status == 0
+    assert "1 failed, 1 passed" in said
+    assert said.endswith("Passed the second time only: test_it.py::test_once\n")
+
+
+def test_what_is_broken_fails_beside_what_fails_once(tmp_path: Path) -> None:
+    status, said = python_tests(tmp_path, BROKEN, ONCE)
+    assert status == 1
+    assert "Failed twice" in said
+
+
+def test_tests_that_cannot_run_are_not_looked_at_again(tmp_path: Path) -> None:
+    status, said = python_tests(tmp_path, "import no_such_module\n")
+    assert status == 2
+    assert "Once more" not in said
+
+
+@pytest.mark.parametrize(
+    ("tests", "status", "told"),
+    [
+        ((RUST_SOUND,), 0, None),
+        ((RUST_SOUND, RUST_ONCE), 0, "Passed the second time only: once\n"),
+        ((RUST_SOUND, RUST_BROKEN), 101, "Failed twice, or among them one that did: broken\n"),
+        (("this does not compile",), 101, None),
+    ],
+)
+def test_cargos_tests_alike(tmp_path: Path, tests: tuple[str, ...], status: int, told: str | None) -> None:
+    ended, said = rust_tests(tmp_path, *tests)
+    assert ended == status
+    assert said.endswith(told) if told else "Once more" not in said
