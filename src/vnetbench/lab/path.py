@@ -19,7 +19,7 @@ from vnetbench.study.model import Level
 ATTEMPTS = 3
 TIMEOUT_S = 0.3
 ROUNDS = 3
-"""Of `ATTEMPTS` each, 2.7 s in all: where a neighbour's answer got lost, a kernel asks again after a second."""
+"""Of `ATTEMPTS` each, 2.7 s in all: a kernel whose neighbour's answer got lost asks again after a second."""
 
 
 @dataclass(frozen=True)
