@@ -76,6 +76,14 @@ def test_its_trials_last_as_long_as_the_studys_or_as_those_that_were_made_and_ne
     assert asked is not None and asked.study.timing.duration_s == own
 
 
+def test_more_streams_stand_with_a_thread_each_beside_those_of_the_fixed_number() -> None:
+    study = 'title = "t"\n[factors]\nstreams = 1\nthreads = 1\n'
+    asked = plan_proof(campaign(study, Made()), [finding({"streams": 2, "threads": "auto"})])
+    assert asked is not None
+    levels = [(each.factors["streams"], each.factors["threads"]) for each in asked.plan.treatments]
+    assert levels == [(1, 1), (2, "auto")]
+
+
 def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:
     asked = plan_proof(measured, [finding({"tso": "on"})])
     assert asked is not None
