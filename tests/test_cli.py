@@ -109,6 +109,24 @@ def test_no_line_in_a_pipe_ends_in_blanks(results: Path, command: str) -> None:
     assert [line for line in lines if line != line.rstrip()] == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("--version",), ("explain", "{results}"), ("report", "{results}", "-o", "{page}")],
+    ids=lambda arguments: arguments[0],
+)
+def test_what_only_reads_and_tells_loads_nothing_that_builds_networks(
+    results: Path, tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    words = [each.format(results=results, page=tmp_path / "page.html") for each in arguments]
+    program = (
+        "import sys\nfrom vnetbench.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print([name for name in ('pyroute2', 'plumbum', 'vnetbench.campaign.run') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_explain_can_be_asked_of_one_treatment(results: Path) -> None:
     code, output = bench.run("explain", str(results), "--json", "--treatment", "mtu=9000,streams=4")
     told = json.loads(output)

@@ -123,6 +123,38 @@ def test_more_threads_are_offered_where_more_than_one_cpu_is_allowed(
     assert [bool(proved(summary, cause)[1]) for cause in causes] == [sender, receiver, modes]
 
 
+@pytest.mark.parametrize(
+    ("levels", "setting", "asked"),
+    [
+        ("streams = 1\nthreads = 1", {"streams": 2, "threads": "auto"}, ["streams=1,2", "threads=auto"]),
+        ("streams = 2\nthreads = 1", {"threads": "auto"}, ["threads=1,auto"]),
+        ("streams = 1\nthreads = 2\ndirection = \"both\"", {"streams": 2, "threads": "auto"},
+         ["streams=1,2", "threads=auto"]),
+        ("streams = 4\nthreads = 4\ndirection = \"both\"", {"threads": "auto"}, ["threads=4,auto"]),
+        ("streams = 1\nthreads = \"auto\"", {"streams": 2}, ["streams=1,2"]),
+    ],
+)  # fmt: skip
+def test_more_streams_are_offered_with_threads_of_their_own_or_not_at_all(
+    levels: str, setting: dict[str, Level], asked: list[str]
+) -> None:
+    summary = made(f'title = "t"\n[factors]\n{levels}\n', treatments=1)
+    for cause in ("sender_cpu", "receiver_cpu"):
+        found, command = proved(summary, cause)
+        assert found == setting and settings(command) == asked
+
+
+def test_more_connections_are_offered_with_threads_of_their_own() -> None:
+    study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\nthreads = 3\n'
+    setting, command = proved(made(study, treatments=1), "receiver_cpu")
+    assert setting == {"connections": 6, "threads": "auto"}
+    assert settings(command) == ["connections=3,6", "threads=auto"]
+
+
+def test_more_streams_that_stand_for_more_flows_need_no_threads() -> None:
+    summary = made('title = "t"\n[factors]\nstreams = 2\nthreads = 1\n', treatments=1)
+    assert proved(summary, "one_uplink")[0] == {"streams": 4}
+
+
 @pytest.mark.parametrize(("vcpus", "offered"), [(1, False), (2, True)])
 def test_a_guest_with_one_vcpu_is_not_offered_more_threads(vcpus: int, offered: bool) -> None:
     study = f'title = "t"\n[testbed]\nlab = "qemu"\n[factors]\nstreams = 1\nvcpus = {vcpus}\n'

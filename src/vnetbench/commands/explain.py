@@ -10,12 +10,10 @@ import click
 from rich.console import Console
 
 from vnetbench.commands import exit_codes
-from vnetbench.errors import BenchError
 
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
     from vnetbench.report.story import Story
-    from vnetbench.study.model import Level
 
 RESULTS = click.Path(path_type=Path, dir_okay=False)
 
@@ -28,7 +26,8 @@ RESULTS = click.Path(path_type=Path, dir_okay=False)
     "treatments",
     multiple=True,
     metavar="LEVELS",
-    help="Only what is said of this treatment: streams=4,mtu=1500, or its index. Several may be named.",
+    help="Only what is said of this treatment: streams=4,mtu=1500, or its index. A level may have commas in "
+    "it: thread_cpus=0,2,mtu=1500. Several treatments may be named, each by a --treatment of its own.",
 )
 @click.option(
     "--prove",
@@ -37,11 +36,12 @@ RESULTS = click.Path(path_type=Path, dir_okay=False)
 )
 def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool) -> int:
     """Why the figures of RESULTS are what they are: what limits them, the evidence, what would change it."""
+    from vnetbench.commands.named_treatments import indices_of
     from vnetbench.commands.read import read_summary
     from vnetbench.report.json_form import as_explanation_json
 
     summary = read_summary(results)
-    chosen = [index for asked in treatments for index in _indices(summary, asked)]
+    chosen = [index for asked in treatments for index in indices_of(summary, asked)]
     is_interrupted, why_nothing = False, ""
     if prove:
         from vnetbench.commands.campaign import INTERRUPTED
@@ -93,38 +93,3 @@ def _print(summary: CampaignSummary, told: Story) -> None:
     about_proof = (f"{summary.about_proof}.",) if summary.about_proof else ()
     text = ExplanationText(told.explanation, (*nothing, *about_proof))
     Console(highlight=False).print(Unpadded(text), crop=False)
-
-
-def _indices(summary: CampaignSummary, asked: str) -> list[int]:
-    """The treatments that have these levels, or this index; raises BenchError where none has."""
-    from vnetbench.estimate.matching import all_levels
-
-    known = {treatment.index: all_levels(summary, treatment) for treatment in summary.treatments}
-    if asked.isdecimal():
-        found = [index for index in known if index == int(asked)]
-    else:
-        wanted = _levels(summary, asked).items()
-        found = [index for index, levels in known.items() if wanted <= levels.items()]
-    if not found:
-        raise BenchError(f"no treatment is {asked}", where="--treatment", fix=_how_to_name(summary))
-    return found
-
-
-def _levels(summary: CampaignSummary, asked: str) -> dict[str, Level]:
-    from vnetbench.study.factors import FACTORS, parse_level
-    from vnetbench.study.problems import suggest
-
-    own = [factor.name for factor in summary.factors]
-    levels: dict[str, Level] = {}
-    for part in asked.split(","):
-        name, _, level = (each.strip() for each in part.partition("="))
-        if name not in own and name not in FACTORS:
-            fix = suggest(name, [*own, *FACTORS], otherwise=_how_to_name(summary))
-            raise BenchError(f'"{name}" is not a factor', where="--treatment", fix=fix)
-        levels[name] = parse_level(name, level)
-    return levels
-
-
-def _how_to_name(summary: CampaignSummary) -> str:
-    own = ", ".join(factor.name for factor in summary.factors)
-    return f"name levels of its factors ({own}), such as mtu=1500,streams=4, or its index"

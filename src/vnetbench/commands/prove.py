@@ -12,13 +12,13 @@ from vnetbench.commands.read import proof_path, read_file
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import belongs, study_hash
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.experiment import Experiment, experiment
 from vnetbench.explain.explain import explain
+from vnetbench.explain.planned_proof import PlannedProof, plan_proof
 from vnetbench.wording.labels import counted, treatment_phrase
 
 
 def prove(results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console) -> str:
-    """Run the experiment, or go on with one that was interrupted; returns how it ended. Raises BenchError.
+    """Run the proof, or go on with one that was interrupted; returns how it ended. Raises BenchError.
 
     Only of the treatments that were chosen, where any were. A proof that is finished is not run again.
     """
@@ -28,7 +28,7 @@ def prove(results: Path, summary: CampaignSummary, chosen: Sequence[int], consol
     findings = explain(summary).findings
     if chosen:
         findings = tuple(each for each in findings if set(each.treatments) & set(chosen))
-    asked = experiment(summary, findings)
+    asked = plan_proof(summary, findings)
     if asked is None:
         raise BenchError(
             "no suspicion in it can be proved by a run from here",
@@ -66,7 +66,7 @@ def _again(path: Path, summary: CampaignSummary, console: Console) -> str:
     return go_on(path, console)
 
 
-def _announce(asked: Experiment, path: Path, console: Console) -> None:
+def _announce(asked: PlannedProof, path: Path, console: Console) -> None:
     settings = [treatment_phrase(each.cause.setting, tuple(each.cause.setting)) for each in asked.suspects]
     trials = asked.study.precision.fewest_trials
     console.print(

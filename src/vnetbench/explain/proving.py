@@ -12,6 +12,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Cause
 from vnetbench.explain.rules import TWICE
 from vnetbench.study.cpus import cpu_list
+from vnetbench.study.direction import streams_each_way
 from vnetbench.study.factors import FACTORS, format_level, format_levels, has_factor, parse_level
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
@@ -23,6 +24,8 @@ _SPREAD_OVER_CPUS: Mapping[str, tuple[int, ...]] = {
     "sender_cpu": (_SENDER,), "receiver_cpu": (_RECEIVER,), "two_modes": (_SENDER, _RECEIVER),
 }  # fmt: skip
 """Causes whose settings let an end's threads run on more CPUs: where it has one, they change nothing."""
+_MORE_THREADS = ("sender_cpu", "receiver_cpu")
+_A_THREAD_EACH = "auto"
 _OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
@@ -30,6 +33,8 @@ def proof(
     summary: CampaignSummary, treatment: TreatmentSummary, cause: Cause
 ) -> tuple[dict[str, Level], str]:
     """The factor with the level that would prove a cause in this treatment, and the command that does it.
+
+    With more streams that need threads of their own the level of `threads` too.
 
     Of imported trials the command is a sentence: nobody can run them again by a study. Both are empty where
     no setting of the cause can be had here, or the treatment has it already.
@@ -39,8 +44,9 @@ def proof(
         if summary.is_imported:
             told = f" instead of {format_level(name, present[name])}" if name in present else ""
             return {name: level}, f"measure it again with {name} = {format_level(name, level)}{told}"
-        if command := _command(summary, treatment, present, cause, name, level):
-            return {name: level}, command
+        along = _threads_for(present, cause, name)
+        if command := _command(summary, treatment, present, cause, name, level, along):
+            return {name: level, **along}, command
     return {}, ""
 
 
@@ -61,6 +67,8 @@ def _settings(
     for name, told in cause.setting.items():
         if summary.workload not in FACTORS[name].workloads or not has_factor(summary.kind, name):
             continue
+        if _would_share_threads(present, cause, name):
+            name, told = "threads", _A_THREAD_EACH
         now = present.get(name)
         if told == TWICE:
             if not isinstance(now, int) or (level := _level(name, 2 * now)) is None:
@@ -69,6 +77,28 @@ def _settings(
             level = told
         if level != now and not (name == "cpus" and _have_their_own(present)):
             yield name, level
+
+
+def _would_share_threads(present: Mapping[str, Level], cause: Cause, name: str) -> bool:
+    """Whether streams share a fixed number of threads already: more streams would be dealt out to these."""
+    threads = present.get("threads")
+    return (
+        _means_threads(cause, name) and isinstance(threads, int) and threads < sum(streams_each_way(present))
+    )
+
+
+def _threads_for(present: Mapping[str, Level], cause: Cause, name: str) -> dict[str, Level]:
+    """What more streams need to be more threads, where each has its own and their number is fixed.
+
+    The treatment as it was is the same with it.
+    """
+    is_fixed = isinstance(present.get("threads"), int)
+    return {"threads": _A_THREAD_EACH} if is_fixed and _means_threads(cause, name) else {}
+
+
+def _means_threads(cause: Cause, name: str) -> bool:
+    """Whether more of this factor stands for more threads: of other causes it stands for more flows."""
+    return cause.name in _MORE_THREADS and name in ("streams", "connections")
 
 
 def _has_cpus_for_it(present: Mapping[str, Level], cause: Cause) -> bool:
@@ -116,6 +146,7 @@ def _command(
     cause: Cause,
     name: str,
     level: Level,
+    along: Mapping[str, Level],
 ) -> str:
     changed = [override.partition("=")[0].strip() for override in summary.overrides]
     levels: dict[str, tuple[Level, ...]] = {
@@ -127,6 +158,7 @@ def _command(
     if was is None and level in NOTHING_SET:
         return ""  # of a testbed that is raised anew it holds already
     levels[name] = (level,) if was is None else (was, level)
+    levels |= {other: (of_it,) for other, of_it in along.items()}
     settings = [
         override for override, key in zip(summary.overrides, changed, strict=True) if key not in FACTORS
     ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from tests.estimate.evidence.building import at, counting, even, evidence, of_cpus
-from vnetbench.results.records import SideRecord, TrialRecord
+from vnetbench.results.records import OBSERVE, SideRecord, TrialRecord
 
 LITTLE, MUCH = {"softirq_s": 0.01, "idle_s": 0.04}, {"softirq_s": 0.04, "idle_s": 0.01}
 
@@ -23,6 +24,28 @@ def test_where_both_ends_ran_is_told_by_samples_and_by_moves() -> None:
     assert (found["sender_cpu"], found["receiver_cpu"]) == (0, 1)
     assert found["sender_moves_per_s"] == 0
     assert found["receiver_moves_per_s"] == pytest.approx(1)
+
+
+def both_ways(trial: TrialRecord) -> TrialRecord:
+    """The same with ends that send and receive."""
+    sides = (s if s.role == OBSERVE else replace(s, role="both") for s in trial.sides)
+    return replace(trial, sides=tuple(sides))
+
+
+def test_ends_that_send_and_receive_are_on_one_cpu_where_their_busiest_threads_are() -> None:
+    found = evidence(both_ways(running([0] * 20, [0] * 5 + [1] * 15)))
+    assert found["ends_on_one_cpu_percent"] == pytest.approx(25)
+
+
+@pytest.mark.parametrize("ways", [lambda trial: trial, both_ways])
+def test_ends_go_with_those_of_their_own_pair(ways: Callable[[TrialRecord], TrialRecord]) -> None:
+    first, second = running([0] * 20, [0] * 20), running([1] * 20, [0] * 15 + [1] * 5)
+    (a1, b1, *others), (a2, b2) = first.sides, second.sides[:2]
+    a2, b2 = replace(a2, endpoint="a2"), replace(b2, endpoint="b2")
+    told = {"endpoints": [{"name": name, "pair": int(name[1])} for name in ("a1", "a2", "b1", "b2")]}
+    for sides in ((a1, a2, b1, b2), (a1, b1, a2, b2)):
+        found = evidence(ways(replace(first, sides=(*sides, *others))), testbed=told)
+        assert found["ends_on_one_cpu_percent"] == pytest.approx((100 + 25) / 2)
 
 
 def test_packets_on_a_threads_cpu_are_told_by_samples() -> None:

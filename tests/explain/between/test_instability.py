@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from tests.explain.between.simulated import campaign, simulated, treatment
+from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.instability import findings
-from vnetbench.explain.between.modes import CONSEQUENCES, splits
+from vnetbench.explain.between.modes import CONSEQUENCES, is_consequence, splits
 from vnetbench.explain.model import Finding
 from vnetbench.report.story import story_of
 from vnetbench.study.model import FactorLevels, Level
@@ -57,9 +59,44 @@ def test_the_figure_that_goes_with_the_modes_is_named_and_no_consequence_of_them
     for seed in range(CAMPAIGNS):
         (split,) = splits(two_modes(np.random.default_rng(seed)))
         named += split.told_by[0].figure == "ends_on_one_cpu_percent"
-        assert not any(each.figure.startswith(CONSEQUENCES) for each in split.told_by)
+        assert not any(is_consequence(each.figure) for each in split.told_by)
 
     assert named == CAMPAIGNS
+
+
+OF_FRAMES_AND_LINES = (
+    "delay_line_busy_percent",
+    "delay_line_waiting_percent",
+    "delay_line_full_percent",
+    "frames_lost_percent",
+)
+
+
+@pytest.mark.parametrize("figure", OF_FRAMES_AND_LINES)
+def test_frames_lost_and_what_a_delay_line_did_may_be_what_tells_the_modes_apart(figure: str) -> None:
+    is_slow = [place % 3 == 0 for place in range(24)]
+    values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
+    evidence = [
+        {figure: 40.0 * slow + place % 5, "delay_p99_us": 1e12 / value, "frames": value / 1e4}
+        for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
+    ]
+    (split,) = splits(
+        campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values, evidence)])
+    )
+
+    assert [each.figure for each in split.told_by] == [figure]
+
+
+def test_every_consequence_is_a_figure_that_trials_have() -> None:
+    known = {*METRICS, *FIGURES}
+
+    unknown = [
+        each
+        for each in CONSEQUENCES
+        if each not in known and not (each.endswith("_") and any(name.startswith(each) for name in known))
+    ]
+    assert unknown == []
+    assert all(map(is_consequence, (name for name in METRICS if name.startswith(("delay_", "datagrams")))))
 
 
 def test_modes_that_no_figure_goes_with_are_said_to_be_unexplained() -> None:

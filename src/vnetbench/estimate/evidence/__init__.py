@@ -38,7 +38,7 @@ def evidence_of(case: Case) -> dict[str, float]:
         **packet_evidence(case),
         **link_evidence(case),
         **frame_evidence(case),
-        **placement_evidence(case.part),
+        **placement_evidence(case),
         **instrument_evidence(case),
     }
     return {name: float(value) for name, value in found.items() if value is not None}

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from vnetbench.estimate.evidence.case import Case
 from vnetbench.estimate.evidence.counting import Figures, mean, most, over, percent, seconds_of
 from vnetbench.estimate.evidence.figure import Figure
 from vnetbench.estimate.evidence.kernels import INTERRUPTS, has_own_kernel
@@ -26,8 +27,9 @@ PLACEMENT_FIGURES = (
         "ends_on_one_cpu_percent",
         "% of samples",
         "both threads on one CPU",
-        "how often the busiest sending and the busiest receiving thread of a pair last ran on the same CPU; "
-        "of endpoints that share a kernel",
+        "how often the busiest threads of both ends of a pair last ran on the same CPU: the sending and the "
+        "receiving one, or where streams go both ways whichever of an end's did most; of endpoints that "
+        "share a kernel",
         (_THREAD,),
     ),
     *(
@@ -68,9 +70,10 @@ PLACEMENT_FIGURES = (
 )
 
 
-def placement_evidence(part: SteadyPart) -> Figures:
+def placement_evidence(case: Case) -> Figures:
     """The figures of PLACEMENT_FIGURES."""
-    figures: Figures = {"ends_on_one_cpu_percent": mean(_on_one_cpu(part))}
+    part = case.part
+    figures: Figures = {"ends_on_one_cpu_percent": mean(_on_one_cpu(case))}
     for (who, _), ends in zip(_SIDES, (part.senders, part.receivers), strict=True):
         sides = [samples for _, samples in ends]
         figures |= {
@@ -91,13 +94,28 @@ def _thread_cpus(samples: Sequence[Sample]) -> list[int]:
     return [int(x.counters[_THREAD]) for x in samples if _THREAD in x.counters]
 
 
-def _on_one_cpu(part: SteadyPart) -> Iterator[float | None]:
+def _on_one_cpu(case: Case) -> Iterator[float | None]:
     """Of each pair whose endpoints share a kernel."""
-    for (_, sending), (_, receiving) in zip(part.senders, part.receivers, strict=False):
-        if sending is receiving or has_own_kernel(sending) or has_own_kernel(receiving):
-            continue
-        both = list(zip(_thread_cpus(sending), _thread_cpus(receiving), strict=False))
-        yield percent(sum(one == other for one, other in both), len(both))
+    for here, there in _ends_of_pairs(case):
+        if not (has_own_kernel(here) or has_own_kernel(there)):
+            both = list(zip(_thread_cpus(here), _thread_cpus(there), strict=False))
+            yield percent(sum(one == other for one, other in both), len(both))
+
+
+def _ends_of_pairs(case: Case) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
+    """The samples of both ends of each pair, by what the file tells of the testbed.
+
+    Where it tells of no pairs two ends are one, and of more each sender goes with the receiver at its place:
+    ends that do both cannot be put together then.
+    """
+    part = case.part
+    by_pair: dict[frozenset[int], list[Sequence[Sample]]] = {}
+    for (_, samples), port in zip(part.sides, case.ports, strict=False):
+        by_pair.setdefault(port.pairs, []).append(samples)
+    if len(part.sides) == 2 or frozenset() not in by_pair:
+        return [(ends[0], ends[1]) for ends in by_pair.values() if len(ends) == 2]
+    of_order = zip(part.senders, part.receivers, strict=False)
+    return [(sending, receiving) for (_, sending), (_, receiving) in of_order if sending is not receiving]
 
 
 def _on_softirq_cpu(samples: Sequence[Sample], kernel: Sequence[Sample]) -> float | None:

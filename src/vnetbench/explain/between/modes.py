@@ -11,6 +11,7 @@ from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.evidence import FIGURES
 from vnetbench.estimate.evidence.figure import YES_OR_NO
 from vnetbench.estimate.evidence.placement import CPU_NUMBER
+from vnetbench.estimate.latency import PERCENTILES
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.modes import FEWEST_TRIALS, SMALLEST_SHARE, find_modes, is_in_upper
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
@@ -44,14 +45,17 @@ APART = "apart"
 CONSEQUENCES = (
     "goodput_", "transactions_per_", "connections_per_", "datagrams_", "throughput_", "forwarding_rate_",
     "max_forwarding_rate_", "frames", "datagrams", "packets_per_s", "segments_per_s", "calls_per_s",
-    "stream_goodput_", "cycles_per_", "latency_", "connect_", "delay_", "jitter_", "back_to_back_",
-    "buffer_s", "outstanding_", "pacing_share", "in_flight_", "backlog_delay_us", "sender_cpu_percent",
-    "receiver_cpu_percent", "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent",
-    "host_softirq_percent", "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_",
-    "interrupts_per_", "net_rx_softirqs_per_s", "kvm_exits_per_s",
+    "stream_goodput_", "cycles_per_", "latency_", "connect_", "delay_mean_us",
+    *(f"delay_{share}_us" for share in PERCENTILES), "jitter_", "back_to_back_", "buffer_s", "outstanding_",
+    "pacing_share", "in_flight_", "backlog_delay_us", "sender_cpu_percent", "receiver_cpu_percent",
+    "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent", "host_softirq_percent",
+    "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_", "interrupts_per_",
+    "net_rx_softirqs_per_s", "kvm_exits_per_s",
 )  # fmt: skip
-"""How the names begin of figures that are the metric in other words: rates, what is divided by a rate, times
-that are a rate's inverse, and work done for each byte. They go with the modes whatever makes these."""
+"""Figures that are the metric in other words: rates, what is divided by a rate, times that are a rate's
+inverse, and work done for each byte. They go with the modes whatever makes these. What ends with _ is how
+the names of several begin."""
+_BEGINNINGS = tuple(each for each in CONSEQUENCES if each.endswith("_"))
 
 ORIGINS = (
     "ends_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent",
@@ -90,6 +94,11 @@ class Split:
     """Of that being chance."""
     is_by_figure: bool = False
     """The first figure divides them, and the metric, which shows no two modes, goes with it."""
+
+
+def is_consequence(figure: str) -> bool:
+    """Whether a figure follows from the metric's modes, so that it says nothing of what makes them."""
+    return figure in CONSEQUENCES or figure.startswith(_BEGINNINGS)
 
 
 def splits(summary: CampaignSummary) -> tuple[Split, ...]:
@@ -176,7 +185,7 @@ def _ratio(points: Sequence[TrialPoint], part: Sequence[bool], metric: str, conf
 def _figures(points: Sequence[TrialPoint], before: Mapping[int, int]) -> dict[str, list[float]]:
     """Every figure that all of the trials have and that is no consequence, with those of their order."""
     told = [{**point.values, **point.evidence} for point in points]
-    names = [name for name in told[0] if not name.startswith(CONSEQUENCES)]
+    names = [name for name in told[0] if not is_consequence(name)]
     figures = {name: [each[name] for each in told] for name in names if all(name in each for each in told)}
     figures["block"] = [float(point.block) for point in points]
     figures["after_treatment"] = [float(before.get(point.trial, -1)) for point in points]

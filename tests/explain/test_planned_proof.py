@@ -17,8 +17,8 @@ from vnetbench.commands import prove
 from vnetbench.estimate.experiments import belongs, experiments_of
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.experiment import experiment
 from vnetbench.explain.model import Explanation, Finding, Suspect
+from vnetbench.explain.planned_proof import plan_proof
 from vnetbench.study.model import Level, Plan, Study
 
 pytestmark = pytest.mark.pure
@@ -44,7 +44,7 @@ def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
 
 
 def test_the_treatment_stands_beside_itself_with_each_suspects_setting(measured: CampaignSummary) -> None:
-    asked = experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
+    asked = plan_proof(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
     assert asked is not None
     base, first, second = (dict(each.factors) for each in asked.plan.treatments)
     assert {**base, "streams": 4} == first and {**base, "socket_buffer": 1048576} == second
@@ -53,7 +53,7 @@ def test_the_treatment_stands_beside_itself_with_each_suspects_setting(measured:
 
 
 def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measured: CampaignSummary) -> None:
-    asked = experiment(measured, [finding({"streams": 4})])
+    asked = plan_proof(measured, [finding({"streams": 4})])
     assert asked is not None
     assert asked.study.precision.fewest_trials == asked.study.precision.most_trials >= 6
     assert asked.study.timing.duration_s is not None and asked.study.timing.duration_s <= 5
@@ -62,7 +62,7 @@ def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measure
 
 def test_a_level_that_is_a_list_of_cpus_stands_beside_a_word() -> None:
     study = 'title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n'
-    asked = experiment(campaign(study, Made()), [finding({"irq_cpus": "apart"})])
+    asked = plan_proof(campaign(study, Made()), [finding({"irq_cpus": "apart"})])
     assert asked is not None
     assert [each.factors["irq_cpus"] for each in asked.plan.treatments] == ["1", "apart"]
 
@@ -72,31 +72,39 @@ def test_its_trials_last_as_long_as_the_studys_or_as_those_that_were_made_and_ne
     measured: CampaignSummary, of_study: float | None, own: float
 ) -> None:
     timed = replace(measured, timing=replace(measured.timing, duration_s=of_study))
-    asked = experiment(timed, [finding({"streams": 4})])
+    asked = plan_proof(timed, [finding({"streams": 4})])
     assert asked is not None and asked.study.timing.duration_s == own
 
 
+def test_more_streams_stand_with_a_thread_each_beside_those_of_the_fixed_number() -> None:
+    study = 'title = "t"\n[factors]\nstreams = 1\nthreads = 1\n'
+    asked = plan_proof(campaign(study, Made()), [finding({"streams": 2, "threads": "auto"})])
+    assert asked is not None
+    levels = [(each.factors["streams"], each.factors["threads"]) for each in asked.plan.treatments]
+    assert levels == [(1, 1), (2, "auto")]
+
+
 def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:
-    asked = experiment(measured, [finding({"tso": "on"})])
+    asked = plan_proof(measured, [finding({"tso": "on"})])
     assert asked is not None
     assert [each.factors["tso"] for each in asked.plan.treatments] == ["off", "on"]
 
 
 def test_a_suspicion_that_no_setting_can_prove_is_passed_over(measured: CampaignSummary) -> None:
-    asked = experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
+    asked = plan_proof(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
     assert asked is not None
     assert asked.treatment.index == 1 and [each.cause.name for each in asked.suspects] == ["cpu_quota"]
-    assert experiment(measured, [finding({})]) is None
-    assert experiment(measured, [finding({"streams": 1})]) is None  # it has that already
+    assert plan_proof(measured, [finding({})]) is None
+    assert plan_proof(measured, [finding({"streams": 1})]) is None  # it has that already
 
 
 def test_of_two_settings_that_contradict_each_other_the_first_is_tried(measured: CampaignSummary) -> None:
-    asked = experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
+    asked = plan_proof(measured, [finding({"streams": 4}, {"transport": "vsock"})])
     assert asked is not None and len(asked.suspects) == 1
 
 
 def test_one_setting_that_would_prove_two_suspects_is_run_once(measured: CampaignSummary) -> None:
-    asked = experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
+    asked = plan_proof(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
     assert asked is not None
     assert [each.cause.setting for each in asked.suspects] == [{"streams": 4}, {"socket_buffer": 1048576}]
     assert len(asked.plan.treatments) == 3

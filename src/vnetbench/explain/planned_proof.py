@@ -26,7 +26,7 @@ _LONGEST_TRIAL_S = 5.0
 
 
 @dataclass(frozen=True)
-class Experiment:
+class PlannedProof:
     """What is to be run, of which treatment, and for which suspects."""
 
     study: Study
@@ -35,7 +35,7 @@ class Experiment:
     suspects: tuple[Suspect, ...]
 
 
-def experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Experiment | None:
+def plan_proof(summary: CampaignSummary, findings: Sequence[Finding]) -> PlannedProof | None:
     """For the first finding with suspects that a setting can prove; None where there is none.
 
     Of several suspects two are tried together; the first alone where both settings cannot stand in one study.
@@ -45,7 +45,7 @@ def experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Experim
         suspects = _to_try(finding)
         treatment = by_index.get(int(str(finding.details.get(TYPICAL, -1))))
         while suspects and treatment is not None:
-            found = _experiment(summary, treatment, suspects)
+            found = _planned(summary, treatment, suspects)
             if found is not None:
                 return found
             suspects = suspects[:-1]
@@ -61,9 +61,9 @@ def _to_try(finding: Finding) -> tuple[Suspect, ...]:
     return tuple(by_setting.values())[:MOST_SUSPECTS]
 
 
-def _experiment(
+def _planned(
     summary: CampaignSummary, treatment: TreatmentSummary, suspects: tuple[Suspect, ...]
-) -> Experiment | None:
+) -> PlannedProof | None:
     base = _base(summary, treatment, suspects)
     if base is None:
         return None
@@ -77,7 +77,7 @@ def _experiment(
         return None
     # The study alone would ask for all combinations of the levels, and for what it changes together.
     plan = Plan(tuple(Treatment(at, each) for at, each in enumerate(tried)), make_plan(study, None).seed)
-    return Experiment(study, plan, treatment, suspects)
+    return PlannedProof(study, plan, treatment, suspects)
 
 
 def _base(
