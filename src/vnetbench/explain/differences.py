@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import median
 
 from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.between.words import others_of
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED, Limit
@@ -148,7 +148,7 @@ def _alike_but_for(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Li
 def _ordered(one: Limit, other: Limit, metric: str) -> tuple[Limit, Limit]:
     """The one with the smaller metric first; of what is better low, with the larger."""
     by_value = sorted((one, other), key=lambda each: _value(each.treatment, metric))
-    if metric in METRICS and METRICS[metric].better == "lower":
+    if is_better_low(metric):
         by_value.reverse()
     return by_value[0], by_value[1]
 

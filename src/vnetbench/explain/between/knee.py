@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.cells import Cell, Numbers, cells_of, redrawn
 from vnetbench.explain.between.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
@@ -71,7 +71,7 @@ class Knee:
 def knees(summary: CampaignSummary) -> tuple[Knee, ...]:
     """Every scaling curve with levels enough; none of a metric that should be low."""
     metric = summary.main_metric
-    if metric in METRICS and METRICS[metric].better == "lower":
+    if is_better_low(metric):
         return ()
     cells = cells_of(summary, metric)
     if not cells:
