@@ -159,7 +159,7 @@ def _value(treatment: TreatmentSummary, metric: str) -> float:
 
 def _sure_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
     """How many times as much the greater one is; 1 where their trials overlap."""
-    values = [[p.values[metric] for p in each.points if metric in p.values] for each in (one, other)]
+    values = [each.values_of(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) <= 0:
         return 1.0
     low, high = sorted(values, key=median)
@@ -197,12 +197,8 @@ def _medians(treatment: TreatmentSummary) -> dict[str, float]:
     return {name: median(each) for name, each in values.items()}
 
 
-def _evidence(treatment: TreatmentSummary, name: str) -> list[float]:
-    return [point.evidence[name] for point in treatment.points if name in point.evidence]
-
-
 def _apart(one: TreatmentSummary, other: TreatmentSummary, name: str) -> bool:
-    low, high = sorted((_evidence(one, name), _evidence(other, name)), key=median)
+    low, high = sorted((one.evidence_of(name), other.evidence_of(name)), key=median)
     return max(low) < min(high)
 
 

@@ -44,7 +44,7 @@ def instrument(summary: CampaignSummary) -> Iterator[Finding]:
 
 def _is_untellable(treatment: TreatmentSummary, metric: str) -> bool:
     """Whether its trials are two that differ: either may be the usual one."""
-    values = [point.values[metric] for point in treatment.points if metric in point.values]
+    values = treatment.values_of(metric)
     return len(values) == 2 and max(values) > DIFFERING * min(values)
 
 
