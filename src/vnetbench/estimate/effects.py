@@ -108,7 +108,7 @@ def _by_other_factors(
     summary: CampaignSummary, factor: FactorLevels, level: Level
 ) -> Mapping[frozenset[tuple[str, Level]], TreatmentSummary]:
     return {
-        frozenset((name, value) for name, value in each.factors.items() if name != factor.name): each
+        each.levels_but(factor.name): each
         for each in summary.treatments
         if each.factors.get(factor.name) == level
     }

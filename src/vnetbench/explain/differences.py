@@ -140,8 +140,7 @@ def _alike_but_for(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Li
     groups: dict[frozenset[tuple[str, Level]], list[Limit]] = {}
     for limit in limits:
         if factor in limit.treatment.factors:
-            others = limit.treatment.factors.items() - {(factor, limit.treatment.factors[factor])}
-            groups.setdefault(frozenset(others), []).append(limit)
+            groups.setdefault(limit.treatment.levels_but(factor), []).append(limit)
     return groups.values()
 
 

@@ -100,8 +100,7 @@ def _curves(cells: Sequence[Cell], factor: str) -> Iterator[list[Cell]]:
     for cell in cells:
         levels = cell.treatment.factors
         if isinstance(levels.get(factor), int | float) and float(levels[factor]) > 0:
-            others = frozenset((name, level) for name, level in levels.items() if name != factor)
-            groups.setdefault(others, []).append(cell)
+            groups.setdefault(cell.treatment.levels_but(factor), []).append(cell)
     for group in groups.values():
         if len(group) >= FEWEST_LEVELS:
             yield sorted(group, key=lambda cell: float(cell.treatment.factors[factor]))
