@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
 from tests.explain.campaigns import IDLE, QUOTA, SENDER_FULL, Made, campaign
 from tests.report.campaigns import jumbo_campaign
+from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
 from vnetbench.explain.model import Finding
+from vnetbench.explain.rules import cause_named
 
 pytestmark = pytest.mark.pure
 
@@ -115,13 +118,32 @@ def test_too_few_trials_are_told_and_enough_are_not() -> None:
     assert few[0].says == ("Too few trials to be sure: there are 3, and a 95 % interval of a median needs 6.")
 
 
-def test_two_trials_that_differ_tell_no_limit_and_that_is_said_first() -> None:
-    summary = campaign(ONE, Made(trials=2))
+def test_two_trials_that_differ_in_what_limits_them_tell_no_limit_and_that_is_said_first() -> None:
+    told = explain(_two_trials(3e9, {**SENDER_FULL, **QUOTA}))
+    assert told.findings[0].details["cause"] == "too_few_trials"
+    assert told.findings[0].says.endswith(
+        "Its two trials differ, and what limits them too: either may be the usual one."
+    )
+    assert told.answer == (told.findings[0].says, cause_named("too_few_trials").change)
+
+
+def test_two_trials_alike_in_their_figures_or_in_what_limits_them_tell_the_limit_first() -> None:
+    for told in (
+        explain(_two_trials(1e10, {**SENDER_FULL, **QUOTA})),
+        explain(_two_trials(3e9, SENDER_FULL)),
+    ):
+        assert told.findings[0].kind == "limit"
+        assert told.answer[0].startswith("What")
+        assert "too_few_trials" in [finding.details.get("cause") for finding in told.findings]
+
+
+def _two_trials(second: float, evidence: Mapping[str, float]) -> CampaignSummary:
+    """One of 10 Gbit/s whose sender's CPU is full, and a second one."""
+    summary = campaign(ONE, Made(SENDER_FULL, trials=2))
     (treatment,) = summary.treatments
-    points = (treatment.points[0], replace(treatment.points[1], values={"goodput_bps": 3e9}))
-    differing = replace(summary, treatments=(replace(treatment, points=points),))
-    assert explain(summary).findings[0].kind == "limit"
-    assert explain(differing).findings[0].details["cause"] == "too_few_trials"
+    first, other = (replace(point, values={"goodput_bps": 1e10}) for point in treatment.points)
+    points = (first, replace(other, values={"goodput_bps": second}, evidence=evidence))
+    return replace(summary, treatments=(replace(treatment, points=points),))
 
 
 def test_a_campaign_without_trials_says_so() -> None:

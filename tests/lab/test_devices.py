@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -57,6 +58,18 @@ def test_every_pair_reaches_the_other_side_in_both_versions_with_jumbo_frames_an
     for mtu, version in ((1500, "4"), (9000, "6"), (576, "4"), (1280, "6")):
         found = apply(bed, mtu=mtu, ip_version=version)
         assert found["path_mtu_proved"] == found["vswitch_mtu"] == mtu
+
+
+def test_a_path_that_loses_the_first_answers_of_its_neighbours_is_proved_all_the_same(raised: Raise) -> None:
+    bed = raised("bridge", 1)
+    switch = bed.testbed.switch_namespace
+    subprocess.run(["ip", "-n", switch, "link", "set", "b1", "down"], check=True)
+    again = threading.Timer(1.2, subprocess.run, [["ip", "-n", switch, "link", "set", "b1", "up"]])
+    again.start()
+    try:
+        assert bed.prove(1500)["path_mtu_proved"] == 1500
+    finally:
+        again.join()
 
 
 @pytest.mark.parametrize("vswitch", ["router", "openvswitch"])

@@ -41,16 +41,24 @@ def explain(summary: CampaignSummary) -> Explanation:
     ]
     findings.sort(key=lambda finding: not _is_before_limits(finding, len(found)))
     told = tuple(replace(finding, says=capitalised(finding.says)) for finding in findings)
-    answer = _of_two_kinds(summary, told, found) or tuple(_answer(summary, groups, len(found)))
-    return Explanation(answer, told)
+    answer = _of_two_kinds(summary, told, found) or _untellable(told, len(found))
+    return Explanation(answer or tuple(_answer(summary, groups, len(found))), told)
 
 
 def _is_before_limits(finding: Finding, measured: int) -> bool:
-    """Whether it says that no limit can be told; of too few trials, where that is so of all treatments."""
+    """Whether it says that no limit can be told of any treatment, or none that holds for all trials."""
+    return finding.details.get("cause") in _BEFORE_LIMITS or _is_of_untellable(finding, measured)
+
+
+def _is_of_untellable(finding: Finding, measured: int) -> bool:
     untellable = finding.details.get("untellable")
-    return finding.details.get("cause") in _BEFORE_LIMITS or (
-        isinstance(untellable, list) and 0 < measured == len(untellable)
-    )
+    return isinstance(untellable, list) and 0 < measured == len(untellable)
+
+
+def _untellable(findings: Sequence[Finding], measured: int) -> tuple[str, ...]:
+    """What is said instead of a limit where each treatment has two trials, limited by two causes."""
+    found = next((each for each in findings if _is_of_untellable(each, measured)), None)
+    return (found.says, found.suspects[0].cause.change) if found else ()
 
 
 def _of_two_kinds(

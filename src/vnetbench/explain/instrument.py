@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vnetbench.estimate.looks import first_look
-from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.explain.judge import judge
 from vnetbench.explain.model import Finding, Suspect
-from vnetbench.explain.rules import cause_named
+from vnetbench.explain.rules import cause_named, rules
 from vnetbench.quantity import spell_share
 from vnetbench.wording.labels import counted
 
@@ -29,23 +30,42 @@ def instrument(summary: CampaignSummary) -> Iterator[Finding]:
     least = first_look(summary.precision.confidence, several=False)
     needed = least if counts[-1] < least else "more"
     share = spell_share(summary.precision.confidence)
+    untellable = [each.index for each in few if _is_untellable(summary, each)]
     yield Finding(
         kind="instrument",
-        says=f"Too few trials to be sure: {who}, and a {share} interval of a median needs {needed}.",
+        says=f"Too few trials to be sure: {who}, and a {share} interval of a median needs {needed}."
+        + _of_untellable(len(untellable), len(measured)),
         treatments=tuple(each.index for each in few),
         suspects=(Suspect(cause_named("too_few_trials"), 1.0, "very likely", ()),),
         details={
             "cause": "too_few_trials",
             "trials": {str(each.index): each.trials for each in few},
-            "untellable": [each.index for each in few if _is_untellable(each, summary.main_metric)],
+            "untellable": untellable,
         },
     )
 
 
-def _is_untellable(treatment: TreatmentSummary, metric: str) -> bool:
-    """Whether its trials are two that differ: either may be the usual one."""
-    values = treatment.values_of(metric)
-    return len(values) == 2 and max(values) > DIFFERING * min(values)
+def _of_untellable(count: int, measured: int) -> str:
+    if not count:
+        return ""
+    whose = "Its" if measured == 1 else f"Of {counted(count, 'treatment')} the"
+    return f" {whose} two trials differ, and what limits them too: either may be the usual one."
+
+
+def _is_untellable(summary: CampaignSummary, treatment: TreatmentSummary) -> bool:
+    """Whether its trials are two that differ, and in what limits them too."""
+    metric = summary.main_metric
+    both = [point for point in treatment.points if metric in point.values]
+    if len(both) != 2:
+        return False
+    values = [point.values[metric] for point in both]
+    return max(values) > DIFFERING * min(values) and len({_limit(summary, point) for point in both}) == 2
+
+
+def _limit(summary: CampaignSummary, point: TrialPoint) -> str | None:
+    """The cause that one trial alone would name first."""
+    suspects = judge([point.evidence], rules(), summary.workload).suspects
+    return suspects[0].cause.name if suspects else None
 
 
 def _has_no_interval(treatment: TreatmentSummary, metric: str) -> bool:

@@ -17,6 +17,8 @@ LEAST_MTU = 576
 COMMON_MTU = 1500
 SETTLING_S = 15.0
 """As long as an adapter may take to have its link again after a knob was set."""
+RESOLVING_S = 2.0
+"""As long as it takes to find a neighbour after the first answer got lost."""
 
 Pair = tuple[Endpoint, Endpoint]
 Mtus = Mapping[str, Any]
@@ -37,7 +39,7 @@ def prove(
     Raises TreatmentRefused with the hop that stops them and the fix.
     """
     least = LEAST_MTU6 if ip_version == "6" else LEAST_MTU
-    _await_any(pairs, agents, least, ip_version, SETTLING_S if is_settling else 0.0)
+    _await_any(pairs, agents, least, ip_version, SETTLING_S if is_settling else RESOLVING_S)
     wanted = asked_mtu or min(int(mtu) for mtu in mtus.values())
     found = path.probe(pairs, agents, wanted, ip_version)
     narrow = [pair for pair, answer in zip(pairs, found, strict=True) if not path.passed(answer)]
