@@ -66,7 +66,7 @@ def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) 
     assert [s.endpoint for s in done.measured.sides] == ["a1", "b1", "a2", "b2", "host"]
     assert {s.role for s in done.measured.sides} == {"both", "observe"}
     assert done.measured.effective["congestion_control"] == "cubic"
-    assert all(s.bytes_received > 0 for s in done.measured.sides if s.role == "both")
+    assert min(s.bytes_received for s in done.measured.sides if s.role == "both") > 0
     learned = instrument.learned()
     assert list(learned.testbeds) == ["bridge pairs=2"]
     assert learned.facts["host"]["kernel"]
@@ -145,7 +145,7 @@ def test_every_workload_of_sockets_runs_over_ipv6_after_a_treatment_whose_mtu_ha
 
     four = instrument.measure(load_of(mtu=1000), lambda: False).measured
     six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measured
-    assert all(side.bytes_received for side in six.sides if side.role == "sink")
+    assert min(side.bytes_received for side in six.sides if side.role == "sink") > 0
     if workload != DATAGRAMS:
         # 40 bytes of IPv6, 20 of TCP, 12 of its timestamps; IPv4 takes 20 in place of the 40.
         assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)

@@ -24,6 +24,11 @@ SHELL = ("|", ">", "&&", "||", "&", ";")
 STUDIES = [block for block in BLOCKS if is_study(block)]
 
 
+def test_commands_and_studies_are_found_on_the_pages() -> None:
+    assert len([c for c in COMMANDS if c.words.startswith("run studies/")]) > 20
+    assert len(COMMANDS) > 80 and len(STUDIES) > 4 and len(pages()) > 30
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_file(page: Path) -> None:
     assert [target for target in links(page) if not (page.parent / target).exists()] == []

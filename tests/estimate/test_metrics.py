@@ -8,7 +8,7 @@ import pytest
 
 from tests import made_up
 from vnetbench.estimate.course import course, warmups
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import METRICS, is_better_low
 from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.results.records import Sample, SideRecord, TrialRecord
 from vnetbench.study.model import Timing
@@ -138,6 +138,12 @@ def test_a_warm_up_is_found_and_all_of_it_is_cut() -> None:
     found = warmups(courses, Timing())
     assert all(w.cut >= 6 and w.steady for w in found)
     assert all(c.value(w.cut) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
+
+
+def test_of_which_metrics_less_is_better_is_known_and_of_no_others() -> None:
+    assert is_better_low("latency_p99_us") and is_better_low("retransmits_per_s")
+    assert not is_better_low("goodput_bps") and not is_better_low("packets_per_s")
+    assert not is_better_low("of_another_version")
 
 
 def test_a_trial_without_samples_is_an_error() -> None:

@@ -79,7 +79,7 @@ def test_load_of_other_workloads_goes_through_too(vswitch: str, workload: str) -
     load = Load(complete({"vswitch": vswitch}, workload), 0.2, 0.05, workload)
     with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
         sides = instrument.measure(load, lambda: False).measured.sides
-    assert all(side.bytes_received > 0 for side in sides if side.role == "sink")
+    assert min(side.bytes_received for side in sides if side.role == "sink") > 0
 
 
 def test_a_router_routes_and_never_asks_who_its_neighbours_are(raised: Raise) -> None:

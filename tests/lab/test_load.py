@@ -20,7 +20,7 @@ def test_a_queue_that_transfers_fill_is_in_the_latency_of_the_requests_beside_th
         "mixed",
         'link_rate = "100 Mbit/s"\nlink_queue = ["100 ms"]\ndirection = ["forward", "reverse"]\n' + UPLINK,
     )
-    assert summary.main_metric == "latency_p99_us"
+    assert summary.main_metric == "latency_p99_us" and len(summary.treatments) == 2
     for treatment in summary.treatments:
         assert (treatment.stopped_by, treatment.trials) == ("most trials", 2), treatment.failures
         assert treatment.effective["link_queue"] == 1_250_000
@@ -38,6 +38,7 @@ def test_transfers_both_ways_and_every_way_of_asking_are_measured(tmp_path: Path
         'rate = ["none", "500 /s"]\nwaiting = ["block", "spin"]\n'
         'direction = "both"\nconnections = 2\nstreams = 2\n',
     )
+    assert len(summary.treatments) == 4
     for treatment in summary.treatments:
         assert (treatment.stopped_by, treatment.trials) == ("most trials", 2), treatment.failures
         assert treatment.effective["no_delay"] == [False, True]

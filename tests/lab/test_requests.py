@@ -76,6 +76,7 @@ def test_an_open_loop_makes_the_requests_of_its_rate(tmp_path: Path) -> None:
 
 def test_connections_are_made_and_timed(tmp_path: Path) -> None:
     summary = measured(tmp_path, "tcp_crr", "connections = [1, 2]")
+    assert len(summary.treatments) == 2
     for treatment in summary.treatments:
         assert treatment.trials == 2, treatment.failures
         assert treatment.metrics["connections_per_s"].value > 0

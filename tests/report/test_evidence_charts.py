@@ -9,11 +9,14 @@ from dataclasses import replace
 import pytest
 import vl_convert
 
+from tests.explain.between.simulated import campaign, treatment
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
+from vnetbench.explain.between.instability import findings
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.evidence_charts import evidence_chart
 from vnetbench.report.theme import chart_config
+from vnetbench.study.model import FactorLevels
 
 
 def svg(finding: Finding, *, dark: bool = False) -> str:
@@ -49,6 +52,15 @@ def test_a_caption_begins_with_a_word() -> None:
     assert BARS.picture is not None
     chart = evidence_chart(replace(BARS, picture=replace(BARS.picture, threshold=90.0)), 1)
     assert chart is not None and chart.caption == "The broken line is the threshold."
+
+
+def test_a_drift_is_drawn_over_the_blocks_and_its_caption_says_so() -> None:
+    values = [1e10 * (1 - 0.02 * block) for block in range(16)]
+    drifting = campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values)])
+    (drift,) = (each for each in findings(drifting) if each.details["cause"] == "drift")
+    chart = evidence_chart(drift, 1)
+    assert chart is not None and [row["x"] for row in chart.rows] == list(range(16))
+    assert chart.caption == "Each point is a block of the campaign: the median of its trials."
 
 
 def test_what_has_no_evidence_has_no_picture() -> None:

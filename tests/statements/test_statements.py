@@ -21,7 +21,6 @@ from vnetbench.study.plan import make_plan
 
 ROOT = Path(__file__).parents[2]
 FRAMES = Way("frames", "qemu")
-LONG = Way(trials=30)
 LINK: Level = 10e9
 
 

@@ -10,8 +10,6 @@ from bench.corpus.scene import Disturb, Scene
 from vnetbench.lab import netlink
 from vnetbench.lab.description import Device
 
-HOLES = "black_hole_s"
-
 
 def black_hole(mtu: int, from_s: float = 0.0, until_s: float | None = None) -> Disturb:
     """The ports that lead to side b have this MTU: all the time, or for a part of the trial."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vnetbench.estimate.compare import adjust
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import BestTreatment, Effect
 from vnetbench.estimate.paired import Pair, fewest_blocks, matched, together
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
@@ -46,7 +46,7 @@ def best(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment
     confidence leaves, which needs as many shared blocks as `paired.fewest_blocks` says. None where no
     treatment has the metric.
     """
-    sign = -1 if metric in METRICS and METRICS[metric].better == "lower" else 1
+    sign = -1 if is_better_low(metric) else 1
     measured = sorted(
         (each for each in summary.treatments if metric in each.metrics),
         key=lambda each: -sign * each.metrics[metric].value,
@@ -108,7 +108,7 @@ def _by_other_factors(
     summary: CampaignSummary, factor: FactorLevels, level: Level
 ) -> Mapping[frozenset[tuple[str, Level]], TreatmentSummary]:
     return {
-        frozenset((name, value) for name, value in each.factors.items() if name != factor.name): each
+        each.levels_but(factor.name): each
         for each in summary.treatments
         if each.factors.get(factor.name) == level
     }

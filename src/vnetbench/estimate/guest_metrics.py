@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from vnetbench.estimate.course import Steady
 from vnetbench.results.records import Sample, Watched
 
-_EMULATOR_KINDS = ("emulator", "vhost")
+EMULATOR_KINDS = ("emulator", "vhost")
 
 
 def times_of(samples: Sequence[Sample]) -> dict[str, float]:
     """Seconds that all CPUs together spent on each kind of work (`user_s`, `idle_s`, …)."""
-    times: dict[str, float] = {}
-    for sample in samples:
-        for cpu in sample.cpu:
-            for kind, spent in cpu.items():
-                if kind.endswith("_s"):
-                    times[kind] = times.get(kind, 0.0) + spent
-    return times
+    return added_up(times_of_cpu(cpu) for sample in samples for cpu in sample.cpu)
+
+
+def times_of_cpu(cpu: Mapping[str, float]) -> dict[str, float]:
+    """What of an element of `Sample.cpu` is seconds by kind."""
+    return {kind: spent_s for kind, spent_s in cpu.items() if kind.endswith("_s")}
+
+
+def added_up(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Name to the sum of all that the parts have by that name."""
+    sums: dict[str, float] = {}
+    for part in parts:
+        for name, value in part.items():
+            sums[name] = sums.get(name, 0.0) + value
+    return sums
 
 
 def busy_percent(times: Mapping[str, float]) -> float | None:
@@ -54,7 +62,7 @@ def _of_threads(
     if every:
         yield "vcpus_cpu_percent", 100 * sum(every) / watched_s
         yield "busiest_vcpu_percent", 100 * max(every) / watched_s
-    emulators = [time for (_, kind), times in spent.items() if kind in _EMULATOR_KINDS for time in times]
+    emulators = [time for (_, kind), times in spent.items() if kind in EMULATOR_KINDS for time in times]
     if emulators:
         yield "emulators_cpu_percent", 100 * sum(emulators) / watched_s
 
@@ -72,12 +80,8 @@ def _of_switches(seen: Sequence[Watched], watched_s: float) -> Iterator[tuple[st
 
 def _spent(seen: Sequence[Watched]) -> dict[tuple[str, str], list[float]]:
     """CPU seconds of each thread over all samples, by guest and kind."""
-    by_thread: dict[str, float] = {}
-    for watched in seen:
-        for name, spent_s in watched.threads.items():
-            by_thread[name] = by_thread.get(name, 0.0) + spent_s
     found: dict[tuple[str, str], list[float]] = {}
-    for name, spent_s in by_thread.items():
+    for name, spent_s in added_up(watched.threads for watched in seen).items():
         found.setdefault(owner_and_kind(name), []).append(spent_s)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -12,5 +13,5 @@ class Metric:
     name: str
     unit: str
     label: str
-    better: str = "neither"
+    better: Literal["higher", "lower", "neither"] = "neither"
     meaning: str = ""

@@ -348,3 +348,8 @@ METRICS: dict[str, Metric] = {
         *TOLD,
     )
 }
+
+
+def is_better_low(name: str) -> bool:
+    """Whether less of a metric is better; never of one that this version does not know."""
+    return name in METRICS and METRICS[name].better == "lower"

@@ -79,6 +79,18 @@ class TreatmentSummary:
         """Number of finished trials."""
         return len(self.points)
 
+    def levels_but(self, factor: str) -> frozenset[tuple[str, Level]]:
+        """The levels of all other factors: treatments that share them differ in this factor alone."""
+        return frozenset((name, level) for name, level in self.factors.items() if name != factor)
+
+    def values_of(self, metric: str) -> list[float]:
+        """Of a metric, of the trials that have it, in their order."""
+        return [point.values[metric] for point in self.points if metric in point.values]
+
+    def evidence_of(self, figure: str) -> list[float]:
+        """The same of a figure of evidence."""
+        return [point.evidence[figure] for point in self.points if figure in point.evidence]
+
 
 @dataclass(frozen=True)
 class CampaignSummary:

@@ -30,14 +30,10 @@ def by_law(treatment: TreatmentSummary, cause: str) -> ByLaw | None:
     if cause not in _LAWS:
         return None
     names, told = _LAWS[cause]
-    figures = {name: values for name in names if (values := _values(treatment, name))}
+    figures = {name: values for name in names if (values := treatment.evidence_of(name))}
     if len(figures) < len(names) or median(figures["rtt_us"]) <= 0:
         return None
     return told({name: median(values) for name, values in figures.items()})
-
-
-def _values(treatment: TreatmentSummary, name: str) -> Sequence[float]:
-    return [point.evidence[name] for point in treatment.points if name in point.evidence]
 
 
 def _window(figures: Figures) -> ByLaw | None:

@@ -48,7 +48,7 @@ def carried(treatment: TreatmentSummary, factors: Mapping[str, Level], workload:
         return None
     metric, each_stream, _ = _ASKED[workload]
     rate = each_stream(factors)
-    got = [point.values[metric] for point in treatment.points if metric in point.values]
+    got = treatment.values_of(metric)
     if rate is None or not got:
         return None
     pairs = int(factors.get("pairs", factors.get("guests", 1)))

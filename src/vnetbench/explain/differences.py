@@ -13,7 +13,7 @@ from itertools import combinations
 from statistics import median
 
 from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.between.words import others_of
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED, Limit
@@ -140,15 +140,14 @@ def _alike_but_for(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Li
     groups: dict[frozenset[tuple[str, Level]], list[Limit]] = {}
     for limit in limits:
         if factor in limit.treatment.factors:
-            others = limit.treatment.factors.items() - {(factor, limit.treatment.factors[factor])}
-            groups.setdefault(frozenset(others), []).append(limit)
+            groups.setdefault(limit.treatment.levels_but(factor), []).append(limit)
     return groups.values()
 
 
 def _ordered(one: Limit, other: Limit, metric: str) -> tuple[Limit, Limit]:
     """The one with the smaller metric first; of what is better low, with the larger."""
     by_value = sorted((one, other), key=lambda each: _value(each.treatment, metric))
-    if metric in METRICS and METRICS[metric].better == "lower":
+    if is_better_low(metric):
         by_value.reverse()
     return by_value[0], by_value[1]
 
@@ -159,7 +158,7 @@ def _value(treatment: TreatmentSummary, metric: str) -> float:
 
 def _sure_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
     """How many times as much the greater one is; 1 where their trials overlap."""
-    values = [[p.values[metric] for p in each.points if metric in p.values] for each in (one, other)]
+    values = [each.values_of(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) <= 0:
         return 1.0
     low, high = sorted(values, key=median)
@@ -197,12 +196,8 @@ def _medians(treatment: TreatmentSummary) -> dict[str, float]:
     return {name: median(each) for name, each in values.items()}
 
 
-def _evidence(treatment: TreatmentSummary, name: str) -> list[float]:
-    return [point.evidence[name] for point in treatment.points if name in point.evidence]
-
-
 def _apart(one: TreatmentSummary, other: TreatmentSummary, name: str) -> bool:
-    low, high = sorted((_evidence(one, name), _evidence(other, name)), key=median)
+    low, high = sorted((one.evidence_of(name), other.evidence_of(name)), key=median)
     return max(low) < min(high)
 
 

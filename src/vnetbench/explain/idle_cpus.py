@@ -40,7 +40,7 @@ class AtTheLimit:
     @property
     def looks_idle(self) -> bool:
         """Whether the guest calls its CPUs idle beyond chance, or where that is not known in every trial."""
-        trials = [point.values[_BUSY] for point in self.treatment.points if _BUSY in point.values]
+        trials = self.treatment.values_of(_BUSY)
         most_busy = max(trials) if self.busy.high is None else self.busy.high
         return 100 - most_busy >= LOOKS_IDLE_PERCENT
 

@@ -83,7 +83,7 @@ class Picture:
     """A small picture of the evidence: what `report/evidence_charts.py` draws."""
 
     form: str
-    """`course` (a figure over the samples), `bars` (figures beside each other), `modes` (a metric over a
+    """`course` (a metric over the blocks), `bars` (figures beside each other), `modes` (a metric over a
     figure, by mode), `effects` (ratios with intervals) or `curve` (a metric over a factor, with a law)."""
     title: str
     x: str

@@ -55,7 +55,7 @@ def _of(
     summary: CampaignSummary, treatments: Sequence[TreatmentSummary], name: str
 ) -> Iterator[tuple[str, dict[str, float]]]:
     for treatment in treatments:
-        values = [point.evidence[name] for point in treatment.points if name in point.evidence]
+        values = treatment.evidence_of(name)
         if values:
             yield name_of(summary, treatment), {"y": median(values), "low": min(values), "high": max(values)}
 

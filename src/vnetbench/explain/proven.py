@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import Experiment, Ratio
 from vnetbench.explain.model import CONFIRMED, REFUTED, Proof, Suspect
 from vnetbench.study.model import Level
@@ -80,7 +80,7 @@ def _is_like(experiment: Experiment, levels: Mapping[str, Level]) -> bool:
 
 def _gain(ratio: Ratio, metric: str) -> Ratio:
     """The same with more than 1 for the better."""
-    if metric not in METRICS or METRICS[metric].better != "lower":
+    if not is_better_low(metric):
         return ratio
     low, high = (1 / end if end else None for end in (ratio.high, ratio.low))
     return replace(ratio, value=1 / ratio.value if ratio.value else math.inf, low=low, high=high)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.compare import adjust
 from vnetbench.estimate.effects import best, effects
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, spell_share
@@ -106,7 +107,7 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
         yield from _growth(summary)
         return
     is_sure = first.metrics[main].low is not None
-    top, rest = ("lowest", "higher") if metric_of(main).better == "lower" else ("highest", "lower")
+    top, rest = ("lowest", "higher") if is_better_low(main) else ("highest", "lower")
     highest = (
         f"{noun} is {top} with" if is_sure else f"The {top} median of {noun}, of too few trials, is with"
     )

@@ -174,7 +174,7 @@ def _change(each: Matched, metric: str, confidence: float) -> Change | None:
             return None
         own = Ratio(after.value / before.value, None, None, confidence, None)
         return Change(each.levels, metric, before, after, own)
-    sides = [[p.values[metric] for p in t.points if metric in p.values] for t in (each.before, each.after)]
+    sides = [treatment.values_of(metric) for treatment in (each.before, each.after)]
     if any(value < 0 for side in sides for value in side):
         return None  # a difference below zero has no ratio
     own = ratio(sides[0], sides[1], confidence)

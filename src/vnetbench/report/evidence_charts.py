@@ -45,7 +45,7 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
 
 def _caption(picture: Picture) -> str:
     words = {
-        "course": "Over the samples of the trials.",
+        "course": "Each point is a block of the campaign: the median of its trials.",
         "bars": "",
         "modes": "Each point is a trial, its colour the mode that it is in.",
         "effects": "Times the metric, with the interval. At 1 nothing changes.",
@@ -92,7 +92,7 @@ def _bullets(rows: Sequence[Row]) -> Spec:
 
 
 def _course(picture: Picture) -> Spec:
-    """A line a series over time: of one trial, or of one place of a trial."""
+    """A line a series over the blocks of a campaign."""
     x = alt.X("x:Q", title=picture.x, axis=alt.Axis(tickCount=5))
     lines = alt.Chart(DATA).encode(x=x, y=_y(picture), **_colour(picture), detail="series:N")
     return _sized(alt.layer(lines.mark_line(strokeWidth=1.4, opacity=0.8), *_threshold(picture)))

@@ -106,7 +106,7 @@ def columns_beside(found: Beside) -> list[Column]:
 
 
 def _spread(treatment: TreatmentSummary, metric: str) -> Spread:
-    values = [point.values[metric] for point in treatment.points if metric in point.values]
+    values = treatment.values_of(metric)
     return Spread(statistics.fmean(values), min(values), max(values))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.compare import adjust, ratio
+from vnetbench.estimate.effects import by_block
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.paired import matched, together
@@ -147,7 +148,7 @@ def _ratio(
     summary: CampaignSummary, base: TreatmentSummary, level: TreatmentSummary, metric: str
 ) -> Ratio | None:
     confidence = summary.precision.confidence
-    sides = [{p.block: p.values[metric] for p in t.points if metric in p.values} for t in (base, level)]
+    sides = [by_block(treatment, metric) for treatment in (base, level)]
     if any(value < 0 for side in sides for value in side.values()) or not all(sides):
         return None
     if summary.is_imported:

@@ -150,4 +150,8 @@ def test_without_blocks_enough_nothing_is_said() -> None:
 def test_a_metric_that_may_be_zero_or_less_does_no_harm() -> None:
     summary = simulated(np.random.default_rng(8), MATRIX, additive)
     dead = treatment(0, summary.treatments[0].factors, [0.0] * 9)
-    findings(replace(summary, treatments=(dead, *summary.treatments[1:])))
+    (finding,) = findings(replace(summary, treatments=(dead, *summary.treatments[1:])))
+
+    assert "Up to 1 pair of treatments that an effect might rest on are missing" in finding.says
+    assert finding.picture is not None and finding.picture.rows
+    assert all(0 < float(row["y"]) < math.inf for row in finding.picture.rows)

@@ -62,6 +62,7 @@ def test_the_answer_is_that_there_are_two_kinds_and_no_limit_of_both(summary: Ca
 def test_every_trial_tells_where_its_threads_ran(summary: CampaignSummary) -> None:
     (treatment,) = summary.treatments
 
+    assert treatment.trials == 24
     for point in treatment.points:
         assert {"sender_cpu", "receiver_cpu", "softirq_cpu", "sender_moves_per_s"} <= point.evidence.keys()
         assert 0 <= point.evidence["ends_on_one_cpu_percent"] <= 100

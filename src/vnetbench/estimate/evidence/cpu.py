@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from vnetbench.estimate.course import Steady
 from vnetbench.estimate.evidence.case import Case
@@ -27,12 +27,11 @@ from vnetbench.estimate.evidence.kernels import (
     has_own_kernel,
     most_softirq,
 )
-from vnetbench.estimate.guest_metrics import owner_and_kind
+from vnetbench.estimate.guest_metrics import EMULATOR_KINDS, added_up, owner_and_kind
 from vnetbench.estimate.steady import SteadyPart
 from vnetbench.results.records import HOST, Sample, SideRecord
 
 _THREAD = ("process_cpu_user_s", "process_cpu_system_s")
-_EMULATORS = ("emulator", "vhost")
 _OF_LINES = ("forward", "reverse")
 
 _SIDES = (("sender", "sending"), ("receiver", "receiving"))
@@ -302,17 +301,19 @@ def _bench_share(part: SteadyPart) -> float:
 
 
 def _of_watched(host: Sequence[Sample]) -> Figures:
-    watched = [x for x in host if x.watched]
-    figures: Figures = {}
-    for name, kinds in (("vcpu", ("vcpu",)), ("emulator", _EMULATORS), ("delay_line", _OF_LINES)):
-        for does, spent in (
-            ("busy", [x.watched.threads for x in watched if x.watched]),
-            ("waiting", [x.watched.waited for x in watched if x.watched]),
-        ):
-            by_thread: dict[str, float] = {}
-            for of_sample in spent:
-                for thread, spent_s in of_sample.items():
-                    if owner_and_kind(thread)[1] in kinds:
-                        by_thread[thread] = by_thread.get(thread, 0.0) + spent_s
-            figures[f"{name}_{does}_percent"] = percent(most(by_thread.values()), seconds_of(watched))
-    return figures
+    """Of each kind of thread the one that ran, and the one that waited, for the most of the time."""
+    seen = [x.watched for x in host if x.watched]
+    span_s = seconds_of(x for x in host if x.watched)
+    spent = {
+        "busy": added_up(watched.threads for watched in seen),
+        "waiting": added_up(watched.waited for watched in seen),
+    }
+    return {
+        f"{name}_{does}_percent": percent(most(_of_kinds(by_thread, kinds)), span_s)
+        for name, kinds in (("vcpu", ("vcpu",)), ("emulator", EMULATOR_KINDS), ("delay_line", _OF_LINES))
+        for does, by_thread in spent.items()
+    }
+
+
+def _of_kinds(by_thread: Mapping[str, float], kinds: Collection[str]) -> list[float]:
+    return [spent_s for thread, spent_s in by_thread.items() if owner_and_kind(thread)[1] in kinds]

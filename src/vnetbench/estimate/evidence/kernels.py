@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.counting import most
+from vnetbench.estimate.guest_metrics import added_up, times_of_cpu
 from vnetbench.estimate.steady import SteadyPart
 from vnetbench.results.records import HOST, Sample
 
@@ -52,11 +53,8 @@ def most_softirq(kernels: Iterable[Kernel]) -> float | None:
 
 def times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
     """CPU number to seconds by kind."""
-    times: dict[int, dict[str, float]] = {}
+    parts: dict[int, list[Mapping[str, float]]] = {}
     for sample in samples:
         for cpu in sample.cpu:
-            of_cpu = times.setdefault(int(cpu["cpu"]), {})
-            for kind, spent in cpu.items():
-                if kind.endswith("_s"):
-                    of_cpu[kind] = of_cpu.get(kind, 0.0) + spent
-    return times
+            parts.setdefault(int(cpu["cpu"]), []).append(times_of_cpu(cpu))
+    return {number: added_up(of_cpu) for number, of_cpu in parts.items()}

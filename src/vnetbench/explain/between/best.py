@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vnetbench.estimate.effects import best
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import BestTreatment, Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.between.words import ends_of, named
@@ -86,7 +86,7 @@ def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
 def _is_within(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
     if ratio.low is None or ratio.high is None:
         return False
-    if summary.main_metric in METRICS and METRICS[summary.main_metric].better == "lower":
+    if is_better_low(summary.main_metric):
         return ratio.high < 1 / (1 - margin)
     return ratio.low > 1 - margin
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vnetbench.estimate.compare import adjust
 from vnetbench.estimate.effects import by_block
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.between import modes
@@ -186,8 +186,7 @@ def _within_trials(summary: CampaignSummary, log: float) -> float:
 
 def _worse(summary: CampaignSummary, log: float) -> float:
     """The share by which the metric is worse where its logarithm differs by so much; below 0: better."""
-    lower = summary.main_metric in METRICS and METRICS[summary.main_metric].better == "lower"
-    return math.expm1(log) if lower else -math.expm1(log)
+    return math.expm1(log) if is_better_low(summary.main_metric) else -math.expm1(log)
 
 
 def _logs(treatment: TreatmentSummary, metric: str) -> dict[int, float]:

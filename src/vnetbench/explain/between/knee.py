@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.cells import Cell, Numbers, cells_of, redrawn
 from vnetbench.explain.between.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
@@ -71,7 +71,7 @@ class Knee:
 def knees(summary: CampaignSummary) -> tuple[Knee, ...]:
     """Every scaling curve with levels enough; none of a metric that should be low."""
     metric = summary.main_metric
-    if metric in METRICS and METRICS[metric].better == "lower":
+    if is_better_low(metric):
         return ()
     cells = cells_of(summary, metric)
     if not cells:
@@ -100,8 +100,7 @@ def _curves(cells: Sequence[Cell], factor: str) -> Iterator[list[Cell]]:
     for cell in cells:
         levels = cell.treatment.factors
         if isinstance(levels.get(factor), int | float) and float(levels[factor]) > 0:
-            others = frozenset((name, level) for name, level in levels.items() if name != factor)
-            groups.setdefault(others, []).append(cell)
+            groups.setdefault(cell.treatment.levels_but(factor), []).append(cell)
     for group in groups.values():
         if len(group) >= FEWEST_LEVELS:
             yield sorted(group, key=lambda cell: float(cell.treatment.factors[factor]))

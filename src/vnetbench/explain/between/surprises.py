@@ -208,8 +208,7 @@ def _neighbours(summary: CampaignSummary, factor: str) -> Iterator[tuple[Treatme
     for each in summary.treatments:
         rank = _rank(factor, each.factors.get(factor))
         if rank is not None and summary.main_metric in each.metrics:
-            others = frozenset((name, level) for name, level in each.factors.items() if name != factor)
-            groups.setdefault(others, []).append((rank, each))
+            groups.setdefault(each.levels_but(factor), []).append((rank, each))
     for group in groups.values():
         ordered = [each for _, each in sorted(group, key=lambda pair: pair[0])]
         yield from itertools.pairwise(ordered)

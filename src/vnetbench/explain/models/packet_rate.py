@@ -19,14 +19,6 @@ class PacketCost:
     packet: float
     byte: float
 
-    def packets_per_s(self, cycles_per_s: float, packet_bytes: float) -> float:
-        """How many packets of a size one CPU carries."""
-        return cycles_per_s / (self.packet + self.byte * packet_bytes)
-
-    def packet_share(self, packet_bytes: float) -> float:
-        """What of the cycles of a packet of this size does not depend on its size, 0 to 1."""
-        return self.packet / (self.packet + self.byte * packet_bytes)
-
 
 def fit_cost(packet_bytes: Sequence[float], cycles_per_packet: Sequence[float]) -> PacketCost | None:
     """Least squares of cycles on bytes, neither part below zero; None with fewer than two sizes.
