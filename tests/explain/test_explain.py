@@ -97,6 +97,13 @@ def test_the_picture_shows_the_figure_that_speaks_of_each_treatment_or_trial() -
     assert several.form == "bars" and several.y == "sending endpoint throttled (% of time)"
 
 
+def test_the_picture_is_of_what_happened_before_it_is_of_how_many_queues_there_are() -> None:
+    counted = {**IDLE, "receive_queues": 4.0, "switch_drops_per_s": 12_800.0, "other_cpus_idle_percent": 30.0}
+    finding = explain(campaign(ONE, Made(counted))).findings[0]
+    assert finding.details["cause"] == "one_queue" and finding.picture is not None
+    assert finding.picture.title == "Dropped at the switch" and finding.picture.y.endswith("(k/s)")
+
+
 def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
     summary = campaign(FOUR, *[Made(QUOTA)] * 4)
     first, *others = summary.treatments

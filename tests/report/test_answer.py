@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,33 @@ def test_a_factor_that_matters_only_at_some_levels_of_another_is_said_to() -> No
 def test_a_factor_that_does_nothing_is_not_said_to_do_something() -> None:
     mtu = next(text for text in answer(two_by_two({1: 1.0, 4: 1.0})).effects if text.startswith("MTU"))
     assert "makes no difference that is shown" in mtu
+
+
+def test_trials_too_few_for_an_interval_have_their_least_and_most_told() -> None:
+    rng = np.random.default_rng(1)
+    made = treatment(rng, 0, {"streams": 1}, 20 * GBIT, trials=2)
+
+    def said(*ends: float) -> str:
+        points = tuple(
+            replace(point, values={**point.values, "goodput_bps": value})
+            for point, value in zip(made.points, ends, strict=True)
+        )
+        factors = [FactorLevels("streams", (1,))]
+        return answer(campaign("One", "How fast?", factors, [replace(made, points=points)])).best[0]
+
+    assert said(0.28 * GBIT, 36.4 * GBIT).endswith("(no interval: 2 trials, 280 Mbit/s to 36.4 Gbit/s).")
+    assert said(30 * GBIT, 36.4 * GBIT).endswith("(no interval: 2 trials, 30.0 to 36.4 Gbit/s).")
+    assert said(30 * GBIT, 30 * GBIT).endswith("(no interval: 2 trials).")
+
+
+def test_trials_without_the_metric_are_not_called_unmeasured() -> None:
+    rng = np.random.default_rng(1)
+    made = treatment(rng, 0, {"streams": 1}, 20 * GBIT, trials=3)
+    factors = [FactorLevels("streams", (1,))]
+    without = campaign("One", "How fast?", factors, [replace(made, metrics={})])
+    assert answer(without).best == ("Goodput is known of no trial, so there is no answer.",)
+    empty = campaign("One", "How fast?", factors, [replace(made, metrics={}, points=())])
+    assert answer(empty).best == ("No treatment was measured, so there is no answer.",)
 
 
 def test_without_enough_trials_nothing_is_called_sure() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.explain.campaigns import QUOTA, Made, campaign
 from tests.report.campaigns import jumbo_campaign
+from vnetbench.estimate.model import Mode
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.chart import Chart
 from vnetbench.report.chart_forms import metric_chart
@@ -23,6 +24,7 @@ from vnetbench.report.charts import (
 )
 from vnetbench.report.layout import lay_out
 
+SENDER = 'title = "t"\n[factors]\nstreams = 1\n'
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -98,6 +100,26 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
     files = write_pngs([jumbo_campaign()], directory)
     assert {"goodput_bps.png", "cycles_per_byte.png", "trials-in-time.png"} <= {file.name for file in files}
     assert all(file.read_bytes().startswith(PNG) for file in files)
+
+
+def test_a_caption_names_an_interval_and_a_line_only_where_they_are_drawn() -> None:
+    several = all_charts(campaign(SENDER, Made(QUOTA, trials=9)))
+    assert "Median of the trials with its 95 % interval" in several[0].caption
+    assert "the line joins the medians of the blocks" in captions(several)["trials-in-time"]
+
+    few = all_charts(campaign(SENDER, Made(QUOTA, trials=3)))
+    assert few[0].caption == "Median of the trials, too few for an interval; each trial is a faint point."
+
+    (one,) = campaign(SENDER, Made(QUOTA, trials=9)).treatments
+    both = replace(one.metrics["goodput_bps"], modality="two", modes=(Mode(9e9, 0.5), Mode(11e9, 0.5)))
+    split = replace(one, metrics={**one.metrics, "goodput_bps": both})
+    of_two = all_charts(replace(campaign(SENDER, Made(QUOTA, trials=9)), treatments=(split,)))
+    assert of_two[0].caption.startswith("Each trial is a faint point. Two diamonds:")
+    assert "line" not in captions(of_two)["trials-in-time"]
+
+
+def captions(charts: list[Chart]) -> dict[str, str]:
+    return {chart.name: chart.caption for chart in charts}
 
 
 def test_the_picture_of_each_finding_is_written_under_a_name_that_tells_of_what(tmp_path: Path) -> None:

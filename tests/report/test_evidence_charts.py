@@ -63,6 +63,21 @@ def test_a_drift_is_drawn_over_the_blocks_and_its_caption_says_so() -> None:
     assert chart.caption == "Each point is a block of the campaign: the median of its trials."
 
 
+@pytest.mark.parametrize("finding", [MODES, KNEE, COURSE, BARS, FACTORS], ids=lambda each: each.kind)
+def test_a_long_title_of_an_axis_goes_on_below_and_is_not_cut_off(finding: Finding) -> None:
+    picture = finding.picture
+    assert picture is not None
+    long = replace(
+        picture,
+        x="packet processing on the CPU of the sending thread (% of samples)",
+        y="goodput against its treatments' medians in the blocks of the campaign (%)",
+    )
+    # As it is drawn each line of a text is an element of its own.
+    lines = re.findall(r">([^<>]+)</t(?:ext|span)>", svg(replace(finding, picture=long)))
+    assert not any(title in lines for title in (long.x, long.y)) and "(%)" in " ".join(lines)
+    assert max(len(line) for line in lines) <= 50
+
+
 def test_what_has_no_evidence_has_no_picture() -> None:
     assert evidence_chart(UNEXPLAINED, 7) is None
     charts = [evidence_chart(finding, number) for number, finding in enumerate(EXPLANATION.findings)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -10,15 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from tests.report.campaigns import GBIT, campaign, treatment
 from tests.report.explanations import COMMAND, EXPLANATION, LIMIT
 from vnetbench.errors import BenchError
 from vnetbench.estimate.reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.model import Finding, Suspect
+from vnetbench.explain.model import Exhibit, Finding, Suspect
 from vnetbench.explain.rules import cause_named
 from vnetbench.report import html, story
+from vnetbench.report.explanation_text import ExplanationText
 from vnetbench.report.html import LARGEST_PAGE, render, write_html
 from vnetbench.study.model import FactorLevels
 
@@ -193,6 +196,23 @@ def test_what_is_counted_has_no_word_for_how_sure_it_is(
     monkeypatch.setattr(story, "explain", lambda _: replace(EXPLANATION, findings=(few,)))
     shown = Page(render([jumbo])).shown
     assert "Repeat: six trials" in shown and "very likely" not in shown
+
+
+def test_a_cause_that_was_measured_over_the_trials_has_no_word_either_and_says_none_in_the_terminal(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = (Exhibit("other_work_percent", 60.0, 48.0, 144.0, None),)
+    suspect = Suspect(cause_named("machine_busy"), 1.0, "very likely", evidence)
+    says = "The machine was busy with something else, and the trials show it: it is 83 % worse."
+    busy = Finding("unstable", says, suspects=(suspect,), details={"cause": "machine_busy"})
+    explanation = replace(EXPLANATION, findings=(busy,))
+    monkeypatch.setattr(story, "explain", lambda _: explanation)
+    shown = Page(render([jumbo])).shown
+    assert "Stop what else runs" in shown and "other work on the machine" in shown
+    assert "very likely" not in shown
+    out = io.StringIO()
+    Console(width=100, file=out).print(ExplanationText(explanation))
+    assert "Stop what else runs" in out.getvalue() and "very likely" not in out.getvalue()
 
 
 def test_findings_of_several_files_and_hostile_ones_stay_apart_and_inert(

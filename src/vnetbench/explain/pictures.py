@@ -9,7 +9,7 @@ from vnetbench.estimate.evidence import FIGURES
 from vnetbench.estimate.evidence.figure import YES_OR_NO
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Exhibit, Picture
-from vnetbench.explain.words import label_of
+from vnetbench.explain.words import is_count, label_of
 from vnetbench.quantity import scale_for
 from vnetbench.wording.labels import capitalised, counted
 from vnetbench.wording.treatments import name_of
@@ -23,12 +23,15 @@ def picture_of(
 ) -> Picture | None:
     """The first figure that speaks for a cause and is more than yes or no; None where there is none.
 
+    A number of things, such as queues, is mostly how something was set: what happened stands before it.
+
     Of several treatments a bar each, their medians with the least and the most of their trials; of one a bar
     a trial.
     """
-    exhibit = next((each for each in exhibits if each.speaks == "for" and _is_amount(each)), None)
-    if exhibit is None:
+    amounts = [each for each in exhibits if each.speaks == "for" and _is_amount(each)]
+    if not amounts:
         return None
+    exhibit = min(amounts, key=_is_number_of_things)
     name = exhibit.figure
     what = "trial" if len(treatments) == 1 else "treatment"
     rows = list(_of_trials(treatments[0], name) if len(treatments) == 1 else _of(summary, treatments, name))
@@ -49,6 +52,10 @@ def picture_of(
 
 def _is_amount(exhibit: Exhibit) -> bool:
     return FIGURES[exhibit.figure].unit != YES_OR_NO
+
+
+def _is_number_of_things(exhibit: Exhibit) -> bool:
+    return is_count(FIGURES[exhibit.figure].unit, exhibit.value, exhibit.low, exhibit.high)
 
 
 def _of(

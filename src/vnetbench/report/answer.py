@@ -11,7 +11,7 @@ from vnetbench.estimate.effects import best, effects
 from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import format_interval, format_share, spell_share
+from vnetbench.quantity import format_interval, format_share, format_value, scale_for, spell_share
 from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.layout import lay_out
 from vnetbench.study.labs import IMPORTED
@@ -94,7 +94,9 @@ def _best(summary: CampaignSummary) -> Iterator[str]:
     main = summary.main_metric
     found = best(summary, main)
     if found is None:
-        yield "No treatment was measured, so there is no answer."
+        trials = [point for treatment in summary.treatments for point in treatment.points]
+        what = f"{noun_of(main)} is known of no trial" if trials else "No treatment was measured"
+        yield f"{what}, so there is no answer."
         return
     by_index = {treatment.index: treatment for treatment in summary.treatments}
     first = by_index[found.index]
@@ -270,8 +272,21 @@ def _figure(summary: CampaignSummary, treatment: TreatmentSummary, metric: str) 
     estimate = treatment.metrics[metric]
     if estimate.low is None and not estimate.modes:
         value = format_interval(estimate.value, None, None, metric_of(metric).unit, scale=scale)
-        return f"{value.text} (no interval: {counted(estimate.trials, 'trial')})"
+        return f"{value.text} (no interval: {counted(estimate.trials, 'trial')}{_ends(treatment, metric)})"
     return f"{figure(estimate, metric, scale)} {scale.unit}"
+
+
+def _ends(treatment: TreatmentSummary, metric: str) -> str:
+    """The least and the most of trials that are too few for an interval, each in its best unit."""
+    values = [point.values[metric] for point in treatment.points if metric in point.values]
+    if len(values) < 2:
+        return ""
+    unit = metric_of(metric).unit
+    ends = [(scale_for(unit, each), format_value(each, unit)) for each in (min(values), max(values))]
+    (of_low, low), (of_high, high) = ends
+    if low == high:
+        return ""
+    return f", {low.removesuffix(f' {of_low.unit}') if of_low == of_high else low} to {high}"
 
 
 def _range(least: float, most: float) -> str:

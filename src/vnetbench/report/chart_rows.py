@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vnetbench.estimate.latency import curve
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.quantity import spell_share
 from vnetbench.report.layout import Layout, positions
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.figures import figure, mode_texts, scale_of
@@ -72,6 +73,18 @@ def metric_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[R
                 value = short(point.values[metric] / scale.divisor)
                 rows.append({**base, "kind": "trial", "value": value, "trial": point.trial, "figure": ""})
     return rows
+
+
+def marks_told(rows: Sequence[Row], confidence: float) -> str:
+    """A caption's sentence on the marks of estimates and trials: an interval is named where one is drawn."""
+    estimates = [row for row in rows if row["kind"] == "estimate" and row["value"] is not None]
+    if not estimates:
+        return "Each trial is a faint point."
+    with_interval = any(row["low"] is not None for row in estimates)
+    interval = (
+        f" with its {spell_share(confidence)} interval" if with_interval else ", too few for an interval"
+    )
+    return f"Median of the trials{interval}; each trial is a faint point."
 
 
 def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row]:

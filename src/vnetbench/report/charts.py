@@ -23,7 +23,7 @@ from vnetbench.report.chart_forms import (
     metric_chart,
     time_chart,
 )
-from vnetbench.report.chart_rows import course_rows, latency_rows, metric_rows, time_rows
+from vnetbench.report.chart_rows import course_rows, latency_rows, marks_told, metric_rows, time_rows
 from vnetbench.report.emulation import emulation
 from vnetbench.report.evidence_charts import evidence_chart
 from vnetbench.report.exhibits import headline
@@ -155,9 +155,8 @@ def still_picture(chart: Chart) -> str:
 def _metric_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Chart:
     if is_over_sizes(layout, metric):
         return over_sizes(summary, layout, metric)
-    share = spell_share(summary.precision.confidence)
     rows = metric_rows(summary, layout, metric)
-    words = [f"Median of the trials with its {share} interval; each trial is a faint point."]
+    words = [marks_told(rows, summary.precision.confidence)]
     kinds = {row["kind"] for row in rows}
     if "mode" in kinds:
         words.append("Two diamonds: the trials fall into two modes, with these shares of them.")
@@ -184,15 +183,13 @@ def _latencies(summary: CampaignSummary, layout: Layout) -> Iterator[Chart]:
 
 def _time(summary: CampaignSummary) -> Iterator[Chart]:
     if rows := time_rows(summary, lay_out(summary), summary.main_metric):
-        yield Chart(
-            "trials-in-time",
-            "Trials in the order they ran",
-            f"{metric_of(summary.main_metric).label} of each trial against its treatment's median; the line "
-            "joins the medians of the blocks. "
-            "A line that slopes or jumps is a machine that changed while it was measured.",
-            time_chart(rows),
-            rows,
-        )
+        words = f"{metric_of(summary.main_metric).label} of each trial against its treatment's median"
+        if any(row["mark"] == "trial" for row in rows):
+            words += (
+                "; the line joins the medians of the blocks. "
+                "A line that slopes or jumps is a machine that changed while it was measured"
+            )
+        yield Chart("trials-in-time", "Trials in the order they ran", f"{words}.", time_chart(rows), rows)
 
 
 def _courses(summary: CampaignSummary) -> Iterator[Chart]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ _WIDTH, _HEIGHT = 360, 150
 _LABEL_WIDTH = 420
 _ROW_HEIGHT = 22
 _PANEL_HEIGHT = 14
+_LONGEST_X, _LONGEST_Y = 50, 24
+"""So many characters of an axis's title have room beside the picture; more on a line are cut off."""
 _MOST_PANELS = 5
 """So many figures of the first suspect are drawn; the table has all of them."""
 _MOST_SERIES = 7
@@ -93,7 +96,7 @@ def _bullets(rows: Sequence[Row]) -> Spec:
 
 def _course(picture: Picture) -> Spec:
     """A line a series over the blocks of a campaign."""
-    x = alt.X("x:Q", title=picture.x, axis=alt.Axis(tickCount=5))
+    x = alt.X("x:Q", title=_across(picture.x), axis=alt.Axis(tickCount=5))
     lines = alt.Chart(DATA).encode(x=x, y=_y(picture), **_colour(picture), detail="series:N")
     return _sized(alt.layer(lines.mark_line(strokeWidth=1.4, opacity=0.8), *_threshold(picture)))
 
@@ -117,7 +120,12 @@ def _bars(picture: Picture) -> Spec:
 
 def _modes(picture: Picture) -> Spec:
     """A trial a point: where a figure tells the modes apart they stand beside each other, not above."""
-    x = alt.X("x:Q", title=picture.x, scale=alt.Scale(zero=False, padding=12), axis=alt.Axis(tickCount=5))
+    x = alt.X(
+        "x:Q",
+        title=_across(picture.x),
+        scale=alt.Scale(zero=False, padding=12),
+        axis=alt.Axis(tickCount=5),
+    )
     points = alt.Chart(DATA).encode(x=x, y=_y(picture), **_colour(picture))
     return _sized(alt.layer(points.mark_point(filled=True, size=40, opacity=0.75), *_threshold(picture)))
 
@@ -148,7 +156,8 @@ def _effects(picture: Picture) -> Spec:
 def _curve(picture: Picture) -> Spec:
     """What was measured as points with intervals, and the laws that were fitted as lines."""
     numeric = all(not isinstance(row["x"], str) for row in picture.rows)
-    x = alt.X(f"x:{'Q' if numeric else 'O'}", title=picture.x, axis=alt.Axis(tickCount=6, labelAngle=0))
+    axis = alt.Axis(tickCount=6, labelAngle=0)
+    x = alt.X(f"x:{'Q' if numeric else 'O'}", title=_across(picture.x), axis=axis)
     rows = alt.Chart(DATA).encode(x=x, y=_y(picture), **_colour(picture))
     measured = rows.transform_filter(f"datum.series === '{MEASURED}'")
     return _sized(
@@ -170,13 +179,19 @@ _FORMS: Mapping[str, Callable[[Picture], Spec]] = {
 }
 
 
-def _title(picture: Picture) -> str:
+def _title(picture: Picture) -> list[str]:
     """Of the one axis that a picture with names on its left has."""
-    return picture.y or picture.x
+    return _across(picture.y or picture.x)
+
+
+def _across(title: str) -> list[str]:
+    """The title of an axis below a picture, in as many lines as it needs."""
+    return textwrap.wrap(title, _LONGEST_X) or [""]
 
 
 def _y(picture: Picture) -> alt.Y:
-    return alt.Y("y:Q", title=picture.y, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5))
+    title = textwrap.wrap(picture.y, _LONGEST_Y) or [""]
+    return alt.Y("y:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5))
 
 
 def _colour(picture: Picture) -> dict[str, Any]:

@@ -60,6 +60,11 @@ def is_told(suspect: Suspect, finding: Finding) -> bool:
     return is_counted or suspect.cause.says.lower() in finding.says.lower()
 
 
+def has_certainty(suspect: Suspect, finding: Finding) -> bool:
+    """Whether a word tells how sure a suspect is: not of what the finding says as measured, without one."""
+    return not is_told(suspect, finding) or suspect.certainty in finding.says
+
+
 def proof_text(proof: Proof) -> str:
     """`with 4 MiB socket buffer goodput times 1.85 [1.80, 1.90], 8 blocks (jumbo.proof.vnb)`."""
     found = proof.experiment

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import spell_share
 from vnetbench.report.chart import Chart
+from vnetbench.report.chart_rows import marks_told
 from vnetbench.report.frame_forms import (
     loss_curve_chart,
     missing_chart,
@@ -43,10 +44,7 @@ def is_over_sizes(layout: Layout, metric: str) -> bool:
 def over_sizes(summary: CampaignSummary, layout: Layout, metric: str) -> Chart:
     """A rate against the size of frames, with what limits it."""
     rows, top = size_rows(summary, layout, metric)
-    words = [
-        f"Median of the trials with its {spell_share(summary.precision.confidence)} interval; each trial is "
-        "a faint point."
-    ]
+    words = [marks_told(rows, summary.precision.confidence)]
     kinds = {row["kind"] for row in rows}
     if "packet limit" in kinds:
         words.append("Dashed: the most frames/s of any size, which is the limit of packets.")

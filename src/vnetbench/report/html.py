@@ -37,7 +37,7 @@ from vnetbench.report.columns import (
 from vnetbench.report.emulation import emulation
 from vnetbench.report.environment import Fact, facts_of
 from vnetbench.report.evidence_charts import evidence_chart
-from vnetbench.report.exhibits import ExhibitText, exhibit_text, headline, is_told, proof_text
+from vnetbench.report.exhibits import ExhibitText, exhibit_text, has_certainty, headline, is_told, proof_text
 from vnetbench.report.method import method
 from vnetbench.report.notes import legend, notes
 from vnetbench.report.overview import Overview, overview
@@ -70,6 +70,7 @@ class _Suspect:
     suspect: Suspect
     is_told: bool
     """By what the finding says."""
+    has_certainty: bool
     evidence: list[ExhibitText]
     proof: str
 
@@ -223,6 +224,7 @@ def _finding(finding: Finding, number: int) -> _Finding:
         _Suspect(
             suspect,
             is_told(suspect, finding),
+            has_certainty(suspect, finding),
             [exhibit_text(exhibit) for exhibit in suspect.exhibits],
             "" if suspect.proof is None else f"{suspect.proof.verdict}: {proof_text(suspect.proof)}",
         )

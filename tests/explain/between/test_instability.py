@@ -243,7 +243,9 @@ def test_a_treatment_most_of_whose_trials_never_rest_is_told() -> None:
     (finding,) = of_cause(findings(restless(*[RISING] * 6)), "warm_up")
 
     assert finding.treatments == (0,)
-    assert finding.says.startswith("1 stream, MTU 1500: 6 of 9 trials still moved in their second half")
+    assert finding.says.startswith("1 stream, MTU 1500: 6 of 9 trials were still rising when they ended, so")
+    (finding,) = of_cause(findings(restless(*[FALLING] * 6)), "warm_up")
+    assert "6 of 9 trials were still falling when they ended" in finding.says
 
 
 def test_moves_that_go_both_ways_or_matter_to_nobody_are_noise() -> None:

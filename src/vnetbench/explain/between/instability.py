@@ -94,8 +94,8 @@ def _warm_up(summary: CampaignSummary) -> Iterator[Finding]:
     yield Finding(
         kind="unstable",
         says=(
-            f"{who}{moved} of {counted(trials, 'trial')} still moved in their second "
-            "half, so their values are not those of a steady state."
+            f"{who}{moved} of {counted(trials, 'trial')} were still {_way(summary, restless)} when they "
+            "ended, so their values are not those of a steady state."
         ),
         treatments=tuple(each.index for each in restless),
         suspects=(_plain_suspect("warm_up", moved / trials),),
@@ -112,9 +112,19 @@ def _moving(summary: CampaignSummary, treatment: TreatmentSummary) -> int:
 
     They all move one way: where a path or a buffer still fills, trials go on alike, and noise goes both ways.
     """
+    return max(_rising_and_falling(summary, treatment))
+
+
+def _rising_and_falling(summary: CampaignSummary, treatment: TreatmentSummary) -> tuple[int, int]:
     ends = [_end(point) for point in treatment.points if not point.steady]
     least = summary.precision.half_width
-    return max(sum(end > 1 + least for end in ends), sum(end < 1 / (1 + least) for end in ends))
+    return sum(end > 1 + least for end in ends), sum(end < 1 / (1 + least) for end in ends)
+
+
+def _way(summary: CampaignSummary, restless: Sequence[TreatmentSummary]) -> str:
+    """Which way the trials that are counted went: all of them in a treatment, but not in all treatments."""
+    ways = [_rising_and_falling(summary, each) for each in restless]
+    return " or ".join(sorted({"rising" if up >= down else "falling" for up, down in ways}, reverse=True))
 
 
 def _end(point: TrialPoint) -> float:
