@@ -136,6 +136,11 @@ def test_explain_can_be_asked_of_one_treatment(results: Path) -> None:
         assert json.loads(bench.run("explain", str(results), "--json", "--treatment", same)[1]) == told
 
 
+def test_why_nothing_explains_published_figures_is_said() -> None:
+    code, output = bench.run("explain", "reference:ntttcp-vmxnet3-2011")
+    assert (code, output) == (0, "Published figures have no trials, so nothing explains them.\n")
+
+
 def test_what_makes_all_treatments_unstable_is_told_of_each(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     file, _ = made_up.file_at(path)

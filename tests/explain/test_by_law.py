@@ -26,7 +26,9 @@ def test_a_window_over_a_round_trip_stands_beside_the_goodput_that_it_gave() -> 
     found = by_law(treatment(WINDOW), "receive_window")
     assert found is not None
     assert found.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
-    assert found.says == ("65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream got 116 Mbit/s")
+    assert found.says == (
+        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream had 116 Mbit/s acknowledged"
+    )
 
 
 def test_a_goodput_that_the_window_does_not_explain_is_not_said_to_follow_it() -> None:
@@ -37,7 +39,7 @@ def test_loss_stands_beside_what_it_leaves_of_reno_and_cubic() -> None:
     found = by_law(treatment(LOSS), "path_loss")
     assert found is not None
     assert found.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
-    assert "reno carries" in found.says and "a stream got 60.0 Mbit/s" in found.says
+    assert "reno carries" in found.says and "a stream had 60.0 Mbit/s acknowledged" in found.says
 
 
 @pytest.mark.parametrize("goodput_bps", [2.55e9, 30e6])
@@ -64,6 +66,6 @@ def test_the_finding_tells_the_law_of_its_first_suspect() -> None:
     finding = explain(campaign(ONE, Made({**WINDOW, **suspected}))).findings[0]
     assert finding.details["cause"] == "receive_window"
     assert finding.says.endswith(
-        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream got 116 Mbit/s."
+        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream had 116 Mbit/s acknowledged."
     )
     assert "law" in finding.details

@@ -46,6 +46,16 @@ def test_a_natural_limit_is_said_to_be_nothing_wrong() -> None:
     assert "every run that goes as fast as it can has such a limit" in told.findings[0].says
 
 
+def test_a_natural_limit_that_is_hardly_known_calms_nobody() -> None:
+    hardly = {**SENDER_FULL, "sender_thread_runnable_percent": 70.0, "sender_thread_busy_percent": 50.0}
+    told = explain(campaign(ONE, Made(hardly)))
+    assert told.findings[0].suspects[0].certainty == "possible"
+    assert told.answer == (
+        "What possibly limits the network: the sending thread's CPU is full.",
+        cause_named("sender_cpu").change,
+    )
+
+
 def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> None:
     told = explain(campaign(FOUR, Made(QUOTA), Made(SENDER_FULL), Made(SENDER_FULL), Made(SENDER_FULL)))
     most, fewer = of_kind(told.findings, "limit")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.explain.campaigns import Made, campaign
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.proving import proof
+from vnetbench.explain.proving import about_study, proof
 from vnetbench.explain.rules import cause_named
 from vnetbench.study.factors import format_levels
 from vnetbench.study.labs import IMPORTED
@@ -52,6 +52,14 @@ def test_the_command_asks_for_two_treatments() -> None:
 def test_twice_is_twice_what_the_treatment_has() -> None:
     assert proved(made(), "sender_cpu", treatment=2)[0] == {"streams": 4}
     assert "streams=2,4" in settings(proved(made(), "sender_cpu", treatment=2)[1])
+
+
+def test_what_the_word_for_a_study_without_a_file_stands_for_is_told() -> None:
+    _, of_none = proved(made(path=""), "small_messages")
+    assert of_none.startswith("vnetbench run STUDY ")
+    assert about_study(of_none).startswith("STUDY is a file with the study's text: vnetbench show")
+    _, of_a_file = proved(made(), "small_messages")
+    assert about_study(of_a_file) == "" == about_study("")
 
 
 def test_a_path_with_blanks_is_quoted_for_a_shell() -> None:

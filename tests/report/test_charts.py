@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -100,6 +101,16 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
     files = write_pngs([jumbo_campaign()], directory)
     assert {"goodput_bps.png", "cycles_per_byte.png", "trials-in-time.png"} <= {file.name for file in files}
     assert all(file.read_bytes().startswith(PNG) for file in files)
+
+
+@pytest.mark.parametrize(("apart_s", "unit"), [(1, "Seconds"), (60, "Minutes")])
+def test_a_short_campaign_is_drawn_over_seconds(apart_s: float, unit: str) -> None:
+    summary = campaign(SENDER, Made(QUOTA, trials=9))
+    (treatment,) = summary.treatments
+    points = tuple(replace(each, started_at=apart_s * n) for n, each in enumerate(treatment.points))
+    charts = all_charts(replace(summary, treatments=(replace(treatment, points=points),)))
+    (chart,) = (each for each in charts if each.name == "trials-in-time")
+    assert f'"{unit} since the campaign began"' in json.dumps(chart.spec)
 
 
 def test_a_caption_names_an_interval_and_a_line_only_where_they_are_drawn() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,7 +89,21 @@ def _print(summary: CampaignSummary, told: Story) -> None:
     from vnetbench.report.explanation_text import ExplanationText
     from vnetbench.report.grid import Unpadded
 
-    nothing = () if told.findings else ("Nothing is said of it.",)
-    about_proof = (f"{summary.about_proof}.",) if summary.about_proof else ()
-    text = ExplanationText(told.explanation, (*nothing, *about_proof))
+    text = ExplanationText(told.explanation, tuple(_remarks(summary, told)))
     Console(highlight=False).print(Unpadded(text), crop=False)
+
+
+def _remarks(summary: CampaignSummary, told: Story) -> Iterator[str]:
+    """What is said of the explanation itself."""
+    from vnetbench.explain.proving import about_study
+
+    if not told.findings:
+        yield (
+            "Published figures have no trials, so nothing explains them."
+            if summary.reference is not None
+            else "Nothing is said of it."
+        )
+    remarks = (about_study(suspect.command) for each in told.findings for suspect in each.suspects)
+    yield from set(filter(None, remarks))
+    if summary.about_proof:
+        yield f"{summary.about_proof}."

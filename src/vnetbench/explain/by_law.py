@@ -42,7 +42,7 @@ def _window(figures: Figures) -> ByLaw | None:
     if not tcp_window.follows(got, window, rtt_us):
         return None
     sizes = f"{figure_text('in_flight_bytes', window)} in each round trip of {figure_text('rtt_us', rtt_us)}"
-    says = f"{sizes} make {figure_text(_STREAM, law)}; a stream got {figure_text(_STREAM, got)}"
+    says = f"{sizes} make {figure_text(_STREAM, law)}; a stream had {figure_text(_STREAM, got)} acknowledged"
     return ByLaw(says, {"window_law_bps": law, _STREAM: got})
 
 
@@ -54,7 +54,7 @@ def _loss(figures: Figures) -> ByLaw | None:
     reno, cubic = (law(mss, rtt_us, share) for law in (loss.padhye_bps, loss.cubic_bps))
     says = (
         f"at this loss and round trip reno carries {figure_text(_STREAM, reno)} and cubic "
-        f"{figure_text(_STREAM, cubic)} by their laws; a stream got {figure_text(_STREAM, got)}"
+        f"{figure_text(_STREAM, cubic)} by their laws; a stream had {figure_text(_STREAM, got)} acknowledged"
     )
     return ByLaw(says, {"reno_law_bps": reno, "cubic_law_bps": cubic, _STREAM: got})
 

@@ -129,7 +129,7 @@ def _answer(summary: CampaignSummary, groups: Sequence[_Told], measured: int) ->
             yield f"{limited} network{where}: {first.cause.says}."
         yield (
             first.cause.change
-            if first.cause.is_fault
+            if first.cause.is_fault or first.certainty == "possible"
             else f"Nothing is wrong with that. {first.cause.change}"
         )
 

@@ -17,6 +17,8 @@ from vnetbench.study.factors import FACTORS, format_level, format_levels, has_fa
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
 
+UNNAMED_STUDY = "STUDY"
+"""Stands in a command for the study of a campaign that was not run from a file."""
 NOTHING_SET = ("none",)
 """Levels that take away what a study may set, such as a shaper."""
 _SENDER, _RECEIVER = 0, 1
@@ -48,6 +50,14 @@ def proof(
         if command := _command(summary, treatment, present, cause, name, level, along):
             return {name: level, **along}, command
     return {}, ""
+
+
+def about_study(command: str) -> str:
+    """What a command's word for the study stands for; empty where it names a file."""
+    if UNNAMED_STUDY not in command.split():
+        return ""
+    how = f"vnetbench show FILE --json | jq -r .study > {UNNAMED_STUDY}"
+    return f"{UNNAMED_STUDY} is a file with the study's text: {how}"
 
 
 def level_before(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
@@ -165,7 +175,7 @@ def _command(
     settings += [f"{key}={format_levels(key, of)}" for key, of in levels.items()]
     if not _asks(summary, settings, levels):
         return ""
-    path = summary.study_path or "STUDY"
+    path = summary.study_path or UNNAMED_STUDY
     output = f"{Path(path).stem}-{cause.name}.vnb"
     words = ["vnetbench", "run", path, *(word for each in settings for word in ("--set", each)), "-o", output]
     return shlex.join(words)

@@ -91,12 +91,18 @@ def heat_chart(summary: CampaignSummary, layout: Layout, metric: str) -> Spec:
     return as_spec(_in_panels(layers.properties(width=640, height=52 * len(y_texts)), summary, layout))
 
 
+_LONGEST_IN_SECONDS = 120
+"""A longer campaign is drawn over minutes."""
+
+
 def time_chart(rows_in_time: Sequence[Row]) -> Spec:
     """Each trial against its treatment's median, in the order they ran: drift and modes show here."""
-    rows = alt.Chart(DATA)
-    minutes = alt.X(
-        "minutes:Q",
-        title="Minutes since the campaign began",
+    lasted_s = max(float(str(row["seconds"])) for row in rows_in_time)
+    unit, unit_s = ("Minutes", 60) if lasted_s > _LONGEST_IN_SECONDS else ("Seconds", 1)
+    rows = alt.Chart(DATA).transform_calculate(at=f"datum.seconds / {unit_s}")
+    since = alt.X(
+        "at:Q",
+        title=f"{unit} since the campaign began",
         scale=alt.Scale(zero=True, nice=False),
         axis=alt.Axis(tickCount=8, labelExpr="format(datum.value, '.3~f')"),
     )
@@ -108,7 +114,7 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
         "legend": alt.Legend(symbolOpacity=1),
     }
     points = rows.mark_point(filled=True, size=26, opacity=0.55).encode(
-        x=minutes,
+        x=since,
         y=alt.Y(
             "deviation:Q",
             title=None,
@@ -129,9 +135,9 @@ def time_chart(rows_in_time: Sequence[Row]) -> Spec:
     )
     blocks = (
         rows.transform_filter("datum.mark == 'trial'")
-        .transform_aggregate(minutes="median(minutes)", deviation="median(deviation)", groupby=["block"])
+        .transform_aggregate(at="median(at)", deviation="median(deviation)", groupby=["block"])
         .mark_line(strokeWidth=1.5, opacity=0.9)
-        .encode(x=minutes, y="deviation:Q", order=alt.Order("block:Q"))
+        .encode(x=since, y="deviation:Q", order=alt.Order("block:Q"))
     )
     zero = rows.mark_rule(strokeDash=[3, 3], opacity=0.5).encode(y=alt.datum(0))
     return as_spec((zero + blocks + points).properties(width=640, height=220))

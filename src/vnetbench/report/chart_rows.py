@@ -100,7 +100,7 @@ def time_rows(summary: CampaignSummary, layout: Layout, metric: str) -> list[Row
             rows.append(
                 {
                     "treatment": treatment_phrase(treatment.factors, names_of(layout.varying)),
-                    "minutes": short(point.started_at / 60),
+                    "seconds": short(point.started_at),
                     "deviation": short(point.values[metric] / estimate.value - 1),
                     "trial": point.trial,
                     "block": point.block,

@@ -19,6 +19,7 @@ from vnetbench import __version__
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Finding, Suspect
+from vnetbench.explain.proving import about_study
 from vnetbench.published.figures import Published
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.changes import by_change, gain_column
@@ -73,6 +74,8 @@ class _Suspect:
     has_certainty: bool
     evidence: list[ExhibitText]
     proof: str
+    about_study: str
+    """What the command's word for the study stands for, where it names no file."""
 
 
 @dataclass(frozen=True)
@@ -227,6 +230,7 @@ def _finding(finding: Finding, number: int) -> _Finding:
             has_certainty(suspect, finding),
             [exhibit_text(exhibit) for exhibit in suspect.exhibits],
             "" if suspect.proof is None else f"{suspect.proof.verdict}: {proof_text(suspect.proof)}",
+            about_study(suspect.command),
         )
         for suspect in finding.suspects
     ]

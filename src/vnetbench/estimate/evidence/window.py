@@ -126,7 +126,7 @@ WINDOW_FIGURES = (
     Figure(
         "in_flight_over_window",
         "1",
-        "bytes on their way over congestion window",
+        "share of the congestion window in use",
         "likewise; near 1 where the congestion window limits",
         ("unacked", "cwnd"),
     ),
