@@ -12,6 +12,7 @@ mod sampler;
 mod series;
 mod server;
 mod streams;
+mod underway;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
