@@ -6,15 +6,17 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use rustix::thread::set_current_timer_slack;
+use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::parameters::PartName;
+use super::place::Place;
 use super::report::{End, Instrument};
 use super::sampler::{Counted, Sampler};
 use super::server::Server;
 use super::streams::Streams;
 use super::underway::{Outcome, Reason};
-use super::{Connecting, Message, Trial, Trials, lock};
+use super::{Connecting, Message, Ready, Trial, Trials, lock};
 use crate::error::{Error, Result};
 use crate::iperf3::parameters::Parameters;
 use crate::iperf3::trial::Agreed;
@@ -37,6 +39,26 @@ pub enum Entry {
     Listener(Socket, Load),
     Connect(Box<Route>, Load),
     Iperf3(Box<Route>, Box<Parameters>, Load),
+}
+
+impl Entry {
+    /// Of a load, or of none; and the answer of `trial.prepare` where there is one at once.
+    pub fn open(load: Option<(Place, Load)>) -> Result<(Self, Option<Value>)> {
+        Ok(match load {
+            None => (Self::Nothing, Some(json!(Ready::default()))),
+            Some((Place::Listens(address), load)) => {
+                let streams = load.roles.len();
+                let (listener, port) = connection::listen(&address, streams, &load.options)?;
+                let answer = json!({ "port": port });
+                (Self::Listener(listener, load), Some(answer))
+            }
+            Some((Place::Connects(route), load)) => (Self::Connect(route, load), None),
+            Some((Place::AsksIperf3(route, asked), load)) => {
+                (Self::Iperf3(route, asked, load), None)
+            }
+            Some((Place::Port, load)) => (Self::Port(load), None),
+        })
+    }
 }
 
 impl Conductor {
