@@ -355,3 +355,46 @@ struct Progress {
     moved: u64,
     at: Instant,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_begin_anew_behind_what_is_omitted_and_late_ticks_are_left_out() {
+        let s = Duration::from_secs_f64;
+        let asked = Parameters {
+            omit: s(1.5),
+            ..Parameters::default()
+        };
+        let manner = Manner {
+            interval: Some(s(1.0)),
+            format: Format::default(),
+            json: false,
+            patience: s(1.0),
+        };
+        let cpus = CpuList::default();
+        let mut running = Running::prepare(vec![], &[], &asked, &manner, true, &cpus).unwrap();
+        let mut printer = Printer {
+            prefix: String::new(),
+            silent: true,
+            kept: None,
+        };
+        let mut due = running.due();
+        let looks = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
+            let now = running.began + s(at);
+            let ends = running.do_due(&mut due, now, &mut printer).unwrap();
+            (ends, (due.next(now) - running.began).as_secs_f64())
+        });
+        let until = [1.0, 1.5, 2.5, 3.5, 4.5, 7.2];
+        assert_eq!(looks[..6], until.map(|next| (false, next)));
+        assert!(looks[6].0);
+        let ends = |omitted| -> Vec<f64> {
+            let kept = running.record.intervals.iter();
+            let kept = kept.filter(|kept| kept.omitted == omitted);
+            kept.map(|kept| (kept.end_s * 10.0).round()).collect()
+        };
+        assert_eq!(ends(true), [10.0, 15.0]);
+        assert_eq!(ends(false), [10.0, 22.0, 47.0]);
+    }
+}
