@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.results.records import HOST, OBSERVE, TrialRecord
+from vnetbench.results.records import HOST, OBSERVE, Sample, SideRecord, TrialRecord
 
 _PROCESS_CPU = ("process_cpu_user_s", "process_cpu_system_s")
 _AT_WORK = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s", "steal_s")
@@ -47,12 +47,10 @@ def seen(trials: list[TrialRecord], told: Mapping[str, float]) -> Seen:
     """What came of these trials."""
     done = [trial for trial in trials if not trial.failure]
     counters: defaultdict[str, float] = defaultdict(float)
-    for trial in done:
-        for side in trial.sides:
-            place = "host" if side.role == OBSERVE else "ends"
-            for sample in side.samples:
-                for name, value in sample.counters.items():
-                    counters[f"{place} {name}"] += value
+    for side, sample in _samples(done):
+        place = "host" if side.role == OBSERVE else "ends"
+        for name, value in sample.counters.items():
+            counters[f"{place} {name}"] += value
     speeds = tuple(_speed(trial) for trial in done)
     seconds = sum(trial.duration_s for trial in done)
     return Seen(
@@ -191,15 +189,18 @@ def _speed(trial: TrialRecord) -> float:
     return (answers or came) / whole_s
 
 
+def _samples(trials: list[TrialRecord]) -> Iterator[tuple[SideRecord, Sample]]:
+    """All that there are, each with its side."""
+    return ((side, sample) for trial in trials for side in trial.sides for sample in side.samples)
+
+
 def _busy(trials: list[TrialRecord], seconds: float) -> dict[str, float]:
     spent: defaultdict[str, float] = defaultdict(float)
-    for trial in trials:
-        for side in trial.sides:
-            for x in side.samples:
-                if side.role != OBSERVE:
-                    spent[side.endpoint] += sum(x.counters.get(name, 0.0) for name in _PROCESS_CPU)
-                for cpu in x.cpu if side.endpoint == HOST else ():
-                    name = f"CPU {int(cpu['cpu'])}"
-                    spent[name] += sum(cpu.get(kind, 0.0) for kind in _AT_WORK)
-                    spent[f"softirq {name}"] += cpu.get("softirq_s", 0.0)
+    for side, x in _samples(trials):
+        if side.role != OBSERVE:
+            spent[side.endpoint] += sum(x.counters.get(name, 0.0) for name in _PROCESS_CPU)
+        for cpu in x.cpu if side.endpoint == HOST else ():
+            name = f"CPU {int(cpu['cpu'])}"
+            spent[name] += sum(cpu.get(kind, 0.0) for kind in _AT_WORK)
+            spent[f"softirq {name}"] += cpu.get("softirq_s", 0.0)
     return {name: spent_s / seconds for name, spent_s in spent.items()} if seconds else {}

@@ -105,31 +105,14 @@ impl Running {
         self.began = Instant::now();
         self.cpu_before = CpuTime::of_thread();
         self.load.go();
-        let omitted_until = self.began + self.asked.omit;
-        let mut omitting = !self.asked.omit.is_zero();
-        let (end, latest) = self.ends();
-        let mut tick = self.manner.interval.map(|interval| self.began + interval);
+        let mut due = self.due();
         let mut progress = Progress {
             moved: 0,
             at: self.began,
         };
-        let mut grace: Option<Instant> = None;
         loop {
-            let now = Instant::now();
-            let until = [
-                end,
-                tick,
-                grace,
-                omitting.then_some(omitted_until),
-                Some(now + LOOK),
-                Some(latest),
-            ]
-            .into_iter()
-            .flatten()
-            .min()
-            .expect("there is always a next look");
-            let bell = grace.is_none().then_some(&self.load.shared.bell);
-            let waited = control.wait(bell, until)?;
+            let bell = due.grace.is_none().then_some(&self.load.shared.bell);
+            let waited = control.wait(bell, due.next(Instant::now()))?;
             let now = Instant::now();
             if waited == Waited::Ready && heard(&control.read()?)? {
                 return Ok(());
@@ -138,33 +121,13 @@ impl Running {
                 if self.load.failure().is_none() {
                     return Ok(());
                 }
-                grace = Some(now + GRACE);
+                due.grace = Some(now + GRACE);
             }
-            if grace.is_some_and(|grace| now >= grace) {
-                return Err(self.stream_failure());
-            }
-            if omitting && now >= omitted_until {
-                self.close_interval(now, true, printer);
-                self.record.omit_until_here();
-                self.load.shared.quota_counts_from_now();
-                omitting = false;
-                tick = self.manner.interval.map(|interval| now + interval);
-            }
-            if end.is_some_and(|end| now >= end) {
+            if self.do_due(&mut due, now, printer)? {
                 return Ok(());
             }
-            if let Some((due, interval)) = tick.filter(|due| now >= *due).zip(self.manner.interval)
-            {
-                self.close_interval(now, omitting, printer);
-                // A tick that came too late to be of use is left out.
-                tick = Some(if due + interval > now {
-                    due + interval
-                } else {
-                    now + interval
-                });
-            }
             self.check_progress(&mut progress, now)?;
-            if now >= latest {
+            if now >= due.latest {
                 return Err(Failure::refused(
                     Reason::Idle,
                     format!(
@@ -176,15 +139,54 @@ impl Running {
         }
     }
 
-    /// When this side ends the test, and when it gives it up.
-    fn ends(&self) -> (Option<Instant>, Instant) {
+    /// What is due from its beginning on.
+    fn due(&self) -> Due {
         let time = match self.asked.ending {
             Ending::After(time) => time,
             _ => Duration::from_secs_f64(MAX_SECONDS),
         };
-        let end = self.began + self.asked.omit + time;
+        let omitted_until = self.began + self.asked.omit;
+        let end = omitted_until + time;
         let ends_by_time = self.is_client && matches!(self.asked.ending, Ending::After(_));
-        (ends_by_time.then_some(end), end + OVERTIME)
+        Due {
+            end: ends_by_time.then_some(end),
+            latest: end + OVERTIME,
+            omitted_until: (!self.asked.omit.is_zero()).then_some(omitted_until),
+            tick: self.manner.interval.map(|interval| self.began + interval),
+            grace: None,
+        }
+    }
+
+    /// Does what is due by now; returns whether that is to end the test.
+    fn do_due(
+        &mut self,
+        due: &mut Due,
+        now: Instant,
+        printer: &mut Printer,
+    ) -> Result<bool, Failure> {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
+        if is_due(due.grace) {
+            return Err(self.stream_failure());
+        }
+        if is_due(due.omitted_until) {
+            self.close_interval(now, true, printer);
+            self.record.omit_until_here();
+            self.load.shared.quota_counts_from_now();
+            due.omitted_until = None;
+            due.tick = self.manner.interval.map(|interval| now + interval);
+        }
+        if is_due(due.end) {
+            return Ok(true);
+        }
+        if is_due(due.tick) {
+            self.close_interval(now, due.omitted_until.is_some(), printer);
+            // A tick that came too late to be of use is left out.
+            due.tick = due.tick.zip(self.manner.interval).map(|(tick, interval)| {
+                let next = tick + interval;
+                if next > now { next } else { now + interval }
+            });
+        }
+        Ok(false)
     }
 
     fn check_progress(&self, progress: &mut Progress, now: Instant) -> Result<(), Failure> {
@@ -325,7 +327,74 @@ impl Running {
     }
 }
 
+/// What a test that runs is waiting for.
+struct Due {
+    /// This side ends it; `None` where the other side or the load does.
+    end: Option<Instant>,
+    /// This side gives it up.
+    latest: Instant,
+    /// `None` where nothing is omitted, or nothing any more.
+    omitted_until: Option<Instant>,
+    /// An interval is over.
+    tick: Option<Instant>,
+    /// A stream has broken, and until then the peer may say why.
+    grace: Option<Instant>,
+}
+
+impl Due {
+    /// When there is something to do next, and be it to look whether anything moves.
+    fn next(&self, now: Instant) -> Instant {
+        [self.end, self.tick, self.grace, self.omitted_until]
+            .into_iter()
+            .flatten()
+            .fold(self.latest.min(now + LOOK), Instant::min)
+    }
+}
+
 struct Progress {
     moved: u64,
     at: Instant,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_begin_anew_behind_what_is_omitted_and_late_ticks_are_left_out() {
+        let s = Duration::from_secs_f64;
+        let asked = Parameters {
+            omit: s(1.5),
+            ..Parameters::default()
+        };
+        let manner = Manner {
+            interval: Some(s(1.0)),
+            format: Format::default(),
+            json: false,
+            patience: s(1.0),
+        };
+        let cpus = CpuList::default();
+        let mut running = Running::prepare(vec![], &[], &asked, &manner, true, &cpus).unwrap();
+        let mut printer = Printer {
+            prefix: String::new(),
+            silent: true,
+            kept: None,
+        };
+        let mut due = running.due();
+        let looks = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
+            let now = running.began + s(at);
+            let ends = running.do_due(&mut due, now, &mut printer).unwrap();
+            (ends, (due.next(now) - running.began).as_secs_f64())
+        });
+        let until = [1.0, 1.5, 2.5, 3.5, 4.5, 7.2];
+        assert_eq!(looks[..6], until.map(|next| (false, next)));
+        assert!(looks[6].0);
+        let ends = |omitted| -> Vec<f64> {
+            let kept = running.record.intervals.iter();
+            let kept = kept.filter(|kept| kept.omitted == omitted);
+            kept.map(|kept| (kept.end_s * 10.0).round()).collect()
+        };
+        assert_eq!(ends(true), [10.0, 15.0]);
+        assert_eq!(ends(false), [10.0, 22.0, 47.0]);
+    }
 }

@@ -9,7 +9,7 @@ use socket2::Socket;
 
 use super::Load;
 use super::connection::{Options, abort_on_close, open};
-use super::opening::{self, Heard, Hearing};
+use super::opening::{self, Heard, Hearing, Secret};
 use super::route::{Route, spelled};
 use crate::error::{Error, Result};
 use crate::waiting::{Bell, Waited, wait};
@@ -72,34 +72,48 @@ fn open_all(
         }
         let mut still_waiting = Vec::with_capacity(waiting.len());
         for ((at, hearing), is_ready) in waiting.into_iter().zip(&ready) {
+            if !is_ready {
+                still_waiting.push((at, hearing));
+                continue;
+            }
             let (socket, id) = (&begun[at], load.roles[at].0);
-            match hearing {
-                hearing if !is_ready => still_waiting.push((at, hearing)),
-                None => {
-                    opening::ask(socket, id, &load.secret).map_err(failed)?;
-                    still_waiting.push((at, Some(Hearing::default())));
-                }
-                Some(mut hearing) => match hearing.hear(socket) {
-                    Heard::NotYet => still_waiting.push((at, Some(hearing))),
-                    Heard::All if hearing.is_answer_to(id, &load.secret) => {}
-                    Heard::All => {
-                        return Err(Error::Stranger {
-                            address: to.to_owned(),
-                            reason: format!("it answered {}", hearing.quoted()),
-                        });
-                    }
-                    Heard::Closed => {
-                        return Err(Error::Stranger {
-                            address: to.to_owned(),
-                            reason: format!("it closed the connection after {}", hearing.quoted()),
-                        });
-                    }
-                },
+            if let Some(hearing) = go_on(socket, id, &load.secret, hearing, to)? {
+                still_waiting.push((at, Some(hearing)));
             }
         }
         waiting = still_waiting;
     }
     Ok(true)
+}
+
+/// Asks on a connection that is ready, or hears the answer; returns what has been heard where there is more to come.
+fn go_on(
+    socket: &Socket,
+    id: u32,
+    secret: &Secret,
+    hearing: Option<Hearing>,
+    to: &str,
+) -> Result<Option<Hearing>> {
+    let Some(mut hearing) = hearing else {
+        opening::ask(socket, id, secret)
+            .map_err(|error| Error::system(format!("connect to {to}"), error))?;
+        return Ok(Some(Hearing::default()));
+    };
+    let stranger = |reason| {
+        Err(Error::Stranger {
+            address: to.to_owned(),
+            reason,
+        })
+    };
+    match hearing.hear(socket) {
+        Heard::NotYet => Ok(Some(hearing)),
+        Heard::All if hearing.is_answer_to(id, secret) => Ok(None),
+        Heard::All => stranger(format!("it answered {}", hearing.quoted())),
+        Heard::Closed => stranger(format!(
+            "it closed the connection after {}",
+            hearing.quoted()
+        )),
+    }
 }
 
 /// A connection that is being made.

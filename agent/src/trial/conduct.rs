@@ -1,35 +1,29 @@
-//! The life of one trial on its own thread: connecting, waiting for the start, sampling at set times, ending.
+//! The life of one trial on its own thread: connecting, waiting for the start, running (`underway`), ending.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Duration;
 
 use rustix::thread::set_current_timer_slack;
-use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::parameters::PartName;
+use super::place::Place;
 use super::report::{End, Instrument};
-use super::sampler::{Counted, Sampler, Snapshot};
-use super::series::Series;
+use super::sampler::{Counted, Sampler};
 use super::server::Server;
 use super::streams::Streams;
-use super::{Connecting, Message, Trial, Trials, lock};
-use crate::counters::driver;
+use super::underway::{Outcome, Reason};
+use super::{Connecting, Message, Ready, Trial, Trials, lock};
 use crate::error::{Error, Result};
 use crate::iperf3::parameters::Parameters;
 use crate::iperf3::trial::Agreed;
-use crate::priority::{Rank, run_before_others};
 use crate::rpc;
 use crate::traffic::datagrams::Datagrams;
 use crate::traffic::route::Route;
-use crate::traffic::{
-    self, Load, OnEnd, Order, Part, Work, connecting, connection, found, udp_opening,
-};
-
-/// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
-const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+use crate::traffic::{self, Load, OnEnd, Part, Work, connecting, connection, found, udp_opening};
 
 pub struct Conductor {
     pub trials: Arc<Trials>,
@@ -47,36 +41,24 @@ pub enum Entry {
     Iperf3(Box<Route>, Box<Parameters>, Load),
 }
 
-/// Why a trial ended.
-enum Reason {
-    Done,
-    Stopped,
-    Fault(String),
-}
-
-impl Reason {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Stopped => "stopped",
-            Self::Fault(_) => "fault",
-        }
+impl Entry {
+    /// Of a load, or of none; and the answer of `trial.prepare` where there is one at once.
+    pub fn open(load: Option<(Place, Load)>) -> Result<(Self, Option<Value>)> {
+        Ok(match load {
+            None => (Self::Nothing, Some(json!(Ready::default()))),
+            Some((Place::Listens(address), load)) => {
+                let streams = load.roles.len();
+                let (listener, port) = connection::listen(&address, streams, &load.options)?;
+                let answer = json!({ "port": port });
+                (Self::Listener(listener, load), Some(answer))
+            }
+            Some((Place::Connects(route), load)) => (Self::Connect(route, load), None),
+            Some((Place::AsksIperf3(route, asked), load)) => {
+                (Self::Iperf3(route, asked, load), None)
+            }
+            Some((Place::Port, load)) => (Self::Port(load), None),
+        })
     }
-}
-
-/// What a trial has come to by its end.
-struct Outcome {
-    reason: Reason,
-    /// From the start to the moment when the sources were, or would have been, told to end.
-    duration: Duration,
-    /// That moment.
-    ended: Instant,
-    /// Requests that had no answer then.
-    outstanding: Option<u64>,
-    first: Snapshot,
-    /// What the interface's driver had counted before the start.
-    driver: Option<driver::Reading>,
-    instrument: Instrument,
 }
 
 impl Conductor {
@@ -100,17 +82,17 @@ impl Conductor {
                                 let fault = Reason::Fault(error.to_string());
                                 // Fails only when nobody waits for it.
                                 let _ = started.try_send(Err(error));
-                                never_started(fault, &mut sampler)
+                                Outcome::never_started(fault, &mut sampler)
                             }
                         }
                     }
-                    None => never_started(Reason::Stopped, &mut sampler),
+                    None => Outcome::never_started(Reason::Stopped, &mut sampler),
                 }
             }
             Ok(false) => {
                 let stopped = Error::Trial(format!("trial {} was stopped", self.trial.name));
                 self.trial.note(Connecting::Failed(stopped));
-                never_started(Reason::Stopped, &mut sampler)
+                Outcome::never_started(Reason::Stopped, &mut sampler)
             }
             Err(error) => {
                 let fault = Reason::Fault(error.to_string());
@@ -120,7 +102,7 @@ impl Conductor {
                     // What is noted is the answer of `trial.prepare`: this trial never came to be.
                     return;
                 }
-                never_started(fault, &mut sampler)
+                Outcome::never_started(fault, &mut sampler)
             }
         };
         self.finish(streams, server, sampler, outcome);
@@ -199,106 +181,6 @@ impl Conductor {
         }
     }
 
-    fn run(
-        &self,
-        sampler: &mut Sampler,
-        streams: &mut Streams,
-        server: &Server,
-        duration: Duration,
-        started: &SyncSender<Result<u64>>,
-    ) -> Outcome {
-        let is_realtime = run_before_others(Rank::Sampler);
-        let driver = sampler.read_driver();
-        let first = sampler.read_first();
-        let clock = clock_gettime(ClockId::Monotonic);
-        let start = Instant::now();
-        let cpu_at_start = thread_cpu_time();
-        streams.begin_pacing(start);
-        streams.begin(start, start);
-        // Fails only when nobody waits for it.
-        let _ = started.try_send(Ok(nanos(clock)));
-
-        let mut series = Series::new(start, self.interval);
-        let load_end = start + duration;
-        let mut load_ended_at = None;
-        let mut enforcing = Duration::ZERO;
-        let mut outstanding = None;
-        let reason = loop {
-            let until = match load_ended_at {
-                Some(_) => load_end + DRAIN_LIMIT,
-                None => load_end,
-            };
-            let until = until.min(series.next_at());
-            // A part that has not begun by the end of the load never does: waiting for it would be no waiting.
-            let begins = match load_ended_at {
-                Some(_) => None,
-                None => streams.next_begins_after(),
-            };
-            let until = begins.map_or(until, |after| until.min(start + after));
-            match self
-                .messages
-                .recv_timeout(until.saturating_duration_since(Instant::now()))
-            {
-                Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => break Reason::Stopped,
-                // After the load has ended a stream that breaks is one that did not drain: the other side may have
-                // waited for it as long as a side waits.
-                Ok(Message::StreamEnded) if load_ended_at.is_none() => {
-                    if let Some(fault) = server.fault(streams.fault()) {
-                        break Reason::Fault(fault);
-                    }
-                }
-                // A second start is dropped unanswered.
-                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            }
-            let now = Instant::now();
-            let ends_now = now >= load_end && load_ended_at.is_none();
-            if ends_now {
-                streams.give(Order::EndSources);
-                load_ended_at = Some(now);
-                outstanding = streams.owed(load_end);
-            }
-            if now >= series.next_at() {
-                let outbox = &self.trials.outbox;
-                if let Some(fault) = series.sample(&self.trial.name, sampler, &first, now, outbox) {
-                    break Reason::Fault(fault);
-                }
-            }
-            if load_ended_at.is_none() {
-                // After the sample that is due at the same time: none of a later part's load is in it.
-                streams.begin(start, now);
-            }
-            if ends_now {
-                // After the sample that is due at the same time, which this would make late. It sends what the streams
-                // had left to send: traffic, and no work of the sampler's.
-                let before = thread_cpu_time();
-                streams.enforce();
-                enforcing = thread_cpu_time().saturating_sub(before);
-                server.load_is_over();
-            }
-            let have_ended = streams.have_ended() && server.is_over();
-            if load_ended_at.is_some() && (have_ended || now >= load_end + DRAIN_LIMIT) {
-                break server.fault_at_end().map_or(Reason::Done, Reason::Fault);
-            }
-        };
-        let ended = load_end.min(Instant::now());
-        Outcome {
-            reason,
-            duration: load_ended_at.unwrap_or_else(Instant::now) - start,
-            ended,
-            outstanding: match load_ended_at {
-                Some(_) => outstanding,
-                None => streams.owed(ended),
-            },
-            first,
-            driver,
-            instrument: Instrument {
-                sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start + enforcing),
-                sampler_realtime: is_realtime,
-                ..series.instrument
-            },
-        }
-    }
-
     /// Ends what still runs, and says what the trial came to once nothing of it is left.
     fn finish(
         &self,
@@ -364,24 +246,4 @@ impl Drop for Conductor {
         drop(connecting);
         self.trial.changed.notify_all();
     }
-}
-
-fn never_started(reason: Reason, sampler: &mut Sampler) -> Outcome {
-    Outcome {
-        reason,
-        duration: Duration::ZERO,
-        ended: Instant::now(),
-        outstanding: None,
-        first: sampler.read_whole(),
-        driver: None,
-        instrument: Instrument::default(),
-    }
-}
-
-fn thread_cpu_time() -> Duration {
-    Duration::from_nanos(nanos(clock_gettime(ClockId::ThreadCPUTime)))
-}
-
-fn nanos(time: rustix::time::Timespec) -> u64 {
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

@@ -12,6 +12,7 @@ mod sampler;
 mod series;
 mod server;
 mod streams;
+mod underway;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -26,12 +27,10 @@ use self::asked::{Named, Prepare, Start};
 use self::conduct::{Conductor, Entry};
 use self::place::Place;
 use self::sampler::Counted;
-use crate::counters::driver::Driver;
-use crate::counters::{CyclesOf, ProcessCycles, Scope, Sources};
+use crate::counters::{CyclesOf, ProcessCycles, Scope};
 use crate::error::{Error, Result};
 use crate::frames::Ways;
 use crate::outbox::Outbox;
-use crate::traffic::connection;
 use crate::traffic::found::Found;
 use crate::waiting::Bell;
 
@@ -175,52 +174,21 @@ impl Trials {
     pub fn prepare(self: &Arc<Self>, asked: Prepare) -> Result<(Arc<Trial>, Option<Value>)> {
         let plan = asked.plan()?;
         let mut by_name = lock(&self.by_name);
-        if by_name.contains_key(&plan.trial) {
-            return Err(Error::Trial(format!(
-                "there is a trial {} already",
-                plan.trial
-            )));
-        }
-        if by_name.len() >= MAX_TRIALS {
-            return Err(Error::Trial(format!(
-                "{MAX_TRIALS} trials are there already; stop some"
-            )));
-        }
+        has_room_for(&plan.trial, &by_name)?;
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
         let begun_after = parts.map(|part| part.begins_after).max();
-        let cycles = match plan.load {
-            Some(_) => CyclesOf::Process(&self.cycles),
-            None => CyclesOf::System,
-        };
         let place = plan.load.as_ref().map(|(place, _)| place);
-        let without_ipv6 = place.and_then(Place::domain) == Some(Domain::IPV4);
-        let interface = plan.interface.as_deref();
-        let counted = Counted {
-            sources: Sources::open(Scope {
-                interface,
-                cycles,
-                system: plan.system,
-                without_ipv6,
-            })?,
-            watched: plan.watched.open()?,
-            driver: interface.map(Driver::of),
+        let scope = Scope {
+            interface: plan.interface.as_deref(),
+            cycles: match place {
+                Some(_) => CyclesOf::Process(&self.cycles),
+                None => CyclesOf::System,
+            },
+            system: plan.system,
+            without_ipv6: place.and_then(Place::domain) == Some(Domain::IPV4),
         };
-        let (entry, answer) = match plan.load {
-            None => (Entry::Nothing, Some(json!(Ready::default()))),
-            Some((Place::Listens(address), load)) => {
-                let (listener, port) =
-                    connection::listen(&address, load.roles.len(), &load.options)?;
-                (
-                    Entry::Listener(listener, load),
-                    Some(json!({ "port": port })),
-                )
-            }
-            Some((Place::Connects(route), load)) => (Entry::Connect(route, load), None),
-            Some((Place::AsksIperf3(route, asked), load)) => {
-                (Entry::Iperf3(route, asked, load), None)
-            }
-            Some((Place::Port, load)) => (Entry::Port(load), None),
-        };
+        let counted = Counted::open(scope, plan.watched)?;
+        let (entry, answer) = Entry::open(plan.load)?;
         let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
         let trial = Arc::new(Trial {
@@ -289,6 +257,18 @@ impl Trials {
     fn forget(&self, trial: &Arc<Trial>) {
         lock(&self.by_name).retain(|_, kept| !Arc::ptr_eq(kept, trial));
     }
+}
+
+fn has_room_for(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<()> {
+    if by_name.contains_key(trial) {
+        return Err(Error::Trial(format!("there is a trial {trial} already")));
+    }
+    if by_name.len() >= MAX_TRIALS {
+        return Err(Error::Trial(format!(
+            "{MAX_TRIALS} trials are there already; stop some"
+        )));
+    }
+    Ok(())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

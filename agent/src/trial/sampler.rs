@@ -15,16 +15,28 @@ use crate::counters::load_thread::{self, LoadThread};
 use crate::counters::socket_memory::{self, DropMeter};
 use crate::counters::tcp_info::{Meter, TcpReading};
 use crate::counters::thread_time::ThreadTime;
-use crate::counters::watched::{Seen, Watched};
-use crate::counters::{Amount, Counters, CpuWork, Depth, Reading, Sources};
+use crate::counters::watched::{self, Seen, Watched};
+use crate::counters::{Amount, Counters, CpuWork, Depth, Reading, Scope, Sources};
+use crate::error::Result;
 use crate::traffic::histogram::{Counts, Histogram};
 use crate::traffic::{Role, Stream};
 
 /// What a trial counts beside its streams.
 pub struct Counted {
-    pub sources: Sources,
-    pub watched: Option<Watched>,
-    pub driver: Option<Driver>,
+    sources: Sources,
+    watched: Option<Watched>,
+    driver: Option<Driver>,
+}
+
+impl Counted {
+    pub fn open(scope: Scope<'_>, watched: watched::Asked) -> Result<Self> {
+        let interface = scope.interface;
+        Ok(Self {
+            sources: Sources::open(scope)?,
+            watched: watched.open()?,
+            driver: interface.map(Driver::of),
+        })
+    }
 }
 
 pub struct Sampler {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 
 from bench.corpus.scene import Disturb, Scene
 from vnetbench.agents.client import AgentClient, AgentError
@@ -54,16 +54,20 @@ def at_uplink(values: Values) -> Disturb:
 
 @contextmanager
 def _changed(places: list[tuple[AgentClient, str]], values: Values) -> Iterator[None]:
-    changed: list[tuple[AgentClient, str, dict[str, object]]] = []
-    try:
+    with ExitStack() as changed:
         for agent, interface in places:
-            before = agent.call("knob.get", interface=interface, knobs=list(values))["values"]
-            changed.append((agent, interface, before))
-            for knob, value in values.items():
-                agent.call("knob.set", interface=interface, knob=knob, value=value)
+            changed.enter_context(_changed_at(agent, interface, values))
+        yield
+
+
+@contextmanager
+def _changed_at(agent: AgentClient, interface: str, values: Values) -> Iterator[None]:
+    before = agent.call("knob.get", interface=interface, knobs=list(values))["values"]
+    try:
+        for knob, value in values.items():
+            agent.call("knob.set", interface=interface, knob=knob, value=value)
         yield
     finally:
-        for agent, interface, before in changed:
-            for knob in reversed(before):
-                with suppress(AgentError):  # an agent that is gone takes its testbed with it
-                    agent.call("knob.set", interface=interface, knob=knob, value=before[knob])
+        for knob in reversed(before):
+            with suppress(AgentError):  # an agent that is gone takes its testbed with it
+                agent.call("knob.set", interface=interface, knob=knob, value=before[knob])

@@ -61,19 +61,21 @@ def _learn(end: Vm, other: Vm) -> None:
     """Have TCP take over what the route says: it asks what it kept of earlier connections, and no route."""
     before = netlink.do_inside(end.namespace, partial(exchange, {_NOT_KEPT: "0"}))
     try:
-        with netlink.do_inside(other.namespace, partial(socket.create_server, (other.address, 0))) as server:
-            place = server.getsockname()[:2]
-            with netlink.do_inside(
-                end.namespace, partial(socket.create_connection, place, _TIMEOUT_S)
-            ) as sent:
-                server.settimeout(_TIMEOUT_S)
-                taken, _ = server.accept()
-                with taken:
-                    sent.shutdown(socket.SHUT_WR)
-                    taken.recv(1)
+        _connect_once(end, other)
         _wait_until_known(end, other)
     finally:
         netlink.do_inside(end.namespace, partial(exchange, before))
+
+
+def _connect_once(end: Vm, other: Vm) -> None:
+    with netlink.do_inside(other.namespace, partial(socket.create_server, (other.address, 0))) as server:
+        connect = partial(socket.create_connection, server.getsockname()[:2], _TIMEOUT_S)
+        with netlink.do_inside(end.namespace, connect) as sent:
+            server.settimeout(_TIMEOUT_S)
+            taken, _ = server.accept()
+            with taken:
+                sent.shutdown(socket.SHUT_WR)
+                taken.recv(1)
 
 
 def _wait_until_known(end: Vm, other: Vm) -> None:

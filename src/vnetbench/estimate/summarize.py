@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.estimate import imported
@@ -48,6 +48,17 @@ DECISIVE_FACTS = (
 STATES_THAT_STAND = ("precision", "most trials", "time limit", "refused", "failed", IMPORTED)
 
 
+@dataclass
+class _Gathered:
+    """What the trials of one treatment brought."""
+
+    points: list[TrialPoint] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    effective: Mapping[str, Any] = field(default_factory=dict)
+    latencies: Histogram = ()
+    idle_latencies: Histogram = ()
+
+
 def summarize(file: ResultsFile) -> CampaignSummary:
     """Estimate every treatment of a results file; raises BenchError for a file that cannot be read."""
     campaign = file.campaign()
@@ -55,30 +66,8 @@ def summarize(file: ResultsFile) -> CampaignSummary:
     treatments = file.treatments()
     testbeds = file.testbeds()
     testbed = next(iter(testbeds.values()), {})
-    cuts = _find_warmups(file, study)
-    levels = {t.index: t.factors for t in treatments}
-    points: dict[int, list[TrialPoint]] = {t.index: [] for t in treatments}
-    effective: dict[int, dict[str, Any]] = {}
-    failures: dict[int, list[str]] = {t.index: [] for t in treatments}
-    latencies: dict[int, Histogram] = {t.index: () for t in treatments}
-    idle: dict[int, Histogram] = {t.index: () for t in treatments}
-    for trial in file.trials():
-        if trial.failure:
-            failures[trial.treatment].append(trial.failure)
-            continue
-        if trial.id not in cuts:
-            continue  # of a campaign at work, finished since the first look
-        if study.testbed.lab == IMPORTED:
-            points[trial.treatment].append(
-                imported.point(trial, *cuts[trial.id], main_metric(study), levels[trial.treatment])
-            )
-            continue
-        effective[trial.treatment] = dict(trial.effective)
-        points[trial.treatment].append(_point(trial, *cuts[trial.id], testbeds.get(trial.shape or "", {})))
-        of_trial = steady_latencies(trial, cuts[trial.id][0].cut)
-        latencies[trial.treatment] = merged((latencies[trial.treatment], of_trial))
-        of_idle = merged_of(idle_samples(trial), "latency")
-        idle[trial.treatment] = merged((idle[trial.treatment], of_idle))
+    gathered = _gather(file, study, treatments, testbeds)
+    points = [each.points for each in gathered.values()]
     return CampaignSummary(
         path=str(file.path),
         title=campaign.title,
@@ -93,23 +82,14 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         precision=study.precision,
         timing=study.timing,
         factors=study.factors,
-        treatments=tuple(
-            replace(
-                _treatment(
-                    t, points[t.index], effective.get(t.index, {}), failures[t.index], campaign.status, study
-                ),
-                latencies=latencies[t.index],
-                idle_latencies=idle[t.index],
-            )
-            for t in treatments
-        ),
+        treatments=tuple(_treatment(t, gathered[t.index], campaign.status, study) for t in treatments),
         kind=study.testbed.kind,
         testbed=testbed,
         facts=file.facts(),
         warnings=(
             *_lacking(testbed),
-            *imported.in_words([p for of_treatment in points.values() for p in of_treatment]),
-            *_warnings(points.values(), file.facts_of_sessions(), main_metric(study)),
+            *imported.in_words([p for of_treatment in points for p in of_treatment]),
+            *_warnings(points, file.facts_of_sessions(), main_metric(study)),
         ),
         combine=study.combine,
         published=study.published,
@@ -137,6 +117,38 @@ def estimates_of(
                 most = most_unseen(count, precision.confidence)
                 found[name] = replace(found[name], low=0.0, high=most)
     return found
+
+
+def _gather(
+    file: ResultsFile,
+    study: Study,
+    treatments: Sequence[TreatmentRecord],
+    testbeds: Mapping[str, Mapping[str, Any]],
+) -> dict[int, _Gathered]:
+    """Treatment's index to what its trials brought."""
+    cuts = _find_warmups(file, study)
+    levels = {t.index: t.factors for t in treatments}
+    gathered = {t.index: _Gathered() for t in treatments}
+    for trial in file.trials():
+        of_treatment = gathered[trial.treatment]
+        if trial.failure:
+            of_treatment.failures.append(trial.failure)
+            continue
+        if trial.id not in cuts:
+            continue  # of a campaign at work, finished since the first look
+        warmup, of_trial = cuts[trial.id]
+        if study.testbed.lab == IMPORTED:
+            of_treatment.points.append(
+                imported.point(trial, warmup, of_trial, main_metric(study), levels[trial.treatment])
+            )
+            continue
+        of_treatment.effective = dict(trial.effective)
+        of_treatment.points.append(_point(trial, warmup, of_trial, testbeds.get(trial.shape or "", {})))
+        latencies = steady_latencies(trial, warmup.cut)
+        of_treatment.latencies = merged((of_treatment.latencies, latencies))
+        idle = merged_of(idle_samples(trial), "latency")
+        of_treatment.idle_latencies = merged((of_treatment.idle_latencies, idle))
+    return gathered
 
 
 def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Course]]:
@@ -181,15 +193,9 @@ def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course, testbed: Mappin
     )
 
 
-def _treatment(
-    record: TreatmentRecord,
-    points: Sequence[TrialPoint],
-    effective: Mapping[str, Any],
-    failures: Sequence[str],
-    status: str,
-    study: Study,
-) -> TreatmentSummary:
-    reasons = (*failures, *((record.reason,) if record.reason else ()))
+def _treatment(record: TreatmentRecord, gathered: _Gathered, status: str, study: Study) -> TreatmentSummary:
+    points = gathered.points
+    reasons = (*gathered.failures, *((record.reason,) if record.reason else ()))
     was_planned = study.testbed.lab != IMPORTED
     metrics = imported.widened(
         estimates_of([p.values for p in points], study.precision, looked=was_planned), points
@@ -199,12 +205,14 @@ def _treatment(
     return TreatmentSummary(
         index=record.index,
         factors=record.factors,
-        effective=effective,
+        effective=gathered.effective,
         stopped_by=record.state if record.state in STATES_THAT_STAND else _unfinished(status),
         metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
         notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
+        latencies=gathered.latencies,
+        idle_latencies=gathered.idle_latencies,
     )
 
 

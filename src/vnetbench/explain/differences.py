@@ -125,14 +125,19 @@ def differences(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[F
 def _all(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[Difference]:
     metric = summary.main_metric
     medians = {limit.treatment.index: _medians(limit.treatment) for limit in limits}
+    for factor, one, other in _pairs(summary, limits):
+        ratio = _sure_ratio(one.treatment, other.treatment, metric)
+        if ratio >= LEAST_RATIO:
+            slower, faster = _ordered(one, other, metric)
+            yield Difference(factor, slower, faster, ratio, _law(factor, slower, faster, ratio, medians))
+
+
+def _pairs(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[tuple[str, Limit, Limit]]:
+    """A factor's name, and two treatments that differ in it alone."""
     for factor in summary.factors:
         for alike in _alike_but_for(factor.name, limits):
             for one, other in combinations(alike, 2):
-                ratio = _sure_ratio(one.treatment, other.treatment, metric)
-                if ratio >= LEAST_RATIO:
-                    slower, faster = _ordered(one, other, metric)
-                    law = _law(factor.name, slower, faster, ratio, medians)
-                    yield Difference(factor.name, slower, faster, ratio, law)
+                yield factor.name, one, other
 
 
 def _alike_but_for(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Limit]]:

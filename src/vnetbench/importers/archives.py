@@ -206,11 +206,11 @@ def _zip(
     with SpooledTemporaryFile(_IN_MEMORY) as whole:
         shutil.copyfileobj(stream, whole, _BUFFER)
         with zipfile.ZipFile(whole) as archive:
-            for member in sorted(archive.infolist(), key=lambda each: each.filename):
-                if not member.is_dir() and _may_be_log(member.filename):
-                    inner = f"{name}: {printable(member.filename)}"
-                    with archive.open(member) as packed:
-                        yield from _of(inner, packed, budget.unpacked, budget, depth)
+            logs = [each for each in archive.infolist() if not each.is_dir() and _may_be_log(each.filename)]
+            for member in sorted(logs, key=lambda each: each.filename):
+                inner = f"{name}: {printable(member.filename)}"
+                with archive.open(member) as packed:
+                    yield from _of(inner, packed, budget.unpacked, budget, depth)
 
 
 def _tar(
