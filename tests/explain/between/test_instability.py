@@ -87,6 +87,28 @@ def test_frames_lost_and_what_a_delay_line_did_may_be_what_tells_the_modes_apart
     assert [each.figure for each in split.told_by] == [figure]
 
 
+OF_OTHER_TOOLS = (
+    "server_cpu_percent",
+    "sender_cycles_per_byte",
+    "receiver_cycles_per_byte",
+    "sender_interrupts_per_s",
+    "receiver_interrupts_per_s",
+)
+
+
+def test_what_another_tool_tells_of_work_for_each_byte_follows_from_the_modes() -> None:
+    is_slow = [place % 3 == 0 for place in range(24)]
+    values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
+    evidence = [
+        {**dict.fromkeys(OF_OTHER_TOOLS, value / 1e9), "sender_retransmits_per_s": 30.0 * slow + place % 5}
+        for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
+    ]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    (split,) = splits(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert [each.figure for each in split.told_by] == ["sender_retransmits_per_s"]
+
+
 def test_every_consequence_is_a_figure_that_trials_have() -> None:
     known = {*METRICS, *FIGURES}
 

@@ -49,8 +49,9 @@ CONSEQUENCES = (
     *(f"delay_{share}_us" for share in PERCENTILES), "jitter_", "back_to_back_", "buffer_s", "outstanding_",
     "pacing_share", "in_flight_", "backlog_delay_us", "sender_cpu_percent", "receiver_cpu_percent",
     "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent", "host_softirq_percent",
-    "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_", "interrupts_per_",
-    "net_rx_softirqs_per_s", "kvm_exits_per_s",
+    "server_cpu_percent", "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_",
+    "interrupts_per_", "sender_interrupts_per_s", "receiver_interrupts_per_s", "sender_cycles_per_byte",
+    "receiver_cycles_per_byte", "net_rx_softirqs_per_s", "kvm_exits_per_s",
 )  # fmt: skip
 """Figures that are the metric in other words: rates, what is divided by a rate, times that are a rate's
 inverse, and work done for each byte. They go with the modes whatever makes these. What ends with _ is how
