@@ -123,6 +123,20 @@ def test_what_a_forwarding_rate_lacks_of_its_load_follows_from_its_modes_and_a_p
     assert {each.figure for each in split.told_by} == {*SHARES_LOST}
 
 
+@pytest.mark.parametrize(
+    ("metric", "told"), [("latency_p99_us", ["latency_idle_p50_us"]), ("latency_increase_p99_us", [])]
+)
+def test_the_latency_before_the_load_follows_only_from_the_modes_of_its_increase(
+    metric: str, told: Sequence[str]
+) -> None:
+    def latency(upper: bool, place: int) -> float:
+        return 80.0 * upper + 20.0 + place % 7
+
+    (split,) = splits(of_modes(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
+
+    assert [each.figure for each in split.told_by] == told
+
+
 OF_OTHER_TOOLS = (
     "server_cpu_percent",
     "sender_cycles_per_byte",

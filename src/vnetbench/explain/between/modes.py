@@ -59,6 +59,8 @@ the names of several begin."""
 _BEGINNINGS = tuple(each for each in CONSEQUENCES if each.endswith("_"))
 _SHARES_LOST = {"forwarding_rate_fps": ("frame_loss_ratio", "loss_percent", "frames_lost_percent")}
 """By metric: what is lost of all that was sent is what this lacks of it, and never says where or why."""
+_IDLE, _INCREASE = "latency_idle_", "latency_increase_"
+"""How the latencies before the load begin, which no load made, and those that they are taken off from."""
 
 ORIGINS = (
     "ends_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent",
@@ -101,6 +103,8 @@ class Split:
 
 def is_consequence(figure: str, metric: str) -> bool:
     """Whether a figure follows from the metric's modes, so that it says nothing of what makes them."""
+    if figure.startswith(_IDLE):
+        return metric.startswith(_INCREASE)
     others = _SHARES_LOST.get(metric, ())
     return figure in CONSEQUENCES or figure in others or figure.startswith(_BEGINNINGS)
 
