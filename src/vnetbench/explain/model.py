@@ -14,6 +14,8 @@ CERTAINTIES = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
 would change was changed. What the others are worth is measured: docs/explain.md."""
 TYPICAL = "typical"
 """In a finding's details: the index of the treatment that its suspects are of."""
+MEASURED = "measured"
+"""The series of a `curve` whose rows were measured; every other is a law that was fitted to them."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Picture:
     y: str
     """Labels of the axes, with units."""
     rows: tuple[Mapping[str, str | float], ...]
-    """`x`, `y`, where known `low`, `high`, and `series`."""
+    """`x`, `y`, where known `low`, `high`, and `series` (of what was measured of a `curve`: MEASURED)."""
     threshold: float | None = None
     """From where on `y` speaks for the cause: drawn as a line."""
 
