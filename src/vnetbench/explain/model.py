@@ -44,9 +44,10 @@ class Exhibit:
     figure: str
     """Its name in `estimate.evidence.FIGURES`, which says unit, meaning and counters."""
     value: float
+    """The median of the trials; of two modes, of those in the lower one."""
     low: float
     high: float
-    """The least and the most of the trials."""
+    """The least and the most of the same trials."""
     threshold: float | None
     """From where on it speaks; None where it only illustrates."""
     speaks: str = "for"
@@ -70,7 +71,8 @@ class Suspect:
 
     cause: Cause
     score: float
-    """0 to 1; suspects are ranked by it."""
+    """0 to 1; suspects of one finding are ranked by it. Of what makes trials differ it is another measure
+    than the rules' score (docs/show-json.md), and not to be held against it."""
     certainty: str
     """One of CERTAINTIES."""
     exhibits: tuple[Exhibit, ...]
