@@ -30,8 +30,6 @@ class Machine:
     facts: Mapping[str, str]
     label: str
     """Of the machine and the time, for a file's name; without the host's name."""
-    busy_before: float
-    """Share of all CPUs that was at work before anything was measured."""
 
 
 def look(observer: AgentClient, binaries: Sequence[Binary]) -> Machine:
@@ -54,7 +52,6 @@ def look(observer: AgentClient, binaries: Sequence[Binary]) -> Machine:
             "peers": ", ".join(binary.label for binary in binaries) or "none",
         },
         f"{now:%Y%m%d-%H%M}-{_slug(cpu)}-{count}-cpus",
-        busy,
     )
 
 

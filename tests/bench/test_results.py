@@ -9,7 +9,7 @@ from bench.contest import Aim, Line, Measure, Outcome
 from bench.machine import Machine
 from bench.results import markdown, save
 
-MACHINE = Machine({"CPU": "made up, 4 CPUs"}, "20261121-1200-made-up-4-cpus", 0.01)
+MACHINE = Machine({"CPU": "made up, 4 CPUs"}, "20261121-1200-made-up-4-cpus")
 OUTCOME = Outcome(
     "goodput-1",
     "TCP goodput, 1 stream",

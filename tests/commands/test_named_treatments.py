@@ -35,6 +35,12 @@ LABELLED = of(
     {"label_host": '6" rack', "mtu": 1500},
 )
 
+PARTLY_TOLD = of(
+    {"mtu": 1500, "thread_cpus": "untold"},
+    {"mtu": "untold", "thread_cpus": "untold"},
+    {"mtu": "untold", "thread_cpus": "0,2"},
+)
+
 
 @pytest.mark.parametrize(
     ("asked", "found"),
@@ -68,6 +74,19 @@ def test_a_label_may_be_any_text(asked: str, found: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("mtu=untold", [1, 2]),
+        ("mtu=untold,thread_cpus=0,2", [2]),
+        ("thread_cpus=untold", [0, 1]),
+        ("mtu=1500", [0]),
+    ],
+)
+def test_a_level_that_a_log_does_not_tell_can_be_named(asked: str, found: list[int]) -> None:
+    assert indices_of(PARTLY_TOLD, asked) == found
+
+
+@pytest.mark.parametrize(
     ("summary", "asked", "what", "fix"),
     [
         (LABELLED, "label_host=old,mtu=9000", "it can be read in two ways", "'label_host=\"old,mtu=9000\"'"),
@@ -77,6 +96,7 @@ def test_a_label_may_be_any_text(asked: str, found: list[int]) -> None:
         (PINNED, "thread_cpus=0,2,streem=1", '"streem" is not a factor', 'did you mean "streams"?'),
         (PINNED, "thread_cpus=any,0,2", "names no CPUs", "write "),
         (PINNED, "thread_cpus=0,3", "no treatment is thread_cpus=0,3", "name levels of its factors"),
+        (PINNED, "mtu=untold", "no treatment is mtu=untold", "name levels of its factors"),
         (PINNED, "mtu=", "is not a whole number", "write "),
         (PINNED, "", '"" is not a factor', "name levels of its factors"),
         (PINNED, ",mtu=1500", '"" is not a factor', "name levels of its factors"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.estimate.model import Experiment, Ratio
-from vnetbench.explain.model import Cause, Exhibit, Explanation, Finding, Picture, Proof, Suspect
+from vnetbench.explain.model import MEASURED, Cause, Exhibit, Explanation, Finding, Picture, Proof, Suspect
 
 COMMAND = (
     "vnetbench run studies/jumbo-frames.toml --set streams=4 --set mtu=1500 --set thread_cpus=0-3,4-7 "
@@ -96,7 +96,7 @@ def _law(streams: int) -> float:
 
 def _measured(streams: int) -> dict[str, str | float]:
     goodput = 1.02 * _law(streams)
-    return {"x": streams, "y": goodput, "low": 0.97 * goodput, "high": 1.03 * goodput, "series": "measured"}
+    return {"x": streams, "y": goodput, "low": 0.97 * goodput, "high": 1.03 * goodput, "series": MEASURED}
 
 
 def _fitted(streams: int) -> dict[str, str | float]:

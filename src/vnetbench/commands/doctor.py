@@ -15,7 +15,7 @@ from vnetbench.agents.starting import start_observer
 from vnetbench.campaign.hosts_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Done, Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
-from vnetbench.commands import guests
+from vnetbench.commands import guest_needs
 from vnetbench.commands.check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import metric_values
@@ -108,7 +108,7 @@ def _checks() -> Iterator[Check]:
     for name, levels in TRIED_OF_DATAGRAMS:
         yield _tried(name, Load(complete(levels, DATAGRAMS), TRIAL_S, TRIAL_S / 2, DATAGRAMS))
     yield _frames()
-    yield from guests.checks()
+    yield from guest_needs.checks()
 
 
 def _vsock(agent: AgentClient) -> Check:

@@ -1,6 +1,6 @@
 """The command `guest`: what guests are made of, got and kept.
 
-What it does is in `guests`, imported when it is done: `vnetbench --help` needs only the sentences here.
+What it does is in `guest_needs`, imported when it is done: `vnetbench --help` needs only the sentences here.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ def guest() -> None:
 @click.option("--again", is_flag=True, help="Fetch the kernel anew, and forget the guests that were kept.")
 def prepare(adapters: Sequence[str], again: bool) -> None:
     """Fetch and build what guests need, boot one with each of ADAPTERS and keep it. `run` does so too."""
-    from vnetbench.commands import guests
+    from vnetbench.commands import guest_needs
 
-    guests.prepare(adapters, again)
+    guest_needs.prepare(adapters, again)

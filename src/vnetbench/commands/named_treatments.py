@@ -11,6 +11,7 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.study.expression import read_levels
 from vnetbench.study.factors import FACTORS, factor_named
+from vnetbench.study.labels import or_untold
 from vnetbench.study.model import Level
 from vnetbench.study.problems import suggest
 
@@ -79,7 +80,7 @@ def _named(summary: CampaignSummary, asked: str) -> Iterator[_Named]:
 
 
 def _level(named: _Named) -> Level:
-    kind = factor_named(named.factor).kind
+    kind = or_untold(factor_named(named.factor).kind)
     text = named.text[1:-1] if named.is_quoted else named.text
     try:
         return kind.parse(text)

@@ -14,6 +14,8 @@ CERTAINTIES = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
 would change was changed. What the others are worth is measured: docs/explain.md."""
 TYPICAL = "typical"
 """In a finding's details: the index of the treatment that its suspects are of."""
+MEASURED = "measured"
+"""The series of a `curve` whose rows were measured; every other is a law that was fitted to them."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,10 @@ class Exhibit:
     figure: str
     """Its name in `estimate.evidence.FIGURES`, which says unit, meaning and counters."""
     value: float
+    """The median of the trials; of two modes, of those in the lower one."""
     low: float
     high: float
-    """The least and the most of the trials."""
+    """The least and the most of the same trials."""
     threshold: float | None
     """From where on it speaks; None where it only illustrates."""
     speaks: str = "for"
@@ -68,7 +71,8 @@ class Suspect:
 
     cause: Cause
     score: float
-    """0 to 1; suspects are ranked by it."""
+    """0 to 1; suspects of one finding are ranked by it. Of what makes trials differ it is another measure
+    than the rules' score (docs/show-json.md), and not to be held against it."""
     certainty: str
     """One of CERTAINTIES."""
     exhibits: tuple[Exhibit, ...]
@@ -90,7 +94,7 @@ class Picture:
     y: str
     """Labels of the axes, with units."""
     rows: tuple[Mapping[str, str | float], ...]
-    """`x`, `y`, where known `low`, `high`, and `series`."""
+    """`x`, `y`, where known `low`, `high`, and `series` (of what was measured of a `curve`: MEASURED)."""
     threshold: float | None = None
     """From where on `y` speaks for the cause: drawn as a line."""
 

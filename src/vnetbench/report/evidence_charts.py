@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from vnetbench.explain.model import Exhibit, Finding, Picture
+from vnetbench.explain.model import MEASURED, Exhibit, Finding, Picture
 from vnetbench.report.chart import Chart
 from vnetbench.report.chart_forms import DATA, Spec, as_spec, interval_ends
 from vnetbench.report.chart_rows import Row
@@ -24,8 +24,6 @@ _MOST_PANELS = 5
 """So many figures of the first suspect are drawn; the table has all of them."""
 _MOST_SERIES = 7
 """Series that have colours of their own; of more every line is alike."""
-MEASURED = "measured"
-"""The series of a curve whose rows were measured; every other is a law that was fitted to them."""
 
 
 def evidence_chart(finding: Finding, number: int) -> Chart | None:

@@ -35,6 +35,8 @@ def both_ways(trial: TrialRecord) -> TrialRecord:
 def test_ends_that_send_and_receive_are_on_one_cpu_where_their_busiest_threads_are() -> None:
     found = evidence(both_ways(running([0] * 20, [0] * 5 + [1] * 15)))
     assert found["ends_on_one_cpu_percent"] == pytest.approx(25)
+    assert (found["sender_cpu"], found["receiver_cpu"]) == (0, 0), "of the first end's busiest thread"
+    assert found["sender_moves_per_s"] == found["receiver_moves_per_s"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("ways", [lambda trial: trial, both_ways])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -59,7 +59,7 @@ def test_the_figure_that_goes_with_the_modes_is_named_and_no_consequence_of_them
     for seed in range(CAMPAIGNS):
         (split,) = splits(two_modes(np.random.default_rng(seed)))
         named += split.told_by[0].figure == "ends_on_one_cpu_percent"
-        assert not any(is_consequence(each.figure) for each in split.told_by)
+        assert not any(is_consequence(each.figure, "goodput_bps") for each in split.told_by)
 
     assert named == CAMPAIGNS
 
@@ -87,6 +87,78 @@ def test_frames_lost_and_what_a_delay_line_did_may_be_what_tells_the_modes_apart
     assert [each.figure for each in split.told_by] == [figure]
 
 
+def of_modes(metric: str, **figures: Callable[[bool, int], float]) -> CampaignSummary:
+    """A treatment of 24 trials with two modes of this metric, and figures by whether a trial is in the upper
+    one, and its place."""
+    is_upper = [place % 3 > 0 for place in range(24)]
+    values = [(3e5 if upper else 2e5) + place for place, upper in enumerate(is_upper)]
+    only = treatment(0, {"streams": 1}, values)
+    points = tuple(
+        replace(
+            point,
+            values={metric: value},
+            evidence={name: figure(upper, place) for name, figure in figures.items()},
+        )
+        for place, (point, value, upper) in enumerate(zip(only.points, values, is_upper, strict=True))
+    )
+    summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
+    return replace(summary, main_metric=metric)
+
+
+SHARES_LOST = ("frame_loss_ratio", "loss_percent", "frames_lost_percent")
+
+
+def test_what_a_forwarding_rate_lacks_of_its_load_follows_from_its_modes_and_a_place_of_loss_leads() -> None:
+    def lost(upper: bool, place: int) -> float:
+        return 0.0 if upper else 33.0 - place / 1e3
+
+    shares = dict.fromkeys(SHARES_LOST, lost)
+
+    (split,) = splits(of_modes("forwarding_rate_fps", **shares))
+    assert split.told_by == ()
+    at_switch = {"lost_at_switch_percent": lambda upper, place: 20.0 + place % 7 if upper else 90.0 - place}
+    (split,) = splits(of_modes("forwarding_rate_fps", **shares, **at_switch))
+    assert [each.figure for each in split.told_by] == ["lost_at_switch_percent"]
+    (split,) = splits(of_modes("delay_p99_us", **shares))
+    assert {each.figure for each in split.told_by} == {*SHARES_LOST}
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"), [("latency_p99_us", ["latency_idle_p50_us"]), ("latency_increase_p99_us", [])]
+)
+def test_the_latency_before_the_load_follows_only_from_the_modes_of_its_increase(
+    metric: str, told: Sequence[str]
+) -> None:
+    def latency(upper: bool, place: int) -> float:
+        return 80.0 * upper + 20.0 + place % 7
+
+    (split,) = splits(of_modes(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
+
+    assert [each.figure for each in split.told_by] == told
+
+
+OF_OTHER_TOOLS = (
+    "server_cpu_percent",
+    "sender_cycles_per_byte",
+    "receiver_cycles_per_byte",
+    "sender_interrupts_per_s",
+    "receiver_interrupts_per_s",
+)
+
+
+def test_what_another_tool_tells_of_work_for_each_byte_follows_from_the_modes() -> None:
+    is_slow = [place % 3 == 0 for place in range(24)]
+    values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
+    evidence = [
+        {**dict.fromkeys(OF_OTHER_TOOLS, value / 1e9), "sender_retransmits_per_s": 30.0 * slow + place % 5}
+        for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
+    ]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    (split,) = splits(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert [each.figure for each in split.told_by] == ["sender_retransmits_per_s"]
+
+
 def test_every_consequence_is_a_figure_that_trials_have() -> None:
     known = {*METRICS, *FIGURES}
 
@@ -96,7 +168,8 @@ def test_every_consequence_is_a_figure_that_trials_have() -> None:
         if each not in known and not (each.endswith("_") and any(name.startswith(each) for name in known))
     ]
     assert unknown == []
-    assert all(map(is_consequence, (name for name in METRICS if name.startswith(("delay_", "datagrams")))))
+    of_datagrams = [name for name in METRICS if name.startswith(("delay_", "datagrams"))]
+    assert of_datagrams and all(is_consequence(name, "goodput_bps") for name in of_datagrams)
 
 
 def test_modes_that_no_figure_goes_with_are_said_to_be_unexplained() -> None:

@@ -19,6 +19,7 @@ from vnetbench.results.records import Sample
 
 _THREAD = "busiest_thread_cpu"
 _SIDES = (("sender", "sending"), ("receiver", "receiving"))
+_BOTH_WAYS = "; where streams go both ways of an end's busiest thread, whatever it does"
 CPU_NUMBER = "CPU number"
 """The unit of figures that are names rather than sizes."""
 
@@ -41,21 +42,23 @@ PLACEMENT_FIGURES = (
                 "% of samples",
                 f"packet processing on the CPU of the {does} thread",
                 f"how often the CPU that spent the most in interrupts was the one that the busiest {does} "
-                "thread last ran on",
+                f"thread last ran on{_BOTH_WAYS}",
                 (_THREAD, "cpu[].softirq_s", "cpu[].irq_s"),
             ),
             Figure(
                 f"{who}_moves_per_s",
                 "1/s",
                 f"{does} thread's moves",
-                f"how often the busiest {does} thread was on another CPU at a sample's end than at the last",
+                f"how often the busiest {does} thread was on another CPU at a sample's end than at the last"
+                f"{_BOTH_WAYS}",
                 (_THREAD,),
             ),
             Figure(
                 f"{who}_cpu",
                 CPU_NUMBER,
                 f"CPU of the {does} thread",
-                f"the CPU that the busiest {does} thread last ran on, in most samples of the first pair",
+                f"the CPU that the busiest {does} thread last ran on, in most samples of the first pair"
+                "; where streams go both ways of its first end's busiest thread, whatever it does",
                 (_THREAD,),
             ),
         )

@@ -14,7 +14,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.between.cells import Cell, Numbers, cells_of, redrawn
 from vnetbench.explain.between.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
 from vnetbench.explain.between.words import is_numeric, others_of
-from vnetbench.explain.model import Finding, Picture
+from vnetbench.explain.model import MEASURED, Finding, Picture
 from vnetbench.explain.models import scalability
 from vnetbench.quantity import scale_for, spell_share
 from vnetbench.study.model import Level
@@ -243,7 +243,7 @@ def _picture(summary: CampaignSummary, found: Sequence[Knee]) -> Picture:
 def _measured(level: float, cell: Cell, divisor: float) -> dict[str, str | float]:
     reach = 2 * math.sqrt(cell.variance)
     low, middle, high = (math.exp(cell.log + way * reach) / divisor for way in (-1, 0, 1))
-    return {"x": level, "y": middle, "low": low, "high": high, "series": "measured"}
+    return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED}
 
 
 def _details(knee: Knee) -> dict[str, object]:

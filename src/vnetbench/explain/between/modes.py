@@ -49,13 +49,18 @@ CONSEQUENCES = (
     *(f"delay_{share}_us" for share in PERCENTILES), "jitter_", "back_to_back_", "buffer_s", "outstanding_",
     "pacing_share", "in_flight_", "backlog_delay_us", "sender_cpu_percent", "receiver_cpu_percent",
     "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent", "host_softirq_percent",
-    "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_", "interrupts_per_",
-    "net_rx_softirqs_per_s", "kvm_exits_per_s",
+    "server_cpu_percent", "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_",
+    "interrupts_per_", "sender_interrupts_per_s", "receiver_interrupts_per_s", "sender_cycles_per_byte",
+    "receiver_cycles_per_byte", "net_rx_softirqs_per_s", "kvm_exits_per_s",
 )  # fmt: skip
 """Figures that are the metric in other words: rates, what is divided by a rate, times that are a rate's
 inverse, and work done for each byte. They go with the modes whatever makes these. What ends with _ is how
 the names of several begin."""
 _BEGINNINGS = tuple(each for each in CONSEQUENCES if each.endswith("_"))
+_SHARES_LOST = {"forwarding_rate_fps": ("frame_loss_ratio", "loss_percent", "frames_lost_percent")}
+"""By metric: what is lost of all that was sent is what this lacks of it, and never says where or why."""
+_IDLE, _INCREASE = "latency_idle_", "latency_increase_"
+"""How the latencies before the load begin, which no load made, and those that they are taken off from."""
 
 ORIGINS = (
     "ends_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent",
@@ -96,9 +101,12 @@ class Split:
     """The first figure divides them, and the metric, which shows no two modes, goes with it."""
 
 
-def is_consequence(figure: str) -> bool:
+def is_consequence(figure: str, metric: str) -> bool:
     """Whether a figure follows from the metric's modes, so that it says nothing of what makes them."""
-    return figure in CONSEQUENCES or figure.startswith(_BEGINNINGS)
+    if figure.startswith(_IDLE):
+        return metric.startswith(_INCREASE)
+    others = _SHARES_LOST.get(metric, ())
+    return figure in CONSEQUENCES or figure in others or figure.startswith(_BEGINNINGS)
 
 
 def splits(summary: CampaignSummary) -> tuple[Split, ...]:
@@ -123,7 +131,7 @@ def _split(treatment: TreatmentSummary, metric: str, before: Mapping[int, int]) 
     if found.modality != "two":
         return None
     is_upper = is_in_upper(values, found.modes)
-    ranked = _ranked(separations(_figures(points, before), is_upper, _NAMES))
+    ranked = _ranked(separations(_figures(points, metric, before), is_upper, _NAMES))
     if len(points) < FEWEST_TRIALS and not ranked:
         return None
     low, high = (mode.value for mode in found.modes)
@@ -141,7 +149,7 @@ def _kinds(summary: CampaignSummary, treatment: TreatmentSummary, before: Mappin
     points = tuple(point for point in treatment.points if point.values.get(metric, 0.0) > 0)
     if len(points) < _FEWEST:
         return None
-    figures = {name: own for name, own in _figures(points, before).items() if name in _PLACES}
+    figures = {name: own for name, own in _figures(points, metric, before).items() if name in _PLACES}
     parts = [part for own in figures.values() if _are_two(part := [share > 50 for share in own])]
     ratios = [_ratio(points, part, metric, summary.precision.confidence) for part in parts]
     for part, compared in zip(parts, adjust(ratios), strict=True):
@@ -182,10 +190,10 @@ def _ratio(points: Sequence[TrialPoint], part: Sequence[bool], metric: str, conf
     return ratio(less, more, confidence)
 
 
-def _figures(points: Sequence[TrialPoint], before: Mapping[int, int]) -> dict[str, list[float]]:
+def _figures(points: Sequence[TrialPoint], metric: str, before: Mapping[int, int]) -> dict[str, list[float]]:
     """Every figure that all of the trials have and that is no consequence, with those of their order."""
     told = [{**point.values, **point.evidence} for point in points]
-    names = [name for name in told[0] if not is_consequence(name)]
+    names = [name for name in told[0] if not is_consequence(name, metric)]
     figures = {name: [each[name] for each in told] for name in names if all(name in each for each in told)}
     figures["block"] = [float(point.block) for point in points]
     figures["after_treatment"] = [float(before.get(point.trial, -1)) for point in points]
@@ -309,7 +317,7 @@ def _picture(summary: CampaignSummary, split: Split) -> Picture:
     metric = metric_of(summary.main_metric)
     scale = scale_for(metric.unit, split.values[1])
     figure = split.told_by[0].figure if split.told_by else "block"
-    known = _figures(split.points, _before(summary))[figure]
+    known = _figures(split.points, summary.main_metric, _before(summary))[figure]
     unit = _unit(figure)
     across = scale_for(unit, max(map(abs, known)))
     return Picture(

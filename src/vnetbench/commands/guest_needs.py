@@ -1,4 +1,4 @@
-"""What `guest prepare` does, and what `doctor` says of guests: what they are made of, and how it is had."""
+"""What guests need: how `guest prepare` gets it, and what `doctor` says of it."""
 
 from __future__ import annotations
 
