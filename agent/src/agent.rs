@@ -196,6 +196,7 @@ impl Agent {
                 operation: "take another request that waits".into(),
                 errno: libc::EAGAIN,
                 reason: format!("{MAX_WAITING} are waiting already"),
+                kind: None,
             }));
         }
         // Where no thread can be started the closure is dropped, and with it the reply, which answers by itself.

@@ -47,6 +47,7 @@ pub fn choose<T>(mut make: impl FnMut(u16) -> Result<T>) -> Result<T> {
         operation: format!("give a port from {first} to {last}"),
         errno: libc::EADDRINUSE,
         reason: "all of them are in use".into(),
+        kind: None,
     })
 }
 

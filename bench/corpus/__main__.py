@@ -26,12 +26,12 @@ from bench.corpus.undisturbed import Disturbed, undisturbed
 from vnetbench.agents.client import AgentError
 from vnetbench.agents.starting import check_agent
 from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import has_root
 from vnetbench.quantity import spell_duration
 
 FOLDER = Path("out/corpus")
-INTERRUPTED = 130
 
 
 @click.command()
@@ -71,7 +71,7 @@ def main(output: Path, wanted: str, again: bool, is_list: bool) -> None:
                 console.print("no control group can be had: keep the machine free of other work")
             for name, value in put_back_left().items():
                 console.print(f"{name} is {value} again: a maker that was killed had changed it")
-            sys.exit(0 if _make_all(console, store, missing, interrupts) else INTERRUPTED)
+            sys.exit(0 if _make_all(console, store, missing, interrupts) else exit_codes.INTERRUPTED)
     except (BenchError, AgentError) as error:
         click.echo(f"{error}", err=True)
         sys.exit(1)

@@ -22,6 +22,7 @@ from vnetbench.lab.guest.lab import QemuLab, shape_of
 from vnetbench.lab.guest.ready import fetch, get_ready
 from vnetbench.lab.netns_bed import NetnsBed
 from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import FINISHED, INTERRUPTED
 from vnetbench.study.factors import complete
 from vnetbench.study.labs import QEMU
 from vnetbench.study.load import parse_study
@@ -29,7 +30,6 @@ from vnetbench.study.model import Level, Study, TestbedAsked
 from vnetbench.study.plan import make_plan
 
 PURPOSE = "the corpus of known causes"
-FINISHED = "finished"
 
 
 class NotMade(Exception):
@@ -104,7 +104,7 @@ class Maker:
             trials = list(file.trials())
             state = file.treatments()[0].state
         except BaseException:
-            file.close("interrupted")
+            file.close(INTERRUPTED)
             raise
         file.close(status)
         if status != FINISHED or self._interrupts.asked:

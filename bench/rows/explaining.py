@@ -20,6 +20,7 @@ from tests.explain.between.simulated import simulated
 from vnetbench.commands.read import read_file
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.story import story_of
+from vnetbench.results.records import FINISHED
 from vnetbench.study.model import Level
 
 _SPENT = Measure("CPU s", 2, higher_is_better=False)
@@ -79,7 +80,7 @@ def _write(path: Path) -> None:
     file, plan = made_up.file_at(path, made_up.study(_STUDY))
     count = len(plan.treatments)
     file.add_trials(made_up.trial(number % count, number // count) for number in range(_TRIALS))
-    file.close("finished")
+    file.close(FINISHED)
 
 
 def _estimate(path: Path) -> None:

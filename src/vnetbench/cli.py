@@ -19,6 +19,7 @@ from vnetbench import __version__
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 from vnetbench.quantity import parse_share
+from vnetbench.results.records import INTERRUPTED
 from vnetbench.study.plan import SEED_BITS
 
 if TYPE_CHECKING:
@@ -259,8 +260,6 @@ def _page_of(results: Sequence[Path]) -> Path:
 
 def _conclude(path: Path, status: str) -> int:
     """Show what a session measured, and what to do next."""
-    from vnetbench.commands.campaign import INTERRUPTED
-
     summary = _summary(path)
     _print_all(summary)
     if status == INTERRUPTED:

@@ -1,8 +1,7 @@
-"""What is held against a trial: sockets, threads and rates that are not as asked."""
+"""What is held against a trial: what was refused, and sockets, threads and rates that are not as asked."""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,10 +28,10 @@ def test_a_stream_that_is_not_mptcp_is_refused_at_the_beginning_and_at_the_end()
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP"):
         judge_streams(asked, [kept, fallen])
     assert judge_load(asked, 1.0, [side("a1", "source", (), streams=[kept])]) == []
-    with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as refused:
+    with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as fallen_back:
         both = [side("a1", "source", (), streams=[kept]), side("b1", "sink", (), streams=[fallen])]
         judge_load(asked, 1.0, both)
-    assert "nstat" in str(refused.value.fix)
+    assert "nstat" in str(fallen_back.value.fix)
 
 
 def test_a_pacing_rate_that_the_kernel_did_not_keep_is_refused() -> None:
@@ -71,42 +70,54 @@ def paced_samples(role: str, share: float) -> list[Sample]:
     ]
 
 
-def test_limits_of_the_process_are_refused_with_how_to_raise_them() -> None:
-    files = AgentError("a1", "no", -32001, {"operation": "open a TCP socket", "errno": errno.EMFILE})
-    threads = AgentError(
-        "a1", "no", -32001, {"operation": "start the streams' threads", "errno": errno.EAGAIN}
-    )
-    for error, words in ((files, "ulimit -n"), (threads, "ulimit -u")):
-        refused = refusal_of(error, "a1")
-        assert refused is not None
-        assert words in str(refused.fix)
-    assert refusal_of(AgentError("a1", "no", -32004, {"operation": "connect"}), "a1") is None
+def refused(kind: str, code: int = -32001, message: str = "no") -> TreatmentRefused:
+    refusal = refusal_of(AgentError("a1", message, code, {"operation": "do it", "kind": kind}), "a1")
+    assert refusal is not None
+    return refusal
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "fix"), [("open_files", "open files", "ulimit -n"), ("threads", "threads", "ulimit -u")]
+)
+def test_a_limit_of_the_process_is_refused_with_how_to_raise_it(kind: str, limit: str, fix: str) -> None:
+    refusal = refused(kind)
+    assert refusal.what == f"the limit of {limit} is too low for so many streams: no"
+    assert refusal.where == "a1"
+    assert fix in str(refusal.fix)
 
 
 def test_a_datagram_that_does_not_get_through_refuses_the_treatment() -> None:
-    error = AgentError(
-        "a1",
-        "the system refused to send a datagram of 9000 bytes: Message too long",
-        -32001,
-        {"operation": "send a datagram of 9000 bytes"},
-    )
-    refusal = refusal_of(error, "a1")
-    assert refusal is not None
-    assert "9000 bytes" in refusal.what and "datagram_size" in str(refusal.fix)
+    message = "getting a datagram of 9000 bytes through (none gets through) took longer than 5 s"
+    refusal = refused("datagram", -32004, message)
+    assert refusal.what == message and "datagram_size" in str(refusal.fix)
 
 
 @pytest.mark.parametrize("call", ["io_uring", "io_uring's SEND_ZC", "MSG_ZEROCOPY"])
 def test_a_send_mode_that_the_kernel_lacks_is_refused_with_the_fix(call: str) -> None:
-    message = f"the system refused to send by {call}: Operation not permitted"
-    refusal = refusal_of(AgentError("a1", message, -32001, {"operation": f"send by {call}"}), "a1")
-    assert refusal is not None
+    refusal = refused("send_mode", message=f"the system refused to send by {call}: Operation not permitted")
     assert call in refusal.what
     assert refusal.where == "a1"
     assert "io_uring_disabled" in str(refusal.fix)
 
 
-def test_another_fault_of_the_system_is_no_refusal() -> None:
-    assert refusal_of(AgentError("a1", "x", -32001, {"operation": "connect to 10.0.0.2:1"}), "a1") is None
+@pytest.mark.parametrize(
+    ("kind", "what", "fix"),
+    [
+        ("congestion_control_absent", "the kernel does not have", "modprobe tcp_NAME"),
+        ("congestion_control_forbidden", "this user may not choose", "run as root"),
+    ],
+)
+def test_a_congestion_control_that_cannot_be_had_is_refused_by_why(kind: str, what: str, fix: str) -> None:
+    refusal = refused(kind)
+    assert refusal.what == f"{what} this congestion control"
+    assert refusal.where == "congestion_control"
+    assert fix in str(refusal.fix)
+
+
+@pytest.mark.parametrize("kind", [{}, {"kind": None}, {"kind": "busy"}, {"kind": "unheard of"}])
+def test_another_fault_is_no_refusal_whatever_its_words(kind: dict[str, str | None]) -> None:
+    words = {"operation": "set the congestion control bbr", "errno": 2}
+    assert refusal_of(AgentError("a1", "x", -32001, {**words, **kind}), "a1") is None
 
 
 def lending(**account: int) -> dict[str, Any]:

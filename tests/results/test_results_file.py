@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests import made_up
 from vnetbench.errors import BenchError
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import SEARCH, StepRecord, Watched
+from vnetbench.results.records import FINISHED, INTERRUPTED, RUNNING, SEARCH, StepRecord, Watched
 
 
 def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
@@ -31,6 +32,15 @@ def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert (found.treatment, found.block, found.effective) == (2, 0, {"mtu": 1500})
     assert read.campaign().elapsed_s == 3.5
     assert read.campaign().status == "interrupted"
+
+
+def test_the_file_takes_the_ways_in_which_a_campaign_can_stand_and_no_other(tmp_path: Path) -> None:
+    made_up.file_at(tmp_path / "r.vnb")[0].close(FINISHED)
+    with closing(sqlite3.connect(tmp_path / "r.vnb", isolation_level=None)) as db:
+        for status in (RUNNING, FINISHED, INTERRUPTED):
+            db.execute("UPDATE campaign SET status = ?", (status,))
+        with pytest.raises(sqlite3.IntegrityError):
+            db.execute("UPDATE campaign SET status = 'over'")
 
 
 def test_histograms_come_back_as_they_were_written(tmp_path: Path) -> None:

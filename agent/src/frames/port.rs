@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use socket2::{Domain, Socket, Type};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::interface::Interface;
 
 use super::FCS_BYTES;
@@ -26,7 +26,8 @@ pub struct Port {
 
 impl Port {
     pub fn open(name: &str) -> Result<Self> {
-        let refused = |error| Error::system(format!("use {name} as a port"), error);
+        let refused =
+            |error| Error::system(format!("use {name} as a port"), error).of(Kind::FramesPort);
         let interface = Interface::named(name).map_err(refused)?;
         let port = Self {
             name: name.into(),

@@ -79,6 +79,7 @@ pub fn configure(asked: Asked) -> Result<Value> {
             return Err(Error::TimedOut {
                 operation: format!("waiting for the link of {}", interface.name),
                 after_s: LINK_PATIENCE.as_secs_f64(),
+                kind: None,
             });
         }
     }

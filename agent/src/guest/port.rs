@@ -33,6 +33,7 @@ impl Port {
                 return Err(Error::TimedOut {
                     operation: format!("waiting for the virtio port named {NAME}"),
                     after_s: PATIENCE.as_secs_f64(),
+                    kind: None,
                 });
             }
             std::thread::sleep(LOOK_EVERY);

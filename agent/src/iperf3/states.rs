@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::Error;
+use crate::error::{Error, Kind};
 
 /// What a state byte says (the project's wiki, "The Iperf3 Protocol and State Machine"; numbers as seen on the wire).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,11 +170,11 @@ impl Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let kind = match failure {
-            Failure::Unreachable(_) => "unreachable",
-            Failure::Busy(_) => "busy",
-            Failure::TurnedDown(_) => "refused",
+            Failure::Unreachable(_) => Kind::Unreachable,
+            Failure::Busy(_) => Kind::Busy,
+            Failure::TurnedDown(_) => Kind::Refused,
             Failure::Refused { .. } | Failure::ByHand | Failure::Broken(_) | Failure::Lost(_) => {
-                "broken"
+                Kind::Broken
             }
         };
         Self::Server {

@@ -197,6 +197,7 @@ impl Line {
                 operation: format!("go on with {line}"),
                 errno: error.raw_os_error().unwrap_or(0),
                 reason: format!("port {from} is gone ({error}); {fix}"),
+                kind: None,
             },
             None => Error::Internal(format!("{line} has ended; {fix}")),
         })

@@ -168,5 +168,6 @@ fn too_long(what: &str, to: &str, timeout: Duration) -> Error {
     Error::TimedOut {
         operation: format!("{what} {to}"),
         after_s: timeout.as_secs_f64(),
+        kind: None,
     }
 }

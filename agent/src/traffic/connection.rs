@@ -7,13 +7,14 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_congestion;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::Load;
 use super::opening::{self, Heard, Hearing, Secret};
 use super::route::{self, Transport, spelled};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::ports;
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
@@ -44,14 +45,24 @@ pub(super) fn open(domain: Domain, options: &Options) -> Result<Socket> {
         Transport::Mptcp => (Some(Protocol::MPTCP), "an MPTCP"),
         Transport::Vsock => (None, "a VSOCK"),
     };
-    let socket = Socket::new(domain, Type::STREAM, protocol)
-        .map_err(|error| Error::system(format!("open {name} socket"), error))?;
+    let socket = Socket::new(domain, Type::STREAM, protocol).map_err(|error| {
+        let refused = Error::system(format!("open {name} socket"), error);
+        match options.transport {
+            Transport::Mptcp => refused.of(Kind::Mptcp),
+            Transport::Tcp | Transport::Vsock => refused,
+        }
+    })?;
     set_changeable(&socket, options)?;
     // Before the connection is made: TCP settles its window scale then.
     set_buffers(&socket, options.buffer_bytes)?;
     if let Some(name) = &options.congestion_control {
-        set_tcp_congestion(&socket, name)
-            .map_err(|error| Error::system(format!("set the congestion control {name}"), error))?;
+        set_tcp_congestion(&socket, name).map_err(|error| {
+            let kind = match error {
+                Errno::PERM => Kind::CongestionControlForbidden,
+                _ => Kind::CongestionControlAbsent,
+            };
+            Error::system(format!("set the congestion control {name}"), error).of(kind)
+        })?;
     }
     Ok(socket)
 }
@@ -64,8 +75,9 @@ pub fn set_changeable(socket: &Socket, options: &Options) -> Result<()> {
             .map_err(|error| Error::system("set TCP_NODELAY", error))?;
     }
     if let Some(us) = options.busy_poll_us {
-        socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us)
-            .map_err(|error| Error::system(format!("set SO_BUSY_POLL to {us} us"), error))?;
+        socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us).map_err(|error| {
+            Error::system(format!("set SO_BUSY_POLL to {us} us"), error).of(Kind::BusyPoll)
+        })?;
     }
     if let Some(bps) = options.pacing_rate_bps {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, bps / 8).map_err(

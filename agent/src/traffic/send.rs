@@ -11,7 +11,7 @@ use socket2::Socket;
 use super::send_pages::{FromFile, FromPipe};
 use super::send_uring::Submissions;
 use super::send_zerocopy::Lending;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,7 +40,7 @@ impl Sending {
         match tried {
             Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
                 let operation = format!("send by {}", self.mode.call());
-                Err(Error::system(operation, error))
+                Err(Error::system(operation, error).of(Kind::SendMode))
             }
             _ => Ok(()),
         }
@@ -151,5 +151,6 @@ mod tests {
         let error = unheard_of.check(&socket).expect_err("no ring is so large");
         assert_eq!(error.code(), -32001);
         assert!(error.to_string().contains("send by io_uring"), "{error}");
+        assert_eq!(error.data().expect("data")["kind"], "send_mode");
     }
 }

@@ -22,7 +22,7 @@ use super::udp_head::{HEAD_BYTES, Head, PROBE, SMALL_PROBE, key, now_nanos};
 use super::udp_stream::Flow;
 use super::{Load, Role};
 use crate::clock::{self, Identity};
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::ports;
 use crate::socket_option;
 use crate::waiting::{Bell, Waited, wait};
@@ -71,6 +71,7 @@ pub fn open_all(
                 return Err(Error::TimedOut {
                     operation: opening.operation("getting"),
                     after_s: timeout.as_secs_f64(),
+                    kind: Some(Kind::Datagram),
                 });
             }
             opening.go_on(probes)?;
@@ -171,7 +172,7 @@ impl<'a> Opening<'a> {
     }
 
     fn failed(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.operation("get"), error)
+        Error::system(self.operation("get"), error).of(Kind::Datagram)
     }
 
     fn go_on(&mut self, probes: bool) -> Result<()> {
@@ -251,6 +252,7 @@ impl<'a> Opening<'a> {
             format!("send a datagram of {} bytes", self.datagram_bytes),
             error,
         )
+        .of(Kind::Datagram)
     }
 
     fn listen(&mut self) -> Result<()> {
@@ -329,11 +331,12 @@ fn open(at: SocketAddr, role: Role, flow: &Flow) -> Result<Socket> {
         socket_option::set(&socket, level, option, value)
             .map_err(|error| Error::system(format!("set {what}"), error))
     };
+    let offload = |error: Error| error.of(Kind::UdpOffload);
     match role {
         Role::Sink => {
             set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS")?;
             if flow.aggregated {
-                set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO")?;
+                set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO").map_err(offload)?;
             }
         }
         Role::Source => {
@@ -366,7 +369,7 @@ fn open(at: SocketAddr, role: Role, flow: &Flow) -> Result<Socket> {
             }
             if flow.segmented {
                 let bytes = flow.datagram_bytes as u32;
-                set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT")?;
+                set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT").map_err(offload)?;
             }
         }
     }

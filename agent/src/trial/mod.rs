@@ -114,6 +114,7 @@ impl Trial {
                     return Err(Error::TimedOut {
                         operation: "connecting all streams".into(),
                         after_s: self.timeout.as_secs_f64(),
+                        kind: None,
                     });
                 }
                 Some(left) => {

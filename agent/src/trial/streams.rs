@@ -10,7 +10,7 @@ use super::report::PacingError;
 use super::{Ready, ReadyPort};
 use crate::counters::load_thread::LoadThread;
 use crate::cpu_list::CpuList;
-use crate::error::{Error, Result};
+use crate::error::{Error, Kind, Result};
 use crate::frames::{self, AtPort, Watch, Ways};
 use crate::traffic::datagrams::{Datagrams, Gaps};
 use crate::traffic::threads::Started;
@@ -96,7 +96,13 @@ impl Streams {
                 Ok(threads) => self.threads.extend(threads),
                 Err(error) => {
                     self.end();
-                    return Err(Error::system("start the streams' threads", error));
+                    let is_at_limit = error.raw_os_error() == Some(libc::EAGAIN);
+                    let refused = Error::system("start the streams' threads", error);
+                    return Err(if is_at_limit {
+                        refused.of(Kind::Threads)
+                    } else {
+                        refused
+                    });
                 }
             }
         }

@@ -100,6 +100,7 @@ fn mptcp_that_is_switched_off_is_said_by_name() {
     let asked = listening("t", &["sink"], &json!({"transport": "mptcp"}));
     let error = agent.ask("trial.prepare", asked).expect_err("it is off");
     assert_eq!(error["data"]["operation"], "open an MPTCP socket");
+    assert_eq!(error["data"]["kind"], "mptcp");
 }
 
 #[test]

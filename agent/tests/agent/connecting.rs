@@ -227,6 +227,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_named_by_either_side() {
         assert_eq!(error["code"], -32001);
         let operation = error["data"]["operation"].as_str().expect("text");
         assert!(operation.contains("congestion control nonesuch"), "{error}");
+        assert_eq!(error["data"]["kind"], "congestion_control_absent");
     }
 }
 

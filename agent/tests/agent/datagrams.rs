@@ -285,6 +285,7 @@ fn a_datagram_larger_than_the_mtu_is_refused_by_name_or_sent_in_fragments() {
             "{connects}"
         );
         assert_eq!(connects["data"]["errno"], EMSGSIZE);
+        assert_eq!(connects["data"]["kind"], "datagram");
         // Where it has forgotten the trial already it cannot say why any more; the other side has said it.
         assert!(
             message(&listens).contains("1473 bytes") || message(&listens).contains("no trial"),
@@ -315,6 +316,7 @@ fn a_path_that_carries_no_datagrams_or_only_small_ones_is_an_error_that_says_whi
         message(&connects).contains("none of 18 bytes gets through either"),
         "{connects}"
     );
+    assert_eq!(connects["data"]["kind"], "datagram");
     let small_only: Fates = |_, bytes| if bytes > 100 { Fate::Drop } else { Fate::Pass };
     // The small ones must get through in their share of this.
     let asked = json!({"datagram_bytes": 500, "timeout_s": 2});

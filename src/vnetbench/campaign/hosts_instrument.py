@@ -34,7 +34,7 @@ PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 LONG_S = 1.0
 """What it took longer to have the server is noted."""
 
-_FIXES = {
+SERVER_FIXES = {
     "unreachable": "start one there (iperf3 -s), and let its port through every firewall on the way",
     "busy": "wait for the other client's end, or start a second server beside it (iperf3 -s -p PORT)",
     "refused": "start a server that allows it: without users and passwords, without limits of time and rate",
@@ -175,7 +175,7 @@ def _greet(agent: AgentClient, bed: hosts.Hosts) -> Mapping[str, Any]:
     try:
         answer, _ = _patiently(agent, "iperf3.greet", asked, GREETING_PATIENCE_S, lambda: False)
     except AgentError as error:
-        fix = _FIXES.get(str(error.data.get("kind")))
+        fix = SERVER_FIXES.get(str(error.data.get("kind")))
         raise BenchError(
             f"no iperf3 server serves there: {error.message}", where=str(server), fix=fix
         ) from error

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentError
@@ -23,77 +23,70 @@ PACING_BURST_BITS = 4e6
 PACED_SHARE = 0.9
 """Of the load, from its beginning: what pacing is judged by."""
 
-REFUSED_FIX = "leave this treatment out with [[exclude]], or have the server allow it"
-
 Totals = Mapping[str, Any]
 """What an agent says in trial.end."""
 
 
+@dataclass(frozen=True)
+class Meaning:
+    """What a kind of an agent's errors says of a treatment."""
+
+    fix: str
+    what: str = "{}"
+    """With the agent's own sentence in the place of the braces."""
+    where: str | None = None
+    """The factor that it is about; without one it is about the endpoint."""
+
+
+REFUSALS: Mapping[str, Meaning] = {
+    "congestion_control_absent": Meaning(
+        "vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
+        "the kernel does not have this congestion control",
+        "congestion_control",
+    ),
+    "congestion_control_forbidden": Meaning(
+        "run as root, or take one of those in sysctl net.ipv4.tcp_allowed_congestion_control",
+        "this user may not choose this congestion control",
+        "congestion_control",
+    ),
+    "mptcp": Meaning(
+        "sysctl -w net.mptcp.enabled=1 there; a kernel built with CONFIG_MPTCP has it",
+        "transport = mptcp: {}",
+    ),
+    "frames_port": Meaning(
+        "set it up (ip link set dev NAME up), and what it is joined to: ip -br link shows both"
+    ),
+    "send_mode": Meaning(
+        "take copy; io_uring needs Linux 6.1 (to lend memory 6.2), and kernel.io_uring_disabled = 0",
+        "this send_mode is not to be had: {}",
+    ),
+    "busy_poll": Meaning("run as root, or take block or spin", "waiting = busy_poll was refused: {}"),
+    "datagram": Meaning(
+        "take a datagram_size of at most the MTU less 28 bytes (IPv6: 48), fragments = on, or a "
+        "larger mtu; where none gets through, let UDP pass on the way"
+    ),
+    "udp_offload": Meaning("take udp_gso and udp_gro off; Linux has them from 5.0 on"),
+    "open_files": Meaning(
+        "raise it before the bench starts: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
+        "the limit of open files is too low for so many streams: {}",
+    ),
+    "threads": Meaning(
+        "let streams share threads (threads = 4), or raise it: ulimit -u (in a service: TasksMax=)",
+        "the limit of threads is too low for so many streams: {}",
+    ),
+    "refused": Meaning("leave this treatment out with [[exclude]], or have the server allow it"),
+}
+"""By the `kind` of an agent's error (docs/protocol.md, "Errors"): those of what the treatment asks."""
+
+
 def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     """The refusal that an agent's error means, where it is of what the treatment asks; else None."""
-    if error.data.get("kind") == "refused":
-        return TreatmentRefused(error.message, where=endpoint, fix=REFUSED_FIX)
-    operation = str(error.data.get("operation", "")).lower()
-    if "congestion" in operation and error.data.get("errno") == errno.EPERM:
-        return TreatmentRefused(
-            "this user may not choose this congestion control",
-            where="congestion_control",
-            fix="run as root, or take one of those in sysctl net.ipv4.tcp_allowed_congestion_control",
-        )
-    if "congestion" in operation:
-        return TreatmentRefused(
-            "the kernel does not have this congestion control",
-            where="congestion_control",
-            fix="vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
-        )
-    if "mptcp socket" in operation:
-        return TreatmentRefused(
-            f"transport = mptcp: {error.message}",
-            where=endpoint,
-            fix="sysctl -w net.mptcp.enabled=1 there; a kernel built with CONFIG_MPTCP has it",
-        )
-    if operation.endswith("as a port"):
-        return TreatmentRefused(
-            error.message,
-            where=endpoint,
-            fix="set it up (ip link set dev NAME up), and what it is joined to: ip -br link shows both",
-        )
-    if operation.startswith("send by "):
-        return TreatmentRefused(
-            f"this send_mode is not to be had: {error.message}",
-            where=endpoint,
-            fix="take copy; io_uring needs Linux 6.1 (to lend memory 6.2), and kernel.io_uring_disabled = 0",
-        )
-    if "busy_poll" in operation:
-        return TreatmentRefused(
-            f"waiting = busy_poll was refused: {error.message}",
-            where=endpoint,
-            fix="run as root, or take block or spin",
-        )
-    if "datagram" in operation:
-        return TreatmentRefused(
-            error.message,
-            where=endpoint,
-            fix="take a datagram_size of at most the MTU less 28 bytes (IPv6: 48), fragments = on, or a "
-            "larger mtu; where none gets through, let UDP pass on the way",
-        )
-    if "udp_segment" in operation or "udp_gro" in operation:
-        return TreatmentRefused(
-            error.message, where=endpoint, fix="take udp_gso and udp_gro off; Linux has them from 5.0 on"
-        )
-    if error.data.get("errno") in (errno.EMFILE, errno.ENFILE):
-        return TreatmentRefused(
-            f"the limit of open files is too low for so many streams: {error.message}",
-            where=endpoint,
-            fix="raise it before the bench starts: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
-        )
-    if "threads" in operation and error.data.get("errno") == errno.EAGAIN:
-        return TreatmentRefused(
-            f"the limit of threads is too low for so many streams: {error.message}",
-            where=endpoint,
-            fix="let streams share threads (threads = 4), or raise it: ulimit -u (in a service: TasksMax=)",
-        )
-    return None
+    meaning = REFUSALS.get(str(error.data.get("kind")))
+    if meaning is None:
+        return None
+    return TreatmentRefused(
+        meaning.what.format(error.message), where=meaning.where or endpoint, fix=meaning.fix
+    )
 
 
 def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:

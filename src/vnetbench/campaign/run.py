@@ -17,7 +17,7 @@ from vnetbench.estimate.course import course
 from vnetbench.estimate.stopping import decide
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import StepRecord, TrialRecord
+from vnetbench.results.records import FINISHED, INTERRUPTED, StepRecord, TrialRecord
 from vnetbench.study.factors import complete
 from vnetbench.study.model import Level, Plan, SearchAsked, Study
 from vnetbench.study.plan import block_order, search_seed
@@ -62,12 +62,12 @@ class Campaign:
         try:
             while self.progress.still_open():
                 if not self._run_block(block, interrupts):
-                    return "interrupted" if interrupts.asked else "finished"
+                    return INTERRUPTED if interrupts.asked else FINISHED
                 self._judge(block)
                 block += 1
-            return "finished"
+            return FINISHED
         except LeaveNow:
-            return "interrupted"
+            return INTERRUPTED
         finally:
             self.progress.is_leaving = True
             self.progress.running = None

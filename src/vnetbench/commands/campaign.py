@@ -17,15 +17,13 @@ from vnetbench.lab import left_on_hosts, privilege
 from vnetbench.lab.only_tester import only_tester
 from vnetbench.report.live import display
 from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import INTERRUPTED
 from vnetbench.study.difference import difference
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.workloads import OF_FRAMES
-
-FINISHED = "finished"
-INTERRUPTED = "interrupted"
 
 
 def begin(

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from vnetbench.commands import exit_codes
+from vnetbench.results.records import INTERRUPTED
 
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
@@ -44,7 +45,6 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     chosen = [index for asked in treatments for index in indices_of(summary, asked)]
     is_interrupted, why_nothing = False, ""
     if prove:
-        from vnetbench.commands.campaign import INTERRUPTED
         from vnetbench.commands.prove import prove as run_proof
         from vnetbench.commands.prove import why_nothing_is_proved
 

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vnetbench.commands.campaign import FINISHED, begin_plan, go_on
+from vnetbench.commands.campaign import begin_plan, go_on
 from vnetbench.commands.read import proof_path, read_file
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import belongs, study_hash
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
 from vnetbench.explain.planned_proof import PlannedProof, plan_proof
+from vnetbench.results.records import FINISHED
 from vnetbench.wording.labels import counted, treatment_phrase
 
 

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from vnetbench.commands import exit_codes
+from vnetbench.results.records import INTERRUPTED
 
 STUDY = """\
 title = "Throughput"
@@ -89,7 +90,7 @@ def _overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
 
 
 def _answer(overrides: Sequence[str], place: Callable[[], Path], console: Console, *, is_kept: bool) -> int:
-    from vnetbench.commands.campaign import INTERRUPTED, begin_study
+    from vnetbench.commands.campaign import begin_study
     from vnetbench.estimate.summarize import summarize
     from vnetbench.report.grid import Unpadded
     from vnetbench.report.throughput import throughput_answer

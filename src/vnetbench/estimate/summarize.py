@@ -29,7 +29,7 @@ from vnetbench.estimate.steady import steady_part
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.estimate.trial_metrics import metrics_of
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import Histogram, TreatmentRecord, TrialRecord
+from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import Precision, Study
@@ -229,7 +229,7 @@ def _of_one_search(metrics: Mapping[str, Estimate], point: TrialPoint) -> dict[s
 
 def _unfinished(status: str) -> str:
     """How an open treatment stands, by how its campaign stands."""
-    return "running" if status == "running" else "interrupted"
+    return RUNNING if status == RUNNING else INTERRUPTED
 
 
 def _lacking(testbed: Mapping[str, Any]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from vnetbench.importers.gathered import Gathered, Head
 from vnetbench.importers.imported_study import factors_of, study_text, treatment_of
 from vnetbench.importers.trials import Place, trial_of
 from vnetbench.results.file import ResultsFile, check_free
-from vnetbench.results.records import TrialRecord
+from vnetbench.results.records import FINISHED, TrialRecord
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.load import parse_study
 from vnetbench.study.model import FactorLevels, Level, Plan, Treatment
@@ -60,7 +60,7 @@ def write_results(gathered: Gathered, workload: str, path: Path, title: str) -> 
         file.add_trials(_trials(gathered, heads, numbers, pairs))
         for number in range(len(treatments)):
             file.set_treatment(number, IMPORTED)
-        file.close("finished")
+        file.close(FINISHED)
         unfinished.rename(path)
     except BaseException:
         file.close()

@@ -14,6 +14,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval, format_share, format_value, scale_for, spell_share
 from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.layout import lay_out
+from vnetbench.results.records import FINISHED
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.figures import figure, metric_of, noun_of, ratio_text, scale_of
@@ -219,7 +220,7 @@ def _where_sentence(factor: FactorLevels, other: FactorLevels, sliced: Sequence[
 
 
 def _doubts(summary: CampaignSummary) -> Iterator[str]:
-    if summary.status != "finished":
+    if summary.status != FINISHED:
         yield f"The campaign is {summary.status}: this is the answer so far."
     main = summary.main_metric
     measured = [treatment for treatment in summary.treatments if main in treatment.metrics]

@@ -19,7 +19,7 @@ from vnetbench.quantity import format_duration, format_value
 from vnetbench.report.changes import told_by_change
 from vnetbench.report.columns import UNMEASURED
 from vnetbench.report.table import LiveRow, live_table
-from vnetbench.results.records import BURST
+from vnetbench.results.records import BURST, RUNNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import main_metric
 from vnetbench.wording.figures import metric_of
@@ -186,7 +186,7 @@ def _row(treatment: TreatmentProgress, factors: Mapping[str, Level], progress: P
     return LiveRow(
         factors=factors,
         trials=treatment.trials,
-        stopped_by="running" if treatment.state == OPEN else treatment.state,
+        stopped_by=RUNNING if treatment.state == OPEN else treatment.state,
         metrics={main_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         active=progress.running == treatment.treatment.index,
         last_trial=treatment.last_trial,

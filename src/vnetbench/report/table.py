@@ -30,6 +30,7 @@ from vnetbench.report.columns import (
 from vnetbench.report.grid import GAP, drawn, folded, listed, total_width, width_of
 from vnetbench.report.notes import legend, notes
 from vnetbench.report.published_table import Beside, beside, columns_beside
+from vnetbench.results.records import RUNNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.labels import names_of, treatment_phrase
 from vnetbench.wording.treatments import varying_factors
@@ -50,7 +51,7 @@ class LiveRow:
 
     factors: Mapping[str, Level]
     trials: int = 0
-    stopped_by: str = "running"
+    stopped_by: str = RUNNING
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
     active: bool = False
     """A trial of it is in progress."""
@@ -124,7 +125,7 @@ def live_table(rows: Sequence[LiveRow], factors: Sequence[FactorLevels], main: s
     """The same columns while a campaign runs; `▶` marks the trial in progress."""
     told = [
         replace(row, stopped_by="waiting")
-        if not row.trials and not row.active and row.stopped_by == "running"
+        if not row.trials and not row.active and row.stopped_by == RUNNING
         else row
         for row in rows
     ]

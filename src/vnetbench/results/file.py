@@ -25,6 +25,8 @@ from vnetbench.results.connection import (
 )
 from vnetbench.results.events import histogram_of
 from vnetbench.results.records import (
+    INTERRUPTED,
+    RUNNING,
     CampaignRecord,
     Histogram,
     Sample,
@@ -81,9 +83,10 @@ class ResultsFile:
                 f"{schema}"
             )
             db.execute(
-                "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, 'running', NULL)",
+                "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, ?, NULL)",
                 (
                     study.title, study.text, _storable(study.path), _json(study.overrides), plan.seed, _now(),
+                    RUNNING,
                 ),
             )  # fmt: skip
             db.executemany(
@@ -239,8 +242,8 @@ class ResultsFile:
                 "SELECT coalesce(sum(elapsed_s), 0), max(vnetbench) FROM session"
             ).fetchone()
         title, text, path, overrides, seed, started_at, status, writer = row
-        if status == "running" and not (writer and is_alive(writer)):
-            status = "interrupted"
+        if status == RUNNING and not (writer and is_alive(writer)):
+            status = INTERRUPTED
         return CampaignRecord(
             title,
             text,
@@ -363,7 +366,7 @@ class ResultsFile:
                 cursor = db.execute(
                     "INSERT INTO session (vnetbench, started_at) VALUES (?, ?)", (__version__, _now())
                 )
-                db.execute("UPDATE campaign SET writer = ?, status = 'running'", (this_process(),))
+                db.execute("UPDATE campaign SET writer = ?, status = ?", (this_process(), RUNNING))
         except BaseException:
             db.close()
             raise

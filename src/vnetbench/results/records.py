@@ -45,6 +45,9 @@ LOW, HIGH = ".low", ".high"
 OMITTED = "omitted"
 """A counter of samples that the tool itself left out of its result."""
 
+RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted"
+"""How a campaign stands: a bench is at work on it, nothing is open any more, or `resume` would go on."""
+
 GENERATOR, SEARCH, CURVE, BURST = "generator", "search", "curve", "burst"
 """Purposes of steps: to find what the generator can, the throughput, a course of loss, longest bursts."""
 

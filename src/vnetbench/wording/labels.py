@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from vnetbench.results.records import INTERRUPTED, RUNNING
 from vnetbench.study.factors import FACTORS
 from vnetbench.study.guest_factors import ADAPTERS
 from vnetbench.study.labels import LABEL_PREFIX, UNTOLD
@@ -104,8 +105,8 @@ _STOPPED = {
     "precision": "precise enough",
     "most trials": "most trials reached, not precise enough",
     "time limit": "time limit reached, not precise enough",
-    "interrupted": "interrupted",
-    "running": "still running",
+    INTERRUPTED: "interrupted",
+    RUNNING: "still running",
     "refused": "refused",
     "failed": "failed",
     IMPORTED: "all that were imported",
