@@ -116,10 +116,11 @@ impl Error {
         }
     }
 
-    /// The same, where it is one that can be of a kind, of this one.
+    /// The same, where it is one that can be of a kind and has none yet, of this one: with no open file left
+    /// nothing else can be had either.
     pub fn of(mut self, this: Kind) -> Self {
         if let Self::System { kind, .. } | Self::TimedOut { kind, .. } = &mut self {
-            *kind = Some(this);
+            kind.get_or_insert(this);
         }
         self
     }
@@ -205,6 +206,7 @@ mod tests {
             assert_eq!(kind(refused(errno)), "open_files");
         }
         assert_eq!(kind(refused(libc::EINVAL).of(Kind::Mptcp)), "mptcp");
+        assert_eq!(kind(refused(libc::EMFILE).of(Kind::Mptcp)), "open_files");
         let late = Error::TimedOut {
             operation: "going on".into(),
             after_s: 1.0,
