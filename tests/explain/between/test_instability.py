@@ -123,6 +123,24 @@ def test_what_a_forwarding_rate_lacks_of_its_load_follows_from_its_modes_and_a_p
     assert {each.figure for each in split.told_by} == {*SHARES_LOST}
 
 
+def test_trials_that_lost_no_frames_lost_none_at_the_place_that_the_others_name() -> None:
+    def at_switch(upper: bool, place: int) -> float:
+        return 90.0 - place
+
+    summary = of_modes("forwarding_rate_fps", frames_lost_percent=lambda upper, _: 0.0 if upper else 30.0)
+    (treatment,) = summary.treatments
+    points = tuple(
+        replace(each, evidence={**each.evidence, "lost_at_switch_percent": at_switch(False, place)})
+        if each.evidence["frames_lost_percent"]
+        else each
+        for place, each in enumerate(treatment.points)
+    )
+    (found,) = findings(replace(summary, treatments=(replace(treatment, points=points),)))
+    assert "what tells them apart is lost at the switch: " in found.says
+    assert found.says.endswith("0 % of lost frames where it is high.")
+    assert found.picture is not None and found.suspects[0].exhibits
+
+
 @pytest.mark.parametrize(
     ("metric", "told"), [("latency_p99_us", ["latency_idle_p50_us"]), ("latency_increase_p99_us", [])]
 )

@@ -20,6 +20,7 @@ from vnetbench.estimate.guest_metrics import owner_and_kind
 from vnetbench.estimate.steady import SteadyPart
 from vnetbench.results.records import Sample
 
+OF_LOST_FRAMES = "% of lost frames"
 FEWEST_LOST = 50
 """Of fewer it is not told where they were lost: a moment's trouble is no limit."""
 _PLACES = {
@@ -75,7 +76,7 @@ FRAME_FIGURES = (
     *(
         Figure(
             f"lost_{place}_percent",
-            "% of lost frames",
+            OF_LOST_FRAMES,
             label,
             f"share of these lost frames {meaning}; absent where fewer than {FEWEST_LOST} were lost",
             counters,

@@ -10,6 +10,7 @@ from itertools import pairwise
 from vnetbench.estimate.compare import adjust, ratio
 from vnetbench.estimate.evidence import FIGURES
 from vnetbench.estimate.evidence.figure import YES_OR_NO
+from vnetbench.estimate.evidence.frames import OF_LOST_FRAMES
 from vnetbench.estimate.evidence.placement import CPU_NUMBER
 from vnetbench.estimate.latency import PERCENTILES
 from vnetbench.estimate.model import Ratio
@@ -59,6 +60,7 @@ the names of several begin."""
 _BEGINNINGS = tuple(each for each in CONSEQUENCES if each.endswith("_"))
 _SHARES_LOST = {"forwarding_rate_fps": ("frame_loss_ratio", "loss_percent", "frames_lost_percent")}
 """By metric: what is lost of all that was sent is what this lacks of it, and never says where or why."""
+_PLACES_OF_LOSS = tuple(name for name, figure in FIGURES.items() if figure.unit == OF_LOST_FRAMES)
 _IDLE, _INCREASE = "latency_idle_", "latency_increase_"
 """How the latencies before the load begin, which no load made, and those that they are taken off from."""
 
@@ -192,12 +194,18 @@ def _ratio(points: Sequence[TrialPoint], part: Sequence[bool], metric: str, conf
 
 def _figures(points: Sequence[TrialPoint], metric: str, before: Mapping[int, int]) -> dict[str, list[float]]:
     """Every figure that all of the trials have and that is no consequence, with those of their order."""
-    told = [{**point.values, **point.evidence} for point in points]
+    told = [_told(point) for point in points]
     names = [name for name in told[0] if not is_consequence(name, metric)]
     figures = {name: [each[name] for each in told] for name in names if all(name in each for each in told)}
     figures["block"] = [float(point.block) for point in points]
     figures["after_treatment"] = [float(before.get(point.trial, -1)) for point in points]
     return figures
+
+
+def _told(point: TrialPoint) -> dict[str, float]:
+    """All that is known of a trial. One that lost too few frames to say where lost none at each place."""
+    nowhere = dict.fromkeys(_PLACES_OF_LOSS, 0.0) if "frames_lost_percent" in point.evidence else {}
+    return {**nowhere, **point.values, **point.evidence}
 
 
 def _before(summary: CampaignSummary) -> dict[int, int]:
@@ -299,7 +307,7 @@ def _cause(split: Split) -> str:
 def _exhibit(split: Split, separation: Separation) -> Exhibit:
     """The figure in the lower mode, against the middle between both modes'."""
     lower = [
-        {**point.values, **point.evidence}[separation.figure]
+        _told(point)[separation.figure]
         for point, upper in zip(split.points, split.is_upper, strict=True)
         if not upper
     ]
