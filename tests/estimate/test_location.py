@@ -95,6 +95,27 @@ def test_a_trial_far_off_is_marked_and_still_counts() -> None:
     assert found.trials == 9
 
 
+def test_each_modes_interval_covers_its_own_median() -> None:
+    random = np.random.default_rng(7)
+    covered = []
+    for _ in range(400):
+        is_upper = random.random(40) < 0.6
+        values = np.where(is_upper, 27.0, 19.0) * np.exp(0.02 * random.standard_normal(40))
+        found = estimate(list(values), 0.95)
+        assert found.modality == "two"
+        for mode, truth in zip(found.modes, (19.0, 27.0), strict=True):
+            assert mode.low is not None and mode.high is not None
+            covered.append(mode.low <= truth <= mode.high)
+    assert np.mean(covered) > 0.93
+
+
+def test_a_mode_of_too_few_trials_has_no_interval() -> None:
+    values = [19.0 + place / 10 for place in range(5)] + [27.0 + place / 10 for place in range(20)]
+    few, many = estimate(values, 0.95).modes
+    assert (few.low, few.high) == (None, None)
+    assert many.low is not None and many.low < many.value
+
+
 def test_the_trials_of_a_second_mode_are_no_outliers() -> None:
     any_marked = []
     for seed in range(500):

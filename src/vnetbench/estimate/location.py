@@ -9,7 +9,8 @@ repeatedly.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from vnetbench.estimate.looks import depth
 from vnetbench.estimate.model import Estimate, Mode
-from vnetbench.estimate.modes import find_modes
+from vnetbench.estimate.modes import find_modes, is_in_upper
 
 _MARKED_IN_CLEAN = 0.05
 """Chance that among the trials of a normal distribution any is marked as an outlier at all."""
@@ -47,9 +48,20 @@ def estimate(values: Sequence[float], confidence: float, looks: Sequence[int] = 
         confidence=confidence,
         trials=len(values),
         modality=found.modality,
-        modes=found.modes,
+        modes=tuple(_with_intervals(values, found.modes, confidence)),
         outliers=outliers(values, found.modes),
     )
+
+
+def _with_intervals(values: Sequence[float], modes: Sequence[Mode], confidence: float) -> Iterator[Mode]:
+    """The modes with their own trials' intervals, as if the number of these had been fixed beforehand."""
+    if not modes:
+        return
+    is_upper = is_in_upper(values, modes)
+    for mode, upper in zip(modes, (False, True), strict=True):
+        own = [value for value, side in zip(values, is_upper, strict=True) if side == upper]
+        low, high = interval(own, confidence) or (None, None)
+        yield replace(mode, low=low, high=high)
 
 
 def interval(

@@ -15,6 +15,9 @@ class Mode:
     value: float
     share: float
     """Share of the trials in this mode, 0 to 1."""
+    low: float | None = None
+    high: float | None = None
+    """The interval of the median of this mode's trials alone; None where these are too few for one."""
 
 
 @dataclass(frozen=True)

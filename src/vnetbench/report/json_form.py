@@ -233,7 +233,7 @@ def _estimate(name: str, estimate: Estimate, treatment: TreatmentSummary) -> dic
         "unit": METRICS[name].unit if name in METRICS else "",
         "confidence": estimate.confidence,
         "modality": estimate.modality,
-        "modes": [{"value": mode.value, "share": mode.share} for mode in estimate.modes],
+        "modes": [asdict(mode) for mode in estimate.modes],
         "outliers": [with_metric[place] for place in estimate.outliers],
     }
 

@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
@@ -186,7 +186,7 @@ def _evidence_form(evidence: Evidence) -> dict[str, object]:
         "high": own.high,
         "confidence": own.confidence,
         "unit": "1" if is_ratio else metric_of(evidence.metric).unit,
-        "modes": [] if isinstance(own, Ratio) else [{"value": m.value, "share": m.share} for m in own.modes],
+        "modes": [] if isinstance(own, Ratio) else [asdict(mode) for mode in own.modes],
         "base": None if evidence.base is None else dict(evidence.base),
         "level": None if evidence.level is None else dict(evidence.level),
         "says": evidence.says or None,

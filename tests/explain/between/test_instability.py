@@ -248,7 +248,7 @@ def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> 
 def test_the_answer_of_two_modes_says_their_figures_once_and_then_what_tells_them_apart() -> None:
     modes, apart, advice = story_of(two_modes(np.random.default_rng(1))).lead
 
-    assert modes.startswith("Goodput falls into two modes: 18.7 (33 %), ")
+    assert modes.startswith("Goodput falls into two modes: 18.7 [18.3, 19.1] (33 %), ")
     assert apart.startswith("What tells them apart is both threads on one CPU: ")
     assert apart.endswith(" % of samples where it is high.") and "Gbit/s" not in apart
     assert advice.startswith("Fix what differs between them")

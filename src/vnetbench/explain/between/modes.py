@@ -13,6 +13,7 @@ from vnetbench.estimate.evidence.figure import YES_OR_NO
 from vnetbench.estimate.evidence.frames import OF_LOST_FRAMES
 from vnetbench.estimate.evidence.placement import CPU_NUMBER
 from vnetbench.estimate.latency import PERCENTILES
+from vnetbench.estimate.location import interval
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.modes import FEWEST_TRIALS, SMALLEST_SHARE, find_modes, is_in_upper
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
@@ -21,7 +22,7 @@ from vnetbench.explain.model import Exhibit, Finding, Picture, Suspect
 from vnetbench.explain.proving import proof
 from vnetbench.explain.rules import cause_named
 from vnetbench.explain.words import figure_text, label_of
-from vnetbench.quantity import scale_for
+from vnetbench.quantity import format_interval, scale_for
 from vnetbench.wording.figures import metric_of, noun_of
 from vnetbench.wording.labels import counted
 from vnetbench.wording.treatments import name_of
@@ -223,7 +224,7 @@ def _ranked(found: Sequence[Separation]) -> list[Separation]:
 
 
 def _finding(summary: CampaignSummary, split: Split) -> Finding:
-    low, high = (figure_text(summary.main_metric, each) for each in split.values)
+    low, high = (_of_group(summary, split, upper) for upper in (False, True))
     lower = split.is_upper.count(False)
     groups = "trials of two kinds" if split.is_by_figure else "two modes"
     who = f"{name_of(summary, split.treatment)}: {groups}, " if len(summary.treatments) > 1 else f"{groups}: "
@@ -255,6 +256,15 @@ def _finding(summary: CampaignSummary, split: Split) -> Finding:
             ],
         },
     )
+
+
+def _of_group(summary: CampaignSummary, split: Split, upper: bool) -> str:
+    """The median of one group with its interval."""
+    metric = summary.main_metric
+    sides = zip(split.points, split.is_upper, strict=True)
+    own = [point.values[metric] for point, side in sides if side == upper]
+    low, high = interval(own, summary.precision.confidence) or (None, None)
+    return format_interval(split.values[upper], low, high, metric_of(metric).unit).text
 
 
 def _apart(summary: CampaignSummary, split: Split) -> str:
