@@ -77,6 +77,8 @@ are, so they stand before figures of what then happened (waits, drops) that tell
 
 _PLACES = ("ends_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent")
 """Of these the shares of samples that are near all or nothing where a trial stays as it began."""
+_SPREADS = ("busiest_receive_cpu_percent", "busiest_queue_percent", "busiest_uplink_percent")
+"""Of these the shares that are of two kinds where they fall into modes themselves, wherever these lie."""
 BUSY = ("other_work_percent", "steal_percent", "worst_steal_percent")
 _OF_ORDER = {"block": "block of the campaign", "after_treatment": "treatment that ran before"}
 _NAMES = frozenset(
@@ -146,14 +148,16 @@ def _kinds(summary: CampaignSummary, treatment: TreatmentSummary, before: Mappin
     """Trials that differ in where they ran, where the metric goes with that.
 
     A metric that scatters much may show no two modes although trials ran in two ways: with both ends on one
-    CPU more often than not, or less. The metric of the two kinds is then compared by ranks.
+    CPU more often than not, or less; with packets on one CPU or on several. The metric of both kinds is then
+    compared by ranks.
     """
     metric = summary.main_metric
     points = tuple(point for point in treatment.points if point.values.get(metric, 0.0) > 0)
     if len(points) < _FEWEST:
         return None
-    figures = {name: own for name, own in _figures(points, metric, before).items() if name in _PLACES}
-    parts = [part for own in figures.values() if _are_two(part := [share > 50 for share in own])]
+    known = _figures(points, metric, before)
+    figures = {name: known[name] for name in (*_PLACES, *_SPREADS) if name in known}
+    parts = [part for name, own in figures.items() if _are_two(part := _part(name, own))]
     ratios = [_ratio(points, part, metric, summary.precision.confidence) for part in parts]
     for part, compared in zip(parts, adjust(ratios), strict=True):
         matters = abs(math.log(compared.value)) >= summary.precision.half_width
@@ -177,6 +181,14 @@ def _of_kinds(
     return Split(
         treatment, points, is_upper, (own.lower, own.upper), told_by, own.distance, p, is_by_figure=True
     )
+
+
+def _part(name: str, own: Sequence[float]) -> list[bool]:
+    """Whether each trial is of the kind with more of a figure; of none where it shows no two kinds."""
+    if name in _PLACES:
+        return [share > 50 for share in own]
+    found = find_modes(own, _FEWEST)
+    return is_in_upper(own, found.modes) if found.modes else [False] * len(own)
 
 
 def _are_two(part: Sequence[bool]) -> bool:
