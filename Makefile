@@ -52,7 +52,7 @@ demo-adapters: install
 
 # Tests of real traffic mostly wait, and no other traffic may run beside them. What only computes runs meanwhile, after them in
 # rank, and has its say when it is done. The agent's tests send traffic too, and come last. What fails among those of real
-# traffic is looked at once more, alone: a host may take the CPUs away in the middle of any of them.
+# traffic has to pass twice, alone: a host may take the CPUs away in the middle of any of them.
 test: install test-peers
 	$(MAKE) --jobs=2 --keep-going test-real test-computed
 	$(MAKE) test-agent
@@ -70,7 +70,7 @@ lint: install
 	cargo clippy --locked --quiet --all-targets -- -D warnings
 
 test-agent: install
-	$(PYTHON) tools/look_twice.py cargo cargo test --locked --quiet
+	$(PYTHON) -m tools.look_twice cargo cargo test --locked --quiet
 
 test-agent-built: install
 	cargo test --locked --quiet --no-run
@@ -82,7 +82,7 @@ test-pure: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
 
 test-real: install test-peers
-	$(PYTHON) tools/look_twice.py pytest tools/in-lab $(BIN)/pytest -m "not pure"
+	$(PYTHON) -m tools.look_twice pytest tools/in-lab $(BIN)/pytest -m "not pure"
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:
