@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.estimate.model import Estimate, Mode, Ratio
+from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.quantity import IntervalText, Scale, format_interval, scale_for
 from vnetbench.wording.labels import counted
 
@@ -66,7 +66,8 @@ def short_figure(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]
     A published figure is `27.3 [26.1, 28]`, its least and most, or `27.3` alone.
     """
     if estimate.modes:
-        return tuple(_short_mode(mode, name, scale) for mode in estimate.modes)
+        texts = _mode_intervals(estimate, name, scale)
+        return tuple(" ".join(filter(None, (text.value, text.plus_minus, share))) for text, share in texts)
     if estimate.is_published:
         return (_published(estimate, name, scale),)
     text = _texts(estimate, name, scale)
@@ -75,17 +76,16 @@ def short_figure(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]
 
 def mode_texts(estimate: Estimate, name: str, scale: Scale) -> list[str]:
     """`19.1 [18.7, 19.6] (30 %)` for each of two modes, ascending by value; `19.1 (30 %)` of few trials."""
-    return [_long_mode(mode, name, scale) for mode in estimate.modes]
+    texts = _mode_intervals(estimate, name, scale)
+    return [" ".join(filter(None, (text.value, text.interval, share))) for text, share in texts]
 
 
-def _long_mode(mode: Mode, name: str, scale: Scale) -> str:
-    text = format_interval(mode.value, mode.low, mode.high, metric_of(name).unit, scale=scale)
-    return " ".join(filter(None, (text.value, text.interval, f"({mode.share * 100:.0f} %)")))
-
-
-def _short_mode(mode: Mode, name: str, scale: Scale) -> str:
-    text = format_interval(mode.value, mode.low, mode.high, metric_of(name).unit, scale=scale)
-    return " ".join(filter(None, (text.value, text.plus_minus, f"({mode.share * 100:.0f} %)")))
+def _mode_intervals(estimate: Estimate, name: str, scale: Scale) -> Iterator[tuple[IntervalText, str]]:
+    """Of each mode its interval and its share."""
+    unit = metric_of(name).unit
+    for mode in estimate.modes:
+        text = format_interval(mode.value, mode.low, mode.high, unit, scale=scale)
+        yield text, f"({mode.share * 100:.0f} %)"
 
 
 def is_zero_throughout(treatments: Iterable[Measured], name: str) -> bool:
