@@ -24,8 +24,6 @@ from vnetbench.wording.treatments import name_of
 
 _CAUTION = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
 
-_BEFORE_THE_NETWORK = ("generator_cpu",)
-"""Causes that are no fault of the bench's, and yet leave open what the network carries."""
 _BEFORE_LIMITS = ("two_modes", "drift")
 """Where trials are of two kinds, or of ever other ones, no single limit holds for all of them."""
 
@@ -123,7 +121,7 @@ def _answer(summary: CampaignSummary, groups: Sequence[_Told], measured: int) ->
         yield f"What limits the network{where} is not explained by what was counted."
     else:
         limited = f"What {_CAUTION[first.certainty]}limits the"
-        if first.cause.family == "instrument" or first.cause.name in _BEFORE_THE_NETWORK:
+        if first.cause.family == "instrument":
             yield f"{limited} figures{where} is not the network: {first.cause.says}."
         else:
             yield f"{limited} network{where}: {first.cause.says}."
