@@ -198,11 +198,12 @@ def _are_two(part: Sequence[bool]) -> bool:
 
 def _ratio(points: Sequence[TrialPoint], part: Sequence[bool], metric: str, confidence: float) -> Ratio:
     """The metric with more of a figure over that with less."""
-    less, more = (
-        [point.values[metric] for point, upper in zip(points, part, strict=True) if upper == side]
-        for side in (False, True)
-    )
+    less, more = (_of_side(points, part, side, metric) for side in (False, True))
     return ratio(less, more, confidence)
+
+
+def _of_side(points: Sequence[TrialPoint], part: Sequence[bool], side: bool, metric: str) -> list[float]:
+    return [point.values[metric] for point, upper in zip(points, part, strict=True) if upper == side]
 
 
 def _figures(points: Sequence[TrialPoint], metric: str, before: Mapping[int, int]) -> dict[str, list[float]]:
@@ -273,8 +274,7 @@ def _finding(summary: CampaignSummary, split: Split) -> Finding:
 def _of_group(summary: CampaignSummary, split: Split, upper: bool) -> str:
     """The median of one group with its interval."""
     metric = summary.main_metric
-    sides = zip(split.points, split.is_upper, strict=True)
-    own = [point.values[metric] for point, side in sides if side == upper]
+    own = _of_side(split.points, split.is_upper, upper, metric)
     low, high = interval(own, summary.precision.confidence) or (None, None)
     return format_interval(split.values[upper], low, high, metric_of(metric).unit).text
 
