@@ -18,16 +18,16 @@ import numpy as np
 from rich.progress import track
 
 from vnetbench.search import informed, mlrsearch, rfc2544
-from vnetbench.search.device import Answer, Asked, Device, Found, spent_s
+from vnetbench.search.device import Answer, Device, Found, SearchParameters, spent_s
 from vnetbench.search.simulated import KINDS, SimulatedDevice, draw_physics, truth_fps
 
-ASKED = Asked(
+ASKED = SearchParameters(
     goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180.0
 )
 FIRST_SEED = 9000
 """The searches were developed on devices 0 to 19 of each kind: none of those are reported on."""
 
-METHODS: Mapping[str, Callable[[Device, Asked, int], Found]] = {
+METHODS: Mapping[str, Callable[[Device, SearchParameters, int], Found]] = {
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
     "mlrsearch, 7 steps a load": partial(mlrsearch.search, tuning=mlrsearch.Tuning(steps_a_load=7)),
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def compare(
-    kind: str, seed: int, methods: Sequence[str] = tuple(METHODS), asked: Asked = ASKED
+    kind: str, seed: int, methods: Sequence[str] = tuple(METHODS), asked: SearchParameters = ASKED
 ) -> list[Outcome]:
     """What each of the methods finds of the device of this kind and seed, in their order."""
     physics = draw_physics(kind, seed)
@@ -92,7 +92,7 @@ def main() -> None:
     _print_by_kind(by_method, _covered)
 
 
-def _outcome(kind: str, found: Found, truths: Sequence[float], asked: Asked) -> Outcome:
+def _outcome(kind: str, found: Found, truths: Sequence[float], asked: SearchParameters) -> Outcome:
     pairs = list(zip(found.answers, truths, strict=True))
     return Outcome(
         kind,

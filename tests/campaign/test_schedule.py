@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.campaign.schedule import enough_time, limited, trial_duration, trials_left
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.length import SHORTEST_S
 from vnetbench.estimate.location import estimate
-from vnetbench.estimate.looks import looks
 from vnetbench.study.model import Precision, SearchAsked
 
 PRECISION = Precision(half_width=0.05, fewest_trials=6, most_trials=30)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vnetbench.estimate.effects import best, effects
-from vnetbench.estimate.looks import looks
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.stopping import decide
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.location import estimate, interval, outliers
-from vnetbench.estimate.looks import looks
 from vnetbench.study.model import Precision
 
 LOOKS = looks(Precision())

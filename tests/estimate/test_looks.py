@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vnetbench.estimate.interim_analyses import depth, first_look, looks
 from vnetbench.estimate.location import interval
-from vnetbench.estimate.looks import depth, first_look, looks
 from vnetbench.study.model import Precision
 
 CAMPAIGNS = 4000

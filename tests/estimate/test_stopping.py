@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.location import interval
-from vnetbench.estimate.looks import looks
 from vnetbench.estimate.stopping import Decision, decide
 from vnetbench.study.model import Precision
 

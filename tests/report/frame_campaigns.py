@@ -11,7 +11,7 @@ import numpy as np
 from tests.report.campaigns import campaign, estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.results.records import BURST, CURVE, SEARCH, StepRecord
-from vnetbench.search.device import Asked, Step
+from vnetbench.search.device import SearchParameters, Step
 from vnetbench.search.find import find
 from vnetbench.search.simulated import Physics, SimulatedDevice
 from vnetbench.study.frames import mean_bytes
@@ -39,7 +39,7 @@ def searched(
             limit_fps / ways * float(np.exp(random.normal(0, 0.02))), noise=0.004, early_from=0.8,
             early_ratio=2e-4,
         )  # fmt: skip
-        asked = Asked(tuple(goals), 0.01, 1000.0, 4e6, 1.0)
+        asked = SearchParameters(tuple(goals), 0.01, 1000.0, 4e6, 1.0)
         found = find("rfc2544", SimulatedDevice(physics, index + 100 * block), asked, block)
         values = {
             name: ways * answer.throughput_fps

@@ -11,7 +11,7 @@ import vl_convert
 
 from tests.explain.between.simulated import campaign, treatment
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
-from vnetbench.explain.between.instability import findings
+from vnetbench.explain.comparisons.instability import findings
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.report.chart_forms import ROWS
 from vnetbench.report.evidence_charts import evidence_chart

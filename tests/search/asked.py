@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from vnetbench.search.device import Asked, Counted, Step
+from vnetbench.search.device import Counted, SearchParameters, Step
 
-ASKED = Asked(
+ASKED = SearchParameters(
     goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180
 )
 

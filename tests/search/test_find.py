@@ -10,7 +10,7 @@ import pytest
 
 from tests.search.asked import ASKED, Rote, sharp
 from vnetbench.errors import BenchError
-from vnetbench.search.device import Asked, spent_s
+from vnetbench.search.device import SearchParameters, spent_s
 from vnetbench.search.find import METHODS, find
 
 EACH = pytest.mark.parametrize("method", METHODS)
@@ -67,7 +67,7 @@ def test_the_steps_are_those_of_the_device_and_lie_between_the_least_and_the_mos
 
 @EACH
 def test_a_single_goal_and_longer_steps_are_found_too(method: str) -> None:
-    asked = Asked((0.001,), 0.02, 1e4, 1e6, step_s=60.0, time_limit_s=1e5)
+    asked = SearchParameters((0.001,), 0.02, 1e4, 1e6, step_s=60.0, time_limit_s=1e5)
 
     (answer,) = find(method, Rote(sharp(2e5)), asked, seed=1).answers
 

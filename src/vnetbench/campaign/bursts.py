@@ -8,7 +8,7 @@ from collections.abc import Callable
 from vnetbench.campaign.steps import Steps
 from vnetbench.lab.refusal import TrialFailed
 from vnetbench.results.records import BURST
-from vnetbench.search.device import Asked
+from vnetbench.search.device import SearchParameters
 
 REPEATS = 5
 """Searches in one trial. RFC 9004 wants the mean of many: a treatment's trials are repeated too."""
@@ -21,7 +21,7 @@ Send = Callable[[int], tuple[int, bool]]
 """Sends a burst of so many frames; returns how many it really had, and whether all arrived."""
 
 
-def longest_bursts(steps: Steps, asked: Asked, rate_fps: float) -> tuple[int, ...]:
+def longest_bursts(steps: Steps, asked: SearchParameters, rate_fps: float) -> tuple[int, ...]:
     """The longest burst that each of the repeated searches found, frames in each direction.
 
     `rate_fps` is that of frames as fast as they go. Where a burst of `LONGEST_S` loses nothing, the generator

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from vnetbench.campaign import schedule
 from vnetbench.campaign.workloads import is_series
 from vnetbench.estimate.course import Course, warmups
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.length import PastTrial
 from vnetbench.estimate.location import estimate
-from vnetbench.estimate.looks import looks
 from vnetbench.estimate.model import Estimate
 from vnetbench.results.records import StepRecord
 from vnetbench.study.factors import complete

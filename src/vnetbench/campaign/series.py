@@ -18,7 +18,7 @@ from vnetbench.campaign.trial import Load, Measured, Series
 from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_value, spell_frame_rate, spell_share
 from vnetbench.results.records import CURVE, GENERATOR, SEARCH, StepRecord
-from vnetbench.search.device import Answer, Asked, Counted
+from vnetbench.search.device import Answer, Counted, SearchParameters
 from vnetbench.search.find import find
 from vnetbench.study.frames import mean_bytes, share_of_throughput
 from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS
@@ -70,7 +70,7 @@ def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) 
     return replace(run, effective={**run.effective, **found}, notes=tuple(notes), steps=tuple(steps.over))
 
 
-def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
+def _bounds(steps: Steps, series: Series) -> tuple[Step, SearchParameters]:
     """The step at the highest load, which says what the generator can, and what is searched between."""
     wanted = series.asked
     try_s = min(GENERATOR_S, wanted.step_s)
@@ -92,7 +92,7 @@ def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
             fix="lower it, or take more generators",
         )
         raise steps.void(too_slow)
-    return first, Asked(
+    return first, SearchParameters(
         goals=wanted.goals,
         width=wanted.width,
         least_fps=wanted.least_load_fps,
@@ -104,7 +104,7 @@ def _bounds(steps: Steps, series: Series) -> tuple[Step, Asked]:
     )
 
 
-def _search(steps: Steps, asked: Asked, series: Series) -> tuple[Answer, ...]:
+def _search(steps: Steps, asked: SearchParameters, series: Series) -> tuple[Answer, ...]:
     tried: list[Step] = []
 
     class Tested:
@@ -132,7 +132,7 @@ def _rightly_limited(answer: Answer, tried: Sequence[Step]) -> Answer:
     return replace(answer, limited_by="generator") if is_generator else answer
 
 
-def _course(steps: Steps, asked: Asked) -> tuple[Answer, ...]:
+def _course(steps: Steps, asked: SearchParameters) -> tuple[Answer, ...]:
     """Steps from the highest load down; for each goal the highest load that kept it, and all lower ones."""
     tried: list[Step] = []
     for number in range(round(1 / CURVE_STEP)):

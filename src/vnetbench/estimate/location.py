@@ -16,7 +16,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.estimate.looks import depth
+from vnetbench.estimate.interim_analyses import depth
 from vnetbench.estimate.model import Estimate, Mode
 from vnetbench.estimate.modes import find_modes, is_in_upper
 

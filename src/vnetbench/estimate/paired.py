@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from vnetbench.estimate.looks import first_look
+from vnetbench.estimate.interim_analyses import first_look
 from vnetbench.estimate.model import Ratio
 
 _TRIMMED = 0.2

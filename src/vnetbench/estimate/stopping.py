@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.location import interval
-from vnetbench.estimate.looks import looks
 from vnetbench.study.model import Precision
 
 

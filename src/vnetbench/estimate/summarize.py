@@ -20,9 +20,9 @@ from vnetbench.estimate.evidence import evidence_of
 from vnetbench.estimate.evidence.case import case_of
 from vnetbench.estimate.evidence.courses import evidence_courses
 from vnetbench.estimate.frames import missing, own_intervals, search_of
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.latency import merged
 from vnetbench.estimate.location import estimate
-from vnetbench.estimate.looks import looks
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.steady import steady_part

@@ -15,7 +15,7 @@ from statistics import median
 from vnetbench.estimate.evidence import FIGURES
 from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.between.words import others_of
+from vnetbench.explain.comparisons.words import others_of
 from vnetbench.explain.limits import NOTHING, UNEXPLAINED, Limit
 from vnetbench.explain.model import Finding
 from vnetbench.explain.models.packet_rate import fit_cost

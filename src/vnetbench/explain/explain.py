@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.between.findings import between
-from vnetbench.explain.between.modes import APART
 from vnetbench.explain.by_law import by_law
+from vnetbench.explain.comparisons.findings import between
+from vnetbench.explain.comparisons.modes import APART
 from vnetbench.explain.differences import differences
 from vnetbench.explain.idle_cpus import idle_cpus
 from vnetbench.explain.instrument import instrument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vnetbench.estimate.looks import first_look
+from vnetbench.estimate.interim_analyses import first_look
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.judge import judge
 from vnetbench.explain.model import Finding, Suspect

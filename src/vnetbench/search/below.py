@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vnetbench.search.curve import Curve
-from vnetbench.search.device import Asked, Step
+from vnetbench.search.device import SearchParameters, Step
 
 _LOWEST = 0.3
 """Looked at is what lies from this share of a throughput up to it."""
@@ -38,7 +38,7 @@ class Suspect:
 class Watch:
     """What is being looked at below the throughputs."""
 
-    def __init__(self, asked: Asked, lengths: tuple[float, ...]) -> None:
+    def __init__(self, asked: SearchParameters, lengths: tuple[float, ...]) -> None:
         self.suspect: Suspect | None = None
         self._asked = asked
         self._lengths = lengths

@@ -45,7 +45,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchParameters:
     """What is to be found, and how sure it is to be.
 
     Raises ValueError for what cannot be asked.

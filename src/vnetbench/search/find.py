@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from vnetbench.search import informed, mlrsearch, rfc2544
-from vnetbench.search.device import Asked, Device, Found
+from vnetbench.search.device import Device, Found, SearchParameters
 
-METHODS: Mapping[str, Callable[[Device, Asked, int], Found]] = {
+METHODS: Mapping[str, Callable[[Device, SearchParameters, int], Found]] = {
     "vnetbench": informed.search,
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
 }
 
 
-def find(method: str, device: Device, asked: Asked, seed: int) -> Found:
+def find(method: str, device: Device, asked: SearchParameters, seed: int) -> Found:
     """The throughput for each goal.
 
     A device that counts the same for the same steps, asked with the same seed, is measured at the same steps

@@ -16,14 +16,14 @@ import numpy as np
 from vnetbench.search import passing
 from vnetbench.search.below import Watch
 from vnetbench.search.curve import Curve, step_lengths
-from vnetbench.search.device import Answer, Asked, Device, Found, LimitedBy, Step
+from vnetbench.search.device import Answer, Device, Found, LimitedBy, SearchParameters, Step
 from vnetbench.search.log import Log, OutOfTimeError
 
 _CANDIDATES = 14
 """Loads that are weighed for each goal and length, spread over where the throughput may lie."""
 
 
-def search(device: Device, asked: Asked, seed: int) -> Found:
+def search(device: Device, asked: SearchParameters, seed: int) -> Found:
     """The throughput for each goal, with intervals that hold it at the asked confidence."""
     log = Log(device, asked)
     lengths = step_lengths(asked.step_s)
@@ -68,14 +68,14 @@ def _below(load_fps: float, curve: Curve, steps: Sequence[Step]) -> Curve:
     return anew
 
 
-def _is_settled(curve: Curve, asked: Asked) -> bool:
+def _is_settled(curve: Curve, asked: SearchParameters) -> bool:
     """Whether the goal's interval is as narrow as asked, or where no load can be offered."""
     low, high = curve.interval(asked.confidence)
     narrow = high - low <= math.log1p(asked.width)
     return narrow or max(curve.chance_above(), curve.chance_below()) >= asked.confidence
 
 
-def _answer(curve: Curve, asked: Asked) -> Answer:
+def _answer(curve: Curve, asked: SearchParameters) -> Answer:
     """The answer as it stands."""
     most, least = asked.most_fps, asked.least_fps
     if curve.chance_above() >= asked.confidence:
@@ -104,7 +104,9 @@ def _ascending(answers: Sequence[Answer]) -> tuple[Answer, ...]:
     return tuple(found)
 
 
-def _most_telling(curves: Sequence[Curve], asked: Asked, random: np.random.Generator) -> tuple[float, float]:
+def _most_telling(
+    curves: Sequence[Curve], asked: SearchParameters, random: np.random.Generator
+) -> tuple[float, float]:
     """Load and length of the step that is expected to tell most of these goals in its time."""
     width = math.log1p(asked.width)
     most_told, load, length = -1.0, 0.0, asked.step_s

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnetbench.search.device import Asked, Device, Step
+from vnetbench.search.device import Device, SearchParameters, Step
 
 
 class OutOfTimeError(Exception):
@@ -12,7 +12,7 @@ class OutOfTimeError(Exception):
 class Log:
     """Measures steps and keeps them, in order."""
 
-    def __init__(self, device: Device, asked: Asked) -> None:
+    def __init__(self, device: Device, asked: SearchParameters) -> None:
         self.steps: list[Step] = []
         self.spent_s = 0.0
         self._device = device

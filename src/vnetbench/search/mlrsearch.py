@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.errors import BenchError
-from vnetbench.search.device import Answer, Asked, Device, Found
+from vnetbench.search.device import Answer, Device, Found, SearchParameters
 from vnetbench.search.log import Log, OutOfTimeError
 
 
@@ -42,7 +42,7 @@ def installed() -> Any:
     return mlr
 
 
-def search(device: Device, asked: Asked, seed: int, tuning: Tuning | None = None) -> Found:
+def search(device: Device, asked: SearchParameters, seed: int, tuning: Tuning | None = None) -> Found:
     """The highest load found for each goal. The library draws nothing: `seed` is not used.
 
     Raises BenchError where the library is not installed.
@@ -93,7 +93,7 @@ def search(device: Device, asked: Asked, seed: int, tuning: Tuning | None = None
     return Found(answers, tuple(log.steps))
 
 
-def _answer(controller: Any, goal: Any, asked: Asked, out_of_time: bool) -> Answer:
+def _answer(controller: Any, goal: Any, asked: SearchParameters, out_of_time: bool) -> Answer:
     bounds = controller.database.get_relevant_bounds(controller.scaling.goal_to_final_target[goal])
     low = float(bounds.clo) if bounds.clo else 0.0
     high = float(bounds.chi) if bounds.chi else asked.most_fps

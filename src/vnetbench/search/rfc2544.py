@@ -6,18 +6,18 @@ one, and the next lies midway, until both are within the width. One step decides
 
 from __future__ import annotations
 
-from vnetbench.search.device import Answer, Asked, Device, Found
+from vnetbench.search.device import Answer, Device, Found, SearchParameters
 from vnetbench.search.log import Log, OutOfTimeError
 
 
-def search(device: Device, asked: Asked, seed: int) -> Found:
+def search(device: Device, asked: SearchParameters, seed: int) -> Found:
     """The highest load found for each goal. There is nothing to draw: `seed` is not used."""
     log = Log(device, asked)
     answers = tuple(_halve(log, asked, goal) for goal in asked.goals)
     return Found(answers, tuple(log.steps))
 
 
-def _halve(log: Log, asked: Asked, goal: float) -> Answer:
+def _halve(log: Log, asked: SearchParameters, goal: float) -> Answer:
     low, high = 0.0, asked.most_fps
     try:
         if log.measure(high, asked.step_s).loss_ratio <= goal:

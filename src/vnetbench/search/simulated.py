@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.search.device import Asked, Counted
+from vnetbench.search.device import Counted, SearchParameters
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
@@ -89,7 +89,7 @@ class SimulatedDevice:
         return Counted(sent, sent - int(lost[0]))
 
 
-def truth_fps(physics: Physics, asked: Asked, goal: float, over_s: float = 3600.0) -> float:
+def truth_fps(physics: Physics, asked: SearchParameters, goal: float, over_s: float = 3600.0) -> float:
     """The throughput for this goal: 0 where not even `least_fps` passes, `most_fps` where that does.
 
     Where the limit drifts it is that over the first `over_s` seconds: a search is held to the time it saw.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
+from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.location import estimate
-from vnetbench.estimate.looks import looks
 from vnetbench.estimate.model import Estimate
 from vnetbench.statements.judging import (
     HIGHER,

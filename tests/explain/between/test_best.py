@@ -10,7 +10,7 @@ import pytest
 
 from tests.explain.between.simulated import campaign, simulated, treatment
 from vnetbench.estimate.location import estimate
-from vnetbench.explain.between.best import findings, standing
+from vnetbench.explain.comparisons.best import findings, standing
 from vnetbench.study.model import FactorLevels, Level
 
 pytestmark = pytest.mark.pure

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.explain.between.simulated import GOODPUT, campaign, treatment
-from vnetbench.explain.between.cells import cells_of
+from vnetbench.explain.comparisons.cells import cells_of
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure

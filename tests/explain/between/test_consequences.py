@@ -11,8 +11,8 @@ from tests.explain.between.simulated import campaign, treatment
 from vnetbench.estimate.evidence import FIGURES
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.between.instability import findings
-from vnetbench.explain.between.modes import CONSEQUENCES, is_consequence, splits
+from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.modes import CONSEQUENCES, is_consequence, splits
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure

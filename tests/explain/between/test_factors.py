@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.explain.between.simulated import campaign, simulated, treatment
-from vnetbench.explain.between.cells import cells_of
-from vnetbench.explain.between.factors import findings, what_matters
-from vnetbench.explain.between.shares import shares_of
+from vnetbench.explain.comparisons.cells import cells_of
+from vnetbench.explain.comparisons.factors import findings, what_matters
+from vnetbench.explain.comparisons.shares import shares_of
 from vnetbench.study.model import ONE_AT_A_TIME, FactorLevels, Level
 
 pytestmark = pytest.mark.pure

@@ -10,8 +10,8 @@ import pytest
 
 from tests.explain.between.simulated import campaign, simulated, treatment
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.between.instability import findings
-from vnetbench.explain.between.modes import is_consequence, splits
+from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.modes import is_consequence, splits
 from vnetbench.explain.model import Finding
 from vnetbench.report.story import story_of
 from vnetbench.study.model import FactorLevels, Level

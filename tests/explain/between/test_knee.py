@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.explain.between.simulated import simulated
-from vnetbench.explain.between.knee import Knee, findings, knees
-from vnetbench.explain.between.laws import AS_MEASURED, PLATEAU, POWER, SCALABILITY, choose
+from vnetbench.explain.comparisons.knee import Knee, findings, knees
+from vnetbench.explain.comparisons.laws import AS_MEASURED, PLATEAU, POWER, SCALABILITY, choose
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure

@@ -13,8 +13,8 @@ import pytest
 
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.between.instability import findings
-from vnetbench.explain.between.modes import splits
+from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.modes import splits
 from vnetbench.explain.explain import explain
 from vnetbench.results.file import ResultsFile
 

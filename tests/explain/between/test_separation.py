@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vnetbench.explain.between.separation import separations
+from vnetbench.explain.comparisons.separation import separations
 
 pytestmark = pytest.mark.pure
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.between.simulated import simulated
-from vnetbench.explain.between.surprises import contradictions, findings, outliers
+from vnetbench.explain.comparisons.surprises import contradictions, findings, outliers
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from vnetbench.explain.between.trend import over_blocks, with_figure
+from vnetbench.explain.comparisons.trend import over_blocks, with_figure
 
 pytestmark = pytest.mark.pure
 

@@ -10,10 +10,10 @@ from vnetbench.estimate.compare import adjust
 from vnetbench.estimate.effects import effects
 from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.between.cells import cells_of
-from vnetbench.explain.between.interactions import Interaction, interactions
-from vnetbench.explain.between.shares import Share, Shares, shares_of
-from vnetbench.explain.between.words import ends_of, percent, times
+from vnetbench.explain.comparisons.cells import cells_of
+from vnetbench.explain.comparisons.interactions import Interaction, interactions
+from vnetbench.explain.comparisons.shares import Share, Shares, shares_of
+from vnetbench.explain.comparisons.words import ends_of, percent, times
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.study.model import ONE_AT_A_TIME
 from vnetbench.wording.figures import finite_or_none, noun_of

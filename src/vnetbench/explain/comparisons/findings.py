@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.between import best, factors, instability, knee, surprises
+from vnetbench.explain.comparisons import best, factors, instability, knee, surprises
 from vnetbench.explain.model import Finding
 
 

@@ -22,9 +22,9 @@ from vnetbench.estimate.effects import pair_of
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.paired import together
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.between.cells import Cell, Numbers, cells_of
-from vnetbench.explain.between.shares import indicators, products
-from vnetbench.explain.between.words import ends_of, is_numeric, others_of, percent, times
+from vnetbench.explain.comparisons.cells import Cell, Numbers, cells_of
+from vnetbench.explain.comparisons.shares import indicators, products
+from vnetbench.explain.comparisons.words import ends_of, is_numeric, others_of, percent, times
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.study.model import ONE_AT_A_TIME, Level
 from vnetbench.wording.figures import noun_of

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.between.cells import Cell, Numbers, cells_of, redrawn
-from vnetbench.explain.between.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
-from vnetbench.explain.between.words import is_numeric, others_of
+from vnetbench.explain.comparisons.cells import Cell, Numbers, cells_of, redrawn
+from vnetbench.explain.comparisons.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
+from vnetbench.explain.comparisons.words import is_numeric, others_of
 from vnetbench.explain.model import MEASURED, Finding, Picture
 from vnetbench.explain.models import scalability
 from vnetbench.quantity import scale_for, spell_share

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vnetbench.explain.between.cells import Cell, Numbers, redrawn
+from vnetbench.explain.comparisons.cells import Cell, Numbers, redrawn
 
 _DRAWS = 500
 Term = tuple[str, ...]

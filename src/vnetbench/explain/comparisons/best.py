@@ -15,7 +15,7 @@ from vnetbench.estimate.effects import best
 from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import BestTreatment, Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.between.words import ends_of, named
+from vnetbench.explain.comparisons.words import ends_of, named
 from vnetbench.explain.model import Finding, Picture
 from vnetbench.quantity import format_interval, spell_share
 from vnetbench.wording.figures import finite_or_none, metric_of, noun_of

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vnetbench.explain.between.cells import Numbers
+from vnetbench.explain.comparisons.cells import Numbers
 from vnetbench.explain.models import scalability
 
 Curves = Callable[[Numbers], Numbers]

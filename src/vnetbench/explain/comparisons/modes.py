@@ -17,7 +17,7 @@ from vnetbench.estimate.location import interval
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.modes import FEWEST_TRIALS, SMALLEST_SHARE, find_modes, is_in_upper
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.explain.between.separation import Separation, separations
+from vnetbench.explain.comparisons.separation import Separation, separations
 from vnetbench.explain.model import Exhibit, Finding, Picture, Suspect
 from vnetbench.explain.proving import proof
 from vnetbench.explain.rules import cause_named

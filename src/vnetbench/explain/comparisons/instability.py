@@ -12,9 +12,9 @@ from vnetbench.estimate.effects import by_block
 from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.explain.between import modes
-from vnetbench.explain.between.trend import Trend, over_blocks, with_figure
-from vnetbench.explain.between.words import named, percent
+from vnetbench.explain.comparisons import modes
+from vnetbench.explain.comparisons.trend import Trend, over_blocks, with_figure
+from vnetbench.explain.comparisons.words import named, percent
 from vnetbench.explain.model import Exhibit, Finding, Picture, Suspect
 from vnetbench.explain.rules import cause_named
 from vnetbench.explain.words import figure_text, label_of
