@@ -110,7 +110,7 @@ bench-explain: install
 	$(BIN)/python -m bench.explain
 
 docs: install
-	$(BIN)/python -m vnetbench.study.reference docs
+	$(BIN)/python -m vnetbench.study.file.reference docs
 	$(BIN)/python -m vnetbench.estimate.evidence.reference docs
 	$(BIN)/python -m vnetbench.explain.reference docs
 

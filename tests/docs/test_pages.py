@@ -16,7 +16,7 @@ from tests.docs.pages import ROOT, Block, Command, blocks, commands, is_study, l
 from tests.faults import bench_process as bench
 from vnetbench.cli import cli
 from vnetbench.errors import BenchError
-from vnetbench.study.load import load_study, parse_study
+from vnetbench.study.file.load import load_study, parse_study
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 COMMANDS = [command for block in BLOCKS for command in commands(block)]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 from vnetbench.campaign.hosts_instrument import GREETING_PATIENCE_S, PATIENCE_S, SERVER_FIXES
-from vnetbench.campaign.judging import REFUSALS
+from vnetbench.campaign.load_checks import REFUSALS
 
 pytestmark = pytest.mark.pure
 

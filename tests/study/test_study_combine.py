@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.study.load import parse_study
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Level
 from vnetbench.study.plan import make_plan
 from vnetbench.study.problems import Problem, StudyError

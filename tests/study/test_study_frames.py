@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_study_load import the_problem
-from vnetbench.study.factors import complete
-from vnetbench.study.frames import mean_bytes, packet_bytes
-from vnetbench.study.load import parse_study
+from vnetbench.study.factors.frame_sizes import mean_bytes, packet_bytes
+from vnetbench.study.factors.registry import complete
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import SearchAsked
 from vnetbench.study.workloads import OF_FRAMES, main_metric
 

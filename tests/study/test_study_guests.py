@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import QEMU
-from vnetbench.study.load import parse_study
 from vnetbench.study.problems import StudyError
 from vnetbench.study.workloads import STREAM
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.study.factors import complete
-from vnetbench.study.host_kinds import servers, split
+from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
+from vnetbench.study.file.host_value_types import servers, split
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, IPERF3, OF_IPERF3
-from vnetbench.study.load import parse_study
 from vnetbench.study.model import HostAsked
 from vnetbench.study.problems import StudyError, WrongValue
-from vnetbench.study.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.workloads import STREAM
 
 HEAD = 'title = "x"\n[testbed]\nlab = "hosts"\n'

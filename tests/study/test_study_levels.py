@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnetbench.errors import BenchError
-from vnetbench.study.cpus import cpu_list, spell_cpu_list
-from vnetbench.study.expression import MAX_LEVELS, read_levels
-from vnetbench.study.factors import FACTORS, complete, format_level, parse_level
-from vnetbench.study.guest_factors import ADAPTERS, ROLES
+from vnetbench.study.factors.cpu_lists import cpu_list, spell_cpu_list
+from vnetbench.study.factors.guest_factors import ADAPTERS, ROLES
+from vnetbench.study.factors.level_expressions import MAX_LEVELS, read_levels
+from vnetbench.study.factors.registry import FACTORS, complete, format_level, parse_level
 from vnetbench.study.model import Level
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.study.load import load_study, parse_study
+from vnetbench.study.file.load import load_study, parse_study
 from vnetbench.study.model import FactorLevels, Precision, Study, TestbedAsked, Timing
 from vnetbench.study.problems import Problem, StudyError
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import jsonschema
 
-from vnetbench.study.load import load_study
+from vnetbench.study.file.load import load_study
+from vnetbench.study.file.schema import json_schema
 from vnetbench.study.model import Study
 from vnetbench.study.plan import make_plan
 from vnetbench.study.problems import StudyError
-from vnetbench.study.schema import json_schema
 
 ROOT = Path(__file__).parents[2]
 FILES = 10_000

@@ -7,7 +7,7 @@ import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.study.load import parse_study
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import block_order, make_plan
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from vnetbench.study.factors import FACTORS
+from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.file.load import load_study, parse_study
+from vnetbench.study.file.reference import PAGE, SCHEMA, reference_page, schema_text
+from vnetbench.study.file.schema import json_schema
+from vnetbench.study.file.sections import SECTIONS, TOP
 from vnetbench.study.labs import NETNS, QEMU
-from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.plan import make_plan
-from vnetbench.study.reference import PAGE, SCHEMA, reference_page, schema_text
-from vnetbench.study.schema import json_schema
-from vnetbench.study.sections import SECTIONS, TOP
 
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*.toml"))
@@ -27,7 +27,7 @@ COMMAND = re.compile(r"^ +(?:sudo \.venv/bin/)?vnetbench run (studies/\S+ (?:.*\
 
 
 def test_the_reference_and_the_schema_in_docs_are_current() -> None:
-    why = "run: python -m vnetbench.study.reference docs"
+    why = "run: python -m vnetbench.study.file.reference docs"
     assert (ROOT / "docs" / PAGE).read_text() == reference_page(), why
     assert (ROOT / "docs" / SCHEMA).read_text() == schema_text(), why
 

@@ -6,9 +6,9 @@ import pytest
 
 from tests.study.test_study_load import the_problem
 from vnetbench.campaign.workloads import parameters
-from vnetbench.study.factors import FACTORS, complete
+from vnetbench.study.factors.registry import FACTORS, complete
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, LABS
-from vnetbench.study.load import parse_study
 from vnetbench.study.model import Level
 from vnetbench.study.problems import StudyError
 from vnetbench.study.workloads import WORKLOADS, main_metric

@@ -10,12 +10,13 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.printable import printable
-from vnetbench.study.checks import check, check_levels_of_table
-from vnetbench.study.document import MAX_CHARACTERS, Document, read_document
-from vnetbench.study.expression import read_levels
-from vnetbench.study.factors import FACTORS, factor_named
-from vnetbench.study.host_section import HOST
-from vnetbench.study.labels import or_untold
+from vnetbench.study.factors.imported_factors import or_untold
+from vnetbench.study.factors.level_expressions import read_levels
+from vnetbench.study.factors.registry import FACTORS, factor_named
+from vnetbench.study.file.document import MAX_CHARACTERS, Document, read_document
+from vnetbench.study.file.host_section import HOST
+from vnetbench.study.file.keys import Key, Section
+from vnetbench.study.file.sections import SECTIONS, TABLES, TOP, home_of, place_of_keys
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import (
     FactorLevels,
@@ -36,8 +37,7 @@ from vnetbench.study.problems import (
     shown,
     suggest,
 )
-from vnetbench.study.section import Key, Section
-from vnetbench.study.sections import SECTIONS, TABLES, TOP, home_of, place_of_keys
+from vnetbench.study.rules.study_checks import check, check_levels_of_table
 from vnetbench.study.workloads import FRAMES, OF_FRAMES, SOAK
 
 MAX_TABLES = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
-from vnetbench.study.kinds import Kind
+from vnetbench.study.factors.value_types import Kind
 from vnetbench.study.problems import WrongValue, shown
 
 IPERF3_PORT = 5201

@@ -7,22 +7,22 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from vnetbench.study.checks import MAX_TREATMENTS
-from vnetbench.study.expression import MAX_LEVELS
-from vnetbench.study.factor import Factor
-from vnetbench.study.factors import FACTORS, has_factor
-from vnetbench.study.host_section import HOST
-from vnetbench.study.labs import IPERF3, LABS
-from vnetbench.study.load import MAX_TABLES
-from vnetbench.study.schema import json_schema
-from vnetbench.study.section import Key, Section
-from vnetbench.study.sections import (
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.level_expressions import MAX_LEVELS
+from vnetbench.study.factors.registry import FACTORS, has_factor
+from vnetbench.study.file.host_section import HOST
+from vnetbench.study.file.keys import Key, Section
+from vnetbench.study.file.load import MAX_TABLES
+from vnetbench.study.file.schema import json_schema
+from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     SECTIONS,
     TOGETHER_DESCRIPTION,
     TOP,
 )
+from vnetbench.study.labs import IPERF3, LABS
+from vnetbench.study.rules.study_checks import MAX_TREATMENTS
 from vnetbench.study.workloads import WORKLOADS
 
 PAGE = "study-reference.md"
@@ -36,7 +36,7 @@ checked as a whole before anything is built: every problem is named with its lin
 nearest right word.
 
 This page and [`study.schema.json`](study.schema.json) are made from the same source
-(`python -m vnetbench.study.reference docs`). Editors that know JSON Schema for TOML (taplo, Even Better TOML)
+(`python -m vnetbench.study.file.reference docs`). Editors that know JSON Schema for TOML (taplo, Even Better TOML)
 complete a study whose first line names the schema, as those in `studies/` do:
 
     #:schema ../docs/study.schema.json

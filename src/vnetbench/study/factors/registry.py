@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from vnetbench.study.expression import read_levels
-from vnetbench.study.factor import Factor
-from vnetbench.study.frame_factors import FRAME_FACTORS
-from vnetbench.study.frames import least_frame, packet_bytes
-from vnetbench.study.guest_factors import GUEST_FACTORS
-from vnetbench.study.labels import LABEL_PREFIX, is_label, label
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.frame_factors import FRAME_FACTORS
+from vnetbench.study.factors.frame_sizes import least_frame, packet_bytes
+from vnetbench.study.factors.guest_factors import GUEST_FACTORS
+from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, label
+from vnetbench.study.factors.level_expressions import read_levels
+from vnetbench.study.factors.load_factors import LOAD_FACTORS
+from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, NETNS, OF_IPERF3
-from vnetbench.study.load_factors import LOAD_FACTORS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest
-from vnetbench.study.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.workloads import OF_FRAMES, STREAM
 
 FACTORS: Mapping[str, Factor] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from vnetbench.study import host_kinds, kinds
+from vnetbench.study.factors import value_types
+from vnetbench.study.file import host_value_types
+from vnetbench.study.file.keys import Key, section_of
 from vnetbench.study.model import HostAsked
-from vnetbench.study.section import Key, section_of
 
 _HOST = HostAsked("")
 
@@ -15,7 +16,7 @@ HOST = section_of(
     "`iperf3` server, and the other end of every stream is the machine that the bench runs on.",
     Key(
         "name",
-        host_kinds.names(),
+        host_value_types.names(),
         "",
         "What it is called in the results.",
         '"web-01"',
@@ -23,7 +24,7 @@ HOST = section_of(
     ),
     Key(
         "ssh",
-        host_kinds.destinations(),
+        host_value_types.destinations(),
         _HOST.ssh,
         "How `ssh` reaches it: by the user's own OpenSSH client, with its configuration, keys, agent and "
         "known hosts. The agent is put there for the campaign and removed at its end. Knobs need root.",
@@ -31,14 +32,14 @@ HOST = section_of(
     ),
     Key(
         "iperf3",
-        host_kinds.servers(),
+        host_value_types.servers(),
         _HOST.iperf3,
         "Where its iperf3 server listens. Nothing else is asked of this machine, and nothing is put on it.",
         '"192.0.2.7:5201"',
     ),
     Key(
         "local",
-        kinds.truths(),
+        value_types.truths(),
         _HOST.local,
         "`true`: it is the machine that the bench runs on, which towards an iperf3 server is called `here` "
         "without such a host.",
@@ -46,7 +47,7 @@ HOST = section_of(
     ),
     Key(
         "interface",
-        host_kinds.interfaces(),
+        host_value_types.interfaces(),
         _HOST.interface,
         "The interface that the load goes through. Without it the system's routes decide. With frames two "
         "hosts may be two interfaces of one machine, with the device under test between them.",
@@ -54,7 +55,7 @@ HOST = section_of(
     ),
     Key(
         "address",
-        host_kinds.addresses(),
+        host_value_types.addresses(),
         _HOST.address,
         "Its own address for the load. Without it the interface's, or what the system's routes choose. "
         "Frames from one interface of a machine to another need none: they come from 198.18.0.0/15 then.",
@@ -62,7 +63,7 @@ HOST = section_of(
     ),
     Key(
         "next_hop",
-        host_kinds.macs(),
+        host_value_types.macs(),
         _HOST.next_hop,
         "The MAC address that its frames are sent to: that of the pair's other interface, as a bridge wants "
         "it, unless a router is tested, whose own on this side has to stand here.",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vnetbench.study import kinds
-from vnetbench.study.factor import Factor
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.factor import Factor
 from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, OF_FRAMES, OF_SOCKETS, REQUESTS, STREAM
 
 BATCHED = ("io_uring", "io_uring_zerocopy")
@@ -16,7 +16,7 @@ LENDING = ("zerocopy", "io_uring_zerocopy")
 LOAD_FACTORS = (
     Factor(
         "streams",
-        kinds.counts(1, 1024),
+        value_types.counts(1, 1024),
         "1",
         1,
         "TCP connections, or flows of datagrams, at work at once in each pair of VMs (in each direction when "
@@ -26,7 +26,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "connections",
-        kinds.counts(1, 1024),
+        value_types.counts(1, 1024),
         "1",
         1,
         "Connections that ask at once in each pair of VMs (in each direction when `direction` is `both`). "
@@ -36,7 +36,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "request_size",
-        kinds.sizes(1, 64 * 2**20),
+        value_types.sizes(1, 64 * 2**20),
         "B",
         1,
         "Bytes of a request.",
@@ -45,7 +45,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "response_size",
-        kinds.sizes(1, 64 * 2**20),
+        value_types.sizes(1, 64 * 2**20),
         "B",
         1,
         "Bytes of the answer to a request.",
@@ -54,7 +54,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "rate",
-        kinds.frequencies(0.1, 10**7, "none"),
+        value_types.frequencies(0.1, 10**7, "none"),
         "1/s",
         "none",
         "How often each connection asks. `none`: a closed loop, a request follows the answer to the one "
@@ -67,7 +67,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "bit_rate",
-        kinds.rates(1000, 10**12, "none"),
+        value_types.rates(1000, 10**12, "none"),
         "bit/s",
         "none",
         "The same as `rate` in bits of payload: each stream sends a datagram as often as makes this rate. "
@@ -77,7 +77,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "pacing",
-        kinds.words("spin", "sleep"),
+        value_types.words("spin", "sleep"),
         "",
         "spin",
         "How a source waits until a datagram is due, where there is a rate. `spin`: awake for the last "
@@ -88,7 +88,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "datagram_size",
-        kinds.sizes(18, 65507),
+        value_types.sizes(18, 65507),
         "B",
         64,
         "Payload bytes of a datagram, without UDP's and IP's headers. 18 B make the smallest Ethernet frame, "
@@ -98,7 +98,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "udp_gso",
-        kinds.switches(),
+        value_types.switches(),
         "",
         "off",
         "Whether sources hand the kernel up to 64 datagrams as one message (UDP_SEGMENT). On a virtual "
@@ -109,7 +109,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "udp_gro",
-        kinds.switches(),
+        value_types.switches(),
         "",
         "off",
         "Whether sinks take datagrams that belong together as one message (UDP_GRO). `off`: each by itself, "
@@ -119,7 +119,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "fragments",
-        kinds.switches(),
+        value_types.switches(),
         "",
         "off",
         "Whether a datagram larger than the MTU is sent in fragments. `off`: the treatment is refused.",
@@ -128,7 +128,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "waiting",
-        kinds.words("block", "spin", "busy_poll"),
+        value_types.words("block", "spin", "busy_poll"),
         "",
         "block",
         "How both sides wait. `block`: the kernel puts them to sleep. `spin`: they ask again and again, on "
@@ -140,7 +140,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "direction",
-        kinds.directions(),
+        value_types.directions(),
         "",
         "forward",
         "`forward`: the first VM of a pair sends to (or asks) the second; `reverse`: the second sends to the "
@@ -151,7 +151,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "message_size",
-        kinds.sizes(1, 64 * 2**20),
+        value_types.sizes(1, 64 * 2**20),
         "B",
         2**20,
         "Bytes handed to the kernel in one `send` call.",
@@ -160,7 +160,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "send_mode",
-        kinds.words("copy", "auto", "sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy"),
+        value_types.words("copy", "auto", "sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy"),
         "",
         "copy",
         "How messages are handed to the kernel. `copy`: one `send` call each. `sendfile`: from a file in "
@@ -174,7 +174,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "send_batch",
-        kinds.counts(1, 256),
+        value_types.counts(1, 256),
         "1",
         1,
         "Messages that one call hands to the kernel. More than one only with `send_mode` `io_uring` or "
@@ -184,7 +184,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "receive_mode",
-        kinds.words("discard", "copy"),
+        value_types.words("discard", "copy"),
         "",
         "discard",
         "What the receiver does with the data. `discard`: the kernel throws it away after all of TCP "
@@ -194,7 +194,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "socket_buffer",
-        kinds.sizes(1024, 2**30, "auto"),
+        value_types.sizes(1024, 2**30, "auto"),
         "B",
         "auto",
         "SO_SNDBUF and SO_RCVBUF of every connection; `auto` leaves the kernel's auto-tuning on. Where the "
@@ -205,7 +205,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "transport",
-        kinds.words("tcp", "mptcp", VSOCK),
+        value_types.words("tcp", "mptcp", VSOCK),
         "",
         "tcp",
         "What carries the streams. `mptcp`: Multipath TCP (RFC 8684), read back of every stream at the "
@@ -220,7 +220,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "pacing_rate",
-        kinds.rates(10**5, 10**12, "none"),
+        value_types.rates(10**5, 10**12, "none"),
         "bit/s",
         "none",
         "The rate that each stream is paced to by the kernel (SO_MAX_PACING_RATE): read back, and held "
@@ -230,7 +230,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "threads",
-        kinds.counts(1, 1024, "auto"),
+        value_types.counts(1, 1024, "auto"),
         "1",
         "auto",
         "Threads of each VM that its streams (or connections) are dealt out to in turn. `auto`: one for each "
@@ -240,7 +240,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "thread_cpus",
-        kinds.thread_placements(),
+        value_types.thread_placements(),
         "",
         "any",
         "Where the threads of the load run. `any`: where the VM's processes may (`cpus`). `spread`: each on "
@@ -252,7 +252,7 @@ LOAD_FACTORS = (
     ),
     Factor(
         "congestion_control",
-        kinds.algorithms(),
+        value_types.algorithms(),
         "",
         "cubic",
         "TCP's congestion control, by the kernel's name for it. The system's own default differs between "

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from vnetbench.study import kinds
-from vnetbench.study.factor import Factor
-from vnetbench.study.kinds import Kind
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.value_types import Kind
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import Level
 
@@ -28,7 +28,7 @@ def label(name: str) -> Factor | None:
     """The factor that a label is; None where the name is no label's."""
     if re.fullmatch(LABEL_PATTERN, name) is None:
         return None
-    text = replace(kinds.texts(LONGEST_LABEL), is_text=True)
+    text = replace(value_types.texts(LONGEST_LABEL), is_text=True)
     return Factor(
         name,
         text,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from vnetbench.published.names import workload_of
+from vnetbench.published.catalog import workload_of
 from vnetbench.quantity import spell_duration, spell_frame_rate
-from vnetbench.study.contradictions import contradictions
-from vnetbench.study.factors import check_workload, format_level
-from vnetbench.study.lab_checks import check_lab
+from vnetbench.study.factors.registry import check_workload, format_level
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import combinations
 from vnetbench.study.problems import Place, Problem, WrongValue, suggest
+from vnetbench.study.rules.contradictions import contradictions
+from vnetbench.study.rules.lab_checks import check_lab
 from vnetbench.study.workloads import DECIDING, FRAMES, MIXED, OF_FRAMES, OF_SERIES, SOAK
 
 MAX_TREATMENTS = 10_000

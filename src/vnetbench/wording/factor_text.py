@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vnetbench.results.records import INTERRUPTED, RUNNING
-from vnetbench.study.factors import FACTORS
-from vnetbench.study.guest_factors import ADAPTERS
-from vnetbench.study.labels import LABEL_PREFIX, UNTOLD
+from vnetbench.study.factors.guest_factors import ADAPTERS
+from vnetbench.study.factors.imported_factors import LABEL_PREFIX, UNTOLD
+from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
 

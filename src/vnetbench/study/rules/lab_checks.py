@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from vnetbench.study.factors import FACTORS, format_level, has_factor
-from vnetbench.study.labels import UNTOLD, is_label
+from vnetbench.study.factors.imported_factors import UNTOLD, is_label
+from vnetbench.study.factors.registry import FACTORS, format_level, has_factor
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedAsked
 from vnetbench.study.problems import Place, Problem, WrongValue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from vnetbench.errors import BenchError
-from vnetbench.study.kinds import Kind
+from vnetbench.study.factors.value_types import Kind
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, shown
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vnetbench.study import kinds
-from vnetbench.study.factor import Factor
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.factor import Factor
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
 from vnetbench.study.workloads import OF_FRAMES, OF_SOCKETS
 
@@ -23,7 +23,7 @@ _IMPAIRED = (
 TESTBED_FACTORS = (
     Factor(
         "mtu",
-        kinds.counts(576, 65535, unit="B"),
+        value_types.counts(576, 65535, unit="B"),
         "B",
         1500,
         "MTU in bytes of every interface on the path. The ports of the vSwitch follow it unless "
@@ -32,7 +32,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "ip_version",
-        kinds.versions(4, 6),
+        value_types.versions(4, 6),
         "",
         "4",
         "The version of IP that all streams run over. IPv6 wants an MTU of 1280 at least.",
@@ -40,7 +40,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "tso",
-        kinds.switches(),
+        value_types.switches(),
         "",
         None,
         "TCP segmentation offload of the VMs' interfaces. The kernel has it off wherever scatter-gather or "
@@ -49,7 +49,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "gso",
-        kinds.switches(),
+        value_types.switches(),
         "",
         None,
         "Generic segmentation offload of the VMs' interfaces: large segments are cut just before the driver. "
@@ -58,7 +58,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "uso",
-        kinds.switches(),
+        value_types.switches(),
         "",
         None,
         "UDP segmentation offload of the VMs' interfaces. Off: what a source hands over with `udp_gso` is "
@@ -67,7 +67,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "gro",
-        kinds.switches(),
+        value_types.switches(),
         "",
         None,
         "Generic receive offload of the VMs' interfaces: packets of one stream are joined before the stack.",
@@ -75,7 +75,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "checksum_offload",
-        kinds.switches(),
+        value_types.switches(),
         "",
         None,
         "Transmit and receive checksum offload of the VMs' interfaces.",
@@ -83,7 +83,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "pairs",
-        kinds.counts(1, 64),
+        value_types.counts(1, 64),
         "1",
         1,
         "Pairs of VMs at work at once.",
@@ -92,7 +92,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "cpus",
-        kinds.placements(),
+        value_types.placements(),
         "",
         None,
         "CPUs that a VM's processes may use. `any`: all of them. `N each`: every VM in turn gets N CPUs, "
@@ -103,7 +103,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "cpu_quota",
-        kinds.shares(0.01, 1024, "none"),
+        value_types.shares(0.01, 1024, "none"),
         "1",
         None,
         "CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a CPU, "
@@ -115,7 +115,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "irq_cpus",
-        kinds.receive_cpus(),
+        value_types.receive_cpus(),
         "",
         None,
         "CPUs that do the receive processing of the VMs' interfaces (receive packet steering, RPS). `off`: "
@@ -127,7 +127,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "queues",
-        kinds.counts(1, 64),
+        value_types.counts(1, 64),
         "1",
         None,
         "Transmit and receive queues of the VMs' interfaces.",
@@ -136,7 +136,7 @@ TESTBED_FACTORS = (
     Factor(
         "link_rate",
         # What tc's 32-bit field of bytes per second holds is a little more.
-        kinds.rates(1000, 34 * 10**9, "none"),
+        value_types.rates(1000, 34 * 10**9, "none"),
         "bit/s",
         None,
         "Rate to which the uplink (`testbed.uplink = true`) or else every VM's interface is shaped, by "
@@ -146,7 +146,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_queue",
-        kinds.durations(0.00001, 60, "auto", "codel", "fq_codel"),
+        value_types.durations(0.00001, 60, "auto", "codel", "fq_codel"),
         "s",
         None,
         "What waits before a link of `link_rate`. A duration: a FIFO that holds as much as the link carries "
@@ -158,7 +158,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_delay",
-        kinds.durations(0.00001, 1, NOT_IMPAIRED),
+        value_types.durations(0.00001, 1, NOT_IMPAIRED),
         "s",
         None,
         "Delay of the link, one way, the same both ways: twice this is added to a round trip. It is behind "
@@ -171,7 +171,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_jitter",
-        kinds.durations(0.00001, 1, NOT_IMPAIRED),
+        value_types.durations(0.00001, 1, NOT_IMPAIRED),
         "s",
         None,
         "How much the delay of each packet may be less or more than `link_delay`, any amount as likely. "
@@ -181,7 +181,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_loss",
-        kinds.shares(0, 0.5),
+        value_types.shares(0, 0.5),
         "1",
         None,
         "Share of the packets that the link loses, each by itself, both ways. What TCP hands over as one is "
@@ -191,7 +191,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_reordering",
-        kinds.shares(0, 0.5),
+        value_types.shares(0, 0.5),
         "1",
         None,
         "Share of the packets that the link holds back for another 250 µs, so that those behind them arrive "
@@ -201,7 +201,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "vswitch",
-        kinds.words("bridge", "direct", "macvlan", "router", "openvswitch"),
+        value_types.words("bridge", "direct", "macvlan", "router", "openvswitch"),
         "",
         "bridge",
         "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no "
@@ -214,7 +214,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "device_cpus",
-        kinds.device_cpus(),
+        value_types.device_cpus(),
         "",
         AUTO,
         "CPUs that do the packet processing of the device under test, by threads of its own (threaded "

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.wording.labels import names_of, treatment_phrase
+from vnetbench.wording.factor_text import names_of, treatment_phrase
 
 
 class HasFactors(Protocol):

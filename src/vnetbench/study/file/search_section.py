@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vnetbench.study import kinds
+from vnetbench.study.factors import value_types
+from vnetbench.study.file.keys import Key, section_of
 from vnetbench.study.model import SearchAsked
-from vnetbench.study.section import Key, section_of
 from vnetbench.study.workloads import MOST_GOALS
 
 _SEARCH = SearchAsked()
@@ -18,7 +18,7 @@ SEARCH = section_of(
     "the throughput.",
     Key(
         "method",
-        kinds.words("vnetbench", "rfc2544", "mlrsearch"),
+        value_types.words("vnetbench", "rfc2544", "mlrsearch"),
         _SEARCH.method,
         "`vnetbench`: a model of loss against load says which step tells most. `rfc2544`: halving the "
         "interval (RFC 2544, 26.1). `mlrsearch`: the library of FD.io, where it is installed.",
@@ -26,7 +26,7 @@ SEARCH = section_of(
     ),
     Key(
         "loss",
-        kinds.loss_goals(MOST_GOALS),
+        value_types.loss_goals(MOST_GOALS),
         _SEARCH.loss,
         "The goals: shares of the frames that may be lost. Each has a throughput of its own; the first "
         "one's is `throughput_fps`.",
@@ -34,14 +34,14 @@ SEARCH = section_of(
     ),
     Key(
         "width",
-        kinds.shares(0.0001, 0.5),
+        value_types.shares(0.0001, 0.5),
         _SEARCH.width,
         "Of the answer's interval, as a share of the throughput.",
         '"1 %"',
     ),
     Key(
         "trial",
-        kinds.durations(0.01, 3600),
+        value_types.durations(0.01, 3600),
         _SEARCH.step_s,
         "Length of a full step: what RFC 2544 calls a trial.",
         '"1 s"',
@@ -49,7 +49,7 @@ SEARCH = section_of(
     ),
     Key(
         "settle",
-        kinds.durations(0.001, 4),
+        value_types.durations(0.001, 4),
         _SEARCH.settle_s,
         "A step has ended when no frame of it has come for so long after its load.",
         '"100 ms"',
@@ -57,7 +57,7 @@ SEARCH = section_of(
     ),
     Key(
         "most_load",
-        kinds.frame_rates(1, 10**9, "auto"),
+        value_types.frame_rates(1, 10**9, "auto"),
         _SEARCH.most_load_fps,
         "The highest load, of each direction. `auto`: as fast as the generator goes.",
         '"2 Mframe/s"',
@@ -66,7 +66,7 @@ SEARCH = section_of(
     ),
     Key(
         "least_load",
-        kinds.frame_rates(1, 10**9),
+        value_types.frame_rates(1, 10**9),
         _SEARCH.least_load_fps,
         "The lowest load, of each direction. A device that loses too much of it has no throughput.",
         '"100 frame/s"',
@@ -74,14 +74,14 @@ SEARCH = section_of(
     ),
     Key(
         "confidence",
-        kinds.shares(0.5, 0.9999),
+        value_types.shares(0.5, 0.9999),
         _SEARCH.confidence,
         "That the throughput lies in the answer's interval.",
         '"99 %"',
     ),
     Key(
         "time_limit",
-        kinds.durations(1, 36_000_000, "auto"),
+        value_types.durations(1, 36_000_000, "auto"),
         _SEARCH.time_limit_s,
         "Of all steps of one search together. `auto`: 10 min, and less where `precision.time_limit` would "
         "else not give every treatment its fewest trials.",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from vnetbench.study.expression import MAX_LEVELS
-from vnetbench.study.factor import Factor
-from vnetbench.study.factors import FACTORS
-from vnetbench.study.host_section import HOST
-from vnetbench.study.kinds import Json, Kind
-from vnetbench.study.labels import LABEL_PATTERN
-from vnetbench.study.load import MAX_HOSTS, MAX_TABLES
-from vnetbench.study.section import Key, Section
-from vnetbench.study.sections import (
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.imported_factors import LABEL_PATTERN
+from vnetbench.study.factors.level_expressions import MAX_LEVELS
+from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.factors.value_types import Json, Kind
+from vnetbench.study.file.host_section import HOST
+from vnetbench.study.file.keys import Key, Section
+from vnetbench.study.file.load import MAX_HOSTS, MAX_TABLES
+from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     SECTIONS,

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from vnetbench import quantity
 from vnetbench.errors import BenchError
-from vnetbench.study import cpus, direction
+from vnetbench.study.factors import cpu_lists
+from vnetbench.study.factors.directions import MIX_PATTERN, WORDS, canonical_mix
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, shown, suggest
 
@@ -276,7 +277,7 @@ def algorithms() -> Kind:
 
 def _cpu_kind(known: tuple[str, ...], pattern: str, expects: str, canonical: Callable[[str], str]) -> Kind:
     def parse(raw: object) -> str:
-        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= cpus.MAX_CPU:
+        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= cpu_lists.MAX_CPU:
             return str(raw)
         if not isinstance(raw, str):
             raise WrongValue(f"{shown(raw)} names no CPUs", fix=f"write {expects}")
@@ -293,61 +294,61 @@ def _cpu_kind(known: tuple[str, ...], pattern: str, expects: str, canonical: Cal
                 error.what, fix=error.fix if "CPUs go" in str(error.fix) else f"write {expects}"
             ) from error
 
-    bare: Json = {"type": "integer", "minimum": 0, "maximum": cpus.MAX_CPU}
+    bare: Json = {"type": "integer", "minimum": 0, "maximum": cpu_lists.MAX_CPU}
     return Kind(expects, parse, str, f"({'|'.join((*known, pattern))})", (bare,), words=known, commas=True)
 
 
 def placements() -> Kind:
     """Which CPUs the VMs may use."""
     expects = '"any", "1 each" (so many CPUs of its own for each VM), CPUs "0-1", or both VMs of a pair "0/1"'
-    pattern = rf"[0-9]+\s+each|{cpus.LIST_PATTERN}(\s*/\s*{cpus.LIST_PATTERN})?"
-    return _cpu_kind(("any",), pattern, expects, cpus.canonical_placement)
+    pattern = rf"[0-9]+\s+each|{cpu_lists.LIST_PATTERN}(\s*/\s*{cpu_lists.LIST_PATTERN})?"
+    return _cpu_kind(("any",), pattern, expects, cpu_lists.canonical_placement)
 
 
 def directions() -> Kind:
     """Which way streams go, or how many each way at once."""
-    known = words(*direction.WORDS)
+    known = words(*WORDS)
     expects = f'{known.expects}, or a mix such as "3/1"'
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and "/" in raw:
-            return direction.canonical_mix(raw)
+            return canonical_mix(raw)
         try:
             return str(known.parse(raw))
         except WrongValue as error:
             near = "did you mean" in str(error.fix)
             raise WrongValue(error.what, fix=error.fix if near else f"write {expects}") from error
 
-    return Kind(expects, parse, str, f"{known.pattern[:-1]}|{direction.MIX_PATTERN})", words=known.words)
+    return Kind(expects, parse, str, f"{known.pattern[:-1]}|{MIX_PATTERN})", words=known.words)
 
 
 def thread_placements() -> Kind:
     """Which CPU each thread of the load runs on."""
     expects = '"any", "spread", CPUs "0-1" that the threads take in turn, or both VMs of a pair "0-1/2-3"'
-    pattern = rf"{cpus.LIST_PATTERN}(\s*/\s*{cpus.LIST_PATTERN})?"
-    return _cpu_kind(("any", "spread"), pattern, expects, cpus.canonical_sides)
+    pattern = rf"{cpu_lists.LIST_PATTERN}(\s*/\s*{cpu_lists.LIST_PATTERN})?"
+    return _cpu_kind(("any", "spread"), pattern, expects, cpu_lists.canonical_sides)
 
 
 def emulator_cpus() -> Kind:
     """Which of the host's CPUs an emulator's own threads may use."""
     expects = '"any", "own", "apart" or CPUs such as "0-1"'
-    return _cpu_kind(("any", "own", "apart"), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+    return _cpu_kind(("any", "own", "apart"), cpu_lists.LIST_PATTERN, expects, cpu_lists.canonical_cpu_list)
 
 
 def device_cpus() -> Kind:
     """Which CPUs do the packet processing of a device under test."""
     expects = '"auto", "apart", "any" or CPUs such as "2-3"'
-    return _cpu_kind(("auto", "apart", "any"), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+    return _cpu_kind(("auto", "apart", "any"), cpu_lists.LIST_PATTERN, expects, cpu_lists.canonical_cpu_list)
 
 
 def interrupt_cpus() -> Kind:
     """Which of an endpoint's CPUs take its adapter's interrupts."""
     expects = '"spread" or CPUs such as "0-1"'
-    return _cpu_kind(("spread",), cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+    return _cpu_kind(("spread",), cpu_lists.LIST_PATTERN, expects, cpu_lists.canonical_cpu_list)
 
 
 def receive_cpus() -> Kind:
     """Which CPUs do the receive processing."""
     known = ("off", "own", "apart", "spread")
     expects = '"off", "own", "apart", "spread" or CPUs such as "0-1"'
-    return _cpu_kind(known, cpus.LIST_PATTERN, expects, cpus.canonical_cpu_list)
+    return _cpu_kind(known, cpu_lists.LIST_PATTERN, expects, cpu_lists.canonical_cpu_list)

@@ -10,7 +10,7 @@ from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.quantity import IntervalText, Scale, format_interval, scale_for
-from vnetbench.wording.labels import counted
+from vnetbench.wording.factor_text import counted
 
 
 class Measured(Protocol):

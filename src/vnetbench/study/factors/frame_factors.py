@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from vnetbench.study import kinds
-from vnetbench.study.factor import Factor
-from vnetbench.study.frames import IMIX, LARGEST, SMALLEST
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.frame_sizes import IMIX, LARGEST, SMALLEST
 from vnetbench.study.workloads import FRAME_LATENCY, LOADED, OF_FRAMES, SOAK
 
 AS_FAST_AS_IT_GOES = "max"
@@ -13,7 +13,7 @@ AS_FAST_AS_IT_GOES = "max"
 FRAME_FACTORS = (
     Factor(
         "frame_size",
-        kinds.counts(SMALLEST, LARGEST, IMIX, unit="B"),
+        value_types.counts(SMALLEST, LARGEST, IMIX, unit="B"),
         "B",
         SMALLEST,
         "Bytes of a frame from its destination address to its frame check sequence, as RFC 2544 counts them: "
@@ -26,7 +26,7 @@ FRAME_FACTORS = (
     ),
     Factor(
         "frame_load",
-        kinds.frame_loads(1, 10**9, AS_FAST_AS_IT_GOES),
+        value_types.frame_loads(1, 10**9, AS_FAST_AS_IT_GOES),
         "frame/s",
         AS_FAST_AS_IT_GOES,
         "The load offered in each direction of each pair. A rate; `max`: as fast as the generator goes; of "
@@ -38,7 +38,7 @@ FRAME_FACTORS = (
     ),
     Factor(
         "flows",
-        kinds.counts(1, 1_000_000),
+        value_types.counts(1, 1_000_000),
         "1",
         1,
         "Flows that each generator CPU sends in turn: they differ in their UDP ports, so that receive-side "
@@ -48,7 +48,7 @@ FRAME_FACTORS = (
     ),
     Factor(
         "generators",
-        kinds.counts(1, 64),
+        value_types.counts(1, 64),
         "1",
         1,
         "CPUs that generate frames, in each direction of each pair. Which, `thread_cpus` says.",
@@ -57,7 +57,7 @@ FRAME_FACTORS = (
     ),
     Factor(
         "vlan_tags",
-        kinds.counts(0, 2),
+        value_types.counts(0, 2),
         "1",
         0,
         "VLAN tags of every frame (two: IEEE 802.1ad).",

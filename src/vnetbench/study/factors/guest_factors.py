@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vnetbench.study import kinds
-from vnetbench.study.factor import Factor
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.factor import Factor
 from vnetbench.study.labs import HOSTS, QEMU
 from vnetbench.study.workloads import OF_FRAMES
 
@@ -15,7 +15,7 @@ ROLES = ("guest-to-guest", "guest-to-host", "router", "bridge")
 GUEST_FACTORS = (
     Factor(
         "adapter",
-        kinds.words(*ADAPTERS),
+        value_types.words(*ADAPTERS),
         "",
         "virtio-net",
         "The guests' virtual network adapter, by the name of its hardware. `virtio-net-vhost`: virtio-net "
@@ -26,7 +26,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "guests",
-        kinds.counts(1, 64),
+        value_types.counts(1, 64),
         "1",
         1,
         "Pairs of guests at work at once.",
@@ -35,7 +35,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "role",
-        kinds.words(*ROLES),
+        value_types.words(*ROLES),
         "",
         "guest-to-guest",
         "What the guests do. `guest-to-guest`: both ends of a stream are guests. `guest-to-host`: the second "
@@ -48,7 +48,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "vcpus",
-        kinds.counts(1, 64),
+        value_types.counts(1, 64),
         "1",
         1,
         "Virtual CPUs of every guest.",
@@ -57,7 +57,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "vcpu_pin",
-        kinds.thread_placements(),
+        value_types.thread_placements(),
         "",
         None,
         "The host's CPU for each vCPU thread. `any`: all may run everywhere. `spread`: one CPU for each, in "
@@ -68,7 +68,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "emulator_pin",
-        kinds.emulator_cpus(),
+        value_types.emulator_cpus(),
         "",
         None,
         "The host's CPUs for QEMU's own threads, and for vhost's. `any`: all. `own`: those of the guest's "
@@ -78,7 +78,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "irq_pin",
-        kinds.interrupt_cpus(),
+        value_types.interrupt_cpus(),
         "",
         None,
         "The endpoint's own CPUs that take its adapter's interrupts and so do its receive processing. "
@@ -88,7 +88,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "rx_ring",
-        kinds.counts(1, 65536),
+        value_types.counts(1, 65536),
         "1",
         None,
         "Descriptors of each receive ring of the adapter.",
@@ -97,7 +97,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "tx_ring",
-        kinds.counts(1, 65536),
+        value_types.counts(1, 65536),
         "1",
         None,
         "Descriptors of each transmit ring of the adapter.",
@@ -106,7 +106,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "coalesce",
-        kinds.durations(0, 0.1, "adaptive"),
+        value_types.durations(0, 0.1, "adaptive"),
         "s",
         None,
         "How long the adapter gathers packets before it interrupts, receiving and transmitting alike; "
@@ -116,7 +116,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "lro",
-        kinds.switches(),
+        value_types.switches(),
         "",
         None,
         "Large receive offload: the adapter joins packets of one stream before it hands them over.",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from vnetbench.study import adapters
-from vnetbench.study.cpus import cpu_list, spell_cpu_list
-from vnetbench.study.direction import MOST_STREAMS, streams_each_way
-from vnetbench.study.factors import complete, format_level
-from vnetbench.study.frame_rules import FRAME_RULES, frame_words
-from vnetbench.study.load_factors import BATCHED, LENDING, VSOCK
+from vnetbench.study.factors import adapter_limits
+from vnetbench.study.factors.cpu_lists import cpu_list, spell_cpu_list
+from vnetbench.study.factors.directions import MOST_STREAMS, streams_each_way
+from vnetbench.study.factors.load_factors import BATCHED, LENDING, VSOCK
+from vnetbench.study.factors.registry import complete, format_level
+from vnetbench.study.factors.testbed_factors import LEAST_MTU6, LINK_IMPAIRMENTS, NOT_IMPAIRED
 from vnetbench.study.model import Level, Study
 from vnetbench.study.problems import Place, Problem, WrongValue
-from vnetbench.study.rule import EXCLUDE, Rule, TreatmentLevels
-from vnetbench.study.testbed_factors import LEAST_MTU6, LINK_IMPAIRMENTS, NOT_IMPAIRED
+from vnetbench.study.rules.frame_rules import FRAME_RULES, frame_words
+from vnetbench.study.rules.rule import EXCLUDE, Rule, TreatmentLevels
 from vnetbench.study.workloads import CONNECTIONS, RATES
 
 
@@ -50,7 +50,7 @@ def _is_vsock_with(factor: str, without: Level) -> Callable[[TreatmentLevels, St
 
 
 def _has_too_long_a(ring: str) -> Callable[[TreatmentLevels, Study], bool]:
-    return lambda levels, _: adapters.has_too_long_a_ring(levels, ring)
+    return lambda levels, _: adapter_limits.has_too_long_a_ring(levels, ring)
 
 
 def _is_gso_with(rate: str) -> Callable[[TreatmentLevels, Study], bool]:
@@ -84,7 +84,7 @@ def _exceeds(factor: str) -> Callable[[TreatmentLevels, Study], bool]:
     """Whether the adapter cannot have so much of it."""
 
     def exceeds(levels: TreatmentLevels, _: Study) -> bool:
-        limits = adapters.limits(levels)
+        limits = adapter_limits.limits(levels)
         return limits is not None and factor in levels and int(levels[factor]) > getattr(limits, factor)
 
     return exceeds
@@ -94,7 +94,7 @@ def _has_not(factor: str, without: Level) -> Callable[[TreatmentLevels, Study], 
     """Whether the adapter has no such thing, and is asked for another level than `without`."""
 
     def has_not(levels: TreatmentLevels, _: Study) -> bool:
-        limits = adapters.limits(levels)
+        limits = adapter_limits.limits(levels)
         return limits is not None and _has(levels, factor, without) and not getattr(limits, factor)
 
     return has_not
@@ -102,12 +102,12 @@ def _has_not(factor: str, without: Level) -> Callable[[TreatmentLevels, Study], 
 
 def _of_adapter(levels: TreatmentLevels) -> dict[str, str]:
     """What its rules say of the adapter's limits."""
-    limits = adapters.limits(levels)
+    limits = adapter_limits.limits(levels)
     if limits is None:
         return {}
     rings = {f"{name}s": "{} to {}".format(*getattr(limits, name)) for name in ("rx_ring", "tx_ring")}
     most = {"most_mtu": str(limits.mtu), "most_queues": str(limits.queues)}
-    return {**rings, **most, "own_queues": str(adapters.queues_of_vmxnet3(levels))}
+    return {**rings, **most, "own_queues": str(adapter_limits.queues_of_vmxnet3(levels))}
 
 
 def _has_not_the_cpus(levels: TreatmentLevels, _: Study) -> bool:
@@ -149,7 +149,7 @@ _RULES = (
         "queues",
         lambda levels, _: (
             levels.get("adapter") == "vmxnet3"
-            and int(levels.get("queues", 0)) not in (0, adapters.queues_of_vmxnet3(levels))
+            and int(levels.get("queues", 0)) not in (0, adapter_limits.queues_of_vmxnet3(levels))
         ),
         "queues = {queues} with adapter = vmxnet3 and vcpus = {vcpus}: its driver has one for each vCPU, "
         "{own_queues} here",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vnetbench.study.direction import WORDS
-from vnetbench.study.frames import least_frame, mix_of, packet_bytes, share_of_throughput
+from vnetbench.study.factors.directions import WORDS
+from vnetbench.study.factors.frame_sizes import least_frame, mix_of, packet_bytes, share_of_throughput
 from vnetbench.study.model import Study
-from vnetbench.study.rule import EXCLUDE, Rule, TreatmentLevels
+from vnetbench.study.rules.rule import EXCLUDE, Rule, TreatmentLevels
 from vnetbench.study.workloads import FRAME_LATENCY, FRAMES, OF_FRAMES, SOAK
 
 

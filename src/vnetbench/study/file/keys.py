@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vnetbench.study.kinds import Kind
+from vnetbench.study.factors.value_types import Kind
 from vnetbench.study.model import Level
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.published.names import NAMES
-from vnetbench.study import host_kinds, kinds
-from vnetbench.study.factors import FACTORS
-from vnetbench.study.host_section import HOST
+from vnetbench.published.catalog import NAMES
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.file import host_value_types
+from vnetbench.study.file.host_section import HOST
+from vnetbench.study.file.keys import Key, Section, section_of
+from vnetbench.study.file.search_section import SEARCH
 from vnetbench.study.labs import IMPORTED, LABS
 from vnetbench.study.model import ALL, ONE_AT_A_TIME, Precision, TestbedAsked, Timing
-from vnetbench.study.search_section import SEARCH
-from vnetbench.study.section import Key, Section, section_of
 from vnetbench.study.workloads import DECIDING, STREAM, WORKLOADS
 
 TOP = ""
@@ -26,7 +27,7 @@ _ALL = (
         "At the head of the file, before the first heading.",
         Key(
             "title",
-            kinds.texts(120),
+            value_types.texts(120),
             "",
             "What the study is called, in a line.",
             '"Jumbo frames"',
@@ -34,14 +35,14 @@ _ALL = (
         ),
         Key(
             "question",
-            kinds.texts(2000),
+            value_types.texts(2000),
             "",
             "What it asks, in words. The report answers below it.",
             '"Do jumbo frames make TCP faster?"',
         ),
         Key(
             "workload",
-            kinds.words(*WORKLOADS),
+            value_types.words(*WORKLOADS),
             STREAM,
             "The load. `tcp_stream`: data as fast as TCP takes it. `tcp_rr`: requests and their answers. "
             "`tcp_crr`: the same, each on a connection of its own. `mixed`: requests by themselves, and then "
@@ -53,7 +54,7 @@ _ALL = (
         ),
         Key(
             "combine",
-            kinds.words(ALL, ONE_AT_A_TIME),
+            value_types.words(ALL, ONE_AT_A_TIME),
             ALL,
             "Which treatments the levels make. `all`: every combination of them. `one-at-a-time`: the base, "
             "which has the first level of every factor; the base with one factor at another level, for each "
@@ -62,7 +63,7 @@ _ALL = (
         ),
         Key(
             "published",
-            kinds.words("none", *NAMES),
+            value_types.words("none", *NAMES),
             None,
             "Figures of a published measurement to be shown beside the results, for treatments alike.",
             '"packet-forwarding-2011"',
@@ -74,7 +75,7 @@ _ALL = (
         "The testbed, without the factors that vary it.",
         Key(
             "lab",
-            kinds.words(*LABS, IMPORTED),
+            value_types.words(*LABS, IMPORTED),
             _TESTBED.lab,
             "What makes it. `netns`: network namespaces stand for VMs. `qemu`: guests with real adapters and "
             "their drivers. `hosts`: machines that exist, named by `[[testbed.host]]`. "
@@ -83,7 +84,7 @@ _ALL = (
         ),
         Key(
             "uplink",
-            kinds.truths(),
+            value_types.truths(),
             _TESTBED.uplink,
             "`true`: two vSwitches joined by an uplink, the VMs of each pair on different ones. "
             "`false`: one vSwitch for all.",
@@ -91,21 +92,21 @@ _ALL = (
         ),
         Key(
             "shaper",
-            kinds.words("tbf", "htb"),
+            value_types.words("tbf", "htb"),
             _TESTBED.shaper,
             "The queueing discipline behind `link_rate`.",
             '"htb"',
         ),
         Key(
             "vswitch_mtu",
-            kinds.counts(576, 65535, unit="B"),
+            value_types.counts(576, 65535, unit="B"),
             _TESTBED.vswitch_mtu,
             "A fixed MTU in bytes of every port of the vSwitch. Without it they follow the factor `mtu`.",
             "9000",
         ),
         Key(
             "vf_of",
-            host_kinds.interfaces(),
+            host_value_types.interfaces(),
             _TESTBED.vf_of,
             "Of the lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV), given to vfio, "
             'guests with `adapter = "vf"` get.',
@@ -113,7 +114,7 @@ _ALL = (
         ),
         Key(
             "ports",
-            host_kinds.port_ranges(),
+            host_value_types.port_ranges(),
             _TESTBED.ports,
             "Of the lab `hosts`: the TCP and UDP ports that the second host of a pair takes load on, for "
             "firewalls on the way. Without it any.",
@@ -125,7 +126,7 @@ _ALL = (
         "How long a trial is.",
         Key(
             "duration",
-            kinds.durations(0.1, 86400, "auto"),
+            value_types.durations(0.1, 86400, "auto"),
             _TIMING.duration_s,
             "The length of a trial, warm-up included, but for the idle phase of `mixed`. `auto`: chosen for "
             "each treatment from its first trials.",
@@ -135,7 +136,7 @@ _ALL = (
         ),
         Key(
             "warmup",
-            kinds.durations(0, 86400, "auto"),
+            value_types.durations(0, 86400, "auto"),
             _TIMING.warmup_s,
             "What is cut from the beginning of every trial. `auto`: found in its samples; of `soak` nothing.",
             '"5 s"',
@@ -144,7 +145,7 @@ _ALL = (
         ),
         Key(
             "interval",
-            kinds.durations(0.01, 60),
+            value_types.durations(0.01, 60),
             _TIMING.interval_s,
             "How often a trial is sampled.",
             '"100 ms"',
@@ -152,7 +153,7 @@ _ALL = (
         ),
         Key(
             "idle",
-            kinds.durations(0.05, 60, "auto"),
+            value_types.durations(0.05, 60, "auto"),
             _TIMING.idle_s,
             "Of the workload `mixed`: how long there are only requests, before the load and in every trial. "
             "`auto`: as long as a thousand requests take at the `rate`, from 0.5 s to 5 s.",
@@ -168,7 +169,9 @@ _ALL = (
         "as narrow as asked, else after the most trials or when the time is up. The result says which.",
         Key(
             "metric",
-            kinds.words("auto", *dict.fromkeys(metric for each in DECIDING.values() for metric in each)),
+            value_types.words(
+                "auto", *dict.fromkeys(metric for each in DECIDING.values() for metric in each)
+            ),
             _PRECISION.metric,
             "The metric that decides. `auto`: of `tcp_stream` the goodput, of `tcp_rr` the transaction rate "
             "(the 99th percentile of latency where every `rate` is set), of `tcp_crr` the connection rate, "
@@ -181,21 +184,21 @@ _ALL = (
         ),
         Key(
             "confidence",
-            kinds.shares(0.5, 0.9999),
+            value_types.shares(0.5, 0.9999),
             _PRECISION.confidence,
             "Of every interval shown.",
             '"99 %"',
         ),
         Key(
             "half_width",
-            kinds.shares(0.0001, 10),
+            value_types.shares(0.0001, 10),
             _PRECISION.half_width,
             "Half of the wanted width of the interval, as a share of the value.",
             '"5 %"',
         ),
         Key(
             "fewest_trials",
-            kinds.counts(1, 10_000),
+            value_types.counts(1, 10_000),
             _PRECISION.fewest_trials,
             "Trials of every treatment before it is judged. A median has an interval of 95 % from six "
             "trials on.",
@@ -203,14 +206,14 @@ _ALL = (
         ),
         Key(
             "most_trials",
-            kinds.counts(1, 10_000),
+            value_types.counts(1, 10_000),
             _PRECISION.most_trials,
             "Trials after which a treatment is given up, precise or not.",
             "30",
         ),
         Key(
             "time_limit",
-            kinds.durations(1, 36_000_000, "none"),
+            value_types.durations(1, 36_000_000, "none"),
             _PRECISION.time_limit_s,
             "Of the whole campaign, set-up included.",
             '"30 min"',
