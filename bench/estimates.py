@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from rich.progress import track
 
-from tests.estimate.simulated import KINDS, Kind, Outcome, many, many_long
+from tests.estimate.simulated_trials import KINDS, Kind, Outcome, many, many_long
 from vnetbench.study.model import Precision
 
 CONFIDENCE = 0.95

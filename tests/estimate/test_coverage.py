@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from tests.estimate.simulated import KINDS, many, many_long
+from tests.estimate.simulated_trials import KINDS, many, many_long
 from vnetbench.study.model import Precision
 
 CAMPAIGNS = 2000

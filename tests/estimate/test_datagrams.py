@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.estimate.test_latency import summary_of
-from vnetbench.estimate.course import course, steady_latencies
+from vnetbench.estimate.time_series import course, steady_latencies
 from vnetbench.estimate.datagrams import most_unseen
 from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.report.notes import legend
+from vnetbench.report.text.notes import legend
 from vnetbench.results.records import Sample, SideRecord, StreamSample, TrialRecord
-from vnetbench.wording.figures import scale_of, short_figure
+from vnetbench.wording.estimate_text import scale_of, short_figure
 
 STUDY = """\
 title = "Made up"

@@ -13,7 +13,7 @@ import pytest
 from vnetbench.estimate.effects import best, effects
 from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.model import Estimate
-from vnetbench.estimate.stopping import decide
+from vnetbench.estimate.stopping_rule import decide
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.study.model import FactorLevels, Level, Precision, Timing
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import made_up
-from vnetbench.estimate.course import course, steady_latencies, warmups
+from vnetbench.estimate.time_series import course, steady_latencies, warmups
 from vnetbench.estimate.latency import PERCENTILES, count_of, curve, merged, percentile_us
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary

@@ -11,7 +11,7 @@ import pytest
 
 from tests import made_up
 from tests.estimate.test_effects import grid
-from vnetbench.estimate.course import course, idle_samples, warmups
+from vnetbench.estimate.time_series import course, idle_samples, warmups
 from vnetbench.estimate.effects import effects
 from vnetbench.estimate.latency import count_of, merged
 from vnetbench.estimate.summarize import estimates_of, summarize

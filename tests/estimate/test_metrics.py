@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests import made_up
-from vnetbench.estimate.course import course, warmups
+from vnetbench.estimate.time_series import course, warmups
 from vnetbench.estimate.metrics import METRICS, is_better_low
 from vnetbench.estimate.trial_metrics import metric_values
 from vnetbench.results.records import Sample, SideRecord, TrialRecord

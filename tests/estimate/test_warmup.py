@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.estimate.simulated import KINDS, SimulatedCampaign
+from tests.estimate.simulated_trials import KINDS, SimulatedCampaign
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
 
 SEEDS = 200

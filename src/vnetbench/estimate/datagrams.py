@@ -11,7 +11,7 @@ from vnetbench.results.records import Sample, StreamSample, TrialRecord
 
 SHARES: Mapping[str, tuple[str, ...]] = {
     "datagrams": ("loss_percent", "socket_drop_percent", "reordered_percent", "duplicate_percent"),
-    "frames": ("frame_loss_ratio", "reordered_percent", "duplicate_percent"),
+    "frames": ("frame_loss_percent", "reordered_percent", "duplicate_percent"),
 }
 """The metrics that are shares of the datagrams, or of the frames, by the metric that says how many."""
 

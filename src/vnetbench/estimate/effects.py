@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vnetbench.estimate.compare import adjust
+from vnetbench.estimate.ratios import adjust
 from vnetbench.estimate.metrics import is_better_low
 from vnetbench.estimate.model import BestTreatment, Effect
-from vnetbench.estimate.paired import Pair, fewest_blocks, matched, together
+from vnetbench.estimate.paired_ratios import Pair, fewest_blocks, matched, together
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
 

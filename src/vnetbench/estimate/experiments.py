@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from vnetbench.estimate.effects import pair_of
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Experiment
-from vnetbench.estimate.paired import together
+from vnetbench.estimate.paired_ratios import together
 from vnetbench.estimate.summary import CampaignSummary
 
 _SHOWN = 12

@@ -64,7 +64,7 @@ OF_FRAMES = (
         "frames that were sent, all directions and pairs (RFC 2285)",
     ),
     Metric(
-        "frame_loss_ratio",
+        "frame_loss_percent",
         "%",
         "Frame loss",
         "lower",

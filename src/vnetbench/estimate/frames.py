@@ -55,7 +55,7 @@ def frame_metrics(
     if sent > 0:
         yield "frames", sent
         # What was on its way at the cut came after it, and was sent before.
-        yield "frame_loss_ratio", 100 * max(0, sent - received) / sent
+        yield "frame_loss_percent", 100 * max(0, sent - received) / sent
     if arrived := sum(int(stream.get(RECEIVED, 0)) for stream in totals):
         for name, kind in (("duplicate_percent", "duplicates"), ("reordered_percent", "out_of_order")):
             yield name, 100 * sum(int(stream.get(kind, 0)) for stream in totals) / arrived

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.study.factors import complete
-from vnetbench.study.labels import UNTOLD
+from vnetbench.study.factors.imported_factors import UNTOLD
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level
 
 

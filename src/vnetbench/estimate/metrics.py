@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vnetbench.estimate.frame_metrics import OF_FRAMES
 from vnetbench.estimate.metric import Metric
-from vnetbench.estimate.told_metrics import TOLD
+from vnetbench.estimate.reported_metrics import TOLD
 
 _SHARES = {"p50": "50", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99.99", "p99_999": "99.999"}
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vnetbench.estimate import imported
-from vnetbench.estimate.course import (
+from vnetbench.estimate import imported_trials
+from vnetbench.estimate.time_series import (
     Course,
     course,
     idle_samples,
@@ -17,21 +17,21 @@ from vnetbench.estimate.course import (
 )
 from vnetbench.estimate.datagrams import SHARES, most_unseen
 from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.case import case_of
-from vnetbench.estimate.evidence.courses import evidence_courses
+from vnetbench.estimate.evidence.trial_data import case_of
+from vnetbench.estimate.evidence.time_series import evidence_courses
 from vnetbench.estimate.frames import missing, own_intervals, search_of
 from vnetbench.estimate.interim_analyses import looks
 from vnetbench.estimate.latency import merged
-from vnetbench.estimate.location import estimate
+from vnetbench.estimate.median import estimate
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
-from vnetbench.estimate.steady import steady_part
+from vnetbench.estimate.steady_state import steady_part
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.estimate.trial_metrics import metrics_of
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import IMPORTED
-from vnetbench.study.load import parse_study
 from vnetbench.study.model import Precision, Study
 from vnetbench.study.workloads import main_metric
 
@@ -88,7 +88,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         facts=file.facts(),
         warnings=(
             *_lacking(testbed),
-            *imported.in_words([p for of_treatment in points for p in of_treatment]),
+            *imported_trials.in_words([p for of_treatment in points for p in of_treatment]),
             *_warnings(points, file.facts_of_sessions(), main_metric(study)),
         ),
         combine=study.combine,
@@ -139,7 +139,7 @@ def _gather(
         warmup, of_trial = cuts[trial.id]
         if study.testbed.lab == IMPORTED:
             of_treatment.points.append(
-                imported.point(trial, warmup, of_trial, main_metric(study), levels[trial.treatment])
+                imported_trials.point(trial, warmup, of_trial, main_metric(study), levels[trial.treatment])
             )
             continue
         of_treatment.effective = dict(trial.effective)
@@ -155,8 +155,8 @@ def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Co
     """Trial id to its warm-up, found from all trials of its treatment together."""
     courses: dict[int, dict[int, Course]] = {}
     is_imported = study.testbed.lab == IMPORTED
-    course_of: Callable[[TrialRecord, str], Course] = imported.course if is_imported else course
-    warmups_of = imported.warmups_of if is_imported else warmups
+    course_of: Callable[[TrialRecord, str], Course] = imported_trials.course if is_imported else course
+    warmups_of = imported_trials.warmups_of if is_imported else warmups
     for trial in file.trials(counted=is_imported):
         if not trial.failure:
             courses.setdefault(trial.treatment, {})[trial.id] = course_of(trial, main_metric(study))
@@ -197,7 +197,7 @@ def _treatment(record: TreatmentRecord, gathered: _Gathered, status: str, study:
     points = gathered.points
     reasons = (*gathered.failures, *((record.reason,) if record.reason else ()))
     was_planned = study.testbed.lab != IMPORTED
-    metrics = imported.widened(
+    metrics = imported_trials.widened(
         estimates_of([p.values for p in points], study.precision, looked=was_planned), points
     )
     if len(points) == 1:

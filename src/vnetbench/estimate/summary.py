@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.estimate.model import Estimate, Experiment
-from vnetbench.published.figures import Published
+from vnetbench.published.tables import Published
 from vnetbench.results.records import Histogram, StepRecord
-from vnetbench.search.device import Answer
+from vnetbench.search.interface import Answer
 from vnetbench.study.labs import IMPORTED, NETNS
 from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
 

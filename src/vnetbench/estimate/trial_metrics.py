@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vnetbench.estimate.course import (
+from vnetbench.estimate.time_series import (
     Steady,
     bytes_arrived,
     delivered,
@@ -13,9 +13,9 @@ from vnetbench.estimate.course import (
 )
 from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
 from vnetbench.estimate.frames import RECEIVED, SENT, frame_metrics
-from vnetbench.estimate.guest_metrics import busy_percent, guest_metrics, times_of
+from vnetbench.estimate.guests import busy_percent, guest_metrics, times_of
 from vnetbench.estimate.latency import count_of, latency_metrics
-from vnetbench.estimate.steady import SteadyPart, steady_part
+from vnetbench.estimate.steady_state import SteadyPart, steady_part
 from vnetbench.results.records import (
     HOST,
     OBSERVE,

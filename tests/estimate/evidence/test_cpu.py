@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.estimate.evidence.building import at, counting, even, evidence, of_cpus, watching, with_totals
+from tests.estimate.evidence.fixtures import at, counting, even, evidence, of_cpus, watching, with_totals
 from vnetbench.results.records import TrialRecord
 
 IDLE = {"idle_s": 0.05}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests import made_up
-from tests.estimate.evidence.building import evidence, watching, with_totals
+from tests.estimate.evidence.fixtures import evidence, watching, with_totals
 from vnetbench.results.records import SEARCH, StepRecord, TrialRecord
 
 TESTBED = {

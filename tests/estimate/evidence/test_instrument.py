@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.estimate.evidence.building import at, even, evidence, with_totals
+from tests.estimate.evidence.fixtures import at, even, evidence, with_totals
 from vnetbench.results.records import SideRecord
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests import made_up
-from tests.estimate.evidence.building import case, counting, even, evidence, telling, watching
+from tests.estimate.evidence.fixtures import case, counting, even, evidence, telling, watching
 from vnetbench.estimate.evidence import evidence_of
 from vnetbench.results.records import TrialRecord
 

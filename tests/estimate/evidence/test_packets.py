@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.estimate.evidence.building import (
+from tests.estimate.evidence.fixtures import (
     at,
     counting,
     even,

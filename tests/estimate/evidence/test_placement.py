@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.estimate.evidence.building import at, counting, even, evidence, of_cpus
+from tests.estimate.evidence.fixtures import at, counting, even, evidence, of_cpus
 from vnetbench.results.records import OBSERVE, SideRecord, TrialRecord
 
 LITTLE, MUCH = {"softirq_s": 0.01, "idle_s": 0.04}, {"softirq_s": 0.04, "idle_s": 0.01}

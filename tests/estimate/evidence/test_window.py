@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests import made_up
-from tests.estimate.evidence.building import at, counting, even, evidence, telling, with_totals
+from tests.estimate.evidence.fixtures import at, counting, even, evidence, telling, with_totals
 from vnetbench.results.records import TrialRecord
 
 

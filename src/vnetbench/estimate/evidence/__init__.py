@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.estimate.evidence.calls import CALL_FIGURES, call_evidence
-from vnetbench.estimate.evidence.case import Case
+from vnetbench.estimate.evidence.trial_data import Case
 from vnetbench.estimate.evidence.cpu import CPU_FIGURES, cpu_evidence
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.metric import Figure
 from vnetbench.estimate.evidence.frames import FRAME_FIGURES, frame_evidence
 from vnetbench.estimate.evidence.instrument import INSTRUMENT_FIGURES, instrument_evidence
 from vnetbench.estimate.evidence.links import LINK_FIGURES, link_evidence
 from vnetbench.estimate.evidence.packets import PACKET_FIGURES, packet_evidence
 from vnetbench.estimate.evidence.placement import PLACEMENT_FIGURES, placement_evidence
-from vnetbench.estimate.evidence.places import PLACE_FIGURES, place_evidence
+from vnetbench.estimate.evidence.cpu_sets import PLACE_FIGURES, place_evidence
 from vnetbench.estimate.evidence.window import WINDOW_FIGURES, window_evidence
 
 FAMILIES: Mapping[str, tuple[Figure, ...]] = {

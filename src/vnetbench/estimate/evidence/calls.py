@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnetbench.estimate.course import merged_of
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import Figures, least, most, number, over
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.time_series import merged_of
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import Figures, least, most, number, over
+from vnetbench.estimate.evidence.metric import Figure
 from vnetbench.estimate.latency import count_of
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import SideRecord
 
 CALL_FIGURES = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from vnetbench.estimate.course import Steady
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import (
+from vnetbench.estimate.time_series import Steady
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import (
     Figures,
     most,
     number,
@@ -19,7 +19,7 @@ from vnetbench.estimate.evidence.counting import (
     seconds_of,
     total,
 )
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.metric import Figure
 from vnetbench.estimate.evidence.kernels import (
     IDLE,
     INTERRUPTS,
@@ -27,8 +27,8 @@ from vnetbench.estimate.evidence.kernels import (
     has_own_kernel,
     most_softirq,
 )
-from vnetbench.estimate.guest_metrics import EMULATOR_KINDS, added_up, owner_and_kind
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.guests import EMULATOR_KINDS, added_up, owner_and_kind
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample, SideRecord
 
 _THREAD = ("process_cpu_user_s", "process_cpu_system_s")

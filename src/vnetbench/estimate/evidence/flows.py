@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from vnetbench.estimate.evidence.counting import middle, number, read_back, seconds_of
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.evidence.aggregation import middle, number, read_back, seconds_of
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample, SideRecord, StreamSample
 
 TRANSFERS = "transfers"

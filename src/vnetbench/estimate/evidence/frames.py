@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import Figures, percent, plus, seconds_of
-from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import Figures, percent, plus, seconds_of
+from vnetbench.estimate.evidence.metric import YES_OR_NO, Figure
 from vnetbench.estimate.frame_losses import (
     AT_SWITCH,
     BEFORE_LINK,
@@ -16,8 +16,8 @@ from vnetbench.estimate.frame_losses import (
     IN_BACKLOG,
 )
 from vnetbench.estimate.frames import SENT, streams_in
-from vnetbench.estimate.guest_metrics import owner_and_kind
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.guests import owner_and_kind
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
 OF_LOST_FRAMES = "% of lost frames"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import Figures, middle, most, number, over, percent, plus
-from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import Figures, middle, most, number, over, percent, plus
+from vnetbench.estimate.evidence.metric import YES_OR_NO, Figure
 from vnetbench.estimate.frames import search_of
 from vnetbench.results.records import SideRecord
 

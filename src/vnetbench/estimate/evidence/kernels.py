@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.evidence.counting import most
-from vnetbench.estimate.guest_metrics import added_up, times_of_cpu
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.evidence.aggregation import most
+from vnetbench.estimate.guests import added_up, times_of_cpu
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample
 
 INTERRUPTS = ("softirq_s", "irq_s")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import (
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import (
     Figures,
     least,
     middle,
@@ -15,7 +15,7 @@ from vnetbench.estimate.evidence.counting import (
     plus,
     total,
 )
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.metric import Figure
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.ports import Port
 from vnetbench.estimate.evidence.window import variation_percent
@@ -228,7 +228,7 @@ def _of_loss(case: Case) -> Figures:
     segments = plus(*(flow.total("segments_in") for flow in case.taking_tcp))
     datagrams = case.metrics.get("reordered_percent")
     return {
-        "loss_percent": case.metrics.get("loss_percent", case.metrics.get("frame_loss_ratio")),
+        "loss_percent": case.metrics.get("loss_percent", case.metrics.get("frame_loss_percent")),
         "path_loss_percent": _path_loss(case, again, for_nothing),
         "reordered_percent": percent(late, segments) if datagrams is None else datagrams,
         "reordering_seen_per_s": over(noticed, case.part.seconds),

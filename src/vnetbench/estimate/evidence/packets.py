@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from vnetbench.estimate.course import Steady
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import (
+from vnetbench.estimate.time_series import Steady
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import (
     Figures,
     is_off,
     least,
@@ -21,10 +21,10 @@ from vnetbench.estimate.evidence.counting import (
     read_back,
     total,
 )
-from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
+from vnetbench.estimate.evidence.metric import YES_OR_NO, Figure
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.kernels import Kernel
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample, SideRecord
 
 _TAKES_PERCENT = 5.0

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import Figures, mean, most, over, percent, seconds_of
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import Figures, mean, most, over, percent, seconds_of
+from vnetbench.estimate.evidence.metric import Figure
 from vnetbench.estimate.evidence.kernels import INTERRUPTS, has_own_kernel
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
 _THREAD = "busiest_thread_cpu"

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.evidence.counting import middle, over
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.evidence.aggregation import middle, over
+from vnetbench.estimate.steady_state import SteadyPart
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vnetbench.estimate.evidence import FAMILIES
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.metric import Figure
 
 PAGE = "evidence.md"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import (
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import (
     Figures,
     least,
     mean,
@@ -19,9 +19,9 @@ from vnetbench.estimate.evidence.counting import (
     read_back,
     total,
 )
-from vnetbench.estimate.evidence.figure import YES_OR_NO, Figure
+from vnetbench.estimate.evidence.metric import YES_OR_NO, Figure
 from vnetbench.estimate.evidence.flows import Flow, across
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.steady_state import SteadyPart
 
 _LIMITED = ("rwnd_limited_s", "sndbuf_limited_s")
 _RECOVERING = 3

@@ -7,25 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vnetbench.estimate.compare import adjust, ratio
+from vnetbench.estimate.ratios import adjust, ratio
 from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.evidence.figure import YES_OR_NO
+from vnetbench.estimate.evidence.metric import YES_OR_NO
 from vnetbench.estimate.evidence.frames import OF_LOST_FRAMES
 from vnetbench.estimate.evidence.placement import CPU_NUMBER
 from vnetbench.estimate.latency import PERCENTILES
-from vnetbench.estimate.location import interval
+from vnetbench.estimate.median import interval
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.modes import FEWEST_TRIALS, SMALLEST_SHARE, find_modes, is_in_upper
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.comparisons.separation import Separation, separations
 from vnetbench.explain.model import Exhibit, Finding, Picture, Suspect
-from vnetbench.explain.proving import proof
+from vnetbench.explain.phrases import figure_text, label_of
+from vnetbench.explain.experiment_command import proof
 from vnetbench.explain.rules import cause_named
-from vnetbench.explain.words import figure_text, label_of
 from vnetbench.quantity import format_interval, scale_for
-from vnetbench.wording.figures import metric_of, noun_of
-from vnetbench.wording.labels import counted
-from vnetbench.wording.treatments import name_of
+from vnetbench.wording.estimate_text import metric_of, noun_of
+from vnetbench.wording.factor_text import counted
+from vnetbench.wording.treatment_names import name_of
 
 _FEWEST = 12
 """Of fewer trials no split is plausible; below FEWEST_TRIALS one counts only where a figure goes with it."""
@@ -59,7 +59,7 @@ CONSEQUENCES = (
 inverse, and work done for each byte. They go with the modes whatever makes these. What ends with _ is how
 the names of several begin."""
 _BEGINNINGS = tuple(each for each in CONSEQUENCES if each.endswith("_"))
-_SHARES_LOST = {"forwarding_rate_fps": ("frame_loss_ratio", "loss_percent", "frames_lost_percent")}
+_SHARES_LOST = {"forwarding_rate_fps": ("frame_loss_percent", "loss_percent", "frames_lost_percent")}
 """By metric: what is lost of all that was sent is what this lacks of it, and never says where or why."""
 _PLACES_OF_LOSS = tuple(name for name, figure in FIGURES.items() if figure.unit == OF_LOST_FRAMES)
 _IDLE, _INCREASE = "latency_idle_", "latency_increase_"

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vnetbench.estimate.course import Course, warmups
-from vnetbench.estimate.evidence.told import told_evidence
-from vnetbench.estimate.location import interval
+from vnetbench.estimate.time_series import Course, warmups
+from vnetbench.estimate.evidence.imported import told_evidence
+from vnetbench.estimate.median import interval
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import TrialPoint

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vnetbench.estimate.course import Steady
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import (
+from vnetbench.estimate.time_series import Steady
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import (
     Figures,
     least,
     most,
@@ -16,11 +16,11 @@ from vnetbench.estimate.evidence.counting import (
     percent_of_time,
     read_back,
 )
-from vnetbench.estimate.evidence.figure import Figure
+from vnetbench.estimate.evidence.metric import Figure
 from vnetbench.estimate.evidence.kernels import INTERRUPTS, Kernel, has_own_kernel
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST
-from vnetbench.study.cpus import cpu_list
+from vnetbench.study.factors.cpu_lists import cpu_list
 
 _SIDES = (("sender", "sending"), ("receiver", "receiving"))
 _PROGRAMS = ("user_s", "nice_s")

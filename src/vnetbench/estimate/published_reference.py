@@ -5,8 +5,8 @@ from __future__ import annotations
 from vnetbench.errors import BenchError
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.published.figures import Figure, Spread, published
-from vnetbench.published.names import NAMES
+from vnetbench.published.tables import Figure, Spread, published
+from vnetbench.published.catalog import NAMES
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, Timing
 from vnetbench.study.problems import suggest

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.course import Course
+from vnetbench.estimate.time_series import Course
 from vnetbench.estimate.evidence.flows import Flow, carrying, flows_of
 from vnetbench.estimate.evidence.kernels import Kernel, kernels_of
 from vnetbench.estimate.evidence.ports import Port, ports_of
 from vnetbench.estimate.frame_losses import FrameLosses, frame_losses
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.steady_state import SteadyPart
 
 
 @dataclass(frozen=True)

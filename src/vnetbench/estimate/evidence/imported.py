@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vnetbench.estimate.evidence.counting import middle, over, percent, total
+from vnetbench.estimate.evidence.aggregation import middle, over, percent, total
 from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import TOLD, Sample, TrialRecord
 from vnetbench.study.model import Level

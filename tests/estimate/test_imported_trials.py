@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vnetbench.estimate.imported import widened
-from vnetbench.estimate.location import estimate
+from vnetbench.estimate.imported_trials import widened
+from vnetbench.estimate.median import estimate
 from vnetbench.estimate.summary import TrialPoint
 
 MEDIAN = 13.94

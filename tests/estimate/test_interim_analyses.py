@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vnetbench.estimate.interim_analyses import depth, first_look, looks
-from vnetbench.estimate.location import interval
+from vnetbench.estimate.median import interval
 from vnetbench.study.model import Precision
 
 CAMPAIGNS = 4000

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from tests import made_up
-from vnetbench.estimate.course import course
+from vnetbench.estimate.time_series import course
 from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.case import Case, case_of
-from vnetbench.estimate.steady import steady_part
+from vnetbench.estimate.evidence.trial_data import Case, case_of
+from vnetbench.estimate.steady_state import steady_part
 from vnetbench.estimate.trial_metrics import metrics_of
 from vnetbench.results.records import HOST, Sample, SideRecord, TrialRecord, Watched
 

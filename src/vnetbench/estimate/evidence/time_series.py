@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.course import lengths_s
-from vnetbench.estimate.evidence.case import Case
-from vnetbench.estimate.evidence.counting import most, percent, percent_of_time, plus
+from vnetbench.estimate.time_series import lengths_s
+from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.aggregation import most, percent, percent_of_time, plus
 from vnetbench.estimate.evidence.flows import carrying, flows_of
 from vnetbench.estimate.evidence.kernels import kernels_of, most_softirq
 from vnetbench.estimate.evidence.ports import ports_of
-from vnetbench.estimate.steady import SteadyPart
+from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, OBSERVE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.course import Steady, intervals, lengths_s, load_end_s
+from vnetbench.estimate.time_series import Steady, intervals, lengths_s, load_end_s
 from vnetbench.estimate.datagrams import Intervals
 from vnetbench.results.records import HOST, OBSERVE, Sample, TrialRecord
 

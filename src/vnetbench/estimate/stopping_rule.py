@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.location import interval
+from vnetbench.estimate.median import interval
 from vnetbench.study.model import Precision
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vnetbench.estimate.length import PastTrial, next_duration
+from vnetbench.estimate.trial_length import PastTrial, next_duration
 from vnetbench.estimate.model import Warmup
 
 INTERVAL_S = 0.05

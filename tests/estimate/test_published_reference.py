@@ -7,9 +7,9 @@ import pytest
 from tests.statements.campaigns import Way, goodputs, made
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import matched
-from vnetbench.estimate.reference import reference_summary
-from vnetbench.published.figures import published
-from vnetbench.published.names import NAMES
+from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.published.tables import published
+from vnetbench.published.catalog import NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -20,10 +20,10 @@ from scipy.special import ndtr
 
 from vnetbench.campaign.schedule import trial_duration
 from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.length import LONGEST_S, PastTrial
-from vnetbench.estimate.location import interval
+from vnetbench.estimate.trial_length import LONGEST_S, PastTrial
+from vnetbench.estimate.median import interval
 from vnetbench.estimate.model import Warmup
-from vnetbench.estimate.stopping import decide
+from vnetbench.estimate.stopping_rule import decide
 from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
 from vnetbench.study.model import Precision
 

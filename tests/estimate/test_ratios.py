@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.estimate.compare import adjust, ratio
+from vnetbench.estimate.ratios import adjust, ratio
 from vnetbench.estimate.model import Ratio
 
 SETS = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.evidence.told import told_evidence
+from vnetbench.estimate.evidence.imported import told_evidence
 from vnetbench.results.records import OBSERVE, TOLD, Sample, SideRecord, TrialRecord
 
 ALSO = {"tcp_mss_default": "1448"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vnetbench.estimate.course import Steady
+from vnetbench.estimate.time_series import Steady
 from vnetbench.results.records import Sample, Watched
 
 EMULATOR_KINDS = ("emulator", "vhost")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.location import estimate, interval, outliers
+from vnetbench.estimate.median import estimate, interval, outliers
 from vnetbench.study.model import Precision
 
 LOOKS = looks(Precision())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.location import interval
-from vnetbench.estimate.stopping import Decision, decide
+from vnetbench.estimate.median import interval
+from vnetbench.estimate.stopping_rule import Decision, decide
 from vnetbench.study.model import Precision
 
 ON = Decision(False)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.estimate.evidence.building import case, counting, even, of_cpus, telling, watching
+from tests.estimate.evidence.fixtures import case, counting, even, of_cpus, telling, watching
 from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.courses import evidence_courses
+from vnetbench.estimate.evidence.time_series import evidence_courses
 from vnetbench.results.records import HOST, TrialRecord
 
 

@@ -1,0 +1,121 @@
+"""Which figures may tell modes apart: none that follows from them, and of lost frames the place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.explain.comparisons.simulated import campaign, treatment
+from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.modes import CONSEQUENCES, is_consequence, splits
+from vnetbench.study.model import FactorLevels
+
+pytestmark = pytest.mark.pure
+
+
+def of_modes(metric: str, **figures: Callable[[bool, int], float]) -> CampaignSummary:
+    """A treatment of 24 trials with two modes of this metric, and figures by whether a trial is in the upper
+    one, and its place."""
+    is_upper = [place % 3 > 0 for place in range(24)]
+    values = [(3e5 if upper else 2e5) + place for place, upper in enumerate(is_upper)]
+    only = treatment(0, {"streams": 1}, values)
+    points = tuple(
+        replace(
+            point,
+            values={metric: value},
+            evidence={name: figure(upper, place) for name, figure in figures.items()},
+        )
+        for place, (point, value, upper) in enumerate(zip(only.points, values, is_upper, strict=True))
+    )
+    summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
+    return replace(summary, main_metric=metric)
+
+
+SHARES_LOST = ("frame_loss_percent", "loss_percent", "frames_lost_percent")
+
+
+def test_what_a_forwarding_rate_lacks_of_its_load_follows_from_its_modes_and_a_place_of_loss_leads() -> None:
+    def lost(upper: bool, place: int) -> float:
+        return 0.0 if upper else 33.0 - place / 1e3
+
+    shares = dict.fromkeys(SHARES_LOST, lost)
+
+    (split,) = splits(of_modes("forwarding_rate_fps", **shares))
+    assert split.told_by == ()
+    at_switch = {"lost_at_switch_percent": lambda upper, place: 20.0 + place % 7 if upper else 90.0 - place}
+    (split,) = splits(of_modes("forwarding_rate_fps", **shares, **at_switch))
+    assert [each.figure for each in split.told_by] == ["lost_at_switch_percent"]
+    (split,) = splits(of_modes("delay_p99_us", **shares))
+    assert {each.figure for each in split.told_by} == {*SHARES_LOST}
+
+
+def test_trials_that_lost_no_frames_lost_none_at_the_place_that_the_others_name() -> None:
+    def at_switch(upper: bool, place: int) -> float:
+        return 90.0 - place
+
+    summary = of_modes("forwarding_rate_fps", frames_lost_percent=lambda upper, _: 0.0 if upper else 30.0)
+    (treatment,) = summary.treatments
+    points = tuple(
+        replace(each, evidence={**each.evidence, "lost_at_switch_percent": at_switch(False, place)})
+        if each.evidence["frames_lost_percent"]
+        else each
+        for place, each in enumerate(treatment.points)
+    )
+    (found,) = findings(replace(summary, treatments=(replace(treatment, points=points),)))
+    assert "what tells them apart is lost at the switch: " in found.says
+    assert found.says.endswith("0 % of lost frames where it is high.")
+    assert found.picture is not None and found.suspects[0].exhibits
+
+
+@pytest.mark.parametrize(
+    ("metric", "told"), [("latency_p99_us", ["latency_idle_p50_us"]), ("latency_increase_p99_us", [])]
+)
+def test_the_latency_before_the_load_follows_only_from_the_modes_of_its_increase(
+    metric: str, told: Sequence[str]
+) -> None:
+    def latency(upper: bool, place: int) -> float:
+        return 80.0 * upper + 20.0 + place % 7
+
+    (split,) = splits(of_modes(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
+
+    assert [each.figure for each in split.told_by] == told
+
+
+OF_OTHER_TOOLS = (
+    "server_cpu_percent",
+    "sender_cycles_per_byte",
+    "receiver_cycles_per_byte",
+    "sender_interrupts_per_s",
+    "receiver_interrupts_per_s",
+)
+
+
+def test_what_another_tool_tells_of_work_for_each_byte_follows_from_the_modes() -> None:
+    is_slow = [place % 3 == 0 for place in range(24)]
+    values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
+    evidence = [
+        {**dict.fromkeys(OF_OTHER_TOOLS, value / 1e9), "sender_retransmits_per_s": 30.0 * slow + place % 5}
+        for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
+    ]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    (split,) = splits(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert [each.figure for each in split.told_by] == ["sender_retransmits_per_s"]
+
+
+def test_every_consequence_is_a_figure_that_trials_have() -> None:
+    known = {*METRICS, *FIGURES}
+
+    unknown = [
+        each
+        for each in CONSEQUENCES
+        if each not in known and not (each.endswith("_") and any(name.startswith(each) for name in known))
+    ]
+    assert unknown == []
+    of_datagrams = [name for name in METRICS if name.startswith(("delay_", "datagrams"))]
+    assert of_datagrams and all(is_consequence(name, "goodput_bps") for name in of_datagrams)
