@@ -17,9 +17,10 @@ from functools import partial
 import numpy as np
 from rich.progress import track
 
-from vnetbench.search import informed, mlrsearch, rfc2544
-from vnetbench.search.device import Answer, Device, Found, SearchParameters, spent_s
-from vnetbench.search.simulated import KINDS, SimulatedDevice, draw_physics, truth_fps
+from vnetbench.search import mlrsearch, rfc2544
+from vnetbench.search import bayesian
+from vnetbench.search.interface import Answer, Device, Found, SearchParameters, spent_s
+from bench.simulated_devices import KINDS, SimulatedDevice, draw_physics, truth_fps
 
 ASKED = SearchParameters(
     goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180.0
@@ -32,7 +33,7 @@ METHODS: Mapping[str, Callable[[Device, SearchParameters, int], Found]] = {
     "mlrsearch": mlrsearch.search,
     "mlrsearch, 7 steps a load": partial(mlrsearch.search, tuning=mlrsearch.Tuning(steps_a_load=7)),
     "mlrsearch, 3 steps a load": partial(mlrsearch.search, tuning=mlrsearch.Tuning(steps_a_load=3)),
-    "vnetbench": informed.search,
+    "vnetbench": bayesian.search,
 }
 
 

@@ -122,17 +122,17 @@ def show(results: Path, form: str | None) -> None:
 
 def _show(summary: CampaignSummary, form: str | None) -> None:
     if form is None:
-        from vnetbench.report.reference_table import reference_table
+        from vnetbench.report.tables.reference_table import reference_table
 
         if summary.reference:
             _print(reference_table(summary))
         else:
             _print_all(summary)
         return
-    from vnetbench.report import json_form
+    from vnetbench.report.export import campaign_export
 
     text = {
-        "json": json_form.as_json, "csv": json_form.as_csv, "markdown": json_form.as_markdown,
+        "json": campaign_export.as_json, "csv": campaign_export.as_csv, "markdown": campaign_export.as_markdown,
     }[form](summary)  # fmt: skip
     click.echo(text, nl=not text.endswith("\n"))
 
@@ -157,12 +157,12 @@ def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> 
     """
     summaries = [_summary(path) for path in results]
     if png is not None:
-        from vnetbench.report.charts import write_pngs
+        from vnetbench.report.charts.campaign_charts import write_pngs
 
         for path in write_pngs(summaries, png):
             click.echo(path)
     if output is not None or png is None:
-        from vnetbench.report.html import write_html
+        from vnetbench.report.page.html import write_html
 
         page = output or _page_of(results)
         write_html(summaries, page)
@@ -185,7 +185,7 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
         raise BenchError(error.what, where="--fail-if-worse", fix=error.fix) from error
     from vnetbench.report.comparison import compare as compare_campaigns
     from vnetbench.report.comparison import comparison_table, worse_than
-    from vnetbench.wording.labels import counted
+    from vnetbench.wording.factor_text import counted
 
     found = compare_campaigns(_summary(before), _summary(after))
     _print(comparison_table(found))
@@ -218,14 +218,14 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
 @click.option("--json", "as_json", is_flag=True, help="For a program; documented in docs/statements.md.")
 def check_statements(results: tuple[Path, ...], as_json: bool) -> None:
     """Which published statements RESULTS show, refute or cannot tell, and what would tell."""
-    from vnetbench.report import statements
+    from vnetbench.report.tables import statements_table
     from vnetbench.statements.check import check
 
     checked = check([_summary(path) for path in results])
     if as_json:
-        click.echo(statements.as_json(checked))
+        click.echo(statements_table.as_json(checked))
     else:
-        _print(statements.statements_table(checked, len(results)))
+        _print(statements_table.statements_table(checked, len(results)))
 
 
 @cli.command()
@@ -246,7 +246,7 @@ def doctor(server: str | None, host: str | None) -> int:
 
 def _page_of(results: Sequence[Path]) -> Path:
     """Where the page is written that nobody named: beside the results file, or here."""
-    from vnetbench.estimate.reference import PREFIX
+    from vnetbench.estimate.published_reference import PREFIX
 
     first = str(results[0])
     if len(results) > 1:
@@ -274,22 +274,22 @@ def _conclude(path: Path, status: str) -> int:
 
 
 def _summary(path: Path) -> CampaignSummary:
-    from vnetbench.commands.read import read_summary
+    from vnetbench.commands.summaries import read_summary
 
     return read_summary(path)
 
 
 def _print_all(summary: CampaignSummary) -> None:
     """The answer, the headlines of the findings, and the table."""
-    from vnetbench.report.explanation_text import Headlines
-    from vnetbench.report.story import story_of
-    from vnetbench.report.table import estimates_table
+    from vnetbench.report.text.explanation_text import Headlines
+    from vnetbench.report.text.narrative import story_of
+    from vnetbench.report.tables.estimates_table import estimates_table
 
     _print(Headlines(story_of(summary).explanation), estimates_table(summary))
 
 
 def _print(*parts: RenderableType) -> None:
-    from vnetbench.report.grid import Unpadded
+    from vnetbench.report.tables.text_table import Unpadded
 
     for part in parts:
         _console().print(Unpadded(part))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from tests import made_up
+from tests import fixtures
 from vnetbench.campaign.instrument import Done, Learned
-from vnetbench.campaign.series import run_series
+from vnetbench.campaign.step_series import run_series
 from vnetbench.campaign.trial import Load, Measured
-from vnetbench.search.device import Device
-from vnetbench.search.simulated import Physics, SimulatedDevice
+from vnetbench.search.interface import Device
+from bench.simulated_devices import Physics, SimulatedDevice
 
 
 @dataclass
@@ -34,7 +34,7 @@ class SimulatedPorts:
             counted = self.device.measure(fps, load.burst_frames / fps)
         else:
             counted = self.device.measure(fps, load.duration_s)
-        sides = made_up.frame_sides(load.duration_s, load.interval_s, counted.sent, counted.received)
+        sides = fixtures.frame_sides(load.duration_s, load.interval_s, counted.sent, counted.received)
         return Measured(sides, {}, ())
 
     def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:

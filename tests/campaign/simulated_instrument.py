@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tests import made_up
+from tests import fixtures
 from vnetbench.campaign.instrument import Done, Learned
 from vnetbench.campaign.trial import Load, Measured
 from vnetbench.study.model import Level
@@ -40,7 +40,7 @@ class SimulatedInstrument:
         level = 1e10 * streams * (1 + self.noise * random.standard_normal())
         count = round(load.duration_s / load.interval_s)
         rates = list(level * (1 + 0.01 * random.standard_normal(count)))
-        trial = replace(made_up.trial(rates=rates), duration_s=load.duration_s)
+        trial = replace(fixtures.trial(rates=rates), duration_s=load.duration_s)
         if len(self.asked) <= self.silent:
             trial = replace(trial, sides=tuple(replace(side, samples=()) for side in trial.sides))
         return Done(Measured(trial.sides, {"mtu": mtu}, ()), "bridge pairs=1", 0.01)

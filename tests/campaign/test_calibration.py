@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vnetbench.campaign.calibration import OTHERS, SAFE, Calibration, calibrate
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.errors import TreatmentRefused
 
 
 def modes(seed: int, noise: float, **times_faster: float) -> Callable[[str], float]:

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
 from vnetbench.campaign.instrument import Done
-from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.model import Level, Plan, Treatment
 
@@ -30,15 +30,15 @@ Factors = Mapping[str, Level]
 
 
 def run(
-    path: Path, instrument: SimulatedInstrument, text: str = made_up.STUDY, seed: int = 1
+    path: Path, instrument: SimulatedInstrument, text: str = fixtures.STUDY, seed: int = 1
 ) -> tuple[str, list[str]]:
     """One session: begun when there is no file yet, else resumed; its status and what it said."""
-    study = made_up.study(text)
+    study = fixtures.study(text)
     if path.exists():
         file = ResultsFile.open_to_write(path)
         plan = Plan(tuple(Treatment(t.index, t.factors) for t in file.treatments()), file.campaign().seed)
     else:
-        file, plan = made_up.file_at(path, study)
+        file, plan = fixtures.file_at(path, study)
     said: list[str] = []
     try:
         with Interrupts() as interrupts:
@@ -147,7 +147,7 @@ def test_a_treatment_that_only_fails_is_given_up_and_the_others_go_on(tmp_path: 
 def test_the_time_limit_ends_it_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     slow = SimulatedInstrument(0.3, lambda number, factors: time.sleep(0.05))
-    status, said = run(path, slow, made_up.STUDY + 'time_limit = "1 s"\n')
+    status, said = run(path, slow, fixtures.STUDY + 'time_limit = "1 s"\n')
     assert status == "finished"
     assert {t.stopped_by for t in summary(path).treatments} == {"time limit"}
     assert any("too short" in sentence for sentence in said)
@@ -157,7 +157,7 @@ def test_a_calibration_that_does_not_fit_into_the_time_limit_is_not_begun_and_th
     tmp_path: Path,
 ) -> None:
     path, instrument = tmp_path / "r.vnb", SimulatedInstrument()
-    text = made_up.STUDY.replace("[precision]", 'send_mode = "auto"\n[precision]')
+    text = fixtures.STUDY.replace("[precision]", 'send_mode = "auto"\n[precision]')
     _, said = run(path, instrument, text + 'time_limit = "4 s"\n')
     assert instrument.asked == []
     assert {t.stopped_by for t in summary(path).treatments} == {"time limit"}
@@ -170,7 +170,7 @@ class Killed(BaseException):
 
 def test_a_resumed_campaign_does_what_an_unbroken_one_would_have_done(tmp_path: Path) -> None:
     """Whatever the moments at which it was killed, and how often."""
-    text = made_up.STUDY.replace("most_trials = 20", 'most_trials = 20\nhalf_width = "1.5 %"')
+    text = fixtures.STUDY.replace("most_trials = 20", 'most_trials = 20\nhalf_width = "1.5 %"')
     unbroken = tmp_path / "unbroken.vnb"
     run(unbroken, SimulatedInstrument(0.02), text)
     slots = _slots(unbroken)
@@ -208,7 +208,7 @@ def test_what_was_refused_stays_refused_where_no_time_is_left_to_try_it(tmp_path
             raise TreatmentRefused("not now")
 
     path = tmp_path / "r.vnb"
-    text = made_up.STUDY + 'time_limit = "1 s"\n'
+    text = fixtures.STUDY + 'time_limit = "1 s"\n'
     run(path, SimulatedInstrument(0.3, refuse), text)
     run(path, SimulatedInstrument(0.3, refuse), text)
     found = summary(path)

@@ -15,10 +15,10 @@ import pytest
 from vnetbench.campaign.frame_counts import FrameCounts, counts_of
 from vnetbench.campaign.instrument import Done, LabInstrument
 from vnetbench.campaign.trial import Load, Measured, Series
-from vnetbench.lab.netns_bed import NetnsBed, NetnsLab
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.lab.netns.testbed import NetnsBed, NetnsLab
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.records import StepRecord
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, SearchAsked, TestbedAsked
 
 CALM_FPS = 500.0

@@ -11,18 +11,19 @@ from pathlib import Path
 import pytest
 
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.starting import check_agent, start_here
+from vnetbench.agents.launch import check_agent, start_here
 from vnetbench.campaign.calibration import OTHERS, SAFE
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
-from vnetbench.lab import netlink, netns
-from vnetbench.lab.bed import Bed
-from vnetbench.lab.description import Vm
-from vnetbench.lab.netns_bed import NetnsBed, NetnsLab
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
-from vnetbench.study.factors import complete
-from vnetbench.study.load_factors import BATCHED
+from vnetbench.lab import netlink
+from vnetbench.lab.netns import builder
+from vnetbench.lab.testbed import Bed
+from vnetbench.lab.netns.topology import Vm
+from vnetbench.lab.netns.testbed import NetnsBed, NetnsLab
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.study.factors.load_factors import BATCHED
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.workloads import DATAGRAMS, MIXED, OF_SOCKETS
 
@@ -261,7 +262,7 @@ def test_a_testbed_that_cannot_be_built_stops_what_needs_it_and_nothing_else(
     def lacking(*_: object) -> None:
         raise BenchError("the kernel refused: Operation not supported", where="sw", fix="vnetbench doctor")
 
-    monkeypatch.setitem(netns._JOIN, "macvlan", lacking)
+    monkeypatch.setitem(builder._JOIN, "macvlan", lacking)
     with pytest.raises(TreatmentRefused, match="Operation not supported"):
         instrument.measure(load(vswitch="macvlan"), lambda: False)
     assert raised() == 0
@@ -275,7 +276,7 @@ def test_an_agent_that_dies_costs_the_trial_and_the_next_gets_a_new_testbed(
         raise AgentError("b1", "the agent ended (killed by SIGKILL)")
 
     with monkeypatch.context() as patched:
-        patched.setattr("vnetbench.lab.path.prove", die)
+        patched.setattr("vnetbench.lab.path_probe.prove", die)
         with pytest.raises(TrialFailed, match="killed by SIGKILL"):
             instrument.measure(load(), lambda: False)
     assert raised() == 0

@@ -6,8 +6,8 @@ import pytest
 
 from vnetbench.campaign.schedule import enough_time, limited, trial_duration, trials_left
 from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.length import SHORTEST_S
-from vnetbench.estimate.location import estimate
+from vnetbench.estimate.trial_length import SHORTEST_S
+from vnetbench.estimate.median import estimate
 from vnetbench.study.model import Precision, SearchAsked
 
 PRECISION = Precision(half_width=0.05, fewest_trials=6, most_trials=30)

@@ -15,7 +15,7 @@ from vnetbench.campaign.step_runner import Steps
 from vnetbench.campaign.trial import Load, Series
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
 from vnetbench.search.interface import Counted

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from vnetbench.errors import BenchError
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
@@ -22,8 +22,8 @@ from vnetbench.results.records import FINISHED, INTERRUPTED, RUNNING, SEARCH, St
 
 
 def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    file, _ = made_up.file_at(tmp_path / "r.vnb")
-    written = made_up.trial(2, 0)
+    file, _ = fixtures.file_at(tmp_path / "r.vnb")
+    written = fixtures.trial(2, 0)
     file.add_trial(written, 3.5)
     file.close("interrupted")
     read = ResultsFile.open_to_read(tmp_path / "r.vnb")
@@ -35,7 +35,7 @@ def test_a_trial_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_file_takes_the_ways_in_which_a_campaign_can_stand_and_no_other(tmp_path: Path) -> None:
-    made_up.file_at(tmp_path / "r.vnb")[0].close(FINISHED)
+    fixtures.file_at(tmp_path / "r.vnb")[0].close(FINISHED)
     with closing(sqlite3.connect(tmp_path / "r.vnb", isolation_level=None)) as db:
         for status in (RUNNING, FINISHED, INTERRUPTED):
             db.execute("UPDATE campaign SET status = ?", (status,))
@@ -44,8 +44,8 @@ def test_the_file_takes_the_ways_in_which_a_campaign_can_stand_and_no_other(tmp_
 
 
 def test_histograms_come_back_as_they_were_written(tmp_path: Path) -> None:
-    file, _ = made_up.file_at(tmp_path / "r.vnb")
-    written = made_up.trial()
+    file, _ = fixtures.file_at(tmp_path / "r.vnb")
+    written = fixtures.trial()
     source, *others = written.sides
     first, *later = source.samples
     timed = replace(first, histograms={"latency": ((1000, 3), (2000, 1)), "connect": ()})
@@ -56,7 +56,7 @@ def test_histograms_come_back_as_they_were_written(tmp_path: Path) -> None:
 
 def test_steps_come_back_with_their_trial_and_before_there_is_one(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     steps = tuple(
         StepRecord(n, SEARCH, 1000.0 * n or None, None, 1.0, n, 1.2, 10 * n, 9 * n, {"ways": 1})
         for n in range(4)
@@ -68,7 +68,7 @@ def test_steps_come_back_with_their_trial_and_before_there_is_one(tmp_path: Path
     again = ResultsFile.open_to_write(path)
     assert (again.steps(2, 0), again.steps(2, 1)) == (steps, ())
     assert again.campaign().elapsed_s == 6.0
-    again.add_trial(made_up.trial(2, 0), 7.0)
+    again.add_trial(fixtures.trial(2, 0), 7.0)
     assert [trial.steps for trial in again.trials()] == [steps]
     other = replace(steps[1], load_fps=5.0)
     again.add_step(2, 0, other, 8.0)
@@ -78,8 +78,8 @@ def test_steps_come_back_with_their_trial_and_before_there_is_one(tmp_path: Path
 
 def test_a_file_of_the_version_before_steps_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
-    file.add_trial(made_up.trial(), 1.0)
+    file, _ = fixtures.file_at(path)
+    file.add_trial(fixtures.trial(), 1.0)
     file.close("finished")
     db = sqlite3.connect(path)
     db.executescript("DROP TABLE step; PRAGMA user_version = 1;")
@@ -90,8 +90,8 @@ def test_a_file_of_the_version_before_steps_can_be_read(tmp_path: Path) -> None:
 
 
 def test_what_was_watched_comes_back_as_it_was_written(tmp_path: Path) -> None:
-    file, _ = made_up.file_at(tmp_path / "r.vnb")
-    written = made_up.trial()
+    file, _ = fixtures.file_at(tmp_path / "r.vnb")
+    written = fixtures.trial()
     *ends, host = written.sides
     queued = {"kind": "tbf", "drops": 3, "overlimits": 9, "backlog_bytes": 3028}
     ports = {"up0": {"rx_packets": 7, "tx_packets": 7, "rx_dropped": 0, "tx_dropped": 3, "qdisc": queued}}
@@ -106,8 +106,8 @@ def test_what_was_watched_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_what_was_watched_before_waits_were_kept_has_none(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
-    written = made_up.trial()
+    file, _ = fixtures.file_at(path)
+    written = fixtures.trial()
     *ends, host = written.sides
     seen = Watched({"a1 vcpu0": 0.05}, {}, None, {"a1 vcpu0": 0.01})
     observed = replace(host, samples=(replace(host.samples[0], watched=seen),))
@@ -121,19 +121,19 @@ def test_what_was_watched_before_waits_were_kept_has_none(tmp_path: Path) -> Non
 
 
 def test_the_parts_of_a_load_come_back_as_they_were_written(tmp_path: Path) -> None:
-    file, _ = made_up.file_at(tmp_path / "r.vnb")
-    written = made_up.mixed_trial()
+    file, _ = fixtures.file_at(tmp_path / "r.vnb")
+    written = fixtures.mixed_trial()
     file.add_trial(written, 1)
     (found,) = file.trials()
     assert (found.idle_s, found.sides) == (0.5, written.sides)
 
 
 def test_a_slot_of_a_block_takes_one_finished_trial_only(tmp_path: Path) -> None:
-    file, _ = made_up.file_at(tmp_path / "r.vnb")
-    file.add_trial(made_up.trial(0, 0, failure="the agent died"), 1)
-    file.add_trial(made_up.trial(0, 0), 2)
+    file, _ = fixtures.file_at(tmp_path / "r.vnb")
+    file.add_trial(fixtures.trial(0, 0, failure="the agent died"), 1)
+    file.add_trial(fixtures.trial(0, 0), 2)
     with pytest.raises(BenchError):
-        file.add_trial(made_up.trial(0, 0), 3)
+        file.add_trial(fixtures.trial(0, 0), 3)
     assert [t.state for t in file.trials()] == ["failed", "done"]
 
 
@@ -141,19 +141,19 @@ def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     path.write_text("precious")
     with pytest.raises(BenchError, match="exists already") as refused:
-        made_up.file_at(path)
+        fixtures.file_at(path)
     assert f"vnetbench resume {path}" in str(refused.value)
     assert path.read_text() == "precious"
 
 
 def test_a_missing_folder_is_named_with_the_command_that_makes_it(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="mkdir -p"):
-        made_up.file_at(tmp_path / "no" / "r.vnb")
+        fixtures.file_at(tmp_path / "no" / "r.vnb")
 
 
 def test_only_one_bench_writes_to_a_file(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     file.close("interrupted")
     other = subprocess.Popen(
         [
@@ -180,7 +180,7 @@ def test_only_one_bench_writes_to_a_file(tmp_path: Path) -> None:
 
 def test_of_several_that_want_to_write_at_the_same_moment_one_does(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     file.close("interrupted")
     program = (
         "import sys, time; from pathlib import Path; from vnetbench.errors import BenchError\n"
@@ -212,9 +212,9 @@ def test_of_several_that_want_to_write_at_the_same_moment_one_does(tmp_path: Pat
 
 def test_a_file_cut_short_is_refused_with_words(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     for block in range(5):
-        file.add_trial(made_up.trial(0, block), block)
+        file.add_trial(fixtures.trial(0, block), block)
     file.close("interrupted")
     whole = path.read_bytes()
     seen = set()
@@ -239,9 +239,9 @@ def test_a_file_of_another_kind_is_not_called_damaged(tmp_path: Path, content: b
 
 def test_a_file_with_damaged_pages_is_refused_with_words(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     for block in range(5):
-        file.add_trial(made_up.trial(0, block), block)
+        file.add_trial(fixtures.trial(0, block), block)
     file.close("interrupted")
     content = bytearray(path.read_bytes())
     content[4096 * 2 : 4096 * 9] = b"\xa5" * (4096 * 7)
@@ -252,7 +252,7 @@ def test_a_file_with_damaged_pages_is_refused_with_words(tmp_path: Path) -> None
 
 def test_a_file_from_a_newer_version_is_refused_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     file.close("interrupted")
     with sqlite3.connect(path) as db:
         db.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
@@ -274,7 +274,7 @@ def test_other_files_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_writer_killed_at_any_moment_leaves_whole_trials_only(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     file.close("interrupted")
     program = (
         "from pathlib import Path; from tests import made_up\n"
@@ -282,7 +282,7 @@ def test_a_writer_killed_at_any_moment_leaves_whole_trials_only(tmp_path: Path) 
         f"f = ResultsFile.open_to_write(Path({str(path)!r}))\n"
         "b = 1 + max((t.block for t in f.trials()), default=-1)\n"
         "while True:\n"
-        "    f.add_trial(made_up.trial(0, b), b); print(b, flush=True); b += 1\n"
+        "    f.add_trial(fixtures.trial(0, b), b); print(b, flush=True); b += 1\n"
     )
     announced = -1
     for attempt in range(6):
@@ -309,18 +309,18 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", str(small)], check=True)
     try:
         path = small / "r.vnb"
-        file, _ = made_up.file_at(path)
+        file, _ = fixtures.file_at(path)
         written = 0
         with pytest.raises(BenchError, match="disk is full") as full:
             for block in range(1000):
-                file.add_trial(made_up.trial(0, block), block)
+                file.add_trial(fixtures.trial(0, block), block)
                 written += 1
         assert f"vnetbench resume {path}" in str(full.value)
         assert written > 0
         subprocess.run(["mount", "-o", "remount,size=2m", "tmpfs", str(small)], check=True)
         file.close("interrupted")
         again = ResultsFile.open_to_write(path)
-        again.add_trial(made_up.trial(0, written), written)
+        again.add_trial(fixtures.trial(0, written), written)
         assert [t.block for t in again.trials()] == list(range(written + 1))
         again.close("interrupted")
     finally:

@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 import numpy as np
 
 from bench.search import ASKED, Outcome, compare
-from vnetbench.search.simulated import KINDS
+from bench.simulated_devices import KINDS
 
 DEVICES_A_KIND = 2
 METHODS = ("rfc2544", "mlrsearch", "vnetbench")

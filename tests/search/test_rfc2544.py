@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.search.asked import ASKED, Rote, sharp
-from vnetbench.search.find import find
+from tests.search.search_parameters import ASKED, Rote, sharp
+from vnetbench.search.methods import find
 
 
 def test_each_goal_begins_at_the_most_load_and_takes_full_steps_only() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from vnetbench.campaign.steps import Steps
-from vnetbench.lab.refusal import TrialFailed
+from vnetbench.campaign.step_runner import Steps
+from vnetbench.lab.errors import TrialFailed
 from vnetbench.results.records import BURST
-from vnetbench.search.device import SearchParameters
+from vnetbench.search.interface import SearchParameters
 
 REPEATS = 5
 """Searches in one trial. RFC 9004 wants the mean of many: a treatment's trials are repeated too."""

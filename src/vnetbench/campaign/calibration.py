@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vnetbench.estimate.location import interval
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.estimate.median import interval
+from vnetbench.lab.errors import TreatmentRefused
 
 SAFE = "copy"
 OTHERS = ("sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy")

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vnetbench.campaign.judging import streams_of
+from vnetbench.campaign.load_checks import streams_of
 from vnetbench.estimate.latency import PERCENTILES, merged, percentile_us
 from vnetbench.results.records import OBSERVE, Histogram, SideRecord, StepRecord
-from vnetbench.study.direction import streams_each_way
+from vnetbench.study.factors.directions import streams_each_way
 from vnetbench.study.model import Level
 
 FORWARD, REVERSE = "forward", "reverse"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vnetbench.lab.bed import Bed
+from vnetbench.lab.testbed import Bed
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.knobs import where_alike
 from vnetbench.study.model import Level

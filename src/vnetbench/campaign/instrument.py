@@ -11,17 +11,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.agents.starting import start_observer
+from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.calibration import TRIAL_S, calibrate
-from vnetbench.campaign.facts import endpoint_facts
-from vnetbench.campaign.remarks import device_remarks
-from vnetbench.campaign.series import run_series
+from vnetbench.campaign.environment_facts import endpoint_facts
+from vnetbench.campaign.trial_notes import device_remarks
+from vnetbench.campaign.step_series import run_series
 from vnetbench.campaign.trial import Load, Measured, measure
 from vnetbench.errors import BenchError
 from vnetbench.lab import cpu_quota
-from vnetbench.lab.bed import Bed, Lab
+from vnetbench.lab.testbed import Bed, Lab
 from vnetbench.lab.knobs import changed_since
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.study.model import TestbedAsked
 from vnetbench.study.workloads import OF_FRAMES
 

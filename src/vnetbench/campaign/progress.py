@@ -6,14 +6,14 @@ import time
 from dataclasses import dataclass, field
 
 from vnetbench.campaign import schedule
-from vnetbench.campaign.workloads import is_series
-from vnetbench.estimate.course import Course, warmups
+from vnetbench.campaign.agent_parameters import is_series
+from vnetbench.estimate.time_series import Course, warmups
 from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.length import PastTrial
-from vnetbench.estimate.location import estimate
+from vnetbench.estimate.trial_length import PastTrial
+from vnetbench.estimate.median import estimate
 from vnetbench.estimate.model import Estimate
 from vnetbench.results.records import StepRecord
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Plan, SearchAsked, Study, Treatment
 from vnetbench.study.workloads import OF_SERIES, main_metric
 

@@ -9,16 +9,16 @@ from dataclasses import replace
 from vnetbench.campaign import schedule
 from vnetbench.campaign.calibration import MOST_TRIALS, TRIAL_S
 from vnetbench.campaign.instrument import Done, Instrument
-from vnetbench.campaign.interrupt import Interrupts, LeaveNow
+from vnetbench.campaign.interrupts import Interrupts, LeaveNow
 from vnetbench.campaign.progress import OPEN, Progress
 from vnetbench.campaign.trial import Abandoned, Load, Series, TrialBroke
-from vnetbench.campaign.workloads import idle_s
-from vnetbench.estimate.course import course
-from vnetbench.estimate.stopping import decide
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.campaign.agent_parameters import idle_s
+from vnetbench.estimate.time_series import course
+from vnetbench.estimate.stopping_rule import decide
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import FINISHED, INTERRUPTED, StepRecord, TrialRecord
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, Plan, SearchAsked, Study
 from vnetbench.study.plan import block_order, search_seed
 from vnetbench.study.workloads import main_metric

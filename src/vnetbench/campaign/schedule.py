@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.length import LONGEST_S, SHORTEST_S, PastTrial, next_duration
+from vnetbench.estimate.trial_length import LONGEST_S, SHORTEST_S, PastTrial, next_duration
 from vnetbench.estimate.model import Estimate
 from vnetbench.study.model import Precision, SearchAsked
 

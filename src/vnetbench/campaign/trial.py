@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.campaign.counts import wrong_counts
+from vnetbench.campaign.count_checks import wrong_counts
 from vnetbench.campaign.frame_counts import counts_of
-from vnetbench.campaign.frame_judging import frame_remarks, judge_frames, load_remarks, nothing_passes
+from vnetbench.campaign.frame_checks import frame_remarks, judge_frames, load_remarks, nothing_passes
 from vnetbench.campaign.frame_ports import way_of_frames, ways_of_frames
-from vnetbench.campaign.judging import judge_load, judge_streams, judge_threads, lent, refusal_of
-from vnetbench.campaign.remarks import DRAIN_S, clock_remarks, line_remarks, remarks
-from vnetbench.campaign.workloads import (
+from vnetbench.campaign.load_checks import judge_load, judge_streams, judge_threads, lent, refusal_of
+from vnetbench.campaign.trial_notes import DRAIN_S, clock_remarks, line_remarks, remarks
+from vnetbench.campaign.agent_parameters import (
     parameters,
     share_cpus,
     side_role,
@@ -26,12 +26,12 @@ from vnetbench.campaign.workloads import (
     stream_roles,
     thread_placement,
 )
-from vnetbench.lab.bed import Bed, pairs
+from vnetbench.lab.testbed import Bed, pairs
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.lab.refusal import TrialFailed
-from vnetbench.results.events import histogram_of, stream_sample, watched_of
+from vnetbench.lab.errors import TrialFailed
+from vnetbench.results.agent_events import histogram_of, stream_sample, watched_of
 from vnetbench.results.records import HISTOGRAMS, HOST, OBSERVE, Sample, SideRecord, StepRecord
-from vnetbench.study.load_factors import VSOCK
+from vnetbench.study.factors.load_factors import VSOCK
 from vnetbench.study.model import Level, SearchAsked
 from vnetbench.study.workloads import MIXED, OF_FRAMES, STREAM
 

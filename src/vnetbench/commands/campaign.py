@@ -8,19 +8,20 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vnetbench.campaign.facts import bench_facts
-from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.environment_facts import bench_facts
+from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.commands.instruments import MakeInstrument, prepared
 from vnetbench.errors import BenchError
-from vnetbench.lab import left_on_hosts, privilege
-from vnetbench.lab.only_tester import only_tester
-from vnetbench.report.live import display
+from vnetbench.lab import privilege
+from vnetbench.lab.hosts import leftovers
+from vnetbench.lab.tester_lock import only_tester
+from vnetbench.report.live_display import display
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED
 from vnetbench.study.difference import difference
+from vnetbench.study.file.load import load_study, parse_study
 from vnetbench.study.labs import HOSTS
-from vnetbench.study.load import load_study, parse_study
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.workloads import OF_FRAMES
@@ -126,7 +127,7 @@ def _alone(study: Study) -> AbstractContextManager[None]:
 
 def _tell_left(console: Console) -> None:
     """What a lost connection has kept from being removed."""
-    for left in left_on_hosts.entries():
+    for left in leftovers.entries():
         if left.is_ours:
             console.print(
                 f"left over: {left}; when it is reached again: vnetbench lab clean",

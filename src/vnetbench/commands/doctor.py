@@ -11,21 +11,23 @@ from rich.console import Console
 
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.agents.starting import start_observer
-from vnetbench.campaign.hosts_instrument import HostsInstrument
+from vnetbench.agents.launch import start_observer
+from vnetbench.campaign.iperf3_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Done, Instrument, LabInstrument
 from vnetbench.campaign.trial import Load
-from vnetbench.commands import guest_needs
-from vnetbench.commands.check import GOOD, LIMITED, MISSING, Check, print_check
+from vnetbench.commands import guest_setup
+from vnetbench.commands.doctor_check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.lab import delay_line, netem, privilege
-from vnetbench.lab.netns_bed import NetnsLab
-from vnetbench.lab.refusal import TrialFailed
+from vnetbench.lab import privilege
+from vnetbench.lab.links import delay_line
+from vnetbench.lab.links import netem
+from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.lab.errors import TrialFailed
 from vnetbench.quantity import format_bytes, format_rate, spell_bytes
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors import complete
-from vnetbench.study.host_section import HOST
+from vnetbench.study.factors.registry import complete
+from vnetbench.study.file.host_section import HOST
 from vnetbench.study.labs import HOSTS, IPERF3
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
 from vnetbench.study.workloads import DATAGRAMS, FRAMES, STREAM
@@ -108,7 +110,7 @@ def _checks() -> Iterator[Check]:
     for name, levels in TRIED_OF_DATAGRAMS:
         yield _tried(name, Load(complete(levels, DATAGRAMS), TRIAL_S, TRIAL_S / 2, DATAGRAMS))
     yield _frames()
-    yield from guest_needs.checks()
+    yield from guest_setup.checks()
 
 
 def _vsock(agent: AgentClient) -> Check:

@@ -8,12 +8,13 @@ from typing import Any
 from rich.console import Console
 
 from vnetbench.agents.client import AgentError
-from vnetbench.commands.check import GOOD, LIMITED, MISSING, Check, print_check
+from vnetbench.commands.doctor_check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
-from vnetbench.lab import hosts_bed, knobs
-from vnetbench.lab.host_addresses import own_addresses
-from vnetbench.lab.hosts_bed import Entered
-from vnetbench.study.host_section import HOST
+from vnetbench.lab import knobs
+from vnetbench.lab.hosts import testbed
+from vnetbench.lab.hosts.addresses import own_addresses
+from vnetbench.lab.hosts.testbed import Entered
+from vnetbench.study.file.host_section import HOST
 from vnetbench.study.model import HostAsked
 
 KNOBS = (*knobs.INTERFACE_KNOBS, "lro", *knobs.ADAPTER_KNOBS.values())
@@ -23,7 +24,7 @@ def examine_host(console: Console, destination: str) -> int:
     """Put an agent on a host, ask it, remove it; a line for each. Returns 0 when it can be used, else 1."""
     asked = HostAsked("host", ssh=str(HOST.keys["ssh"].kind.parse(destination)))
     try:
-        entered = hosts_bed.enter(asked, "doctor", "doctor")
+        entered = testbed.enter(asked, "doctor", "doctor")
     except BenchError as error:
         print_check(console, Check("agent on it", MISSING, f"{error.where}: {error.what}", error.fix or ""))
         return 1
@@ -41,9 +42,9 @@ def examine_host(console: Console, destination: str) -> int:
         print_check(console, Check("agent on it", MISSING, error.message, "try again"))
         able = False
     except BaseException:
-        hosts_bed.leave(entered)
+        testbed.leave(entered)
         raise
-    if hosts_bed.leave(entered):
+    if testbed.leave(entered):
         print_check(
             console, Check("clean-up", GOOD, "the agent and its folder are gone, nothing was changed")
         )

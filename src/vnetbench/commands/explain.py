@@ -14,7 +14,7 @@ from vnetbench.results.records import INTERRUPTED
 
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
-    from vnetbench.report.story import Story
+    from vnetbench.report.text.narrative import Story
 
 RESULTS = click.Path(path_type=Path, dir_okay=False)
 
@@ -37,16 +37,16 @@ RESULTS = click.Path(path_type=Path, dir_okay=False)
 )
 def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool) -> int:
     """Why the figures of RESULTS are what they are: what limits them, the evidence, what would change it."""
-    from vnetbench.commands.named_treatments import indices_of
-    from vnetbench.commands.read import read_summary
-    from vnetbench.report.json_form import as_explanation_json
+    from vnetbench.commands.treatment_selection import indices_of
+    from vnetbench.commands.summaries import read_summary
+    from vnetbench.report.export.campaign_export import as_explanation_json
 
     summary = read_summary(results)
     chosen = [index for asked in treatments for index in indices_of(summary, asked)]
     is_interrupted, why_nothing = False, ""
     if prove:
-        from vnetbench.commands.prove import prove as run_proof
-        from vnetbench.commands.prove import why_nothing_is_proved
+        from vnetbench.commands.proof import prove as run_proof
+        from vnetbench.commands.proof import why_nothing_is_proved
 
         status = run_proof(results, summary, chosen, Console(highlight=False, stderr=as_json))
         is_interrupted = status == INTERRUPTED
@@ -71,7 +71,7 @@ def _told(summary: CampaignSummary, chosen: Sequence[int]) -> Story:
     """The story; where treatments are chosen only what is said of one of them, or bears on all of them."""
     from dataclasses import replace
 
-    from vnetbench.report.story import story_of
+    from vnetbench.report.text.narrative import story_of
 
     story = story_of(summary)
     if not chosen:
@@ -86,8 +86,8 @@ def _told(summary: CampaignSummary, chosen: Sequence[int]) -> Story:
 
 
 def _print(summary: CampaignSummary, told: Story) -> None:
-    from vnetbench.report.explanation_text import ExplanationText
-    from vnetbench.report.grid import Unpadded
+    from vnetbench.report.text.explanation_text import ExplanationText
+    from vnetbench.report.tables.text_table import Unpadded
 
     text = ExplanationText(told.explanation, tuple(_remarks(summary, told)))
     Console(highlight=False).print(Unpadded(text), crop=False)
@@ -95,7 +95,7 @@ def _print(summary: CampaignSummary, told: Story) -> None:
 
 def _remarks(summary: CampaignSummary, told: Story) -> Iterator[str]:
     """What is said of the explanation itself."""
-    from vnetbench.explain.proving import about_study
+    from vnetbench.explain.experiment_command import about_study
 
     if not told.findings:
         yield (

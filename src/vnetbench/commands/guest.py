@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import click
 
 from vnetbench.lab.guest import hardware
-from vnetbench.lab.guest.description import GuestShape
-from vnetbench.study.guest_factors import ADAPTERS
+from vnetbench.lab.guest.topology import GuestShape
+from vnetbench.study.factors.guest_factors import ADAPTERS
 
 _KEPT = tuple(name for name in ADAPTERS if GuestShape(name).hardware(hardware.TCG).can_be_kept)
 """The adapters that a guest can be kept with; a `vf` also needs a study to name its `vf_of`."""
@@ -27,6 +27,6 @@ def guest() -> None:
 @click.option("--again", is_flag=True, help="Fetch the kernel anew, and forget the guests that were kept.")
 def prepare(adapters: Sequence[str], again: bool) -> None:
     """Fetch and build what guests need, boot one with each of ADAPTERS and keep it. `run` does so too."""
-    from vnetbench.commands import guest_needs
+    from vnetbench.commands import guest_setup
 
-    guest_needs.prepare(adapters, again)
+    guest_setup.prepare(adapters, again)

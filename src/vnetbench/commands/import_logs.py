@@ -24,8 +24,8 @@ from vnetbench.importers.recognise import recognise
 from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
 from vnetbench.printable import printable
 from vnetbench.results.file import check_free
-from vnetbench.study.factors import parse_level
-from vnetbench.study.labels import is_label
+from vnetbench.study.factors.imported_factors import is_label
+from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
 
 SHOWN_AFTER_S = 2.0

@@ -8,18 +8,19 @@ from contextlib import closing
 from rich.console import Console
 
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.starting import check_agent
-from vnetbench.campaign.hosts_instrument import HostsInstrument
+from vnetbench.agents.launch import check_agent
+from vnetbench.campaign.iperf3_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.errors import BenchError
-from vnetbench.lab import open_vswitch, privilege
-from vnetbench.lab.description import OPEN_VSWITCH
+from vnetbench.lab import privilege
+from vnetbench.lab.netns import open_vswitch
+from vnetbench.lab.netns.topology import OPEN_VSWITCH
 from vnetbench.lab.guest.lab import QemuLab, check_placement, shape_of
-from vnetbench.lab.guest.ready import Ready, fetch, get_ready
-from vnetbench.lab.hosts_bed import HostsLab
-from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.lab.guest.prerequisites import Ready, fetch, get_ready
+from vnetbench.lab.hosts.testbed import HostsLab
+from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.search import mlrsearch
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, QEMU
 from vnetbench.study.model import Plan, Study
 

@@ -14,7 +14,7 @@ def reference() -> None:
 @reference.command("list")
 def list_() -> None:
     """Which published tables there are."""
-    from vnetbench.report.reference_table import reference_list
+    from vnetbench.report.tables.reference_table import reference_list
 
     console = Console(highlight=False)
     for line in reference_list():
@@ -26,13 +26,13 @@ def list_() -> None:
 @click.option("--json", "as_json", is_flag=True, help="For a program; documented in docs/show-json.md.")
 def show(name: str, as_json: bool) -> None:
     """Show a published table with its source and conditions."""
-    from vnetbench.estimate.reference import PREFIX, reference_summary
-    from vnetbench.report import json_form
-    from vnetbench.report.grid import Unpadded
-    from vnetbench.report.reference_table import reference_table
+    from vnetbench.estimate.published_reference import PREFIX, reference_summary
+    from vnetbench.report.export import campaign_export
+    from vnetbench.report.tables.text_table import Unpadded
+    from vnetbench.report.tables.reference_table import reference_table
 
     summary = reference_summary(name.removeprefix(PREFIX))
     if as_json:
-        click.echo(json_form.as_json(summary))
+        click.echo(campaign_export.as_json(summary))
     else:
         Console(highlight=False).print(Unpadded(reference_table(summary)))

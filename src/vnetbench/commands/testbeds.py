@@ -13,11 +13,14 @@ from rich.table import Table
 
 from vnetbench.commands.lab import BED_FACTORS
 from vnetbench.errors import BenchError
-from vnetbench.lab import holder, left_on_hosts, netlink, privilege, registry, ssh
+from vnetbench.lab import netlink, privilege, registry
+from vnetbench.lab.hosts import ssh
+from vnetbench.lab.hosts import leftovers
+from vnetbench.lab.netns import holder
 from vnetbench.lab.cpu_quota import PROCESSES
-from vnetbench.lab.description import Shape, namespace
-from vnetbench.lab.netns_bed import raise_bed
-from vnetbench.study.factors import FACTORS, complete, parse_level
+from vnetbench.lab.netns.topology import Shape, namespace
+from vnetbench.lab.netns.testbed import raise_bed
+from vnetbench.study.factors.registry import FACTORS, complete, parse_level
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.problems import suggest
 
@@ -46,7 +49,7 @@ def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:
 def tell() -> None:
     """Print the testbeds of this machine."""
     entries = registry.entries() if _enter() else []
-    on_hosts = left_on_hosts.entries()
+    on_hosts = leftovers.entries()
     if not entries and not on_hosts:
         click.echo("there is no testbed")
         return
@@ -131,12 +134,12 @@ def _clean_hosts() -> bool:
     """Whether no host is left with anything that is not in use."""
     ssh.remove_left()
     is_clean = True
-    for left in left_on_hosts.entries():
+    for left in leftovers.entries():
         if left.in_use:
             click.echo(f"left alone: {left}, in use by process {left.owner.split(':')[0]}")
             continue
         try:
-            left_on_hosts.clean(left)
+            leftovers.clean(left)
             click.echo(f"removed: {left}")
         except BenchError as error:
             is_clean = False

@@ -92,10 +92,10 @@ def _overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
 def _answer(overrides: Sequence[str], place: Callable[[], Path], console: Console, *, is_kept: bool) -> int:
     from vnetbench.commands.campaign import begin_study
     from vnetbench.estimate.summarize import summarize
-    from vnetbench.report.grid import Unpadded
-    from vnetbench.report.throughput import throughput_answer
+    from vnetbench.report.tables.text_table import Unpadded
+    from vnetbench.report.tables.throughput_table import throughput_answer
     from vnetbench.results.file import ResultsFile
-    from vnetbench.study.load import parse_study
+    from vnetbench.study.file.load import parse_study
 
     status = begin_study(parse_study(STUDY, None, overrides), place, None, console)
     path = place()

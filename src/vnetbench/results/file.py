@@ -14,7 +14,7 @@ from typing import Any
 from vnetbench import __version__
 from vnetbench.errors import BenchError
 from vnetbench.process import is_alive, this_process
-from vnetbench.results import steps
+from vnetbench.results import step_table
 from vnetbench.results.connection import (
     APPLICATION_ID,
     SCHEMA_VERSION,
@@ -23,7 +23,7 @@ from vnetbench.results.connection import (
     explained,
     undo_half_a_trial,
 )
-from vnetbench.results.events import histogram_of
+from vnetbench.results.agent_events import histogram_of
 from vnetbench.results.records import (
     INTERRUPTED,
     RUNNING,
@@ -171,13 +171,13 @@ class ResultsFile:
     def add_step(self, treatment: int, block: int, step: StepRecord, elapsed_s: float) -> None:
         """Write a step of a trial that goes on; on disk when this returns. Raises as `add_trial` does."""
         with explained(self.path), self._db:
-            steps.add(self._db, self._session, treatment, block, step)
+            step_table.add(self._db, self._session, treatment, block, step)
             self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (elapsed_s, self._session))
 
     def drop_steps(self, treatment: int, block: int) -> None:
         """Remove the steps of a trial that is to be begun anew."""
         with explained(self.path), self._db:
-            steps.drop(self._db, treatment, block)
+            step_table.drop(self._db, treatment, block)
 
     def _add_side(self, trial_id: int, side: SideRecord) -> None:
         key = (trial_id, side.endpoint)
@@ -276,13 +276,13 @@ class ResultsFile:
                 yield TrialRecord(
                     treatment, block, shape, started, duration, setup, json.loads(effective),
                     tuple(self._sides(i, counted)), failure, tuple(json.loads(notes)), i, idle,
-                    steps.of_trial(self._db, treatment, block),
+                    step_table.of_trial(self._db, treatment, block),
                 )  # fmt: skip
 
     def steps(self, treatment: int, block: int) -> tuple[StepRecord, ...]:
         """The steps of a trial, which may not be over yet, in order."""
         with explained(self.path):
-            return steps.of_trial(self._db, treatment, block)
+            return step_table.of_trial(self._db, treatment, block)
 
     def _sides(self, trial_id: int, counted: bool) -> Iterator[SideRecord]:
         streams: dict[tuple[str, int], list[StreamSample]] = {}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.errors import BenchError
-from vnetbench.search.device import Answer, Device, Found, SearchParameters
-from vnetbench.search.log import Log, OutOfTimeError
+from vnetbench.search.interface import Answer, Device, Found, SearchParameters
+from vnetbench.search.step_log import Log, OutOfTimeError
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ one, and the next lies midway, until both are within the width. One step decides
 
 from __future__ import annotations
 
-from vnetbench.search.device import Answer, Device, Found, SearchParameters
-from vnetbench.search.log import Log, OutOfTimeError
+from vnetbench.search.interface import Answer, Device, Found, SearchParameters
+from vnetbench.search.step_log import Log, OutOfTimeError
 
 
 def search(device: Device, asked: SearchParameters, seed: int) -> Found:

@@ -1,0 +1,233 @@
+"""Devices under test whose throughput is known: what the ways of searching are proved on.
+
+A device loses frames by any of the causes in `Physics`. Its throughput for a goal is what docs/search.md says
+of a real one: the highest load such that at it and at every lower one a step of the asked length keeps the
+goal with probability one half or more. It is found from many thousand steps drawn at once, by the same code
+that answers a search; tests hold it against what can be worked out by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from vnetbench.search.interface import Counted, SearchParameters
+
+Floats = npt.NDArray[np.float64]
+Random = np.random.Generator
+
+SLICE_S = 0.02
+"""How long the limit stays what it is where it is noisy within a step."""
+
+_DRAWS = 2001
+
+
+@dataclass(frozen=True)
+class Physics:
+    """All that makes a device lose frames; each cause is absent by default. Shares are of the limit."""
+
+    limit_fps: float
+    """Frames/s that it forwards; what is offered above that is lost."""
+    noise: float = 0.0
+    """Standard deviation of the logarithm of the limit, from step to step."""
+    noise_within: float = 0.0
+    """The same within a step, from slice to slice."""
+    slow_share: float = 0.0
+    """Share of the steps that meet the slower of two modes ..."""
+    slow_limit: float = 1.0
+    """... and its limit."""
+    drift: float = 0.0
+    """How far the limit wanders up and down ..."""
+    drift_period_s: float = 100.0
+    drift_phase: float = 0.0
+    """... beginning at this share of the period."""
+    early_from: float = 1.0
+    """Load at which single frames begin to be lost ..."""
+    early_ratio: float = 0.0
+    """... rising to this frame loss ratio at the limit ..."""
+    early_power: float = 2.0
+    """... by this power of the way there."""
+    start_s: float = 0.0
+    """How much of each step's beginning is lost ..."""
+    start_from: float = 0.0
+    """... at loads above this."""
+    spare_s: float = 0.0
+    """Frames above the limit that each step may offer before any is lost, in seconds at the limit: a buffer
+    or a token bucket that is empty, or full, again when the next step begins."""
+    hole_from: float = 0.0
+    """Frames are lost from this load ..."""
+    hole_to: float = 0.0
+    """... to this one, and not above it ..."""
+    hole_ratio: float = 0.0
+    """... at this frame loss ratio."""
+    stalls_per_s: float = 0.0
+    """How often the device stands still ..."""
+    stall_s: float = 0.0
+    """... losing what comes in that time (mean of an exponential distribution)."""
+
+
+class SimulatedDevice:
+    """A device of these physics; what its steps count follows from the seed and the steps before."""
+
+    def __init__(self, physics: Physics, seed: int, settle_s: float = 0.1) -> None:
+        self.physics = physics
+        self.now_s = 0.0
+        """Time that its steps have taken, each with its settling."""
+        self._random = np.random.default_rng(seed)
+        self._settle_s = settle_s
+
+    def measure(self, load_fps: float, duration_s: float) -> Counted:
+        """One step."""
+        sent = max(1, round(load_fps * duration_s))
+        middle_s = np.array([self.now_s + duration_s / 2])
+        lost = _lost(self.physics, load_fps, duration_s, middle_s, self._random)
+        self.now_s += duration_s + self._settle_s
+        return Counted(sent, sent - int(lost[0]))
+
+
+def truth_fps(physics: Physics, asked: SearchParameters, goal: float, over_s: float = 3600.0) -> float:
+    """The throughput for this goal: 0 where not even `least_fps` passes, `most_fps` where that does.
+
+    Where the limit drifts it is that over the first `over_s` seconds: a search is held to the time it saw.
+    """
+    step_s, most_fps = asked.step_s, asked.most_fps
+
+    def passes(load_fps: float, draws: int = _DRAWS) -> bool:
+        random = np.random.default_rng(1)
+        at_s = random.uniform(0, over_s, draws)
+        lost = _lost(physics, load_fps, step_s, at_s, random)
+        return float(np.mean(lost <= goal * max(1, round(load_fps * step_s)))) >= 0.5
+
+    # A load in the hole can fail while a higher one passes: then the throughput lies below the hole.
+    low = asked.least_fps
+    if not passes(low):
+        return 0.0
+    if physics.hole_ratio and not passes(physics.limit_fps * physics.hole_from * (1 + 1e-9)):
+        most_fps = physics.limit_fps * physics.hole_from
+    if passes(most_fps):
+        return most_fps
+    high = most_fps
+    while high / low > 1 + 1e-5:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def _lost(physics: Physics, load_fps: float, duration_s: float, at_s: Floats, random: Random) -> Floats:
+    """Frames lost by one step at each of these times, independent of each other but for the drift."""
+    p, draws = physics, len(at_s)
+    limit = np.full(draws, p.limit_fps)
+    if p.drift:
+        limit *= 1 + p.drift * np.sin(2 * np.pi * (at_s / p.drift_period_s + p.drift_phase))
+    if p.noise:
+        limit *= np.exp(p.noise * random.standard_normal(draws))
+    if p.slow_share:
+        limit *= np.where(random.uniform(size=draws) < p.slow_share, p.slow_limit, 1.0)
+    lost = np.maximum(0.0, load_fps - limit) * duration_s
+    if p.noise_within:
+        slices = max(1, round(duration_s / SLICE_S))
+        within = limit[:, None] * np.exp(p.noise_within * random.standard_normal((draws, slices)))
+        lost = np.maximum(0.0, load_fps - within).sum(axis=1) * duration_s / slices
+    if p.spare_s:
+        lost = np.maximum(0.0, lost - p.spare_s * p.limit_fps)
+    if p.stalls_per_s:
+        stood = random.gamma(np.maximum(1e-9, random.poisson(p.stalls_per_s * duration_s, draws)), p.stall_s)
+        lost += np.minimum(duration_s, stood) * load_fps
+    if load_fps > p.start_from * p.limit_fps:
+        lost += p.start_s * load_fps
+    sent = max(1, round(load_fps * duration_s))
+    single = _single_ratio(p, load_fps / p.limit_fps)
+    if single:
+        lost += random.binomial(sent, min(1.0, single), draws)
+    return np.minimum(sent, np.floor(lost))
+
+
+def _single_ratio(physics: Physics, load: float) -> float:
+    """Frame loss ratio of frames that are lost one by one, at this share of the limit."""
+    ratio = physics.hole_ratio if physics.hole_from < load < physics.hole_to else 0.0
+    if physics.early_ratio and load > physics.early_from:
+        way = (load - physics.early_from) / (1 - physics.early_from)
+        ratio += physics.early_ratio * way**physics.early_power
+    return ratio
+
+
+def _between(random: Random, low: float, high: float) -> float:
+    return float(np.exp(random.uniform(np.log(low), np.log(high))))
+
+
+def _noisy(base: Physics, random: Random) -> Physics:
+    return replace(base, noise=_between(random, 0.001, 0.03), noise_within=_between(random, 0.001, 0.03))
+
+
+def _two_modes(base: Physics, random: Random) -> Physics:
+    minor = random.uniform(0.05, 0.35)
+    share = minor if random.uniform() < 0.5 else 1 - minor
+    return replace(base, slow_share=share, slow_limit=random.uniform(0.7, 0.97), noise=0.001)
+
+
+def _drifting(base: Physics, random: Random) -> Physics:
+    period_s = _between(random, 40, 600)
+    drift = random.uniform(0.002, 0.015)
+    return replace(base, drift=drift, drift_period_s=period_s, drift_phase=random.uniform())
+
+
+def _early(base: Physics, random: Random) -> Physics:
+    ratio, power = _between(random, 0.0005, 0.05), random.uniform(1, 4)
+    return replace(base, early_from=random.uniform(0.3, 0.9), early_ratio=ratio, early_power=power)
+
+
+def _at_start(base: Physics, random: Random) -> Physics:
+    from_ = 0.0 if random.uniform() < 0.3 else random.uniform(0.5, 0.95)
+    return replace(base, start_s=_between(random, 2e-5, 5e-3), start_from=from_)
+
+
+def _buffered(base: Physics, random: Random) -> Physics:
+    return replace(base, spare_s=_between(random, 0.005, 0.5))
+
+
+def _token_bucket(base: Physics, random: Random) -> Physics:
+    return replace(base, spare_s=_between(random, 0.001, 0.1), noise_within=_between(random, 0.001, 0.01))
+
+
+def _with_hole(base: Physics, random: Random) -> Physics:
+    start = random.uniform(0.4, 0.9)
+    end = min(0.98, start * random.uniform(1.03, 1.3))
+    return replace(base, hole_from=start, hole_to=end, hole_ratio=_between(random, 0.0005, 0.05))
+
+
+def _stalling(base: Physics, random: Random) -> Physics:
+    return replace(base, stalls_per_s=random.uniform(0.02, 0.4), stall_s=_between(random, 0.002, 0.05))
+
+
+def _two_troubles(base: Physics, random: Random) -> Physics:
+    troubles = (_noisy, _two_modes, _early, _at_start, _buffered, _stalling)
+    for index in random.choice(len(troubles), 2, replace=False):
+        base = troubles[index](base, random)
+    return base
+
+
+KINDS: Mapping[str, Callable[[Physics, Random], Physics]] = {
+    "sharp limit": lambda base, _: base,
+    "noisy limit": _noisy,
+    "two modes": _two_modes,
+    "slow drift": _drifting,
+    "early loss": _early,
+    "loss at the start": _at_start,
+    "big buffer": _buffered,
+    "token bucket": _token_bucket,
+    "not monotonic": _with_hole,
+    "stalls": _stalling,
+    "two troubles": _two_troubles,
+    "loses all": lambda base, _: replace(base, limit_fps=1.0),
+    "loses nothing": lambda base, _: replace(base, limit_fps=1e9),
+}
+
+
+def draw_physics(kind: str, seed: int) -> Physics:
+    """A device of this kind; its limit lies anywhere from 30,000 to 10 million frames/s."""
+    random = np.random.default_rng([seed, *kind.encode()])
+    return KINDS[kind](Physics(_between(random, 3e4, 1e7)), random)

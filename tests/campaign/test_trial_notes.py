@@ -1,0 +1,62 @@
+"""What a reader is told of a trial: an instrument that was the limit, and what lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vnetbench.campaign.load_checks import judge_streams
+from vnetbench.campaign.trial_notes import clock_remarks, device_remarks, remarks
+
+
+def said(side: dict[str, Any]) -> list[str]:
+    return remarks(1.0, 0.1, {"b1": side, "host": {}})
+
+
+def test_a_receiver_that_was_the_limit_is_named() -> None:
+    sink = {"id": 0, "role": "sink", "datagrams": 800, "lost": 200, "foreign": 3, "socket_drops": 200}
+    assert said({"streams": [sink]}) == [
+        "b1: its own sockets dropped 20 % of the datagrams that came: the receiver was the limit",
+        "b1: 3 foreign datagrams came",
+    ]
+    assert said({"streams": [{**sink, "foreign": 0, "socket_drops": 0}]}) == []
+
+
+def test_a_source_that_could_not_keep_its_rate_is_named() -> None:
+    pacing = {"due": 1000, "sent": 700, "late_p99_us": 9e5}
+    assert said({"instrument": {"pacing": pacing}}) == ["b1: only 70 % of what was due could be sent"]
+    kept = {"due": 1000, "sent": 1000, "late_p99_us": 2000.0}
+    assert said({"instrument": {"pacing": kept}}) == [
+        "b1: 1 % of what was due was sent 2000 µs late or later"
+    ]
+
+
+def test_two_ends_without_a_common_clock_have_no_delay_and_it_is_said() -> None:
+    effective = judge_streams({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
+    assert effective == {"udp_gro": True, "shared_clock": False}
+    assert "no one-way delay" in clock_remarks(effective)[0]
+    assert clock_remarks({"shared_clock": True}) == clock_remarks({}) == []
+
+
+def test_what_ended_while_it_was_watched_is_named() -> None:
+    threads = [{"name": "a1 vcpu0", "cpu_s": 0.5}, {"name": "b1 vhost0", "cpu_s": 0.1, "gone": True}]
+    ports = [{"name": "b1", "rx_packets": 3, "gone": True}]
+    assert said({"threads": threads, "interfaces": ports}) == [
+        "b1: b1 vhost0 was gone before the end, and is counted until then",
+        "b1: b1 was gone before the end, and is counted until then",
+    ]
+
+
+def test_memory_that_was_mostly_copied_after_all_is_said() -> None:
+    def lent(**account: int) -> dict[str, Any]:
+        return {"streams": [{"id": 0, "lent": account}]}
+
+    copied = said(lent(in_place=1, copied=9, unsettled=0))
+    assert copied == ["b1: the kernel copied most of what was to be sent without a copy"]
+    assert said(lent(in_place=9, copied=1, unsettled=0)) == []
+
+
+def test_a_device_that_had_to_share_the_testers_cpus_is_told_with_the_reason() -> None:
+    assert device_remarks({"device_cpus": "2-3"}) == []
+    (said,) = device_remarks({"device_cpus": "any", "device_not_apart": "not permitted"})
+    assert "no CPUs of its own" in said
+    assert said.endswith("not permitted")

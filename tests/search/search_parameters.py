@@ -1,0 +1,49 @@
+"""What the tests of searching ask, and devices that answer by rote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from vnetbench.search.interface import Counted, SearchParameters, Step
+
+ASKED = SearchParameters(
+    goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180
+)
+
+
+@dataclass
+class Rote:
+    """A device whose lost frames are a function of load, duration and how many steps came before."""
+
+    lost: Callable[[float, float, int], float]
+    steps: list[Step] = field(default_factory=list)
+
+    def measure(self, load_fps: float, duration_s: float) -> Counted:
+        sent = round(load_fps * duration_s)
+        counted = Counted(sent, sent - min(sent, int(self.lost(load_fps, duration_s, len(self.steps)))))
+        self.steps.append(Step(load_fps, duration_s, counted.sent, counted.received))
+        return counted
+
+
+def sharp(limit_fps: float) -> Callable[[float, float, int], float]:
+    """Loses what is above this load, and nothing else."""
+    return lambda load_fps, duration_s, _: max(0.0, load_fps - limit_fps) * duration_s
+
+
+@dataclass
+class Replayed:
+    """A device that counts what the recorded steps did, and then goes on as another."""
+
+    recorded: Iterable[Step]
+    then: Callable[[float, float], Counted]
+
+    def __post_init__(self) -> None:
+        self._left = list(self.recorded)
+
+    def measure(self, load_fps: float, duration_s: float) -> Counted:
+        if not self._left:
+            return self.then(load_fps, duration_s)
+        step = self._left.pop(0)
+        assert (step.load_fps, step.duration_s) == (load_fps, duration_s)
+        return Counted(step.sent, step.received)

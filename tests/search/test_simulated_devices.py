@@ -1,0 +1,94 @@
+"""The truth of a simulated device, against what can be worked out by hand and by steps of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.search.search_parameters import ASKED
+from bench.simulated_devices import KINDS, Physics, SimulatedDevice, draw_physics, truth_fps
+
+LIMIT_FPS = 1e6
+SHARP = Physics(LIMIT_FPS)
+
+
+def truth(physics: Physics, goal: float) -> float:
+    return truth_fps(physics, ASKED, goal)
+
+
+@pytest.mark.parametrize("goal", ASKED.goals)
+@pytest.mark.parametrize(
+    ("physics", "expected_fps"),
+    [
+        (SHARP, LIMIT_FPS),
+        (replace(SHARP, spare_s=0.25), 1.25 * LIMIT_FPS),
+        (replace(SHARP, slow_share=0.3, slow_limit=0.9), LIMIT_FPS),
+        (replace(SHARP, slow_share=0.7, slow_limit=0.9), 0.9 * LIMIT_FPS),
+        (replace(SHARP, noise=0.02), LIMIT_FPS),
+        (replace(SHARP, drift=0.01), LIMIT_FPS),
+        (replace(SHARP, stalls_per_s=0.3, stall_s=0.01), LIMIT_FPS),
+    ],
+    ids=["sharp", "buffer", "slow at times", "slow mostly", "noisy", "drifting", "stalling"],
+)
+def test_the_truth_is_what_can_be_worked_out(physics: Physics, expected_fps: float, goal: float) -> None:
+    assert truth(physics, goal) == pytest.approx(expected_fps / (1 - goal), rel=1.5e-3)
+
+
+def test_loss_at_the_start_counts_for_goals_that_it_misses() -> None:
+    physics = replace(SHARP, start_s=0.001, start_from=0.8)
+
+    assert truth(physics, 0.0001) == pytest.approx(0.8 * LIMIT_FPS, rel=1e-4)
+    assert truth(physics, 0.005) == pytest.approx(LIMIT_FPS / (1 - 0.004), rel=1e-4)
+
+
+def test_single_frames_lost_count_for_the_chance_that_a_step_loses_none() -> None:
+    physics = replace(SHARP, early_from=0.1, early_ratio=1e-5, early_power=1.0)
+
+    found = truth(physics, 0.0)
+
+    ratio = 1e-5 * (found / LIMIT_FPS - 0.1) / 0.9
+    assert (1 - ratio) ** (found * ASKED.step_s) == pytest.approx(0.5, abs=0.03)
+
+
+def test_the_throughput_lies_below_loads_that_lose() -> None:
+    physics = replace(SHARP, hole_from=0.5, hole_to=0.6, hole_ratio=0.001)
+
+    assert truth(physics, 0.0) == pytest.approx(0.5 * LIMIT_FPS, rel=1e-4)
+    assert truth(physics, 0.005) == pytest.approx(LIMIT_FPS / 0.995, rel=1e-4)
+
+
+def test_what_passes_all_or_nothing_says_so() -> None:
+    assert truth(Physics(1e9), 0.0) == ASKED.most_fps
+    assert truth(Physics(1.0), 0.005) == 0.0
+
+
+def test_a_drifting_limit_is_that_of_the_time_it_was_seen_in() -> None:
+    rising = replace(SHARP, drift=0.02, drift_period_s=400.0)
+
+    assert truth_fps(rising, ASKED, 0.0, over_s=10.0) < 1.003 * LIMIT_FPS
+    assert truth_fps(rising, ASKED, 0.0, over_s=200.0) > 1.01 * LIMIT_FPS
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("loses")])
+def test_steps_below_the_truth_keep_the_goal_more_often_than_not_and_above_it_less_often(kind: str) -> None:
+    physics, goal = draw_physics(kind, 2), 0.0001
+    device = SimulatedDevice(physics, seed=3)
+    found = truth(physics, goal)
+
+    def kept(load_fps: float) -> float:
+        counts = [device.measure(load_fps, ASKED.step_s) for _ in range(300)]
+        return float(np.mean([each.sent - each.received <= goal * each.sent for each in counts]))
+
+    assert kept(found * 0.97) > 0.5 > kept(found * 1.03)
+
+
+def test_the_same_seed_counts_the_same() -> None:
+    physics = draw_physics("two troubles", 4)
+
+    one, again = (
+        [SimulatedDevice(physics, seed=1).measure(load, 1.0) for load in (1e4, 1e6, 1e7)] for _ in range(2)
+    )
+
+    assert one == again
