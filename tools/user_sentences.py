@@ -1,0 +1,201 @@
+"""Print every sentence that a user can see, by module: python -m tools.user_sentences [--count].
+
+Wording is reviewed as a whole, so this reads the sources and needs no run of the program. It takes string
+literals of several words from the Python package, docstrings of commands (their help text), string values of
+the TOML rules, texts of the page's template, and string literals of the agent. Placeholders stay in braces,
+as the source has them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import tree_sitter_rust
+from tree_sitter import Language, Node, Parser
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "vnetbench"
+AGENT = ROOT / "agent"
+
+FEWEST_WORDS = 3
+"""A literal of fewer words is a label or a key, not a sentence."""
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z'’-]+")
+_NOT_PROSE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|BEGIN|COMMIT|studies/)\b")
+"""SQL, and arguments of commands."""
+_COMMAND_DECORATORS = ("command", "group")
+_RUST = Language(tree_sitter_rust.language())
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A text that a user can see, and where the source has it."""
+
+    file: Path
+    line: int
+    text: str
+
+
+def user_sentences() -> list[Sentence]:
+    """Return every user-visible sentence of the bench and the agent, by file and line."""
+    found: list[Sentence] = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        found += python_sentences(file.read_text(encoding="utf-8"), file)
+    for file in sorted(PACKAGE.rglob("*.toml")):
+        found += toml_sentences(file.read_text(encoding="utf-8"), file)
+    for file in sorted(PACKAGE.rglob("*.j2")):
+        found += template_sentences(file.read_text(encoding="utf-8"), file)
+    for file in sorted(AGENT.rglob("*.rs")):
+        if "tests" not in file.parts and file.name != "tests.rs":
+            found += rust_sentences(file.read_text(encoding="utf-8"), file)
+    return found
+
+
+def python_sentences(source: str, file: Path) -> Iterator[Sentence]:
+    """Yield the sentences in a Python module's string literals and in its commands' docstrings."""
+    tree = ast.parse(source)
+    skipped = {id(node) for node in ast.walk(tree) for node in _not_for_users(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and _is_command(node) and (help_text := ast.get_docstring(node)):
+            yield Sentence(file, node.lineno, help_text)
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.JoinedStr):
+            skipped.update(id(part) for part in ast.walk(node))
+            text = _f_string_text(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        else:
+            continue
+        if is_sentence(text):
+            yield Sentence(file, node.lineno, text)
+
+
+def _not_for_users(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield literals that no user sees: docstrings, and patterns of `re`."""
+    for field in ("body", "orelse", "finalbody"):
+        statements = getattr(node, field, None)
+        for statement in statements if isinstance(statements, list) else []:
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                yield statement.value
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        called = node.func
+        if isinstance(called.value, ast.Name) and called.value.id == "re":
+            for argument in node.args:
+                yield from ast.walk(argument)
+
+
+def _is_command(function: ast.FunctionDef) -> bool:
+    """Whether click shows the function's docstring as a command's help."""
+    called = [item.func if isinstance(item, ast.Call) else item for item in function.decorator_list]
+    return any(isinstance(item, ast.Attribute) and item.attr in _COMMAND_DECORATORS for item in called)
+
+
+def _f_string_text(node: ast.JoinedStr) -> str:
+    """Return an f-string's text with each placeholder as the source has it, in braces."""
+    parts = [
+        str(part.value) if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"
+        for part in node.values
+        if isinstance(part, ast.Constant | ast.FormattedValue)
+    ]
+    return "".join(parts)
+
+
+def toml_sentences(source: str, file: Path) -> Iterator[Sentence]:
+    """Yield the sentences among a TOML document's values, at the line where each begins."""
+    lines = source.splitlines()
+    for text in _strings_in(tomllib.loads(source)):
+        if is_sentence(text):
+            start = text.strip().splitlines()[0][:40]
+            yield Sentence(file, next((n for n, line in enumerate(lines, 1) if start in line), 1), text)
+
+
+def _strings_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _strings_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings_in(inner)
+
+
+def template_sentences(source: str, file: Path) -> Iterator[Sentence]:
+    """Yield the texts between the tags of a Jinja template."""
+    for number, line in enumerate(source.splitlines(), 1):
+        text = re.sub(r"<[^>]*>|\{%.*?%\}|\{#.*?#\}", " ", line)
+        outside_placeholders = re.sub(r"\{\{.*?\}\}", "", text)
+        if is_sentence(outside_placeholders):
+            yield Sentence(file, number, text.strip())
+
+
+def rust_sentences(source: str, file: Path) -> Iterator[Sentence]:
+    """Yield the sentences in a Rust file's string literals, its unit tests left out."""
+    code = source.encode()
+    for node in _rust_literals(Parser(_RUST).parse(code).root_node):
+        text = re.sub(r"\\\n\s*", "", code[node.start_byte : node.end_byte].decode().strip('r#"'))
+        if is_sentence(text):
+            yield Sentence(file, node.start_point.row + 1, text)
+
+
+def _rust_literals(node: Node) -> Iterator[Node]:
+    tests_follow = False
+    for child in node.children:
+        if child.type == "attribute_item":
+            tests_follow = tests_follow or b"test" in (child.text or b"")
+            if b"error(" in (child.text or b""):
+                yield from _rust_literals(child)
+            continue
+        if child.type in ("string_literal", "raw_string_literal"):
+            yield child
+        elif not tests_follow and not _is_for_developers(child):
+            yield from _rust_literals(child)
+        if child.type not in ("line_comment", "block_comment"):
+            tests_follow = False
+
+
+def _is_for_developers(node: Node) -> bool:
+    """Whether a macro's text reaches developers alone: assertions, and states that cannot be."""
+    if node.type != "macro_invocation" or not node.children:
+        return False
+    name = (node.children[0].text or b"").decode()
+    return name.startswith(("assert", "debug_assert", "unreachable", "panic"))
+
+
+def is_sentence(text: str) -> bool:
+    """Whether a literal is text for a person: some words, and neither SQL nor a path."""
+    if _NOT_PROSE.match(text) or " " not in text.strip():
+        return False
+    fixed_text = re.sub(r"\{[^{}]*\}", "", text)
+    words = _WORD.findall(fixed_text)
+    return len(words) >= FEWEST_WORDS and sum(map(len, words)) >= len(fixed_text) / 2
+
+
+def main() -> None:
+    """Print the sentences by module, or how many each module has."""
+    parser = argparse.ArgumentParser(description="Print every sentence that a user can see, by module.")
+    parser.add_argument("--count", action="store_true", help="print only how many sentences each module has")
+    options = parser.parse_args()
+    by_file: dict[Path, list[Sentence]] = {}
+    for sentence in user_sentences():
+        by_file.setdefault(sentence.file, []).append(sentence)
+    for file, sentences in by_file.items():
+        name = file.relative_to(ROOT)
+        if options.count:
+            print(f"{len(sentences):5}  {name}")
+            continue
+        print(f"\n{name}")
+        for sentence in sentences:
+            print(f"{sentence.line:5}  {' '.join(sentence.text.split())}")
+    print(f"\n{sum(map(len, by_file.values()))} sentences in {len(by_file)} modules")
+
+
+if __name__ == "__main__":
+    main()
