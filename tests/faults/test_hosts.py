@@ -11,17 +11,18 @@ from pathlib import Path
 import pytest
 
 from tests.faults import bench_process
-from tests.lab import hosts_ground
-from tests.lab.hosts_ground import Ground, await_
+from tests.lab import ssh_hosts
+from tests.lab.ssh_hosts import Ground, await_
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
-from vnetbench.lab import left_on_hosts, netlink, ssh
-from vnetbench.lab.description import Device
-from vnetbench.lab.hosts_bed import HostsLab
-from vnetbench.lab.refusal import TrialFailed
-from vnetbench.lab.shaping import shape
+from vnetbench.lab import netlink
+from vnetbench.lab.errors import TrialFailed
+from vnetbench.lab.hosts import leftovers, ssh
+from vnetbench.lab.hosts.testbed import HostsLab
+from vnetbench.lab.links.shaping import shape
+from vnetbench.lab.netns.topology import Device
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import TestbedAsked
 
@@ -48,7 +49,7 @@ HERE = '[[testbed.host]]\nname = "here"\nlocal = true\n'
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    with hosts_ground.raised("web-01", "web-02") as raised:
+    with ssh_hosts.raised("web-01", "web-02") as raised:
         yield raised
 
 
@@ -62,7 +63,7 @@ def instrument(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[LabI
     with closing(LabInstrument(HostsLab(asked, "a test"), asked)) as made:
         yield made
     assert_as_found(ground)
-    assert left_on_hosts.entries() == []
+    assert leftovers.entries() == []
 
 
 def load(duration_s: float) -> Load:
@@ -74,8 +75,8 @@ def mtus(ground: Ground) -> list[int]:
 
 
 def assert_as_found(ground: Ground) -> None:
-    assert hosts_ground.agents() == {}
-    assert hosts_ground.folders() == []
+    assert ssh_hosts.agents() == {}
+    assert ssh_hosts.folders() == []
     assert mtus(ground) == [1500, 1500]
 
 
@@ -94,7 +95,7 @@ def test_a_connection_that_is_cut_costs_the_trial_and_the_host_is_found_again(
     instrument.measure(load(0.2), lambda: False)
     host = ground.hosts["web-02"]
     with (
-        meanwhile(lambda: hosts_ground.kill(*host.connections())),
+        meanwhile(lambda: ssh_hosts.kill(*host.connections())),
         pytest.raises(TrialFailed, match=r"web-02: the agent ended \(the SSH connection was lost\)"),
     ):
         instrument.measure(load(LONG_S), lambda: False)
@@ -112,7 +113,7 @@ def test_a_link_that_is_down_is_noticed_and_when_it_is_up_again_knobs_are_as_the
     ):
         instrument.measure(load(LONG_S), lambda: False)
     # Its agent has not heard of it: it still runs, and what it set still stands.
-    (left,) = left_on_hosts.entries()
+    (left,) = leftovers.entries()
     assert (left.host, left.is_ours) == ("web-02", True)
     assert mtus(ground) == [1500, 1400]
     with meanwhile(lambda: ground.set_link(host, "up")):
@@ -123,9 +124,9 @@ def test_a_remote_agent_that_is_killed_costs_the_trial_and_leaves_nothing(
     ground: Ground, instrument: LabInstrument
 ) -> None:
     instrument.measure(load(0.2), lambda: False)
-    (web_02,) = [left.folder for left in left_on_hosts.entries() if left.host == "web-02"]
-    (agent,) = [pid for pid, folder in hosts_ground.agents().items() if Path(folder).name == web_02]
-    with meanwhile(lambda: hosts_ground.kill(agent)), pytest.raises(TrialFailed, match=r"web-02.*killed"):
+    (web_02,) = [left.folder for left in leftovers.entries() if left.host == "web-02"]
+    (agent,) = [pid for pid, folder in ssh_hosts.agents().items() if Path(folder).name == web_02]
+    with meanwhile(lambda: ssh_hosts.kill(agent)), pytest.raises(TrialFailed, match=r"web-02.*killed"):
         instrument.measure(load(LONG_S), lambda: False)
 
 
@@ -143,14 +144,14 @@ def test_a_killed_bench_leaves_nothing_on_hosts_that_it_can_still_reach(
     bench = bench_process.start("run", study, "-o", results, env=ground.environment)
     await_(lambda: mtus(ground) == [1400, 1400])
     bench_process.kill(bench)
-    await_(lambda: not hosts_ground.agents() and not hosts_ground.folders())
+    await_(lambda: not ssh_hosts.agents() and not ssh_hosts.folders())
     assert_as_found(ground)
     _, said = bench_process.run("lab", "ls", env=ground.environment)
     assert "web-01 (root@web-01)" in said
-    assert any(owner.startswith(f"{bench.pid}:") for owner in hosts_ground.connections())
+    assert any(owner.startswith(f"{bench.pid}:") for owner in ssh_hosts.connections())
     code, said = bench_process.run("lab", "clean", env=ground.environment)
     assert (code, said.count("removed: vnetbench-root-")) == (0, 2)
-    assert not any(owner.startswith(f"{bench.pid}:") for owner in hosts_ground.connections())
+    assert not any(owner.startswith(f"{bench.pid}:") for owner in ssh_hosts.connections())
 
 
 def test_what_a_killed_bench_and_killed_agents_left_is_put_back_by_lab_clean(
@@ -159,11 +160,11 @@ def test_what_a_killed_bench_and_killed_agents_left_is_put_back_by_lab_clean(
     study, results = campaign(ground, tmp_path, "30 s")
     bench = bench_process.start("run", study, "-o", results, env=ground.environment)
     await_(lambda: mtus(ground) == [1400, 1400])
-    hosts_ground.kill(*hosts_ground.agents())
+    ssh_hosts.kill(*ssh_hosts.agents())
     bench_process.kill(bench)
     time.sleep(0.5)  # what would put them back in its stead has had its time
     assert mtus(ground) == [1400, 1400]
-    assert len(hosts_ground.folders()) == 2
+    assert len(ssh_hosts.folders()) == 2
     with ground.strangers():
         code, said = bench_process.run("lab", "clean", env=ground.environment)
     assert code == 1

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.lab import hosts_ground
-from tests.lab.hosts_ground import Ground
-from vnetbench.lab import left_on_hosts
+from tests.lab import ssh_hosts
+from tests.lab.ssh_hosts import Ground
+from vnetbench.lab.hosts import leftovers
 from vnetbench.process import this_process
 
 
@@ -18,7 +18,7 @@ def reached(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, value in ground.environment.items():
         monkeypatch.setenv(name, value)
     yield
-    assert hosts_ground.folders() == []
-    assert hosts_ground.agents() == {}
-    assert left_on_hosts.entries() == []
-    assert this_process() not in hosts_ground.connections()
+    assert ssh_hosts.folders() == []
+    assert ssh_hosts.agents() == {}
+    assert leftovers.entries() == []
+    assert this_process() not in ssh_hosts.connections()

@@ -17,14 +17,14 @@ from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.commands.lab import lab
 from vnetbench.lab import cpu_quota, privilege, registry
-from vnetbench.lab.bed import Bed
 from vnetbench.lab.cpu_quota import Hierarchy
-from vnetbench.lab.description import Shape
-from vnetbench.lab.netns_bed import NetnsBed, NetnsLab, raise_bed
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.netns.testbed import NetnsBed, NetnsLab, raise_bed
+from vnetbench.lab.netns.topology import Shape
+from vnetbench.lab.testbed import Bed
 from vnetbench.process import this_process
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, TestbedAsked
 
 
@@ -78,8 +78,8 @@ def test_a_quota_changes_from_treatment_to_treatment_and_can_be_taken_away(hiera
 @pytest.mark.lab
 def test_what_a_killed_bench_left_limited_is_found_and_removed(hierarchy: Hierarchy) -> None:
     program = (
-        "from vnetbench.lab.netns_bed import raise_bed; from vnetbench.lab.description import Shape\n"
-        "from vnetbench.study.factors import complete; from vnetbench.study.model import TestbedAsked\n"
+        "from vnetbench.lab.netns.testbed import raise_bed; from vnetbench.lab.netns.topology import Shape\n"
+        "from vnetbench.study.factors.registry import complete; from vnetbench.study.model import TestbedAsked\n"
         "import time\n"
         "bed = raise_bed('t-limited', Shape(), 'a test')\n"
         "bed.apply(complete({'cpu_quota': 0.5}), TestbedAsked())\n"

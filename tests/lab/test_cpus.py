@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import Shares, local_cpus, receive_cpus, shares, thread_cpus, vm_cpus
-from vnetbench.lab.description import Shape, describe
+from vnetbench.lab.netns.topology import Shape, describe
 
 BED = describe("t-cpus", Shape(pairs=2)).endpoints
 FOUR = frozenset({0, 1, 2, 3})

@@ -16,15 +16,16 @@ import pytest
 
 from tests.lab.test_requests import measured
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.starting import start_observer
+from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.trial import Load, Measured, measure
-from vnetbench.lab import netem, netlink
-from vnetbench.lab.description import BRIDGE, DIRECT, MACVLAN, OPEN_VSWITCH, ROUTER, Shape
-from vnetbench.lab.netns_bed import NetnsBed as Bed
-from vnetbench.lab.netns_bed import NetnsLab, raise_bed
-from vnetbench.lab.refusal import TreatmentRefused, TrialFailed
+from vnetbench.lab import netlink
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.links import netem
+from vnetbench.lab.netns.testbed import NetnsBed as Bed
+from vnetbench.lab.netns.testbed import NetnsLab, raise_bed
+from vnetbench.lab.netns.topology import BRIDGE, DIRECT, MACVLAN, OPEN_VSWITCH, ROUTER, Shape
 from vnetbench.results.records import HOST, SideRecord
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.workloads import DATAGRAMS, STREAM
 

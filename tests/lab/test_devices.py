@@ -17,11 +17,12 @@ from vnetbench.campaign.frame_counts import FrameCounts, counts_of
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.errors import BenchError
-from vnetbench.lab import netlink, open_vswitch, registry
-from vnetbench.lab.description import Shape, describe
-from vnetbench.lab.netns_bed import NetnsBed, NetnsLab, raise_bed
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.study.factors import complete
+from vnetbench.lab import netlink, registry
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.netns import open_vswitch
+from vnetbench.lab.netns.testbed import NetnsBed, NetnsLab, raise_bed
+from vnetbench.lab.netns.topology import Shape, describe
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, TestbedAsked
 
 pytestmark = pytest.mark.lab
@@ -209,7 +210,7 @@ def test_a_switch_that_dies_while_it_starts_leaves_nothing(monkeypatch: pytest.M
 
 def test_what_a_killed_bench_left_of_open_vswitch_is_removed() -> None:
     program = (
-        "from vnetbench.lab.description import Shape; from vnetbench.lab.netns_bed import raise_bed\n"
+        "from vnetbench.lab.netns.topology import Shape; from vnetbench.lab.netns.testbed import raise_bed\n"
         "import time\n"
         "raise_bed('t-killed', Shape('openvswitch'), 'a test'); print('built', flush=True); time.sleep(300)\n"
     )

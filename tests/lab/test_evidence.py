@@ -8,14 +8,14 @@ import pytest
 
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
-from vnetbench.estimate.course import course
 from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.case import case_of
-from vnetbench.estimate.steady import steady_part
+from vnetbench.estimate.evidence.trial_data import case_of
+from vnetbench.estimate.steady_state import steady_part
+from vnetbench.estimate.time_series import course
 from vnetbench.estimate.trial_metrics import metrics_of
-from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.workloads import REQUESTS, STREAM
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.host_addresses import Placed, Side, own_addresses, place, place_on_one
+from vnetbench.lab.hosts.addresses import Placed, Side, own_addresses, place, place_on_one
 from vnetbench.study.model import HostAsked
 
 WEB_1 = """\

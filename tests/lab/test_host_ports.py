@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.lab import hosts_ground
-from tests.lab.hosts_ground import Ground
+from tests.lab import ssh_hosts
+from tests.lab.ssh_hosts import Ground
 from vnetbench.campaign.frame_counts import counts_of
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.lab import netlink
-from vnetbench.lab.hosts_bed import HostsLab
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.study.factors import complete
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.hosts.testbed import HostsLab
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
 
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root", "reached")]
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    with hosts_ground.raised("web-01") as raised:
+    with ssh_hosts.raised("web-01") as raised:
         yield raised
 
 
@@ -36,7 +36,7 @@ def raised(of: TestbedAsked) -> Any:
 
 def ports_of(name: str, **second: Any) -> TestbedAsked:
     """Two interfaces of one host as a study names them."""
-    p0, p1 = (HostAsked(port, ssh=f"root@{name}", interface=port) for port in hosts_ground.PORTS)
+    p0, p1 = (HostAsked(port, ssh=f"root@{name}", interface=port) for port in ssh_hosts.PORTS)
     return TestbedAsked(lab=HOSTS, hosts=(p0, replace(p1, **second)))
 
 
@@ -48,7 +48,7 @@ def test_two_ports_of_one_host_have_an_agent_and_a_journal_each(ground: Ground) 
     of = ports_of("web-01")
     with ground.device(ground.hosts["web-01"]) as ports:
         with raised(of) as bed:
-            assert len(hosts_ground.agents()) == len(hosts_ground.folders()) == 2
+            assert len(ssh_hosts.agents()) == len(ssh_hosts.folders()) == 2
             a, b = bed.endpoints
             assert [e.address for e in bed.endpoints] == ["198.18.0.1", "198.19.0.1"]
             assert (bed.next_hop(a, "4"), bed.next_hop(b, "4")) == (

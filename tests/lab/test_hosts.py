@@ -16,22 +16,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.lab import hosts_ground
-from tests.lab.hosts_ground import ROOT, USER, USER_ID, Ground
+from tests.lab import ssh_hosts
+from tests.lab.ssh_hosts import ROOT, USER, USER_ID, Ground
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import Done, LabInstrument
 from vnetbench.campaign.trial import Load
 from vnetbench.commands import doctor_host
-from vnetbench.commands.check import GOOD, LIMITED
+from vnetbench.commands.doctor_check import GOOD, LIMITED
 from vnetbench.commands.doctor_host import examine_host
 from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.lab import hosts_bed, left_on_hosts, netlink, on_host, ssh
-from vnetbench.lab.hosts_bed import HostsLab
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.lab.ssh_refusals import Unreachable
+from vnetbench.lab import netlink
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.hosts import deployment, leftovers, ssh, testbed
+from vnetbench.lab.hosts.ssh_errors import Unreachable
+from vnetbench.lab.hosts.testbed import HostsLab
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import HostAsked, Level, TestbedAsked
 
@@ -47,7 +48,7 @@ NOWHERE = " && ".join(
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    with hosts_ground.raised("web-01", "web-02", "web-03", "web-04") as raised:
+    with ssh_hosts.raised("web-01", "web-02", "web-03", "web-04") as raised:
         raised.add("full-01", NOWHERE)
         yield raised
 
@@ -224,7 +225,7 @@ def test_the_users_own_configuration_applies_and_none_of_it_disturbs(ground: Gro
     )  # fmt: skip
     try:
         with closing(ssh.connect("busy-01", busy, "a-test")) as machine:
-            found = on_host.survey(machine)
+            found = deployment.survey(machine)
             assert (found.user, found.is_root, found.reached_at) == (
                 "root",
                 True,
@@ -249,7 +250,7 @@ def test_a_temporary_folder_of_a_long_name_keeps_no_host_from_being_entered(
 
 def test_a_host_without_room_says_of_every_place_what_it_lacks(ground: Ground) -> None:
     with pytest.raises(BenchError, match="there is no place for the agent") as refused:
-        hosts_bed.enter(ground.hosts["full-01"].asked, "a-test", "a test")
+        testbed.enter(ground.hosts["full-01"].asked, "a-test", "a test")
     for reason in (
         "/run: programs may not be run there (noexec)", "/var/tmp: 64 KiB are free, and ",
         "/tmp: Read-only file system", f"{ROOT}/full-01/root: 64 KiB are free, and ",
@@ -262,12 +263,12 @@ def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
 ) -> None:
     host = ground.hosts["web-01"].asked
     with monkeypatch.context() as patched:
-        patched.setattr(on_host, "agent_hash", lambda: "0" * 64)
+        patched.setattr(deployment, "agent_hash", lambda: "0" * 64)
         with pytest.raises(BenchError, match="what arrived is not what was sent"):
-            hosts_bed.enter(host, "a-test", "a test")
-    monkeypatch.setattr(on_host, "agent_machine", lambda: ("aarch64", "arm64"))
+            testbed.enter(host, "a-test", "a test")
+    monkeypatch.setattr(deployment, "agent_machine", lambda: ("aarch64", "arm64"))
     with pytest.raises(BenchError, match="it is a x86_64, and the agent here is for aarch64") as refused:
-        hosts_bed.enter(host, "a-test", "a test")
+        testbed.enter(host, "a-test", "a test")
     assert "VNETBENCH_AGENT" in str(refused.value.fix)
 
 
@@ -275,20 +276,20 @@ def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
 def test_what_another_user_of_the_host_puts_where_an_agent_may_be_is_neither_run_nor_removed(
     tmp_path: Path, *, is_link: bool
 ) -> None:
-    name = on_host.folder_name("root")
+    name = deployment.folder_name("root")
     folder, told = Path("/tmp") / name, tmp_path / "it-was-run"
     at = tmp_path / "elsewhere" if is_link else folder
     at.mkdir()
     (at / "journal").touch()
-    (at / on_host.AGENT).write_text(f"#!/bin/sh\ntouch {told}\n")
-    (at / on_host.AGENT).chmod(0o755)
+    (at / deployment.AGENT).write_text(f"#!/bin/sh\ntouch {told}\n")
+    (at / deployment.AGENT).chmod(0o755)
     if is_link:
         folder.symlink_to(at)
     else:
         os.chown(folder, USER_ID, USER_ID)
     try:
         with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
-            assert not on_host.remove(machine, name)
+            assert not deployment.remove(machine, name)
         assert not told.exists()
         assert (folder / "journal").exists()
     finally:
@@ -326,44 +327,44 @@ def test_a_note_of_what_is_on_a_host_that_names_another_folder_is_never_followed
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    left = left_on_hosts.register("vnetbench-root-0123456789ab", "web-01", "root@web-01", "a-test", "a test")
-    assert left_on_hosts.entries() == [left]
+    left = leftovers.register("vnetbench-root-0123456789ab", "web-01", "root@web-01", "a-test", "a test")
+    assert leftovers.entries() == [left]
     (note,) = (tmp_path / "vnetbench/hosts").iterdir()
     note.write_text(note.read_text().replace(left.folder, folder))
-    assert left_on_hosts.entries() == []
+    assert leftovers.entries() == []
 
 
 def test_a_host_that_another_campaign_uses_is_left_to_it(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered = hosts_bed.enter(ground.hosts["web-01"].asked, "a-test", "the first")
+    entered = testbed.enter(ground.hosts["web-01"].asked, "a-test", "the first")
     try:
-        monkeypatch.setattr(left_on_hosts.Left, "is_ours", False)
+        monkeypatch.setattr(leftovers.Left, "is_ours", False)
         with pytest.raises(BenchError, match=r"another campaign is at work on it \(process \d+: the first\)"):
-            hosts_bed.enter(ground.hosts["web-01"].asked, "a-test", "the second")
+            testbed.enter(ground.hosts["web-01"].asked, "a-test", "the second")
     finally:
-        hosts_bed.leave(entered)
+        testbed.leave(entered)
 
 
 def test_of_two_campaigns_that_start_at_once_none_works_beside_the_other(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(left_on_hosts.Left, "is_ours", False)
-    both_look = threading.Barrier(2, timeout=hosts_ground.PATIENCE_S)
-    survey = on_host.survey
+    monkeypatch.setattr(leftovers.Left, "is_ours", False)
+    both_look = threading.Barrier(2, timeout=ssh_hosts.PATIENCE_S)
+    survey = deployment.survey
 
-    def surveyed(machine: ssh.Machine) -> on_host.Survey:
+    def surveyed(machine: ssh.Machine) -> deployment.Survey:
         found = survey(machine)
         both_look.wait()
         return found
 
-    monkeypatch.setattr(on_host, "survey", surveyed)
+    monkeypatch.setattr(deployment, "survey", surveyed)
     host = ground.hosts["web-01"].asked
     with ThreadPoolExecutor(2) as pool:
-        started = [pool.submit(hosts_bed.enter, host, "a-test", "a test") for _ in range(2)]
+        started = [pool.submit(testbed.enter, host, "a-test", "a test") for _ in range(2)]
     entered = [each.result() for each in started if each.exception() is None]
     for each in entered:
-        hosts_bed.leave(each)
+        testbed.leave(each)
     assert len(entered) <= 1
     assert all("another campaign" in str(each.exception()) for each in started if each.exception())
 
@@ -378,7 +379,7 @@ def test_an_agent_that_dies_is_told_and_what_it_had_set_is_put_back(ground: Grou
     lab = HostsLab(asked(ground, "web-01", "web-02"), "a test")
     with closing(lab.raise_bed("a-test", lab.shape({}))) as bed:
         bed.apply(load(mtu=1400).factors, asked(ground))
-        hosts_ground.kill(*hosts_ground.agents())
+        ssh_hosts.kill(*ssh_hosts.agents())
         with pytest.raises(AgentError, match="killed"):
             bed.agents["web-01"].call("agent.hello")
     assert (mtu(ground, "web-01"), mtu(ground, "web-02")) == (1500, 1500)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from vnetbench.agents.starting import start_observer
+from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.trial import Load, measure
 from vnetbench.lab import netlink
-from vnetbench.lab.description import Shape
-from vnetbench.lab.netns_bed import NetnsBed as Bed
-from vnetbench.lab.netns_bed import raise_bed
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.study.factors import complete
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.netns.testbed import NetnsBed as Bed
+from vnetbench.lab.netns.testbed import raise_bed
+from vnetbench.lab.netns.topology import Shape
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.model import Level, TestbedAsked
 
 pytestmark = pytest.mark.lab

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.test_requests import measured
-from vnetbench.report.html import render
+from vnetbench.report.page.html import render
 
 pytestmark = pytest.mark.lab
 

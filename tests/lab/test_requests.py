@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.estimate.latency import count_of
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.lab.netns_bed import NetnsLab
-from vnetbench.report.charts import main_charts
-from vnetbench.report.html import render
-from vnetbench.report.json_form import as_json
+from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.report.charts.campaign_charts import main_charts
+from vnetbench.report.export.campaign_export import as_json
+from vnetbench.report.page.html import render
 
 pytestmark = pytest.mark.lab
 
@@ -32,8 +32,8 @@ most_trials = 2
 
 
 def measured(path: Path, workload: str, factors: str) -> CampaignSummary:
-    study = made_up.study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
-    file, plan = made_up.file_at(path / "r.vnb", study)
+    study = fixtures.study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
+    file, plan = fixtures.file_at(path / "r.vnb", study)
     with Interrupts() as interrupts:
         instrument = LabInstrument(NetnsLab(study.testbed, "t-requests"), study.testbed)
         campaign = Campaign(file, study, plan, instrument, lambda sentence, index: None, lambda: None)

@@ -14,11 +14,12 @@ import pytest
 from pyroute2.netlink.rtnl import ifaddrmsg
 
 from vnetbench.errors import BenchError
-from vnetbench.lab import netlink, netns, registry
-from vnetbench.lab.description import Shape, Testbed, Vm, describe, namespace
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.lab.shaping import shape
-from vnetbench.study.testbed_factors import LEAST_MTU6
+from vnetbench.lab import netlink, registry
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.links.shaping import shape
+from vnetbench.lab.netns import builder
+from vnetbench.lab.netns.topology import Shape, Testbed, Vm, describe, namespace
+from vnetbench.study.factors.testbed_factors import LEAST_MTU6
 
 pytestmark = pytest.mark.lab
 
@@ -32,7 +33,7 @@ def build() -> Iterator[Build]:
     def one(name: str, asked: Shape) -> Testbed:
         testbed = describe(name, asked)
         built.append(testbed)
-        netns.build(testbed)
+        builder.build(testbed)
         return testbed
 
     yield one
@@ -96,11 +97,11 @@ def test_a_vm_has_its_ipv6_address_at_once_no_other_and_again_after_a_small_mtu(
         set_mtu(endpoint, LEAST_MTU6 - 1)
         assert ipv6_addresses(endpoint) == []
     with pytest.raises(TreatmentRefused, match="MTU of 1279 carries no IPv6") as refused:
-        netns.restore_ipv6(testbed.endpoints)
+        builder.restore_ipv6(testbed.endpoints)
     assert "a1 eth0" in str(refused.value)
     for endpoint in testbed.endpoints:
         set_mtu(endpoint, LEAST_MTU6)
-    netns.restore_ipv6(testbed.endpoints)
+    builder.restore_ipv6(testbed.endpoints)
     for endpoint in testbed.endpoints:
         assert ipv6_addresses(endpoint) == [endpoint.address6]
         netlink.do_inside(endpoint.namespace, partial(bind6, endpoint.address6))
@@ -109,12 +110,12 @@ def test_a_vm_has_its_ipv6_address_at_once_no_other_and_again_after_a_small_mtu(
 def test_a_kernel_without_ipv6_refuses_only_what_asks_for_it(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(netns, "_has_ipv6", lambda: False)
+    monkeypatch.setattr(builder, "_has_ipv6", lambda: False)
     testbed = build("t-no6", Shape())
     assert reaches(testbed)
     assert ipv6_addresses(testbed.endpoints[0]) == []
     with pytest.raises(TreatmentRefused, match="this kernel has no IPv6") as refused:
-        netns.restore_ipv6(testbed.endpoints)
+        builder.restore_ipv6(testbed.endpoints)
     assert "ipv6.disable=1" in str(refused.value.fix)
 
 
@@ -140,11 +141,11 @@ def set_mtu(endpoint: Vm, mtu: int) -> None:
 def test_the_network_takes_jumbo_frames_once_its_mtu_is_set(build: Build, vswitch: str) -> None:
     testbed = build("t-mtu", Shape(vswitch, 1, uplink=True))
     assert not reaches(testbed, size=9000)
-    netns.set_network_mtu(testbed, 9000)
+    builder.set_network_mtu(testbed, 9000)
     for endpoint in testbed.endpoints:
         with netlink.in_namespace(endpoint.namespace) as ipr:
             ipr.link("set", index=netlink.index_of(ipr, endpoint.interface), mtu=9000)
-    assert netns.network_mtu(testbed) == 9000
+    assert builder.network_mtu(testbed) == 9000
     assert reaches(testbed, size=9000)
 
 
@@ -206,10 +207,10 @@ def test_a_name_is_taken_once() -> None:
 
 def test_what_a_killed_builder_left_is_found_and_removed() -> None:
     program = (
-        "from vnetbench.lab import netns, registry; from vnetbench.lab.description import *\n"
+        "from vnetbench.lab import netns, registry; from vnetbench.lab.netns.topology import *\n"
         "import subprocess, os, time\n"
         "t = describe('t-killed', Shape(pairs=2)); registry.register('t-killed', 'a test', t.as_facts())\n"
-        "netns.build(t)\n"
+        "builder.build(t)\n"
         "child = subprocess.Popen(['sleep', '300'], env={**os.environ, 'VNETBENCH_TESTBED': 't-killed'},"
         " start_new_session=True)\n"
         # Its label can be read when its program is loaded, which is some time after it was begun.

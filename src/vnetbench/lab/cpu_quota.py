@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
-from vnetbench.lab.description import namespace
 from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import where_alike
-from vnetbench.lab.refusal import TreatmentRefused
+from vnetbench.lab.netns.topology import namespace
 from vnetbench.process import is_alive, this_process
-from vnetbench.study.factors import format_level
+from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
 FACTOR, NONE = "cpu_quota", "none"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.study.cpus import cpu_list, spell_cpu_list
+from vnetbench.study.factors.cpu_lists import cpu_list, spell_cpu_list
 
 
 def cpus_in(text: str) -> frozenset[int]:

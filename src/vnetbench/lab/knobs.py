@@ -11,9 +11,9 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.lab.cpus import cpus_in, receive_cpus
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.study.cpus import spell_cpu_list
-from vnetbench.study.factors import format_level
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.study.factors.cpu_lists import spell_cpu_list
+from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
 INTERFACE_KNOBS = ("mtu", "tso", "gso", "uso", "gro", "tx_checksum", "rx_checksum", "queues", "rps_cpus")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import cpu_quota, netlink
-from vnetbench.lab.description import namespace
+from vnetbench.lab.netns.topology import namespace
 from vnetbench.process import is_alive, this_process
 
 DIRECTORY = Path("/run/vnetbench")

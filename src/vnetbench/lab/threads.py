@@ -6,8 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.study.cpus import spell_cpu_list
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.study.factors.cpu_lists import spell_cpu_list
 
 
 def named_tasks(pid: int) -> dict[int, str]:

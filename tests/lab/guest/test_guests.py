@@ -17,16 +17,17 @@ from vnetbench.agents.client import AgentError
 from vnetbench.campaign.frame_counts import counts_of
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import Load
-from vnetbench.lab import netem, netlink, registry
-from vnetbench.lab.description import Vm
-from vnetbench.lab.guest import hardware, snapshot, watching
-from vnetbench.lab.guest.bed import GuestBed
+from vnetbench.lab import netlink, registry
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.guest import hardware, snapshot
 from vnetbench.lab.guest.hardware import Hardware, Software
 from vnetbench.lab.guest.lab import QemuLab, shape_of
-from vnetbench.lab.guest.machine import MachineEnded
-from vnetbench.lab.guest.ready import Ready, get_ready
-from vnetbench.lab.refusal import TreatmentRefused
-from vnetbench.study.factors import complete
+from vnetbench.lab.guest.prerequisites import Ready, get_ready
+from vnetbench.lab.guest.qemu_process import MachineEnded
+from vnetbench.lab.guest.testbed import GuestBed
+from vnetbench.lab.links import netem
+from vnetbench.lab.netns.topology import Vm
+from vnetbench.study.factors.registry import complete
 from vnetbench.study.labs import QEMU
 from vnetbench.study.model import Level, TestbedAsked
 from vnetbench.study.workloads import STREAM
@@ -217,7 +218,7 @@ def test_a_guest_that_is_killed_is_told_with_its_end_and_another_comes(ready: Re
 
 
 def test_a_guest_that_hangs_is_ended_and_told(raise_bed: Raise, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.1)
     bed = raise_bed()
     bed.running[0].machine.monitor.do("stop")
     with pytest.raises(AgentError, match="gave no sign of life") as hung:

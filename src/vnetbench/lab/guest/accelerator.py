@@ -9,9 +9,9 @@ from pathlib import Path
 
 from vnetbench.lab import registry
 from vnetbench.lab.guest.hardware import KVM, TCG, Files, Hardware, Software, command_line
-from vnetbench.lab.guest.machine import Machine, MachineEnded
+from vnetbench.lab.guest.launcher import reach_agent
 from vnetbench.lab.guest.qemu import Qemu
-from vnetbench.lab.guest.starting import reach_agent
+from vnetbench.lab.guest.qemu_process import Machine, MachineEnded
 
 DEVICE = Path("/dev/kvm")
 PATIENCE_S = 15.0

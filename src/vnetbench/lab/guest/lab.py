@@ -7,18 +7,18 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from vnetbench.agents.starting import start_inside
+from vnetbench.agents.launch import start_inside
 from vnetbench.lab import registry
-from vnetbench.lab.guest import network, placement
-from vnetbench.lab.guest.bed import GuestBed
-from vnetbench.lab.guest.description import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, describe
+from vnetbench.lab.guest import cpu_pinning, network
 from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
-from vnetbench.lab.guest.machine import MachineEnded
+from vnetbench.lab.guest.launcher import Parts, Starter
+from vnetbench.lab.guest.prerequisites import Ready
 from vnetbench.lab.guest.qemu import VIRTIO
-from vnetbench.lab.guest.ready import Ready
-from vnetbench.lab.guest.starting import Parts, Starter
-from vnetbench.lab.link import needs_line
-from vnetbench.study.load_factors import VSOCK
+from vnetbench.lab.guest.qemu_process import MachineEnded
+from vnetbench.lab.guest.testbed import GuestBed
+from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, describe
+from vnetbench.lab.links.impaired_link import needs_line
+from vnetbench.study.factors.load_factors import VSOCK
 from vnetbench.study.model import Level, TestbedAsked
 
 MOST_KEPT = 4
@@ -53,8 +53,8 @@ def check_placement(factors: Mapping[str, Level], asked: TestbedAsked) -> None:
     """Raise BenchError where a treatment wants its guests' threads on CPUs that are not here."""
     shape = shape_of(factors, asked)
     guests = [(guest.name, guest.side) for guest in describe("check", shape).guests]
-    levels = placement.levels_of(factors)
-    placement.check(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
+    levels = cpu_pinning.levels_of(factors)
+    cpu_pinning.check(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
 
 
 class QemuLab:

@@ -14,11 +14,12 @@ from pathlib import Path
 from pyroute2 import IPRoute
 
 from vnetbench.errors import BenchError
-from vnetbench.lab import netlink, netns
-from vnetbench.lab.description import Device, Vm
-from vnetbench.lab.guest.description import MACVTAP_PARENT, PORTS, TAPS, Guest, GuestTestbed, Nic
-from vnetbench.lab.guest.functions import functions_of
+from vnetbench.lab import netlink
 from vnetbench.lab.guest.hardware import Plug
+from vnetbench.lab.guest.topology import MACVTAP_PARENT, PORTS, TAPS, Guest, GuestTestbed, Nic
+from vnetbench.lab.guest.virtual_functions import functions_of
+from vnetbench.lab.netns import builder
+from vnetbench.lab.netns.topology import Device, Vm
 
 TUN = Path("/dev/net/tun")
 VHOST_VSOCK = Path("/dev/vhost-vsock")
@@ -34,29 +35,29 @@ def build(testbed: GuestTestbed, start_lines: Callable[[], None]) -> None:
 
     `start_lines` makes the delay line, where the testbed has one, when there is a namespace for it.
     """
-    netns.add_namespace(testbed.switch_namespace, netns.NO_IPV6)
+    builder.add_namespace(testbed.switch_namespace, builder.NO_IPV6)
     if testbed.lines:
         start_lines()
     for vm in testbed.vms:
-        netns.add_namespace(vm.namespace)
+        builder.add_namespace(vm.namespace)
     with netlink.in_namespace(testbed.switch_namespace) as switch:
         if testbed.shape.adapter == "macvtap":
             _add_macvtaps(testbed, switch)
             return
-        bridges = netns.add_bridges(switch, testbed.vswitches)
+        bridges = builder.add_bridges(switch, testbed.vswitches)
         if testbed.uplinks:
-            netns.add_uplink(switch, testbed, bridges)
+            builder.add_uplink(switch, testbed, bridges)
         for vm in testbed.vms:
             if testbed.shape.ends == PORTS:
-                netns.add_vm_port(switch, vm, bridges[_vswitch_of(testbed, vm)])
+                builder.add_vm_port(switch, vm, bridges[_vswitch_of(testbed, vm)])
         for nic in (nic for guest in testbed.guests for nic in guest.nics):
             if nic.vswitch in bridges:
                 _add_tap(nic.port, testbed.shape.queues)
-                netns.plug_in(switch, nic.port.interface, bridges[nic.vswitch])
+                builder.plug_in(switch, nic.port.interface, bridges[nic.vswitch])
             elif testbed.shape.ends == TAPS:
                 _add_tap(nic.port, testbed.shape.queues)
     for vm in testbed.vms:
-        netns.give_addresses(vm)
+        builder.give_addresses(vm)
 
 
 @contextmanager

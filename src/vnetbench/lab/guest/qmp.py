@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from vnetbench.lab.refusal import TrialFailed
+from vnetbench.lab.errors import TrialFailed
 
 ANSWER_TIMEOUT_S = 10.0
 

@@ -7,11 +7,11 @@ import shlex
 import time
 from pathlib import Path
 
+from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import cache
 from vnetbench.lab.guest.hardware import BOOT_OPTIONS, CPU_MODELS, KVM, MACHINE, Hardware, Software
-from vnetbench.lab.guest.machine import Machine
+from vnetbench.lab.guest.qemu_process import Machine
 from vnetbench.lab.guest.qmp import MonitorError
-from vnetbench.lab.refusal import TrialFailed
 
 MOST_BYTES = 2 * 2**30
 """Of all that are kept: some twenty."""

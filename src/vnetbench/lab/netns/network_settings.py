@@ -1,0 +1,103 @@
+"""What a treatment asks of a network of namespaces and of the endpoints on it: knobs, MTU, shaped links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vnetbench.agents.client import AgentClient
+from vnetbench.lab import knobs
+from vnetbench.lab.endpoint import Endpoint
+from vnetbench.lab.errors import TreatmentRefused
+from vnetbench.lab.links.shaping import AUTO, Shaped, shape
+from vnetbench.lab.netns import builder
+from vnetbench.lab.netns.topology import Network
+from vnetbench.study.factors.registry import format_level
+from vnetbench.study.model import Level, TestbedAsked
+
+
+def apply(
+    wanted: Sequence[knobs.Setting],
+    endpoints: Sequence[Endpoint],
+    factors: Mapping[str, Level],
+    asked: TestbedAsked,
+    network: Network,
+    agents: Mapping[str, AgentClient],
+) -> dict[str, Any]:
+    """Set every knob of a treatment, read all back, and return what was found, endpoint by endpoint.
+
+    Raises TreatmentRefused, naming the knob, the place and the fix, when one did not take effect, and
+    BenchError when the kernel refused what is not a knob.
+    """
+    mtu = _network_mtu(factors, asked)
+    if mtu is not None:
+        builder.set_network_mtu(network, mtu, only_raise=True)
+    found = knobs.set_all(wanted, endpoints, agents, _fixes(factors, mtu))
+    if mtu is not None:
+        builder.set_network_mtu(network, mtu)
+    shaped = _shape_links(factors, asked, network)
+    found_mtu = builder.network_mtu(network)
+    knobs.judge(wanted, found)
+    if None not in (mtu, found_mtu) and found_mtu != mtu:
+        raise TreatmentRefused(
+            f"an MTU of {mtu} did not take effect on the vSwitch: {found_mtu} was read back",
+            fix=knobs.FIXES["mtu"],
+        )
+    effective = knobs.alike(found)
+    if "link_rate" in factors:
+        effective["link_rate"] = shaped.rate_bps if shaped else "none"
+    if "link_queue" in factors:
+        effective["link_queue"] = shaped.queue if shaped else "none"
+    if found_mtu is not None:
+        effective["vswitch_mtu"] = found_mtu
+    return effective
+
+
+def _fixes(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
+    if network_mtu is None or network_mtu >= int(factors.get("mtu", 0)):
+        return knobs.FIXES
+    # A macvlan's MTU cannot exceed its parent's.
+    fix = f"the vSwitch has an MTU of {network_mtu}: raise testbed.vswitch_mtu, or leave it out"
+    return {**knobs.FIXES, "mtu": fix}
+
+
+def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, network: Network) -> Shaped | None:
+    if "link_rate" not in factors:
+        return None
+    level = factors["link_rate"]
+    rate = None if level == "none" else float(level)
+    queue = factors.get("link_queue", AUTO)
+    found = [shape(device, rate, asked.shaper, queue) for device in network.shaped]
+    for device, shaped in zip(network.shaped, found, strict=True):
+        value = shaped.rate_bps if shaped else None
+        # The kernel keeps whole bytes per second.
+        alike = value is None if rate is None else value is not None and abs(value - rate) <= 8
+        if not alike:
+            raise TreatmentRefused(
+                f"link_rate = {format_level('link_rate', level)} did not take effect: {value} was read back",
+                where=device.label,
+                fix="choose another rate or shaper",
+            )
+        if shaped and not _queues_as_asked(queue, shaped):
+            raise TreatmentRefused(
+                f"link_queue = {format_level('link_queue', queue)} did not take effect: "
+                f"{shaped.queue} was read back",
+                where=device.label,
+                fix="choose another queue",
+            )
+    return found[0]
+
+
+def _queues_as_asked(queue: Level, shaped: Shaped) -> bool:
+    if queue == AUTO:
+        return True
+    if isinstance(queue, str) or not isinstance(shaped.queue, int):
+        return shaped.queue == queue
+    # The kernel keeps whole bytes, and whole bytes per second.
+    return abs(shaped.queue - queue * shaped.rate_bps / 8) <= 1 + queue
+
+
+def _network_mtu(factors: Mapping[str, Level], asked: TestbedAsked) -> int | None:
+    if asked.vswitch_mtu is not None:
+        return asked.vswitch_mtu
+    return int(factors["mtu"]) if "mtu" in factors else None

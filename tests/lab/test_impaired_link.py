@@ -1,0 +1,181 @@
+"""What impairs a link is chosen by what is asked and what the kernel has; netem's settings and answers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+import pytest
+from pyroute2 import IPRoute
+from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
+
+from vnetbench.campaign import trial
+from vnetbench.campaign.trial_notes import line_remarks
+from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.links import netem
+from vnetbench.lab.links.impaired_link import Link, needs_line
+from vnetbench.lab.links.impairments import Impairments, asked_of, check_round_trips
+from vnetbench.lab.netns.topology import BRIDGE, DIRECT, MACVLAN, ROUTER, Shape, describe
+from vnetbench.study.factors.registry import complete
+from vnetbench.study.model import Level
+
+pytestmark = pytest.mark.pure
+
+
+def has_netem(monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
+    monkeypatch.setattr(netem, "is_there", lambda: answer)
+
+
+@pytest.mark.parametrize(
+    ("vswitch", "levels", "is_line"),
+    [
+        (BRIDGE, {}, False),
+        (BRIDGE, {"link_delay": 0.001}, False),
+        (BRIDGE, {"link_delay": 0.001, "link_rate": 10**9}, False),
+        (ROUTER, {"link_delay": 0.001, "link_rate": 10**9}, False),
+        (MACVLAN, {"link_delay": 0.001}, False),
+        (DIRECT, {"link_delay": 0.001}, False),
+        (DIRECT, {"link_delay": 0.001, "link_rate": 10**9}, True),
+        (MACVLAN, {"link_delay": 0.001, "link_rate": 10**9}, True),
+        (BRIDGE, {"link_delay": 0.001, "link_jitter": 0.0005}, True),
+        (BRIDGE, {"link_loss": 0.01}, True),
+        (BRIDGE, {"link_reordering": 0.01}, True),
+    ],
+)
+def test_netem_has_delays_alone_and_only_behind_what_is_shaped(
+    monkeypatch: pytest.MonkeyPatch, vswitch: str, levels: dict[str, Level], is_line: bool
+) -> None:
+    has_netem(monkeypatch, True)
+    network = describe("check", Shape(vswitch))
+    assert needs_line(complete({"vswitch": vswitch, **levels}), network) == is_line
+
+
+def test_without_netem_every_impairment_takes_a_line_and_none_takes_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    has_netem(monkeypatch, False)
+    network = describe("check", Shape())
+    assert needs_line(complete({"link_delay": 0.001}), network)
+    assert not needs_line(complete({"link_delay": "none", "link_loss": 0.0}), network)
+
+
+def test_a_line_stands_where_an_uplink_would_and_else_before_side_b() -> None:
+    bridged = describe("t", Shape(line=True))
+    assert bridged.vswitches == ("sw0", "sw1")
+    assert [ends.taps for ends in bridged.lines] == [("up0", "up1")]
+    assert bridged.shaped == tuple(vm.device for vm in bridged.endpoints), "rates are limited before it"
+    assert describe("t", Shape(uplink=True, line=True)).shaped == bridged.uplinks
+    routed = describe("t", Shape(ROUTER, 2, line=True))
+    assert [[d.place for d in ends.devices] for ends in routed.lines] == [
+        [("vnb.t.sw", "b1"), ("vnb.t.b1", "eth0")],
+        [("vnb.t.sw", "b2"), ("vnb.t.b2", "eth0")],
+    ]
+    assert describe("t", Shape(DIRECT, line=True)).has_switch_namespace
+
+
+class Answering:
+    """A kernel's answer to RTM_GETQDISC, as pyroute2 reads it."""
+
+    def __init__(self, kind: str, options: dict[str, int]) -> None:
+        self._attributes = {"TCA_KIND": kind, "TCA_OPTIONS": options}
+
+    def get_attr(self, name: str) -> Any:
+        return self._attributes[name]
+
+    def get_qdiscs(self, index: int) -> list[Answering]:
+        assert index == 7
+        return [self]
+
+
+def test_netem_is_asked_for_microseconds_and_answers_in_ticks() -> None:
+    assert netem.settings(0.0205) == {"delay": 20_500, "limit": netem.MOST_PACKETS}
+    ticks = int(20_500 * float(tick_in_usec))
+    for answer, delay_s in ((Answering("netem", {"delay": ticks}), 0.0205), (Answering("noqueue", {}), 0.0)):
+        assert netem.read_back(cast(IPRoute, answer), 7) == delay_s
+
+
+def test_levels_are_read_as_they_are_written() -> None:
+    asked = asked_of({"link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01})
+    assert asked == Impairments(0.02, loss=0.01)
+    assert asked.as_levels() == {
+        "link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01, "link_reordering": 0.0,
+    }  # fmt: skip
+    assert not asked.is_delay_alone
+    assert Impairments(0.02).is_delay_alone
+    assert not Impairments().is_delay_alone
+
+
+@pytest.mark.parametrize("rtt_us", [None, 1_890.0, 5_600.0])
+def test_a_round_trip_that_is_not_the_delay_twice_refuses_the_treatment(rtt_us: float | None) -> None:
+    with pytest.raises(TreatmentRefused, match="should take 2 ms") as refused:
+        check_round_trips([2_100.0, rtt_us], 0.001, "up0 > up1")
+    assert refused.value.where == "up0 > up1"
+    check_round_trips([2_100.0, 2_400.0], 0.001, "up0 > up1")
+
+
+class Counting:
+    """Delay lines that count how often they were set since they began to count."""
+
+    name = "delay line"
+
+    def __init__(self) -> None:
+        self.asked: list[Impairments] = []
+
+    def set(self, asked: Impairments) -> Impairments:
+        self.asked.append(asked)
+        return asked
+
+
+def test_each_run_of_a_series_on_one_testbed_has_counts_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, link = Counting(), Link("t", describe("t", Shape(line=True)))
+    link.begin_counts()  # nothing to begin where there is no line
+    monkeypatch.setattr(link, "_lines", lines)
+    link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
+    assert lines.asked == [Impairments(0.001)]
+    link.begin_counts()
+    assert lines.asked == [Impairments(0.001)] * 2, "what counts begin anew with is what was set"
+
+
+def test_what_a_line_does_not_take_is_told_as_a_study_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rounding(Counting):
+        def set(self, asked: Impairments) -> Impairments:
+            return Impairments(asked.delay_s, loss=0.002)
+
+    link = Link("t", describe("t", Shape(line=True)))
+    monkeypatch.setattr(link, "_lines", Rounding())
+    with pytest.raises(TreatmentRefused, match=r"link_loss = 0 % did not take effect: 0.2 % was read back"):
+        link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
+
+
+def test_a_run_begins_the_counts_before_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Bed:
+        agents: ClassVar[dict[str, object]] = {}
+        endpoints = ()
+
+        def between(self) -> dict[str, tuple[str, ...]]:
+            return {}
+
+        def begin_line_counts(self) -> None:
+            done.append("counts")
+
+    def run(*_: object) -> Any:
+        done.append("load")
+        raise TrialFailed("enough")
+
+    monkeypatch.setattr(trial, "run_trial", run)
+    load = trial.Load(complete({}), 1.0, 0.1)
+    for _ in range(2):
+        with pytest.raises(TrialFailed):
+            trial.measure(cast(Any, Bed()), cast(Any, None), load)
+    assert done == ["counts", "load"] * 2
+
+
+def test_a_line_that_was_the_limit_is_told() -> None:
+    idle = {"cpu_s": 0.5, "elapsed_s": 1.0, "overflowed": 0, "refused": 0, "late_p50_us": 40.0}
+    limit = {"cpu_s": 0.97, "elapsed_s": 1.0, "overflowed": 12, "refused": 3, "late_p50_us": 2000.0}
+    assert line_remarks([{"forward": {"counts": idle}, "reverse": {"counts": idle}}]) == []
+    told = line_remarks([{"forward": {"counts": limit}, "reverse": {"counts": idle}}])
+    assert [sentence.partition(": ")[0] for sentence in told] == ["delay line 1 forward"] * 4
+    for part in ("busy 97 %", "12 frames were lost", "3 frames were not taken", "2000 µs late"):
+        assert any(part in sentence for sentence in told)
