@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import binom
 
-from tests import made_up
+from tests import fixtures
 from vnetbench.estimate.model import Estimate, Mode
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
@@ -317,16 +317,16 @@ def requests_campaign() -> CampaignSummary:
 
 def mixed_campaign(folder: Path) -> CampaignSummary:
     """Six treatments of latency under load: queues of 4, 16 and 64 ms, filled by cubic and half so by bbr."""
-    study = made_up.study(
+    study = fixtures.study(
         'title = "Made up"\nworkload = "mixed"\n[factors]\nlink_rate = "1 Gbit/s"\n'
         'link_queue = "4 ms, 16 ms, 64 ms"\ncongestion_control = ["cubic", "bbr"]\n'
     )
-    file, plan = made_up.file_at(folder / "r.vnb", study)
+    file, plan = fixtures.file_at(folder / "r.vnb", study)
     for treatment in plan.treatments:
         share = 0.9 if treatment.factors["congestion_control"] == "cubic" else 0.5
         increase_us = 1e6 * float(treatment.factors["link_queue"]) * share
         for block in range(6):
-            trial = made_up.mixed_trial(treatment.index, block, increase_us=increase_us, filling=3)
+            trial = fixtures.mixed_trial(treatment.index, block, increase_us=increase_us, filling=3)
             file.add_trial(trial, 1.0)
     try:
         return summarize(file)

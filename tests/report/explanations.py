@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.estimate.model import Experiment, Ratio
-from vnetbench.explain.model import MEASURED, Cause, Exhibit, Explanation, Finding, Picture, Proof, Suspect
+from vnetbench.explain.model import MEASURED_SERIES, Cause, EvidenceItem, Explanation, Finding, EvidenceChart, ExperimentResult, CandidateCause
 
 COMMAND = (
     "vnetbench run studies/jumbo-frames.toml --set streams=4 --set mtu=1500 --set thread_cpus=0-3,4-7 "
@@ -13,8 +13,8 @@ COMMAND = (
 RECEIVER = Cause(
     name="receiver_cpu",
     family="cpu",
-    says="the receiving thread's CPU is full",
-    change="more receiving threads, larger segments, or a faster CPU",
+    description="the receiving thread's CPU is full",
+    advice="more receiving threads, larger segments, or a faster CPU",
     setting={"streams": 4},
     source="Cai et al., SIGCOMM 2021",
     is_fault=False,
@@ -22,8 +22,8 @@ RECEIVER = Cause(
 QUOTA = Cause(
     name="cpu_quota",
     family="cpu",
-    says="a cgroup's CPU quota is used up",
-    change="raise or remove the quota",
+    description="a cgroup's CPU quota is used up",
+    advice="raise or remove the quota",
     setting={},
     source="Linux, Documentation/scheduler/sched-bwc.rst",
 )
@@ -39,34 +39,34 @@ TRIED = Experiment(
 
 LIMIT = Finding(
     kind="limit",
-    says="1 stream, forward, MTU 1500 is very likely limited by its receiving thread: its CPU is full.",
+    text="1 stream, forward, MTU 1500 is very likely limited by its receiving thread: its CPU is full.",
     treatments=(0,),
-    suspects=(
-        Suspect(
+    candidates=(
+        CandidateCause(
             RECEIVER,
             0.93,
             "very likely",
             (
-                Exhibit("receiver_thread_busy_percent", 99.1, 98.7, 99.4, 95.0),
-                Exhibit("receive_queue_percent", 71.25, 60.0, 82.0, 50.0),
-                Exhibit("rwnd_limited_percent", 62.4, 50.0, 74.0, 50.0, speaks="against"),
-                Exhibit("goodput_bps", 18.25e9, 17.9e9, 18.6e9, None),
+                EvidenceItem("receiver_thread_busy_percent", 99.1, 98.7, 99.4, 95.0),
+                EvidenceItem("receive_queue_percent", 71.25, 60.0, 82.0, 50.0),
+                EvidenceItem("rwnd_limited_percent", 62.4, 50.0, 74.0, 50.0, role="against"),
+                EvidenceItem("goodput_bps", 18.25e9, 17.9e9, 18.6e9, None),
             ),
             COMMAND,
-            Proof("not shown", TRIED),
+            ExperimentResult("not shown", TRIED),
         ),
-        Suspect(QUOTA, 0.2, "possible", (Exhibit("receiver_throttled_percent", 1.5, 1.5, 1.5, 1.0),)),
+        CandidateCause(QUOTA, 0.2, "possible", (EvidenceItem("receiver_throttled_percent", 1.5, 1.5, 1.5, 1.0),)),
     ),
 )
 MODES = Finding(
     kind="unstable",
-    says="16 streams, forward, MTU 9000 falls into two modes, and receive_cpus tells them apart.",
+    text="16 streams, forward, MTU 9000 falls into two modes, and receive_cpus tells them apart.",
     treatments=(15,),
-    picture=Picture(
-        form="modes",
+    chart=EvidenceChart(
+        chart_type="modes",
         title="Goodput by the number of receiving CPUs",
-        x="CPUs that receive",
-        y="Goodput (Gbit/s)",
+        x_label="CPUs that receive",
+        y_label="Goodput (Gbit/s)",
         rows=tuple(
             {"x": cpus, "y": goodput, "series": "upper mode" if cpus > 1 else "lower mode"}
             for cpus, goodput in ((1, 43.0), (1, 44.1), (2, 64.2), (2, 63.7), (2, 64.9))
@@ -75,12 +75,12 @@ MODES = Finding(
 )
 FACTORS = Finding(
     kind="factors",
-    says="streams matters most, then mtu; they do not depend on each other.",
-    picture=Picture(
-        form="effects",
+    text="streams matters most, then mtu; they do not depend on each other.",
+    chart=EvidenceChart(
+        chart_type="effects",
         title="What each factor multiplies goodput by",
-        x="",
-        y="Times goodput",
+        x_label="",
+        y_label="Times goodput",
         rows=(
             {"x": "8 streams instead of 1", "y": 2.4, "low": 2.3, "high": 2.5},
             {"x": "MTU 9000 instead of 1500", "y": 1.41, "low": 1.40, "high": 1.43},
@@ -96,7 +96,7 @@ def _law(streams: int) -> float:
 
 def _measured(streams: int) -> dict[str, str | float]:
     goodput = 1.02 * _law(streams)
-    return {"x": streams, "y": goodput, "low": 0.97 * goodput, "high": 1.03 * goodput, "series": MEASURED}
+    return {"x": streams, "y": goodput, "low": 0.97 * goodput, "high": 1.03 * goodput, "series": MEASURED_SERIES}
 
 
 def _fitted(streams: int) -> dict[str, str | float]:
@@ -105,24 +105,24 @@ def _fitted(streams: int) -> dict[str, str | float]:
 
 KNEE = Finding(
     kind="knee",
-    says="Goodput stops growing at 8 streams.",
-    picture=Picture(
-        form="curve",
+    text="Goodput stops growing at 8 streams.",
+    chart=EvidenceChart(
+        chart_type="curve",
         title="Goodput over streams",
-        x="Streams",
-        y="Goodput (Gbit/s)",
+        x_label="Streams",
+        y_label="Goodput (Gbit/s)",
         rows=(*map(_measured, (1, 2, 4, 8, 16)), *map(_fitted, range(1, 17))),
         threshold=50.0,
     ),
 )
 COURSE = Finding(
     kind="unstable",
-    says="Goodput drifted while it was measured.",
-    picture=Picture(
-        form="course",
+    text="Goodput drifted while it was measured.",
+    chart=EvidenceChart(
+        chart_type="course",
         title="Goodput over the blocks of the campaign",
-        x="block",
-        y="Goodput against its treatments' medians (%)",
+        x_label="block",
+        y_label="Goodput against its treatments' medians (%)",
         rows=tuple(
             {"x": block, "y": 90.0 + 2 * block + each, "series": f"side {each}"}
             for each in (1, 2)
@@ -133,12 +133,12 @@ COURSE = Finding(
 )
 BARS = Finding(
     kind="limit",
-    says="One uplink of the team carries all.",
-    picture=Picture(
-        form="bars",
+    text="One uplink of the team carries all.",
+    chart=EvidenceChart(
+        chart_type="bars",
         title="Bytes by uplink",
-        x="",
-        y="% of all",
+        x_label="",
+        y_label="% of all",
         rows=({"x": "uplink 1", "y": 97.0, "low": 96.0, "high": 98.0}, {"x": "uplink 2", "y": 3.0}),
     ),
 )

@@ -8,13 +8,13 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
+from bench.simulated_devices import Physics, SimulatedDevice
 from tests.report.campaigns import campaign, estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.results.records import BURST, CURVE, SEARCH, StepRecord
-from vnetbench.search.device import SearchParameters, Step
-from vnetbench.search.find import find
-from vnetbench.search.simulated import Physics, SimulatedDevice
-from vnetbench.study.frames import mean_bytes
+from vnetbench.search.interface import SearchParameters, Step
+from vnetbench.search.methods import find
+from vnetbench.study.factors.frame_sizes import mean_bytes
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, FRAMES, SOAK, THROUGHPUTS
 

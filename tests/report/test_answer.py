@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.explain.between.simulated import campaign as simulated_campaign
-from tests.explain.between.simulated import treatment as simulated_treatment
+from tests.explain.comparisons.simulated import campaign as simulated_campaign
+from tests.explain.comparisons.simulated import treatment as simulated_treatment
 from tests.report.campaigns import GBIT, campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.answer import answer
+from vnetbench.report.text.answer import answer
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.labels import capitalised
+from vnetbench.wording.factor_text import capitalised
 
 
 def two_by_two(gain: dict[int, float], trials: int = 9, spread: float = 0.01) -> CampaignSummary:

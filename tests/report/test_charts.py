@@ -13,17 +13,17 @@ from tests.explain.campaigns import QUOTA, Made, campaign
 from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.model import Mode
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.chart import Chart
-from vnetbench.report.chart_forms import metric_chart
-from vnetbench.report.chart_rows import course_rows, metric_rows
-from vnetbench.report.charts import (
+from vnetbench.report.charts.campaign_charts import (
     main_charts,
     other_metric_charts,
     still_picture,
     trial_charts,
     write_pngs,
 )
-from vnetbench.report.layout import lay_out
+from vnetbench.report.charts.chart import Chart
+from vnetbench.report.charts.chart_rows import course_rows, metric_rows
+from vnetbench.report.charts.chart_specs import metric_chart
+from vnetbench.report.charts.factor_layout import lay_out
 
 SENDER = 'title = "t"\n[factors]\nstreams = 1\n'
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report import json_form
 from vnetbench.report.comparison import compare, comparison_table
-from vnetbench.report.emulation import SENTENCE
-from vnetbench.report.html import render
-from vnetbench.report.table import estimates_table
+from vnetbench.report.export import campaign_export
+from vnetbench.report.page.html import render
+from vnetbench.report.tables.estimates_table import estimates_table
+from vnetbench.report.text.emulation_warning import SENTENCE
 
 
 def with_guests(summary: CampaignSummary, accelerator: str) -> CampaignSummary:
@@ -39,7 +39,7 @@ def printed(renderable: object) -> str:
 
 def test_tables_say_it(emulated: CampaignSummary) -> None:
     assert SENTENCE in printed(estimates_table(emulated))
-    assert SENTENCE in json_form.as_markdown(emulated)
+    assert SENTENCE in campaign_export.as_markdown(emulated)
     assert SENTENCE.replace("'", "&#39;") in render([emulated])
 
 
@@ -49,8 +49,8 @@ def test_a_comparison_says_of_which_side(jumbo: CampaignSummary, emulated: Campa
 
 
 def test_programs_read_it(emulated: CampaignSummary) -> None:
-    assert json.loads(json_form.as_json(emulated))["accelerator"] == "tcg"
-    rows = list(csv.DictReader(io.StringIO(json_form.as_csv(emulated))))
+    assert json.loads(campaign_export.as_json(emulated))["accelerator"] == "tcg"
+    rows = list(csv.DictReader(io.StringIO(campaign_export.as_csv(emulated))))
     assert {row["accelerator"] for row in rows} == {"tcg"}
 
 
@@ -58,5 +58,5 @@ def test_others_have_nothing_to_say(jumbo: CampaignSummary) -> None:
     for summary in (jumbo, with_guests(jumbo, "kvm")):
         assert "TCG" not in printed(estimates_table(summary))
         assert "TCG" not in render([summary])
-    assert json.loads(json_form.as_json(jumbo))["accelerator"] is None
-    assert "accelerator" not in json_form.as_csv(jumbo).splitlines()[0]
+    assert json.loads(campaign_export.as_json(jumbo))["accelerator"] is None
+    assert "accelerator" not in campaign_export.as_csv(jumbo).splitlines()[0]

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 import vl_convert
 
-from tests.explain.between.simulated import campaign, treatment
+from tests.explain.comparisons.simulated import campaign, treatment
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
 from vnetbench.explain.comparisons.instability import findings
-from vnetbench.explain.model import Finding, Picture
-from vnetbench.report.chart_forms import ROWS
-from vnetbench.report.evidence_charts import evidence_chart
-from vnetbench.report.theme import chart_config
+from vnetbench.explain.model import Finding, EvidenceChart
+from vnetbench.report.charts.chart_specs import ROWS
+from vnetbench.report.charts.evidence_charts import evidence_chart
+from vnetbench.report.charts.theme import chart_config
 from vnetbench.study.model import FactorLevels
 
 
@@ -49,8 +49,8 @@ def test_a_threshold_is_a_broken_line_and_effects_have_one_at_no_change() -> Non
 
 
 def test_a_caption_begins_with_a_word() -> None:
-    assert BARS.picture is not None
-    chart = evidence_chart(replace(BARS, picture=replace(BARS.picture, threshold=90.0)), 1)
+    assert BARS.chart is not None
+    chart = evidence_chart(replace(BARS, picture=replace(BARS.chart, threshold=90.0)), 1)
     assert chart is not None and chart.caption == "The broken line is the threshold."
 
 
@@ -65,7 +65,7 @@ def test_a_drift_is_drawn_over_the_blocks_and_its_caption_says_so() -> None:
 
 @pytest.mark.parametrize("finding", [MODES, KNEE, COURSE, BARS, FACTORS], ids=lambda each: each.kind)
 def test_a_long_title_of_an_axis_goes_on_below_and_is_not_cut_off(finding: Finding) -> None:
-    picture = finding.picture
+    picture = finding.chart
     assert picture is not None
     long = replace(
         picture,
@@ -74,7 +74,7 @@ def test_a_long_title_of_an_axis_goes_on_below_and_is_not_cut_off(finding: Findi
     )
     # As it is drawn each line of a text is an element of its own.
     lines = re.findall(r">([^<>]+)</t(?:ext|span)>", svg(replace(finding, picture=long)))
-    assert not any(title in lines for title in (long.x, long.y)) and "(%)" in " ".join(lines)
+    assert not any(title in lines for title in (long.x_label, long.y_label)) and "(%)" in " ".join(lines)
     assert max(len(line) for line in lines) <= 50
 
 
@@ -86,6 +86,6 @@ def test_what_has_no_evidence_has_no_picture() -> None:
 
 def test_no_two_ticks_of_ratios_close_to_one_have_the_same_label() -> None:
     row: dict[str, str | float] = {"x": "MTU 9000 / MTU 1500", "y": 1.002, "low": 0.9885, "high": 1.0083}
-    picture = Picture(form="effects", title="", x="", y="goodput, times", rows=(row,))
-    labels = re.findall(r">([0-9.]+)</text>", svg(Finding("factors", "", picture=picture)))
+    picture = EvidenceChart(chart_type="effects", title="", x_label="", y_label="goodput, times", rows=(row,))
+    labels = re.findall(r">([0-9.]+)</text>", svg(Finding("factors", "", chart=picture)))
     assert len(labels) > 2 and len(set(labels)) == len(labels)

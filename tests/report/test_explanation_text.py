@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console, RenderableType
 
 from tests.report.explanations import COMMAND, EXPLANATION
-from vnetbench.explain.model import Exhibit, Explanation
-from vnetbench.explain.words import evidence_text
-from vnetbench.report.exhibits import exhibit_text
-from vnetbench.report.explanation_text import ExplanationText, Headlines
+from vnetbench.explain.model import EvidenceItem, Explanation
+from vnetbench.explain.phrases import evidence_text
+from vnetbench.report.text.evidence_text import exhibit_text
+from vnetbench.report.text.explanation_text import ExplanationText, Headlines
 
 
 def shown(what: RenderableType, width: int, *, colour: bool = False) -> str:
@@ -54,12 +54,12 @@ def test_evidence_has_its_range_its_unit_and_its_threshold() -> None:
     assert "18.2" in illustrating and ">" not in illustrating
 
 
-def said(*exhibits: Exhibit) -> str:
+def said(*exhibits: EvidenceItem) -> str:
     return " ".join(f"{e.label} {e.figure} {e.range} {e.threshold}" for e in map(exhibit_text, exhibits))
 
 
 def test_a_setting_is_told_as_yes_or_no_and_a_count_as_a_whole_number() -> None:
-    off, queues = Exhibit("gro_off", 1.0, 1.0, 1.0, 0.0), Exhibit("receive_queues", 4.0, 4.0, 4.0, 1.0)
+    off, queues = EvidenceItem("gro_off", 1.0, 1.0, 1.0, 0.0), EvidenceItem("receive_queues", 4.0, 4.0, 4.0, 1.0)
     assert said(off) == "GRO off yes yes for yes"
     assert said(queues) == "receive queues 4 4 for > 1"
     assert evidence_text([off, queues]) == "GRO off, receive queues 4"
@@ -67,18 +67,18 @@ def test_a_setting_is_told_as_yes_or_no_and_a_count_as_a_whole_number() -> None:
 
 
 def test_value_and_threshold_each_have_the_unit_that_they_read_best_in() -> None:
-    drops = Exhibit("softnet_dropped_per_s", 186.0, 0.0, 1710.0, 2.0)
-    held = Exhibit("overlimits_per_s", 6280.0, 5710.0, 7510.0, 20.0)
+    drops = EvidenceItem("softnet_dropped_per_s", 186.0, 0.0, 1710.0, 2.0)
+    held = EvidenceItem("overlimits_per_s", 6280.0, 5710.0, 7510.0, 20.0)
     assert said(drops) == "backlog of a CPU overflowed 186 /s 0 to 1710 for > 2"
     assert said(held) == "held back by a shaper 6.28 k/s 5.71 to 7.51 for > 20 /s"
-    assert said(Exhibit("bytes_per_call", 256.0, 256.0, 256.0, 16384.0, is_low=True)).endswith(
+    assert said(EvidenceItem("bytes_per_call", 256.0, 256.0, 256.0, 16384.0, supports_when_low=True)).endswith(
         "for < 16.4 kB"
     )
 
 
 def test_a_threshold_that_was_computed_has_three_digits_and_a_rules_own_all_of_its() -> None:
-    assert said(Exhibit("other_work_percent", 142.0, 52.0, 142.0, 97.2834)).endswith("for > 97.3")
-    assert said(Exhibit("mtu_bytes", 576.0, 576.0, 576.0, 1450.0, is_low=True)).endswith("for < 1450")
+    assert said(EvidenceItem("other_work_percent", 142.0, 52.0, 142.0, 97.2834)).endswith("for > 97.3")
+    assert said(EvidenceItem("mtu_bytes", 576.0, 576.0, 576.0, 1450.0, supports_when_low=True)).endswith("for < 1450")
 
 
 def test_without_an_answer_the_first_line_is_the_first_findings() -> None:

@@ -10,15 +10,20 @@ import pytest
 from rich.console import Console
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.published.figures import Spread
-from vnetbench.report.charts import main_charts, other_metric_charts, still_picture, trial_charts
-from vnetbench.report.columns import metric_columns, search_columns
-from vnetbench.report.frame_rows import line_rate_fps, near_rows, size_rows, step_rows
-from vnetbench.report.html import render
-from vnetbench.report.json_form import as_csv, as_json, as_markdown
-from vnetbench.report.layout import lay_out
-from vnetbench.report.published_table import beside, both_over_one
-from vnetbench.report.table import estimates_table
+from vnetbench.published.tables import Spread
+from vnetbench.report.charts.campaign_charts import (
+    main_charts,
+    other_metric_charts,
+    still_picture,
+    trial_charts,
+)
+from vnetbench.report.charts.factor_layout import lay_out
+from vnetbench.report.charts.frame_rows import line_rate_fps, near_rows, size_rows, step_rows
+from vnetbench.report.export.campaign_export import as_csv, as_json, as_markdown
+from vnetbench.report.page.html import render
+from vnetbench.report.tables.columns import metric_columns, search_columns
+from vnetbench.report.tables.estimates_table import estimates_table
+from vnetbench.report.tables.published_comparison import beside, both_over_one
 
 
 def printed(summary: CampaignSummary, width: int) -> str:

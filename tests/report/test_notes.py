@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.notes import notes
+from vnetbench.report.text.notes import notes
 
 
 def calibrated(summary: CampaignSummary, *modes: str) -> list[str]:

@@ -12,10 +12,10 @@ from rich.console import Console, RenderableType
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.bars import bar
-from vnetbench.report.table import LiveRow, estimates_table, live_table
+from vnetbench.report.tables.estimates_table import LiveRow, estimates_table, live_table
+from vnetbench.report.tables.text_bars import bar
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.figures import scale_of, short_figure
+from vnetbench.wording.estimate_text import scale_of, short_figure
 
 
 def lines_of(

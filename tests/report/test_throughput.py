@@ -6,15 +6,15 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench.simulated_devices import Physics, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.commands.throughput import STUDY
 from vnetbench.estimate.summarize import summarize
-from vnetbench.report.throughput import throughput_answer
+from vnetbench.report.tables.throughput_table import throughput_answer
 from vnetbench.results.file import ResultsFile
-from vnetbench.search.simulated import Physics, SimulatedDevice
-from vnetbench.study.load import parse_study
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.plan import make_plan
 
 

@@ -9,20 +9,20 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from vnetbench.estimate.compare import adjust, ratio
-from vnetbench.estimate.imported import sources
+from vnetbench.estimate.imported_trials import sources
 from vnetbench.estimate.matching import Matched, all_levels, matched
 from vnetbench.estimate.model import Estimate, Ratio
+from vnetbench.estimate.ratios import adjust, ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.quantity import spell_share
-from vnetbench.report.columns import UNMEASURED, Column, factor_columns
-from vnetbench.report.emulation import SENTENCE, emulation
 from vnetbench.report.environment import Difference, differences
-from vnetbench.report.grid import GAP, drawn, folded, listed, safe, total_width
+from vnetbench.report.tables.columns import UNMEASURED, Column, factor_columns
+from vnetbench.report.tables.text_table import GAP, drawn, folded, listed, safe, total_width
+from vnetbench.report.text.emulation_warning import SENTENCE, emulation
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.wording.figures import metric_of, scale_of, short_figure, short_ratio
-from vnetbench.wording.labels import counted, names_of, treatment_phrase
-from vnetbench.wording.treatments import varying_factors
+from vnetbench.wording.estimate_text import metric_of, scale_of, short_figure, short_ratio
+from vnetbench.wording.factor_text import counted, names_of, treatment_phrase
+from vnetbench.wording.treatment_names import varying_factors
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,19 @@
+"""What a chart is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vnetbench.report.charts.chart_rows import Row
+from vnetbench.report.charts.chart_specs import Spec
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart: a Vega-Lite specification without data, its rows, and the words around it."""
+
+    name: str
+    title: str
+    caption: str
+    spec: Spec
+    rows: list[Row]

@@ -1,0 +1,147 @@
+"""Estimates for programs: the forms say all that the summary knows, and stay readable by others' tools."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.report.explanations import COMMAND, EXPLANATION, LIMIT, TRIED
+from vnetbench.estimate.model import Ratio
+from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.model import Explanation, ExperimentResult
+from vnetbench.report.export.campaign_export import as_csv, as_json, as_markdown
+from vnetbench.report.text import narrative
+from vnetbench.report.text.evidence_text import proof_text
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "show-json.md"
+
+
+def schema() -> dict[str, object]:
+    """The JSON Schema as the documentation has it."""
+    block = re.search(r"```json\n(\{\s*\"\$schema\".*?)```", DOCUMENT.read_text(), re.DOTALL)
+    assert block is not None
+    found: dict[str, object] = json.loads(block[1])
+    return found
+
+
+@pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single", "empty"])
+def test_the_form_is_the_documented_one(name: str, request: pytest.FixtureRequest) -> None:
+    summary: CampaignSummary = request.getfixturevalue(name)
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(json.loads(as_json(summary)), schema())
+
+
+def test_the_documentation_names_every_key(jumbo: CampaignSummary) -> None:
+    known = schema()
+    form = json.loads(as_json(jumbo))
+    assert set(form) == set(known["properties"])  # type: ignore[call-overload]
+    treatment = known["$defs"]["treatment"]["properties"]  # type: ignore[index]
+    assert set(form["treatments"][0]) == set(treatment)
+
+
+def test_numbers_are_numbers_in_base_units(surface: CampaignSummary) -> None:
+    form = json.loads(as_json(surface))
+    first = form["treatments"][0]
+    assert first["factors"] == {"socket_buffer": 8192, "message_size": 64}
+    goodput = first["metrics"]["goodput_bps"]
+    assert goodput["low"] <= goodput["value"] <= goodput["high"]
+    assert goodput["unit"] == "bit/s"
+
+
+def test_what_is_not_known_is_null_and_never_zero(jumbo: CampaignSummary) -> None:
+    few = json.loads(as_json(jumbo))["treatments"][14]
+    assert few["trials"] == 4
+    assert few["metrics"]["goodput_bps"]["low"] is None
+    refused = json.loads(as_json(jumbo))["treatments"][7]
+    assert (refused["stopped_by"], refused["metrics"]) == ("refused", {})
+    assert refused["failures"][0].startswith("the path carries 1500 bytes")
+
+
+def test_two_modes_are_given_with_their_shares(jumbo: CampaignSummary) -> None:
+    goodput = json.loads(as_json(jumbo))["treatments"][15]["metrics"]["goodput_bps"]
+    assert goodput["modality"] == "two"
+    assert sum(mode["share"] for mode in goodput["modes"]) == pytest.approx(1)
+
+
+def test_csv_has_a_row_a_treatment_and_reads_back(jumbo: CampaignSummary) -> None:
+    rows = list(csv.DictReader(io.StringIO(as_csv(jumbo))))
+    assert len(rows) == 20
+    assert float(rows[0]["goodput_bps"]) == jumbo.treatments[0].metrics["goodput_bps"].value
+    assert rows[0]["mtu"] == "1500"
+    assert rows[14]["goodput_bps_low"] == ""
+    assert rows[7]["failures"].startswith("the path carries")
+    assert [float(mode.split("*")[1]) for mode in rows[15]["goodput_bps_modes"].split()] == pytest.approx(
+        [1 / 3, 2 / 3]
+    )
+
+
+def test_markdown_is_a_table_with_its_notes(jumbo: CampaignSummary) -> None:
+    text = as_markdown(jumbo)
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(table) == 22
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
+    assert "43.5 (33 %)<br>64.0 (67 %)" in text
+
+
+def test_markdown_in_a_title_is_shown_and_not_obeyed(jumbo: CampaignSummary) -> None:
+    text = as_markdown(replace(jumbo, title="a | b <script>\n# c"))
+    assert text.splitlines()[0] == r"# a \| b \<script\> \# c"
+
+
+def test_a_published_table_tells_its_source_and_has_no_trials() -> None:
+    table = reference_summary("ntttcp-vmxnet3-2011")
+    jsonschema.validate(json.loads(as_json(table)), schema())
+    text = as_markdown(table)
+    assert "A report of 2011 on NTttcp 3.0" in text and "Two VMs on one ESXi 4.1U1 host" in text
+    assert "Trials" not in text and "| 9.85 |" in text
+
+
+def test_an_explanation_has_the_documented_form_and_its_sentences_stand_alone_too(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
+    form = json.loads(as_json(jumbo))
+    jsonschema.validate(form, schema())
+    explained = form["explanation"]
+    assert form["findings"] == [each["says"] for each in explained["findings"]]
+    assert explained["answer"][1:] == list(EXPLANATION.answer)
+    first = explained["findings"][0]["suspects"][0]
+    assert (first["cause"], first["certainty"], first["setting"]) == (
+        "receiver_cpu",
+        "very likely",
+        {"streams": 4},
+    )
+    assert first["evidence"][0]["figure"] == "receiver_thread_busy_percent"
+    assert first["proof"]["verdict"] == "not shown" and first["proof"]["low"] < 1 < first["proof"]["high"]
+
+
+def test_a_proof_that_brought_a_dead_treatment_to_life_has_a_ratio_without_a_number(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revived = replace(TRIED, ratio=Ratio(math.inf, None, None, 0.95, 0.0))
+    suspect = replace(LIMIT.candidates[0], proof=ExperimentResult("confirmed", revived))
+    monkeypatch.setattr(story, "explain", lambda _: Explanation((), (replace(LIMIT, suspects=(suspect,)),)))
+    form = json.loads(as_json(jumbo))
+    jsonschema.validate(form, schema())
+    assert form["explanation"]["findings"][0]["suspects"][0]["proof"]["ratio"] is None
+    assert "(no interval: one of the two is 0), in 8 blocks" in proof_text(ExperimentResult("confirmed", revived))
+
+
+def test_markdown_has_the_answer_the_findings_and_the_commands_before_the_table(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
+    lines = as_markdown(jumbo).splitlines()
+    table = next(place for place, line in enumerate(lines) if line.startswith("|"))
+    before = "\n".join(lines[:table])
+    assert "**Goodput is highest" in before and "\n1. 1 stream" in before and "98.7 to 99.4" in before
+    assert f"`{COMMAND}`" in before

@@ -1,0 +1,229 @@
+"""The page: whole, offline, small, inert towards what it quotes, and readable without scripts."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from tests.report.campaigns import GBIT, campaign, treatment
+from tests.report.explanations import COMMAND, EXPLANATION, LIMIT
+from vnetbench.errors import BenchError
+from vnetbench.estimate.published_reference import reference_summary
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.model import EvidenceItem, Finding, CandidateCause
+from vnetbench.explain.rules import get_cause
+from vnetbench.report.page import html
+from vnetbench.report.page.html import LARGEST_PAGE, render, write_html
+from vnetbench.report.text import narrative
+from vnetbench.report.text.explanation_text import ExplanationText
+from vnetbench.study.model import FactorLevels
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+
+
+class Page(HTMLParser):
+    """What a browser would make of the page: its elements, and the text that is shown."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.shown = ""
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += data
+        elif self._inside != "style":
+            self.shown += data
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.elements)
+
+
+@pytest.fixture(scope="module")
+def page(jumbo: CampaignSummary) -> Page:
+    return Page(render([jumbo]))
+
+
+def test_the_question_and_the_answer_come_first(page: Page) -> None:
+    shown = page.shown
+    question = shown.index("Is TCP faster with an MTU of 9000")
+    best = shown.index("Goodput is highest with 8 streams, forward, MTU 9000")
+    assert question < best < shown.index("All treatments") < shown.index("How it was measured")
+
+
+def test_nothing_is_fetched_from_anywhere(page: Page) -> None:
+    for _, attributes in page.elements:
+        for name in ("src", "href"):
+            assert (attributes.get(name) or "#").startswith(("#", "data:"))
+    metas = [attributes for tag, attributes in page.elements if tag == "meta"]
+    policy = next(meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None and policy.startswith("default-src 'none'")
+    assert "http" not in policy
+
+
+def test_everything_is_in_the_text_without_scripts(page: Page) -> None:
+    for text in (
+        "bench-7", "AMD EPYC 7763", "seed 20170321", "[factors]", "streams=1,2,4..16", "refused: the path",
+    ):  # fmt: skip
+        assert text in page.shown
+    assert page.count("tr") > 20
+    assert any(tag == "img" and "data:image/svg" in (a["src"] or "") for tag, a in page.elements)
+
+
+def test_the_table_can_be_sorted_by_every_column(page: Page) -> None:
+    headings = [a for tag, a in page.elements if tag == "th" and a.get("scope") == "col"]
+    ranked = [a["data-rank"] for tag, a in page.elements if tag == "td" and "data-rank" in a]
+    assert len(ranked) == 20 * (len(headings) - 3)  # all but the table of facts
+    assert all(rank == "" or float(rank or 0) is not None for rank in ranked)
+
+
+def test_what_a_study_says_is_shown_and_never_run(single: CampaignSummary) -> None:
+    page = Page(render([replace(single, title=HOSTILE, question="?", study_text=HOSTILE, path=HOSTILE)]))
+    assert page.shown.count(HOSTILE) >= 4  # title of the page, heading, study, path
+    assert len(page.scripts) == 3
+    assert page.count("img") == 1  # the picture for browsers without scripts
+
+
+def test_facts_failures_and_warnings_are_inert_too(single: CampaignSummary) -> None:
+    refused = replace(
+        single.treatments[0], index=1, metrics={}, points=(), stopped_by="refused", failures=(HOSTILE,)
+    )
+    hostile = replace(
+        single,
+        treatments=(*single.treatments, refused),
+        facts={HOSTILE: {HOSTILE: HOSTILE}},
+        warnings=(HOSTILE,),
+    )
+    page = Page(render([hostile]))
+    assert len(page.scripts) == 3 and page.count("img") == 1
+    assert json.loads(page.scripts[0])["charts"]
+
+
+def test_3840_trials_of_128_treatments_stay_below_three_megabytes() -> None:
+    rng = np.random.default_rng(1)
+    levels = tuple(range(1, 65))
+    treatments = [
+        treatment(rng, index, {"streams": streams, "mtu": mtu}, 20 * GBIT, trials=30, order=128)
+        for index, (streams, mtu) in enumerate((s, m) for s in levels for m in (1500, 9000))
+    ]
+    factors = [FactorLevels("streams", levels), FactorLevels("mtu", (1500, 9000))]
+    text = render([campaign("Large", "", factors, treatments)])
+    assert len(text.encode()) < LARGEST_PAGE == 3_000_000
+
+
+def test_a_page_that_would_be_too_large_leaves_out_charts_and_says_which(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(html, "LARGEST_PAGE", 1_150_000)
+    text = render([jumbo])
+    assert len(text.encode()) < 1_150_000
+    assert "Without a chart, to keep this page small:" in text
+    assert '<figure id="c1-receiver_cpu_percent"' in text
+
+
+@pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single", "empty"])
+def test_a_page_is_below_three_megabytes(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    path = tmp_path / "page.html"
+    write_html([request.getfixturevalue(name)], path)
+    assert path.stat().st_size < 3_000_000
+    assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_several_campaigns_stand_on_one_page(jumbo: CampaignSummary, placement: CampaignSummary) -> None:
+    page = Page(render([jumbo, placement]))
+    assert page.count("article") == 3
+    charts = json.loads(page.scripts[0])["charts"]
+    assert {"c1-goodput_bps", "c2-goodput_bps"} <= set(charts)
+    figures = {a["id"] for tag, a in page.elements if tag == "figure"}
+    assert figures == set(charts)
+
+
+def test_light_and_dark_have_their_own_colours_in_charts_and_text(page: Page) -> None:
+    configs = json.loads(page.scripts[0])["configs"]
+    assert configs["light"]["text"]["color"] != configs["dark"]["text"]["color"]
+    text = render([])
+    assert "prefers-color-scheme: dark" in text
+    assert re.search(r'id="theme"', text)
+
+
+def test_a_folder_that_is_not_there_is_said(single: CampaignSummary, tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="can't be written"):
+        write_html([single], tmp_path / "no" / "page.html")
+
+
+def test_the_page_opens_with_the_answer_and_the_findings_each_with_its_picture_and_evidence(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
+    page = Page(render([jumbo]))
+    shown = page.shown
+    order = (
+        "Goodput is highest with 8 streams", "Jumbo frames make TCP faster", "1 stream, forward, MTU 1500 is",
+        COMMAND, "98.7 to 99.4", "falls into two modes", "How sure that is", "All treatments",
+    )  # fmt: skip
+    places = [shown.index(words) for words in order]
+    assert places == sorted(places)
+    pictures = [a["id"] for tag, a in page.elements if tag == "figure" and "finding" in (a["id"] or "")]
+    assert pictures == [f"c1-finding-{number}" for number in range(1, 7)]
+    assert set(pictures) <= set(json.loads(page.scripts[0])["charts"])
+    assert "What each factor does" not in shown  # a finding says it
+
+
+def test_what_is_counted_has_no_word_for_how_sure_it_is(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suspect = CandidateCause(get_cause("too_few_trials"), 1.0, "very likely", ())
+    few = Finding("instrument", "There are 3.", candidates=(suspect,), details={"cause": "too_few_trials"})
+    monkeypatch.setattr(story, "explain", lambda _: replace(EXPLANATION, findings=(few,)))
+    shown = Page(render([jumbo])).shown
+    assert "Repeat: six trials" in shown and "very likely" not in shown
+
+
+def test_a_cause_that_was_measured_over_the_trials_has_no_word_either_and_says_none_in_the_terminal(
+    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence = (EvidenceItem("other_work_percent", 60.0, 48.0, 144.0, None),)
+    suspect = CandidateCause(get_cause("machine_busy"), 1.0, "very likely", evidence)
+    says = "The machine was busy with something else, and the trials show it: it is 83 % worse."
+    busy = Finding("unstable", says, candidates=(suspect,), details={"cause": "machine_busy"})
+    explanation = replace(EXPLANATION, findings=(busy,))
+    monkeypatch.setattr(story, "explain", lambda _: explanation)
+    shown = Page(render([jumbo])).shown
+    assert "Stop what else runs" in shown and "other work on the machine" in shown
+    assert "very likely" not in shown
+    out = io.StringIO()
+    Console(width=100, file=out).print(ExplanationText(explanation))
+    assert "Stop what else runs" in out.getvalue() and "very likely" not in out.getvalue()
+
+
+def test_findings_of_several_files_and_hostile_ones_stay_apart_and_inert(
+    jumbo: CampaignSummary, single: CampaignSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile = Finding("not explained", HOSTILE, candidates=(replace(LIMIT.candidates[0], command=HOSTILE),))
+    explanation = replace(EXPLANATION, findings=(hostile,))
+    monkeypatch.setattr(story, "explain", lambda _: explanation)
+    page = Page(render([jumbo, single, reference_summary("ntttcp-vmxnet3-2011")]))
+    assert len(page.scripts) == 3
+    assert page.shown.count(HOSTILE) == 4  # as a sentence and as a command, of two files; a table has none
+    figures = {a["id"] for tag, a in page.elements if tag == "figure"}
+    assert {"c1-finding-1", "c2-finding-1"} <= figures and "c3-finding-1" not in figures
