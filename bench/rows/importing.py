@@ -13,7 +13,7 @@ from bench.binaries import Binary
 from bench.contest import Entrant, Figures, Measure, Row
 from bench.ground import Ground
 from vnetbench.importers.decoding import lines_of
-from vnetbench.importers.recognise import recognise
+from vnetbench.importers.log_parser import recognise
 from vnetbench.importers.runs import Run
 
 _RATE = Measure("MB/s", 1)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from vnetbench.importers.dates import Clock
-from vnetbench.importers.recognise import Unclaimed, recognise
+from vnetbench.importers.log_parser import Unclaimed, recognise
 from vnetbench.importers.runs import Run
 
 pytestmark = pytest.mark.pure

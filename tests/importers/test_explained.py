@@ -29,7 +29,7 @@ def test_no_fault_is_named_from_what_a_log_tells(tool: str, tmp_path: Path) -> N
         results = ResultsFile.open_to_read(file)
         findings = explain(summarize(results)).findings
         results.close()
-        suspects = {suspect.cause.name: suspect for finding in findings for suspect in finding.suspects}
+        suspects = {suspect.cause.name: suspect for finding in findings for suspect in finding.candidates}
         suspects.pop("too_few_trials", None)
         assert not [name for name, suspect in suspects.items() if suspect.cause.is_fault], log.name
         assert any(finding.kind in ("limit", "not explained") for finding in findings), log.name

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vnetbench.importers.esxtop import counters
-from vnetbench.importers.gathered import Gathered
+from vnetbench.importers.run_store import Gathered
 from vnetbench.importers.runs import Figure, Run
 
 pytestmark = pytest.mark.pure

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from tests.importers.test_logs import LOGS
-from vnetbench.importers.both_ends import pairs_of
-from vnetbench.importers.command import command_in
-from vnetbench.importers.gathered import Gathered
-from vnetbench.importers.iperf3 import READERS
-from vnetbench.importers.iperf3.options import asked_by
-from vnetbench.importers.recognise import Item, Unclaimed, recognise
+from vnetbench.importers.command_line import command_in
+from vnetbench.importers.endpoint_matching import pairs_of
+from vnetbench.importers.log_parser import Item, Unclaimed, recognise
+from vnetbench.importers.run_store import Gathered
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Run
+from vnetbench.importers.tools.iperf3 import READERS
+from vnetbench.importers.tools.iperf3.options import asked_by
 
 pytestmark = pytest.mark.pure
 

@@ -31,9 +31,9 @@ from typing import Any
 import pytest
 
 from vnetbench.importers.decoding import lines_of
-from vnetbench.importers.recognise import Item, Unclaimed, Unread, recognise
+from vnetbench.importers.log_parser import Item, Unclaimed, Unread, recognise
 from vnetbench.importers.runs import FORWARD, Run
-from vnetbench.study.factors import parse_level
+from vnetbench.study.factors.registry import parse_level
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
 EXPECTED = ".expected.toml"

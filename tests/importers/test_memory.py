@@ -30,7 +30,7 @@ def imported(folder: Path, mebibytes: int) -> tuple[int, int]:
     all_logs = b"\n".join(log_of(page).read_bytes() for page in PAGES) + b"\n"
     log, results = folder / f"{mebibytes}.log", folder / f"{mebibytes}.vnb"
     log.write_bytes(all_logs * (mebibytes * 2**20 // len(all_logs) + 1))
-    command = [sys.executable, "-m", "tests.importers.importing", str(log), str(results)]
+    command = [sys.executable, "-m", "tests.importers.import_process", str(log), str(results)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     log.unlink()
     assert done.returncode == 0, done.stderr

@@ -14,17 +14,17 @@ from types import FrameType
 
 import pytest
 
-from tests.importers.mutate import mutant
+from tests.importers.log_mutations import mutant
 from tests.importers.test_logs import LOGS, PAGES, log_of
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summarize import summarize
 from vnetbench.importers.decoding import lines_of
-from vnetbench.importers.gathered import Gathered
-from vnetbench.importers.import_file import write_results
-from vnetbench.importers.recognise import recognise
+from vnetbench.importers.log_parser import recognise
+from vnetbench.importers.results_writer import write_results
+from vnetbench.importers.run_store import Gathered
 from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Run
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors import check_workload, format_level, parse_level
+from vnetbench.study.factors.registry import check_workload, format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 
 MUTANTS = 100_000

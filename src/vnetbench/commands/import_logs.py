@@ -18,9 +18,9 @@ from vnetbench.errors import BenchError
 from vnetbench.importers.archives import Log, logs_at, size_of
 from vnetbench.importers.decoding import lines_of
 from vnetbench.importers.esxtop import counters, is_esxtop
-from vnetbench.importers.gathered import Gathered, NotRead
-from vnetbench.importers.import_file import Imported, write_results
-from vnetbench.importers.recognise import recognise
+from vnetbench.importers.log_parser import recognise
+from vnetbench.importers.results_writer import Imported, write_results
+from vnetbench.importers.run_store import Gathered, NotRead
 from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
 from vnetbench.printable import printable
 from vnetbench.results.file import check_free

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from vnetbench.study.factors import FACTORS, format_level
-from vnetbench.study.labels import UNTOLD
+from vnetbench.study.factors.imported_factors import UNTOLD
+from vnetbench.study.factors.registry import FACTORS, format_level
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import DECIDING

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.importers.lines import Lines
+from vnetbench.importers.log_lines import Lines
 from vnetbench.importers.runs import Run
 
 

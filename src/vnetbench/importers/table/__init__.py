@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from vnetbench.importers.decoding import Readable
 from vnetbench.importers.runs import Run
-from vnetbench.importers.table.cells import run_of
+from vnetbench.importers.table.cell_parsing import run_of
 from vnetbench.importers.table.columns import Columns
 from vnetbench.importers.table.mapping import Mapping, read_mapping
 from vnetbench.importers.table.rows import is_table, rows_of

@@ -11,8 +11,8 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.study.document import Document, read_document
-from vnetbench.study.factors import check_workload, factor_named, parse_level
+from vnetbench.study.factors.registry import check_workload, factor_named, parse_level
+from vnetbench.study.file.document import Document, read_document
 from vnetbench.study.model import Level
 from vnetbench.study.problems import Problem, StudyError, WrongValue, shown, suggest
 from vnetbench.study.workloads import WORKLOADS

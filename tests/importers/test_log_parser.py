@@ -1,0 +1,165 @@
+"""How a log is walked: runs told apart, documents found in text, and nothing lost in silence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.importers.toy_tool import TOY
+from vnetbench.importers import log_parser as walk
+from vnetbench.importers.log_parser import Item, Unclaimed, Unread, recognise
+from vnetbench.importers.reader import TextReader
+from vnetbench.importers.runs import Run
+
+pytestmark = pytest.mark.pure
+
+RUN = """\
+toy 1.2 streams=4
+  1.0 100 MB
+= 800 Mbit/s 10.0 s
+"""
+DOCUMENT = """\
+{
+    "toy": {
+        "streams": 2,
+        "mbit_s": 90.5,
+        "s": 10
+    }
+}
+"""
+
+
+def items(text: str) -> list[Item]:
+    return list(recognise(text.splitlines(), TOY))
+
+
+def runs(text: str) -> list[Run]:
+    return [item for item in items(text) if isinstance(item, Run)]
+
+
+def test_runs_of_one_log_are_told_apart() -> None:
+    assert [run.first_line for run in runs(RUN + "\n" + RUN + RUN)] == [1, 5, 8]
+
+
+def test_a_run_that_another_interrupts_is_cut_off() -> None:
+    cut = runs(RUN[:20] + "\n" + RUN)
+
+    assert [(run.first_line, run.fault) for run in cut] == [(1, "cut off"), (3, "")]
+
+
+def test_documents_stand_among_text() -> None:
+    found = runs(f"Mon Mar  2 10:00:00\n{DOCUMENT}{RUN}{DOCUMENT.strip()} trailing text\n{DOCUMENT}")
+
+    assert [(run.first_line, run.last_line) for run in found] == [(2, 8), (9, 11), (12, 18), (19, 25)]
+
+
+def test_what_follows_a_document_on_its_line_is_kept() -> None:
+    (_, text) = items(DOCUMENT.strip() + "toy, done\n")
+
+    assert text == Unclaimed(7, 7, "toy, done")
+
+
+def test_several_documents_on_one_line_and_in_a_list_are_each_one() -> None:
+    line = '{"toy": {"streams": 1, "mbit_s": 1, "s": 1}}'
+
+    assert len(runs(f"{line}{line}\n[{line}, {line}]\n")) == 4
+
+
+@pytest.mark.parametrize("number", ["nan", "-nan", "NaN", "-inf", "Infinity", "nan(0x8)"])
+def test_numbers_that_are_not_finite_are_null(number: str) -> None:
+    text = DOCUMENT.replace('"s": 10', f'"s": {number}, "note": "nan is said, inf too"')
+
+    (run,) = runs(text)
+    assert run.duration_s is None
+
+
+def test_a_document_that_ends_in_the_middle_is_cut_off() -> None:
+    beginning = "".join(DOCUMENT.splitlines(keepends=True)[:-2])
+    found = runs(beginning + DOCUMENT + beginning)
+
+    assert [(run.first_line, run.fault) for run in found] == [(1, "cut off"), (6, ""), (13, "cut off")]
+
+
+def test_a_cut_document_of_which_nothing_is_left_is_said() -> None:
+    (item,) = items('{\n  "toy": {\n    "streams"\n')
+
+    assert isinstance(item, Unread)
+    assert (item.first_line, item.last_line) == (1, 3)
+
+
+def test_a_document_of_no_known_tool_is_said() -> None:
+    (item,) = items('{\n "other": 1\n}\n')
+
+    assert isinstance(item, Unread)
+    assert "no tool" in item.why
+
+
+def test_xml_is_read_with_its_declaration_and_without() -> None:
+    whole = '<?xml version="1.0" encoding="utf-16"?>\n<toy>\n</toy>\n'
+
+    assert items(whole + "<toy>\n</toy> after\n") == [Unclaimed(5, 5, " after")]
+
+
+def test_xml_that_declares_entities_is_not_expanded() -> None:
+    bomb = (
+        '<?xml version="1.0"?>\n<!DOCTYPE toy [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>\n<toy>&b;</toy>\n'
+    )
+
+    (item,) = items(bomb)
+    assert isinstance(item, Unread)
+    assert "entities" in item.why
+
+
+def test_lines_of_no_tool_are_kept_together() -> None:
+    (before, _, after) = items(
+        "a note\n\nanother\n" + RUN + "[  5]   0.00-1.00   sec  1.62 GBytes  13.9 Gbits/sec\n"
+    )
+
+    assert before == Unclaimed(1, 3, "a note", lines=2)
+    assert isinstance(after, Unclaimed)
+    assert after.looks_measured
+
+
+def test_braces_and_brackets_in_prose_begin_no_document() -> None:
+    text = "[  5] local 10.0.0.1\n{ this is prose\n<a@b.c> wrote:\n"
+
+    assert items(text) == [Unclaimed(1, 3, "[  5] local 10.0.0.1", lines=3)]
+
+
+def test_a_document_that_is_too_large_is_passed_over_and_what_follows_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(walk, "MAX_DOCUMENT", 500)
+    huge = DOCUMENT.replace('"s": 10', '"s": [\n' + "        1,\n" * 100 + "        1]")
+
+    large, run = items(huge + DOCUMENT)
+    assert isinstance(large, Unread)
+    assert "the most" in large.why
+    assert isinstance(run, Run)
+
+
+def test_a_reader_that_meets_what_it_does_not_expect_ends_nothing() -> None:
+    broken, run = items('{"toy": {"streams": 1}}\n' + RUN)
+
+    assert isinstance(broken, Unread)
+    assert "not as it writes its logs" in broken.why
+    assert isinstance(run, Run)
+
+
+def test_a_reader_that_takes_nothing_is_not_asked_for_ever() -> None:
+    idle = TextReader("idle", lambda lines: True, lambda lines, begins: [])
+
+    assert list(recognise(["one", "two"], (idle,))) == []
+
+
+def test_a_run_of_more_lines_than_memory_should_hold_is_no_whole_one() -> None:
+    text, *others = TOY
+    assert isinstance(text, TextReader)
+    long = "toy 1.2\n" + "  1.0 1 MB\n" * 20 + "= 8 Mbit/s 10.0 s\n"
+
+    first, *_, last = recognise((long + RUN).splitlines(), (replace(text, most_lines=10), *others))
+    assert isinstance(first, Run)
+    assert first.fault == "longer than 10 lines"
+    assert isinstance(last, Run)
+    assert not last.fault

@@ -1,0 +1,91 @@
+"""A tool that there is not, whose logs are short: what readers have in common is tested with it.
+
+    toy 1.2 streams=4 by=receiver     begins a run
+      1.0 100 MB                      an interval: its end, and what moved in it
+      (1.0 90 MB)                     the same, omitted by the tool
+    = 800 Mbit/s 10.0 s               its result
+
+Its JSON form: {"toy": {"streams": 4, "mbit_s": 800, "s": 10}}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.reader import DocumentReader, TextReader
+from vnetbench.importers.runs import Figure, Interval, Run
+from vnetbench.importers.units import rounded
+
+_HEAD = re.compile(
+    r"toy (?P<version>\S+)(?: streams=(?P<streams>\d+))?(?: (?P<udp>udp))?(?: by=(?P<by>\w+))?"
+)
+_INTERVAL = re.compile(r"\s+(?P<omitted>\()?(?P<end>[\d.]+) (?P<size>[\d.]+) MB\)?")
+_RESULT = re.compile(r"= (?P<rate>\S+) Mbit/s (?P<s>[\d.]+) s")
+
+
+def _begins(lines: Lines) -> bool:
+    return (lines.peek() or "").startswith("toy ")
+
+
+def _read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
+    head = _HEAD.match(lines.take())
+    assert head is not None
+    first, intervals, start_s = lines.number, list[Interval](), 0.0
+    while (line := lines.peek()) is not None and not begins(lines):
+        if found := _INTERVAL.match(line):
+            lines.take()
+            size = {"bytes": rounded(found["size"], 1e6)}
+            intervals.append(Interval(start_s, float(found["end"]), size, is_omitted=bool(found["omitted"])))
+            start_s = float(found["end"])
+        elif found := _RESULT.match(line):
+            lines.take()
+            goodput = rounded(found["rate"], 1e6)
+            return [_run(head, first, lines.number, tuple(intervals), goodput, found["s"])]
+        else:
+            break
+    return [_run(head, first, lines.number, tuple(intervals), None, "0")]
+
+
+def _run(
+    head: re.Match[str],
+    first: int,
+    last: int,
+    intervals: tuple[Interval, ...],
+    goodput: Figure | None,
+    seconds: str,
+) -> Run:
+    return Run(
+        tool="toy",
+        version=head["version"],
+        first_line=first,
+        last_line=last,
+        workload="udp_stream" if head["udp"] else "tcp_stream",
+        factors={"streams": int(head["streams"])} if head["streams"] else {},
+        figures={} if goodput is None else {"goodput_bps": goodput},
+        intervals=intervals,
+        duration_s=float(seconds),
+        omitted_s=sum(x.end_s - x.start_s for x in intervals if x.is_omitted),
+        told_by=head["by"] or "",
+        fault="cut off" if goodput is None else "",
+    )
+
+
+def _read_document(document: Any, first: int, last: int) -> list[Run]:
+    toy = document["toy"]
+    goodput = Figure.exact(toy["mbit_s"] * 1e6)
+    return [
+        Run(
+            "toy", "", first, last, "tcp_stream", {"streams": toy["streams"]}, {"goodput_bps": goodput},
+            duration_s=toy.get("s"),
+        )
+    ]  # fmt: skip
+
+
+TOY = (
+    TextReader("toy", _begins, _read),
+    DocumentReader("toy", "json", lambda document: "toy" in document, _read_document),
+    DocumentReader("toy", "xml", lambda root: root.tag == "toy", lambda root, first, last: []),
+)
