@@ -29,6 +29,8 @@ FEWEST_WORDS = 3
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]+")
 _NOT_PROSE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|BEGIN|COMMIT|studies/)\b")
 """SQL, and arguments of commands."""
+_RUST_QUOTES = re.compile(r'^b?r?#*"|"#*$')
+_RUST_CONTINUATION = re.compile(r"\\\n\s*")
 _COMMAND_DECORATORS = ("command", "group")
 _RUST = Language(tree_sitter_rust.language())
 
@@ -140,7 +142,8 @@ def rust_sentences(source: str, file: Path) -> Iterator[Sentence]:
     """Yield the sentences in a Rust file's string literals, its unit tests left out."""
     code = source.encode()
     for node in _rust_literals(Parser(_RUST).parse(code).root_node):
-        text = re.sub(r"\\\n\s*", "", code[node.start_byte : node.end_byte].decode().strip('r#"'))
+        literal = code[node.start_byte : node.end_byte].decode()
+        text = _RUST_CONTINUATION.sub("", _RUST_QUOTES.sub("", literal))
         if is_sentence(text):
             yield Sentence(file, node.start_point.row + 1, text)
 

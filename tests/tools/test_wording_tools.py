@@ -1,0 +1,101 @@
+"""The tools that list user-facing sentences and draw samples of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.user_sentences import (
+    is_sentence,
+    python_sentences,
+    rust_sentences,
+    template_sentences,
+    toml_sentences,
+    user_sentences,
+)
+from tools.wording_sample import python_identifiers, rust_identifiers
+
+pytestmark = pytest.mark.pure
+
+FILE = Path("any.file")
+
+PYTHON = '''
+"""Module docstring that no user sees."""
+
+@main.command("show")
+def show() -> None:
+    """Print the estimates of a results file."""
+    key = "two words"
+    raise BenchError(f"cannot open {path.name}: the file is empty")
+
+def helper() -> None:
+    """Do something that only developers read about."""
+    re.compile("some words in a pattern")
+    query = "SELECT one or more rows from a table"
+'''
+
+RUST = """
+#[derive(Error)]
+enum Failure {
+    #[error("cannot open the interface {name}")]
+    Open { name: String },
+}
+fn refuse() -> Result<()> {
+    assert!(ready, "only developers read this text");
+    Err(refused(format!("the link {link} has no carrier")))
+}
+#[cfg(test)]
+mod tests {
+    fn look() { expect("a sentence in a unit test"); }
+}
+"""
+
+
+def test_sentences_of_python_are_messages_and_help_texts_with_their_placeholders() -> None:
+    found = [(sentence.line, sentence.text) for sentence in python_sentences(PYTHON, FILE)]
+    assert found == [
+        (5, "Print the estimates of a results file."),
+        (8, "cannot open {path.name}: the file is empty"),
+    ]
+
+
+def test_sentences_of_rust_are_literals_outside_of_tests_and_assertions() -> None:
+    found = [(sentence.line, sentence.text) for sentence in rust_sentences(RUST, FILE)]
+    assert found == [(4, "cannot open the interface {name}"), (9, "the link {link} has no carrier")]
+
+
+def test_sentences_of_toml_and_templates_have_their_lines() -> None:
+    toml = '[cause]\nid = "small_messages"\nadvice = "Hand the kernel more data with each call."\n'
+    assert [(s.line, s.text) for s in toml_sentences(toml, FILE)] == [
+        (3, "Hand the kernel more data with each call.")
+    ]
+    page = "<p>{{ title }}</p>\n<p>Click a heading to sort the table.</p>\n"
+    assert [(s.line, s.text) for s in template_sentences(page, FILE)] == [
+        (2, "Click a heading to sort the table.")
+    ]
+
+
+@pytest.mark.parametrize("text", ["goodput_bps", "two words", "SELECT a FROM the trials", "{a} / {b} = {c}"])
+def test_labels_queries_and_expressions_are_no_sentences(text: str) -> None:
+    assert not is_sentence(text)
+
+
+def test_every_part_of_the_product_has_sentences() -> None:
+    suffixes = {sentence.file.suffix for sentence in user_sentences()}
+    assert suffixes == {".py", ".toml", ".j2", ".rs"}
+
+
+def test_identifiers_come_with_their_signatures() -> None:
+    source = "MOST = 4\nclass Trial:\n    seed: int\n    def run(self, load: float) -> Result: ...\n"
+    assert list(python_identifiers(source, "campaign")) == [
+        "campaign: MOST = 4",
+        "campaign: class Trial",
+        "campaign.Trial: seed: int",
+        "campaign.Trial: def run(self, load: float) -> Result",
+    ]
+    rust = "impl Port {\n    pub fn open(name: &str) -> Result<Port> { todo() }\n}\nconst WORDS: u32 = 4;\n"
+    assert list(rust_identifiers(rust, "port.rs")) == [
+        "port.rs::Port: pub fn open(name: &str) -> Result<Port>",
+        "port.rs: const WORDS: u32",
+    ]
