@@ -19,12 +19,12 @@ from scipy import signal, stats
 from scipy.special import ndtr
 
 from vnetbench.campaign.schedule import trial_duration
-from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.trial_length import LONGEST_S, PastTrial
-from vnetbench.estimate.median import interval
+from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.trial_length import LONGEST_TRIAL_S, PastTrial
+from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.model import Warmup
-from vnetbench.estimate.stopping_rule import decide
-from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
+from vnetbench.estimate.stopping_rule import decide_stopping
+from vnetbench.estimate.warmup import find_warmup, fixed_warmup, find_shared_warmups
 from vnetbench.study.model import Precision
 
 INTERVAL_S = 0.05
@@ -87,7 +87,7 @@ KINDS: Mapping[str, Kind] = {
 class SimulatedCampaign:
     """One treatment's trials of one kind, drawn from one seed; every call gives the same trial again."""
 
-    def __init__(self, kind: Kind, seed: int, trials: int = 30, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, kind: Kind, seed: int, trials: int = 30, longest_s: float = LONGEST_TRIAL_S) -> None:
         random = np.random.default_rng([seed, *kind.name.encode()])
         self.kind = kind
         samples = round(longest_s / INTERVAL_S)
@@ -166,12 +166,12 @@ def adaptive(campaign: SimulatedCampaign, precision: Precision, setup_s: float =
         seconds += setup_s + len(samples) * INTERVAL_S
         own.append(find_warmup(samples))
         past.append(PastTrial(samples, INTERVAL_S, own[-1]))
-        warmups = shared_warmup([each.samples for each in past], own)
+        warmups = find_shared_warmups([each.samples for each in past], own)
         past = [
             each if each.warmup == warmup else replace(each, warmup=warmup)
             for each, warmup in zip(past, warmups, strict=True)
         ]
-        decision = decide([each.mean for each in past], precision)
+        decision = decide_stopping([each.steady_mean for each in past], precision)
         if decision.stop:
             return _outcome(campaign, past, precision, seconds, decision.reason)
 
@@ -181,7 +181,7 @@ def three_long_trials(campaign: SimulatedCampaign, confidence: float, setup_s: f
     values = []
     for trial in range(LONG_TRIALS):
         samples = campaign.samples(trial, LONG_WARMUP_S + LONG_STEADY_S)
-        values.append(float(np.mean(samples[fixed_warmup(samples, INTERVAL_S, LONG_WARMUP_S).cut :])))
+        values.append(float(np.mean(samples[fixed_warmup(samples, INTERVAL_S, LONG_WARMUP_S).samples :])))
     mean = float(np.mean(values))
     reach = float(stats.t.ppf((1 + confidence) / 2, LONG_TRIALS - 1) * stats.sem(values))
     seconds = LONG_TRIALS * (LONG_WARMUP_S + LONG_STEADY_S + setup_s)
@@ -220,8 +220,8 @@ def _outcome(
     seconds: float,
     stopped_by: str,
 ) -> Outcome:
-    values = [each.mean for each in past]
-    bounds = interval(values, precision.confidence, looks(precision))
+    values = [each.steady_mean for each in past]
+    bounds = median_interval(values, precision.confidence, interim_analyses(precision))
     if bounds is None:
         raise ValueError("the precision asked for leaves too few trials for an interval")
     truth = campaign.truth([each.steady_s for each in past])

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.estimate.test_latency import summary_of
-from vnetbench.estimate.time_series import course, steady_latencies
-from vnetbench.estimate.datagrams import most_unseen
-from vnetbench.estimate.trial_metrics import metric_values
+from vnetbench.estimate.time_series import metric_time_series, steady_latency_histogram
+from vnetbench.estimate.datagrams import zero_count_upper_bound_percent
+from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.report.text.notes import legend
-from vnetbench.results.records import Sample, SideRecord, StreamSample, TrialRecord
+from vnetbench.results.records import Sample, EndpointRecord, StreamSample, TrialRecord
 from vnetbench.wording.estimate_text import scale_of, short_figure
 
 STUDY = """\
@@ -43,7 +43,7 @@ def datagrams(
     return TrialRecord(
         treatment=0, block=0, shape="bridge pairs=1", started_s=1.0, duration_s=INTERVAL_S * len(samples),
         setup_s=0.1, effective={},
-        sides=(
+        endpoints=(
             _side("a1", "source", sent[:-1], {"datagrams": sum(s["datagrams"] for s in sent)}, pacing),
             _side("b1", "sink", full[:-1], total, {}),
         ),
@@ -56,7 +56,7 @@ def _side(
     each: list[dict[str, int]],
     total: dict[str, int],
     instrument: Mapping[str, object],
-) -> SideRecord:
+) -> EndpointRecord:
     samples = tuple(
         Sample(
             i, INTERVAL_S * (i + 1), INTERVAL_S, 0, 64 * counts["datagrams"] * (role == "sink"), {},
@@ -66,40 +66,40 @@ def _side(
         for i, counts in enumerate(each)
     )  # fmt: skip
     stream = {"id": 0, "role": role, **total}
-    return SideRecord(endpoint, role, {"streams": [stream], "instrument": instrument}, samples)
+    return EndpointRecord(endpoint, role, {"streams": [stream], "instrument": instrument}, samples)
 
 
 def test_rates_are_of_the_steady_part_and_leave_duplicates_out() -> None:
     trial = datagrams([{"datagrams": 10}] * 5 + [{"datagrams": 105, "duplicates": 5, "lost": 10}] * 15)
-    found = metric_values(trial, 5)
+    found = trial_metrics(trial, 5)
     assert found["datagrams_received_per_s"] == pytest.approx(100 / INTERVAL_S)
     assert found["datagrams_sent_per_s"] == pytest.approx(110 / INTERVAL_S)
-    assert course(trial, "datagrams_received_per_s").value(5) == pytest.approx(100 / INTERVAL_S)
+    assert metric_time_series(trial, "datagrams_received_per_s").steady_value(5) == pytest.approx(100 / INTERVAL_S)
     assert found["duplicate_percent"] == pytest.approx(5)
     assert found["goodput_bps"] == pytest.approx(8 * 64 * 105 / INTERVAL_S)
 
 
 def test_what_is_lost_after_the_last_sample_is_lost_too() -> None:
-    found = metric_values(datagrams([{"datagrams": 100}] * 10, {"datagrams": 0, "lost": 1000}), 0)
+    found = trial_metrics(datagrams([{"datagrams": 100}] * 10, {"datagrams": 0, "lost": 1000}), 0)
     assert found["loss_percent"] == pytest.approx(50)
     assert found["datagrams"] == 2000
 
 
 def test_what_was_lost_in_the_warm_up_is_not_of_the_steady_part() -> None:
     some = [{"datagrams": 50, "lost": 50, "socket_drops": 20}] * 2 + [{"datagrams": 100, "reordered": 1}] * 8
-    found = metric_values(datagrams(some), 2)
+    found = trial_metrics(datagrams(some), 2)
     assert found["loss_percent"] == found["socket_drop_percent"] == 0
     assert found["reordered_percent"] == pytest.approx(1)
-    assert metric_values(datagrams(some), 0)["socket_drop_percent"] == pytest.approx(4)
+    assert trial_metrics(datagrams(some), 0)["socket_drop_percent"] == pytest.approx(4)
 
 
 def test_what_was_missed_in_the_warm_up_and_comes_late_makes_no_negative_loss() -> None:
     late = [{"datagrams": 90, "lost": 10}, {"datagrams": 110, "lost": -10}, *[{"datagrams": 100}] * 8]
-    assert metric_values(datagrams(late), 1)["loss_percent"] == 0
+    assert trial_metrics(datagrams(late), 1)["loss_percent"] == 0
 
 
 def test_a_path_that_carries_nothing_has_lost_all() -> None:
-    found = metric_values(datagrams([{"datagrams": 0}] * 10, {"datagrams": 0, "lost": 500}), 0)
+    found = trial_metrics(datagrams([{"datagrams": 0}] * 10, {"datagrams": 0, "lost": 500}), 0)
     assert found["loss_percent"] == 100
     assert found["datagrams_received_per_s"] == 0
     assert "reordered_percent" not in found and "delay_p50_us" not in found
@@ -107,15 +107,15 @@ def test_a_path_that_carries_nothing_has_lost_all() -> None:
 
 def test_delays_have_percentiles_and_pacing_its_error() -> None:
     trial = datagrams([{"datagrams": 100}] * 10, deviation_us=0.7)
-    found = metric_values(trial, 0)
+    found = trial_metrics(trial, 0)
     assert (found["delay_p50_us"], found["delay_p99_us"], found["jitter_us"]) == (5.0, 5.0, 2.0)
     assert found["gap_deviation_us"] == 0.7
-    assert course(trial, "delay_p99_us").value(0) == 5.0
-    assert steady_latencies(trial, 5) == ((5_000, 500),)
+    assert metric_time_series(trial, "delay_p99_us").steady_value(0) == 5.0
+    assert steady_latency_histogram(trial, 5) == ((5_000, 500),)
 
 
 def test_figures_of_tcp_are_not_told_of_datagrams() -> None:
-    found = metric_values(datagrams([{"datagrams": 100}] * 10), 0)
+    found = trial_metrics(datagrams([{"datagrams": 100}] * 10), 0)
     assert not {"rtt_us", "retransmits_per_s", "segments_per_s"} & found.keys()
 
 
@@ -134,6 +134,6 @@ def test_no_loss_is_told_with_what_so_many_datagrams_rule_out(tmp_path: Path) ->
 
 def test_the_bound_of_what_was_never_seen_covers_as_it_says() -> None:
     for datagrams_sent in (10, 1000, 10**7):
-        share = most_unseen(datagrams_sent, 0.95) / 100
+        share = zero_count_upper_bound_percent(datagrams_sent, 0.95) / 100
         # Were it that large, none would be seen with a chance of 5 %.
         assert math.exp(datagrams_sent * math.log1p(-share)) == pytest.approx(0.05)

@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vnetbench.estimate.effects import best, effects
-from vnetbench.estimate.interim_analyses import looks
+from vnetbench.estimate.effects import find_best_treatment, estimate_effects
+from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.model import Estimate
-from vnetbench.estimate.stopping_rule import decide
+from vnetbench.estimate.stopping_rule import decide_stopping
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.study.model import FactorLevels, Level, Precision, Timing
 
@@ -76,7 +76,7 @@ def simulated(
         own = noise(random, 30) + random.normal(0, 0.03 * position, 30)
         jumbo = np.where(mtu == 9000, math.log(mtu_effect) + harder, 0)
         values = np.exp(math.log(stream_effects[position]) + jumbo + block + own)
-        trials = next(n for n in looks(PRECISION) if decide(values[:n].tolist(), PRECISION).stop)
+        trials = next(n for n in interim_analyses(PRECISION) if decide_stopping(values[:n].tolist(), PRECISION).stop)
         factors = {"streams": streams, "mtu": mtu}
         treatments.append(treatment(index, factors, dict(enumerate(values[:trials].tolist()))))
     return campaign(treatments, STREAMS, MTU)
@@ -90,7 +90,7 @@ def test_intervals_of_effects_cover_through_blocks_that_differ_and_treatments_th
     covered = dict.fromkeys(truth, 0)
     for seed in range(CAMPAIGNS):
         summary = simulated(np.random.default_rng(seed), NOISES[noise], 1.2, (1, 1.5, 2.0))
-        for effect in effects(summary):
+        for effect in estimate_effects(summary):
             true = truth[effect.factor, int(effect.level)]
             low, high = effect.ratio.low, effect.ratio.high
             assert low is not None and high is not None
@@ -103,9 +103,9 @@ def test_intervals_of_effects_cover_through_blocks_that_differ_and_treatments_th
 def test_where_no_factor_matters_an_effect_is_called_in_at_most_5_of_100_campaigns(noise: str) -> None:
     called = 0
     for seed in range(CAMPAIGNS):
-        found = effects(simulated(np.random.default_rng([1, seed]), NOISES[noise]))
-        assert all(effect.ratio.adjusted for effect in found)
-        called += any(effect.ratio.p is not None and effect.ratio.p <= 0.05 for effect in found)
+        found = estimate_effects(simulated(np.random.default_rng([1, seed]), NOISES[noise]))
+        assert all(effect.ratio.is_adjusted for effect in found)
+        called += any(effect.ratio.p_value is not None and effect.ratio.p_value <= 0.05 for effect in found)
 
     assert called <= 0.06 * CAMPAIGNS
 
@@ -113,8 +113,8 @@ def test_where_no_factor_matters_an_effect_is_called_in_at_most_5_of_100_campaig
 def test_an_effect_that_is_there_is_found() -> None:
     found = 0
     for seed in range(200):
-        mtu = effects(simulated(np.random.default_rng([2, seed]), NOISES["normal"], mtu_effect=1.2))[-1]
-        found += mtu.ratio.p is not None and mtu.ratio.p <= 0.05
+        mtu = estimate_effects(simulated(np.random.default_rng([2, seed]), NOISES["normal"], mtu_effect=1.2))[-1]
+        found += mtu.ratio.p_value is not None and mtu.ratio.p_value <= 0.05
 
     assert found >= 0.95 * 200
 
@@ -123,10 +123,10 @@ def test_an_effect_that_is_there_is_found() -> None:
 def test_a_treatment_as_good_as_the_best_is_seldom_told_from_it(noise: str) -> None:
     told = 0
     for seed in range(CAMPAIGNS):
-        found = best(simulated(np.random.default_rng([3, seed]), NOISES[noise]))
+        found = find_best_treatment(simulated(np.random.default_rng([3, seed]), NOISES[noise]))
         assert found is not None
         # All six are equal: treatment 2 stands for the one that is truly asked for.
-        told += 2 not in (found.index, *found.level_with)
+        told += 2 not in (found.index, *found.tied_with)
 
     assert told <= 0.05 * CAMPAIGNS
 
@@ -134,9 +134,9 @@ def test_a_treatment_as_good_as_the_best_is_seldom_told_from_it(noise: str) -> N
 def test_a_clearly_better_treatment_is_told_from_all_others() -> None:
     told = 0
     for seed in range(200):
-        found = best(simulated(np.random.default_rng([4, seed]), NOISES["normal"], 1.5, (1, 1.5, 3)))
+        found = find_best_treatment(simulated(np.random.default_rng([4, seed]), NOISES["normal"], 1.5, (1, 1.5, 3)))
         assert found is not None
-        told += found.index == 5 and found.level_with == ()
+        told += found.index == 5 and found.tied_with == ()
 
     assert told >= 0.95 * 200
 
@@ -157,11 +157,11 @@ def grid(values: Mapping[tuple[int, int], Mapping[int, float]]) -> CampaignSumma
 
 def test_an_effect_is_the_geometric_mean_over_matched_pairs_and_says_how_they_differ() -> None:
     summary = grid({(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80)})
-    streams, mtu = effects(summary)
+    streams, mtu = estimate_effects(summary)
 
-    assert (mtu.factor, mtu.base, mtu.level, mtu.pairs, mtu.left_out) == ("mtu", 1500, 9000, 2, 0)
+    assert (mtu.factor, mtu.base_level, mtu.level, mtu.pair_count, mtu.excluded_pairs) == ("mtu", 1500, 9000, 2, 0)
     assert mtu.ratio.value == pytest.approx(4.0)
-    assert (mtu.least, mtu.most) == pytest.approx((2.0, 8.0))
+    assert (mtu.smallest_ratio, mtu.largest_ratio) == pytest.approx((2.0, 8.0))
     assert streams.ratio.value == pytest.approx(2.0)
 
 
@@ -169,45 +169,45 @@ def test_what_a_block_does_to_both_cancels_out() -> None:
     slow = {block: 0.5 if block % 2 else 1.0 for block in range(6)}
     base = {block: 10 * slow[block] for block in slow}
     summary = grid({(1, 1500): base, (1, 9000): {block: 1.1 * value for block, value in base.items()}})
-    (mtu,) = effects(summary)
+    (mtu,) = estimate_effects(summary)
 
     assert (mtu.ratio.low, mtu.ratio.high) == pytest.approx((1.1, 1.1))
 
 
 def test_five_blocks_give_a_ratio_without_an_interval() -> None:
-    (mtu,) = effects(grid({(1, 1500): even(10, 5), (1, 9000): even(20, 5)}))
+    (mtu,) = estimate_effects(grid({(1, 1500): even(10, 5), (1, 9000): even(20, 5)}))
 
     assert mtu.ratio.value == pytest.approx(2.0)
-    assert (mtu.ratio.low, mtu.ratio.high, mtu.ratio.p, mtu.ratio.adjusted) == (None, None, None, False)
+    assert (mtu.ratio.low, mtu.ratio.high, mtu.ratio.p_value, mtu.ratio.is_adjusted) == (None, None, None, False)
 
 
 def test_only_blocks_that_both_have_count() -> None:
     base, jumbo = even(10, 9), {block + 4: 20.0 for block in range(9)}
-    (mtu,) = effects(grid({(1, 1500): base, (1, 9000): jumbo}))
+    (mtu,) = estimate_effects(grid({(1, 1500): base, (1, 9000): jumbo}))
 
     assert mtu.ratio.low is None
 
 
 def test_a_pair_with_a_dead_or_a_missing_treatment_is_left_out_and_counted() -> None:
     alive = {(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10)}
-    _, refused = effects(grid({**alive, (4, 9000): {}}))
-    _, dead = effects(grid({**alive, (4, 9000): dict.fromkeys(range(6), 0.0)}))
+    _, refused = estimate_effects(grid({**alive, (4, 9000): {}}))
+    _, dead = estimate_effects(grid({**alive, (4, 9000): dict.fromkeys(range(6), 0.0)}))
 
     for mtu in (refused, dead):
-        assert (mtu.pairs, mtu.left_out) == (1, 1)
+        assert (mtu.pair_count, mtu.excluded_pairs) == (1, 1)
         assert mtu.ratio.value == pytest.approx(2.0)
 
 
 def test_a_pair_with_too_few_blocks_is_left_out_where_others_have_enough() -> None:
     values = {(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80, 3)}
-    _, mtu = effects(grid(values))
+    _, mtu = estimate_effects(grid(values))
 
-    assert (mtu.pairs, mtu.left_out) == (1, 1)
+    assert (mtu.pair_count, mtu.excluded_pairs) == (1, 1)
     assert mtu.ratio.low == pytest.approx(2.0, rel=0.01)
 
 
 def test_one_dead_trial_in_six_does_not_take_the_effect_away() -> None:
-    (mtu,) = effects(grid({(1, 1500): even(10), (1, 9000): {**even(20), 3: 0.0}}))
+    (mtu,) = estimate_effects(grid({(1, 1500): even(10), (1, 9000): {**even(20), 3: 0.0}}))
 
     assert mtu.ratio.value == pytest.approx(2.0, rel=0.01)
     assert mtu.ratio.low is not None and mtu.ratio.low > 1.9
@@ -215,35 +215,35 @@ def test_one_dead_trial_in_six_does_not_take_the_effect_away() -> None:
 
 def test_trials_that_are_all_alike_have_no_effect() -> None:
     alike = dict.fromkeys(range(6), 10.0)
-    (mtu,) = effects(grid({(1, 1500): alike, (1, 9000): alike}))
+    (mtu,) = estimate_effects(grid({(1, 1500): alike, (1, 9000): alike}))
 
-    assert (mtu.ratio.value, mtu.ratio.low, mtu.ratio.high, mtu.ratio.p) == (1.0, 1.0, 1.0, 1.0)
+    assert (mtu.ratio.value, mtu.ratio.low, mtu.ratio.high, mtu.ratio.p_value) == (1.0, 1.0, 1.0, 1.0)
 
 
 def test_a_campaign_with_one_treatment_has_no_effects() -> None:
     summary = grid({(1, 1500): even(10)})
-    found = best(summary)
+    found = find_best_treatment(summary)
 
-    assert effects(summary) == ()
-    assert found is not None and (found.index, found.level_with) == (0, ())
+    assert estimate_effects(summary) == ()
+    assert found is not None and (found.index, found.tied_with) == (0, ())
 
 
 def test_a_campaign_without_a_measured_treatment_has_no_best() -> None:
-    assert best(grid({(1, 1500): {}})) is None
+    assert find_best_treatment(grid({(1, 1500): {}})) is None
 
 
 def test_with_too_few_blocks_no_treatment_is_told_from_the_best() -> None:
-    found = best(grid({(1, 1500): even(10, 3), (1, 9000): even(30, 3), (4, 1500): even(20, 3)}))
+    found = find_best_treatment(grid({(1, 1500): even(10, 3), (1, 9000): even(30, 3), (4, 1500): even(20, 3)}))
 
     assert found is not None
-    assert (found.index, found.level_with) == (1, (2, 0))
+    assert (found.index, found.tied_with) == (1, (2, 0))
 
 
 def test_a_dead_treatment_is_told_from_the_best() -> None:
-    found = best(grid({(1, 1500): even(10), (1, 9000): dict.fromkeys(range(6), 0.0)}))
+    found = find_best_treatment(grid({(1, 1500): even(10), (1, 9000): dict.fromkeys(range(6), 0.0)}))
 
     assert found is not None
-    assert (found.index, found.level_with) == (0, ())
+    assert (found.index, found.tied_with) == (0, ())
     assert found.ratios[1].value == 0
 
 
@@ -258,6 +258,6 @@ def test_of_a_metric_that_should_be_low_the_lowest_is_the_best() -> None:
         )
         for each in summary.treatments
     )
-    found = best(replace(summary, treatments=treatments), "cycles_per_byte")
+    found = find_best_treatment(replace(summary, treatments=treatments), "cycles_per_byte")
 
     assert found is not None and found.index == 0

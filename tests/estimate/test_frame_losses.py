@@ -13,11 +13,11 @@ from vnetbench.estimate.frame_losses import (
     ELSEWHERE,
     IN_BACKLOG,
     FrameLosses,
-    counted,
-    losses_of,
-    together,
+    path_counters,
+    attribute_losses,
+    add_up_losses,
 )
-from vnetbench.results.records import SideRecord
+from vnetbench.results.records import EndpointRecord
 
 pytestmark = pytest.mark.pure
 
@@ -44,9 +44,9 @@ def seen(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int
     others: dict[str, Any] = {
         name: counts.pop(name) for name in ("softnet_dropped", "refused") if name in counts
     }
-    found = losses_of(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
-    assert (found.sent, found.lost, sum(found.at.values())) == (SENT, SENT - received, found.lost)
-    return {place: count for place, count in found.at.items() if count}
+    found = attribute_losses(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
+    assert (found.sent, found.lost, sum(found.lost_at.values())) == (SENT, SENT - received, found.lost)
+    return {place: count for place, count in found.lost_at.items() if count}
 
 
 def port(taken: int = 0, given: int = 0, **more: int) -> dict[str, int]:
@@ -93,13 +93,13 @@ def test_several_places_and_several_runs_add_up() -> None:
     counts = {"a1": port(800, rx_dropped=200), "b1": port(0, 500, tx_dropped=100, queue_drops=200)}
     once = seen(BRIDGE, 500, **counts)
     assert once == {AT_SWITCH: 200, BEFORE_LINK: 200, BEFORE_RECEIVER: 100}
-    twice = together([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
+    twice = add_up_losses([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
     assert (twice.sent, twice.lost) == (2000, 600)
-    assert twice.at[AT_SWITCH] == 200 and twice.at[ELSEWHERE] == 100
+    assert twice.lost_at[AT_SWITCH] == 200 and twice.lost_at[ELSEWHERE] == 100
 
 
 def test_a_share_of_nothing_is_not_known() -> None:
-    assert losses_of(10, 10, {}, {}).percent_of_lost(AT_SWITCH) is None
+    assert attribute_losses(10, 10, {}, {}).percent_of_lost(AT_SWITCH) is None
 
 
 def test_what_is_counted_is_kept_as_interfaces_tell_it_and_refused_frames_where_they_are_lost() -> None:
@@ -113,10 +113,10 @@ def test_what_is_counted_is_kept_as_interfaces_tell_it_and_refused_frames_where_
     }
     host = {"interfaces": [{**interface, "qdisc": {"drops": 6}}], "counters": {"softnet_dropped": 7}}
     sides = [
-        SideRecord("a1", "source", {"streams": [{"id": 0, "refused": 8}]}, ()),
-        SideRecord("host", "observe", host, ()),
+        EndpointRecord("a1", "source", {"streams": [{"id": 0, "refused": 8}]}, ()),
+        EndpointRecord("host", "observe", host, ()),
     ]
     port_of_b = {"rx_packets": 1, "tx_packets": 2, "rx_dropped": 3, "tx_dropped": 4, "queue_drops": 6}
     expected = {"interfaces": {"host": {"b1": port_of_b}}, "softnet_dropped": 7, "refused": 8}
-    assert counted(sides, {"refused_frames": "lost"}) == expected
-    assert counted(sides, {"refused_frames": "unsent"}) == {**expected, "refused": 0}
+    assert path_counters(sides, {"refused_frames": "lost"}) == expected
+    assert path_counters(sides, {"refused_frames": "unsent"}) == {**expected, "refused": 0}

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.results.records import Sample, SideRecord, TrialRecord, Watched
+from vnetbench.estimate.trial_metrics import trial_metrics
+from vnetbench.results.records import Sample, EndpointRecord, TrialRecord, Observation
 
 STEADY = [8e9] * 20
 OF_GUESTS = {
@@ -33,21 +33,21 @@ def guests(
     rates: list[float] = STEADY,
 ) -> TrialRecord:
     """A trial of guests of which side a is idle for 3 in 4 and side b for 2 in 5, by their own accounts."""
-    trial = made_up.trial(rates=rates)
-    a, b, host = trial.sides
-    seen = Watched(threads, PORTS, exits)
+    trial = fixtures.trial(rates=rates)
+    a, b, host = trial.endpoints
+    seen = Observation(threads, PORTS, exits)
     return replace(
         trial,
-        sides=(
+        endpoints=(
             _with_cpu(a, {"cpu": 0, "user_s": 0.0125, "idle_s": 0.0375}),
             _with_cpu(b, {"cpu": 0, "softirq_s": 0.03, "idle_s": 0.02}),
-            replace(host, samples=tuple(replace(x, watched=seen) for x in host.samples)),
+            replace(host, samples=tuple(replace(x, observation=seen) for x in host.samples)),
         ),
     )
 
 
 def test_a_guest_that_looks_idle_stands_beside_the_vcpu_that_the_host_saw_full() -> None:
-    found = metric_values(guests(exits={"exits": 100, "io_exits": 40}), 0)
+    found = trial_metrics(guests(exits={"exits": 100, "io_exits": 40}), 0)
     assert {name: found[name] for name in OF_GUESTS} == pytest.approx(
         {
             "sender_busy_percent": 25.0,
@@ -62,31 +62,31 @@ def test_a_guest_that_looks_idle_stands_beside_the_vcpu_that_the_host_saw_full()
         }
     )
     assert set(found) <= set(METRICS)
-    without = metric_values(made_up.trial(rates=STEADY), 0)
+    without = trial_metrics(fixtures.trial(rates=STEADY), 0)
     assert {name: found[name] for name in without} == pytest.approx(without)
 
 
 def test_where_nothing_was_watched_there_are_no_such_metrics() -> None:
-    assert not OF_GUESTS & set(metric_values(made_up.trial(rates=STEADY), 0))
+    assert not OF_GUESTS & set(trial_metrics(fixtures.trial(rates=STEADY), 0))
 
 
 def test_exits_that_the_kernel_does_not_show_are_not_taken_for_none() -> None:
-    assert "kvm_exits_per_s" not in metric_values(guests(), 0)
+    assert "kvm_exits_per_s" not in trial_metrics(guests(), 0)
 
 
 def test_the_warm_up_is_left_out_of_what_was_watched() -> None:
     cold = guests(rates=[2e9] * 6 + [8e9] * 14)
-    *ends, host = cold.sides
-    busy = Watched(dict.fromkeys(THREADS, 0.05), PORTS, None)
-    warming = tuple(replace(x, watched=busy) if x.seq < 6 else x for x in host.samples)
-    found = metric_values(replace(cold, sides=(*ends, replace(host, samples=warming))), 6)
+    *ends, host = cold.endpoints
+    busy = Observation(dict.fromkeys(THREADS, 0.05), PORTS, None)
+    warming = tuple(replace(x, observation=busy) if x.seq < 6 else x for x in host.samples)
+    found = trial_metrics(replace(cold, endpoints=(*ends, replace(host, samples=warming))), 6)
     assert found["vcpus_cpu_percent"] == pytest.approx(160.0)
 
 
 def test_with_both_directions_each_vm_has_its_own_figures() -> None:
     trial = guests()
-    both = [replace(side, role="both") if side.role != "observe" else side for side in trial.sides]
-    found = metric_values(replace(trial, sides=tuple(both)), 0)
+    both = [replace(side, role="both") if side.role != "observe" else side for side in trial.endpoints]
+    found = trial_metrics(replace(trial, endpoints=tuple(both)), 0)
     assert (found["first_vm_vcpu_percent"], found["second_vm_vcpu_percent"]) == pytest.approx((20.0, 70.0))
     assert (found["first_vm_busy_percent"], found["second_vm_busy_percent"]) == pytest.approx((25.0, 60.0))
     assert "receiver_busy_percent" not in found
@@ -94,18 +94,18 @@ def test_with_both_directions_each_vm_has_its_own_figures() -> None:
 
 def test_a_guest_that_forwards_is_told_of_and_is_not_taken_for_the_host() -> None:
     trial = guests({"g1 vcpu0": 0.05, "g1 emulator": 0.01})
-    a, b, host = made_up.trial(rates=STEADY).sides
-    watching = trial.sides[2]
-    between = _with_cpu(replace(host, endpoint="g1"), {"cpu": 0, "softirq_s": 0.035, "idle_s": 0.015})
+    a, b, host = fixtures.trial(rates=STEADY).endpoints
+    watching = trial.endpoints[2]
+    between = _with_cpu(replace(host, name="g1"), {"cpu": 0, "softirq_s": 0.035, "idle_s": 0.015})
     for sides in ((a, b, between, watching), (a, b, watching, between)):
-        found = metric_values(replace(trial, sides=sides), 0)
+        found = trial_metrics(replace(trial, endpoints=sides), 0)
         assert found["forwarder_busy_percent"] == pytest.approx(70.0)
         assert found["forwarder_vcpu_percent"] == pytest.approx(100.0)
         assert found["host_cpu_percent"] == pytest.approx(80.0)
         assert "receiver_vcpu_percent" not in found
 
 
-def _with_cpu(side: SideRecord, times: dict[str, float]) -> SideRecord:
+def _with_cpu(side: EndpointRecord, times: dict[str, float]) -> EndpointRecord:
     def busy(sample: Sample) -> Sample:
         return replace(sample, cpu=(times,))
 

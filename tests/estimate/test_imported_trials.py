@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from vnetbench.estimate.imported_trials import widened
-from vnetbench.estimate.median import estimate
+from vnetbench.estimate.imported_trials import widen_intervals
+from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.summary import TrialPoint
 
 MEDIAN = 13.94
@@ -17,7 +17,7 @@ def points(values: list[float], digit: float) -> list[TrialPoint]:
     told = [round(value / digit) * digit for value in values]
     ends = [(value - digit / 2, value + digit / 2) for value in told]
     return [
-        TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": value}, ranges={"goodput_bps": ends[n]})
+        TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": value}, rounding_ranges={"goodput_bps": ends[n]})
         for n, value in enumerate(told)
     ]
 
@@ -28,8 +28,8 @@ def covered(digit: float, spread: float) -> float:
     hits = 0
     for _ in range(500):
         trials = points(draw.normal(MEDIAN, spread, 7).tolist(), digit)
-        own = estimate([point.values["goodput_bps"] for point in trials], CONFIDENCE)
-        wide = widened({"goodput_bps": own}, trials)["goodput_bps"]
+        own = estimate_median([point.values["goodput_bps"] for point in trials], CONFIDENCE)
+        wide = widen_intervals({"goodput_bps": own}, trials)["goodput_bps"]
         assert wide.low is not None
         assert wide.high is not None
         hits += wide.low <= MEDIAN <= wide.high
@@ -43,6 +43,6 @@ def test_the_interval_holds_although_figures_were_rounded() -> None:
 
 def test_figures_that_are_exact_have_the_interval_that_they_had() -> None:
     exact = [TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": 10.0 + n}) for n in range(8)]
-    own = estimate([point.values["goodput_bps"] for point in exact], CONFIDENCE)
+    own = estimate_median([point.values["goodput_bps"] for point in exact], CONFIDENCE)
 
-    assert widened({"goodput_bps": own}, exact)["goodput_bps"] == own
+    assert widen_intervals({"goodput_bps": own}, exact)["goodput_bps"] == own

@@ -5,31 +5,31 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vnetbench.estimate.interim_analyses import depth, first_look, looks
-from vnetbench.estimate.median import interval
+from vnetbench.estimate.interim_analyses import interval_bounds, fewest_trials_for_interval, interim_analyses
+from vnetbench.estimate.median import median_interval
 from vnetbench.study.model import Precision
 
 CAMPAIGNS = 4000
 
 
 def test_the_default_study_is_judged_at_6_9_13_20_and_30_trials() -> None:
-    assert looks(Precision()) == (6, 9, 13, 20, 30)
+    assert interim_analyses(Precision()) == (6, 9, 13, 20, 30)
 
 
 def test_the_first_look_waits_until_the_confidence_has_an_interval() -> None:
-    assert first_look(0.95) == 6
-    assert looks(Precision(confidence=0.99))[0] == first_look(0.99) == 9
-    assert looks(Precision(fewest_trials=10))[0] == 10
+    assert fewest_trials_for_interval(0.95) == 6
+    assert interim_analyses(Precision(confidence=0.99))[0] == fewest_trials_for_interval(0.99) == 9
+    assert interim_analyses(Precision(fewest_trials=10))[0] == 10
 
 
 def test_too_few_trials_for_any_interval_are_never_judged() -> None:
-    assert looks(Precision(most_trials=5)) == ()
-    assert looks(Precision(most_trials=6)) == (6,)
+    assert interim_analyses(Precision(most_trials=5)) == ()
+    assert interim_analyses(Precision(most_trials=6)) == (6,)
 
 
 def test_an_impossible_confidence_is_refused() -> None:
     with pytest.raises(ValueError, match="confidence"):
-        first_look(1.0)
+        fewest_trials_for_interval(1.0)
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_an_impossible_confidence_is_refused() -> None:
     ids=str,
 )
 def test_the_chance_that_any_look_misses_is_what_the_confidence_leaves(precision: Precision) -> None:
-    judged_at = looks(precision)
+    judged_at = interim_analyses(precision)
     random = np.random.default_rng(7)
     missed = 0
     for _ in range(CAMPAIGNS):
         values = random.exponential(size=judged_at[-1]).tolist()
-        bounds = [interval(values[:look], precision.confidence, judged_at) for look in judged_at]
+        bounds = [median_interval(values[:look], precision.confidence, judged_at) for look in judged_at]
         missed += any(found is None or not found[0] <= np.log(2) <= found[1] for found in bounds)
 
     error = 1 - precision.confidence
@@ -61,25 +61,25 @@ def test_between_two_looks_the_interval_is_the_next_looks_come_early() -> None:
     random = np.random.default_rng(8)
     missed = 0
     for _ in range(CAMPAIGNS):
-        low, high = interval(random.random(11).tolist(), 0.95, (6, 9, 13, 20, 30)) or (1.0, 0.0)
+        low, high = median_interval(random.random(11).tolist(), 0.95, (6, 9, 13, 20, 30)) or (1.0, 0.0)
         missed += not low <= 0.5 <= high
 
     assert missed / CAMPAIGNS <= 0.05
 
 
 def test_more_trials_than_the_last_look_take_its_place() -> None:
-    assert depth(60, 0.95, (6, 9, 13, 20, 30)) == depth(60, 0.95, (6, 9, 13, 20, 60))
+    assert interval_bounds(60, 0.95, (6, 9, 13, 20, 30)) == interval_bounds(60, 0.95, (6, 9, 13, 20, 60))
 
 
 def test_something_of_the_error_is_left_to_each_look() -> None:
-    reached = [depth(look, 0.95, (6, 9, 13, 20, 30)) for look in (9, 13, 20, 30)]
+    reached = [interval_bounds(look, 0.95, (6, 9, 13, 20, 30)) for look in (9, 13, 20, 30)]
 
     # Spent at the first look, the error would leave each later one about the whole range of the trials.
     assert [reach.order for reach in reached if reach is not None] == [1, 2, 4, 8]
 
 
 def test_more_looks_make_wider_intervals() -> None:
-    fixed, watched = depth(30, 0.95), depth(30, 0.95, (6, 9, 13, 20, 30))
+    fixed, watched = interval_bounds(30, 0.95), interval_bounds(30, 0.95, (6, 9, 13, 20, 30))
 
     assert fixed is not None and watched is not None
     assert (fixed.order, fixed.fraction) > (watched.order, watched.fraction)
@@ -87,6 +87,6 @@ def test_more_looks_make_wider_intervals() -> None:
 
 def test_an_import_of_thousands_of_trials_has_an_interval_as_deep_as_the_normal_one() -> None:
     for trials in (1001, 2000, 20_000):
-        found = depth(trials, 0.95)
+        found = interval_bounds(trials, 0.95)
         assert found is not None
         assert found.order == pytest.approx(trials / 2 - 1.96 * trials**0.5 / 2, abs=1.5)

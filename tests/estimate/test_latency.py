@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import made_up
-from vnetbench.estimate.time_series import course, steady_latencies, warmups
-from vnetbench.estimate.latency import PERCENTILES, count_of, curve, merged, percentile_us
+from tests import fixtures
+from vnetbench.estimate.time_series import metric_time_series, steady_latency_histogram, find_warmups
+from vnetbench.estimate.latency import PERCENTILES, histogram_count, tail_curve, merge_histograms, quantile_us
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.results.records import Histogram, Sample, SideRecord, TrialRecord
+from vnetbench.estimate.trial_metrics import trial_metrics
+from vnetbench.results.records import Histogram, Sample, EndpointRecord, TrialRecord
 from vnetbench.study.model import Timing
 
 HISTOGRAMS = st.dictionaries(st.integers(1, 10**9), st.integers(1, 50), max_size=30).map(
@@ -32,19 +32,19 @@ rate = ["1 k/s", "2 k/s"]
 
 def asking(histograms: list[Histogram], *, paced: bool = False, kind: str = "latency") -> TrialRecord:
     """A trial whose source timed these in each 50 ms; of the kind `connect` too where that is named."""
-    trial = made_up.trial(rates=[1e6] * len(histograms))
-    source, *others = trial.sides
+    trial = fixtures.trial(rates=[1e6] * len(histograms))
+    source, *others = trial.endpoints
     totals = {**source.totals, "outstanding_at_end": 3, "instrument": {"pacing": {}} if paced else {}}
     kinds = {"latency", kind}
     samples = tuple(
         replace(sample, histograms=dict.fromkeys(kinds, histogram))
         for sample, histogram in zip(source.samples, histograms, strict=True)
     )
-    return replace(trial, sides=(SideRecord("a1", "source", totals, samples), *others))
+    return replace(trial, endpoints=(EndpointRecord("a1", "source", totals, samples), *others))
 
 
 def summary_of(path: Path, text: str, trials: list[TrialRecord]) -> CampaignSummary:
-    file, _ = made_up.file_at(path, made_up.study(text))
+    file, _ = fixtures.file_at(path, fixtures.study(text))
     for number, trial in enumerate(trials):
         file.add_trial(replace(trial, treatment=number % 2, block=number // 2), 1.0)
     try:
@@ -58,28 +58,28 @@ def test_a_percentile_is_the_value_of_its_rank(histogram: Histogram, share: floa
     values = [value for value, count in histogram for _ in range(count)]
     beyond = len(values) * (1 - share)
     if not values or (share > 0.5 and beyond < 1 - 1e-6):
-        assert percentile_us(histogram, share) is None
+        assert quantile_us(histogram, share) is None
     else:
         rank = math.ceil(len(values) * share - 1e-6)
-        assert percentile_us(histogram, share) == values[max(rank, 1) - 1] / 1e3
+        assert quantile_us(histogram, share) == values[max(rank, 1) - 1] / 1e3
 
 
 @given(st.lists(HISTOGRAMS, max_size=5))
 def test_adding_histograms_up_loses_nothing_and_keeps_their_order(parts: list[Histogram]) -> None:
-    whole = merged(parts)
-    assert count_of(whole) == sum(map(count_of, parts))
+    whole = merge_histograms(parts)
+    assert histogram_count(whole) == sum(map(histogram_count, parts))
     assert list(whole) == sorted(dict(whole).items())
 
 
 @given(HISTOGRAMS)
 def test_the_curve_rises_and_ends_with_single_transactions(histogram: Histogram) -> None:
-    points = curve(histogram)
+    points = tail_curve(histogram)
     assert list(points) == sorted(points, key=lambda point: (-point[0], point[1]))
-    assert all(share * count_of(histogram) >= 1 - 1e-6 for share, _ in points)
+    assert all(share * histogram_count(histogram) >= 1 - 1e-6 for share, _ in points)
 
 
 def test_a_percentile_that_no_transaction_is_beyond_is_absent() -> None:
-    found = metric_values(asking([((10_000, 50),)] * 20), 0)
+    found = trial_metrics(asking([((10_000, 50),)] * 20), 0)
     assert found["latency_p99_9_us"] == 10.0
     assert "latency_p99_99_us" not in found and "latency_p99_999_us" not in found
 
@@ -88,36 +88,36 @@ def test_rate_and_percentiles_leave_the_warm_up_out() -> None:
     cold: Histogram = ((900_000, 5),)
     warm: Histogram = ((10_000, 99), (20_000, 1))
     trial = asking([cold] * 6 + [warm] * 14)
-    found = metric_values(trial, 6)
+    found = trial_metrics(trial, 6)
     assert found["transactions_per_s"] == pytest.approx(100 / 0.05)
     assert found["latency_mean_us"] == pytest.approx(10.1)
     assert (found["latency_p50_us"], found["latency_p99_us"], found["latency_p99_9_us"]) == (10.0, 10.0, 20.0)
-    assert steady_latencies(trial, 6) == ((10_000, 99 * 14), (20_000, 14))
-    rates = course(trial, "transactions_per_s")
-    assert all(w.cut >= 6 for w in warmups([rates] * 6, Timing()))
-    assert rates.value(6) == pytest.approx(found["transactions_per_s"])
+    assert steady_latency_histogram(trial, 6) == ((10_000, 99 * 14), (20_000, 14))
+    rates = metric_time_series(trial, "transactions_per_s")
+    assert all(w.samples >= 6 for w in find_warmups([rates] * 6, Timing()))
+    assert rates.steady_value(6) == pytest.approx(found["transactions_per_s"])
 
 
 def test_the_course_of_a_percentile_agrees_with_the_metric_and_bridges_samples_without_answers() -> None:
     some: Histogram = ((10_000, 995), (30_000, 5))
     trial = asking([some, (), ((40_000, 3),), *[some] * 17])
-    of_p99 = course(trial, "latency_p99_us")
+    of_p99 = metric_time_series(trial, "latency_p99_us")
     assert of_p99.values[:4] == (10.0, 10.0, 40.0, 10.0)
     for cut in (0, 3):
-        assert of_p99.value(cut) == metric_values(trial, cut)["latency_p99_us"]
+        assert of_p99.steady_value(cut) == trial_metrics(trial, cut)["latency_p99_us"]
 
 
 def test_too_few_answers_for_the_percentile_that_decides_are_said_and_do_not_decide_as_zero(
     tmp_path: Path,
 ) -> None:
     few: Histogram = ((10_000, 2), (30_000, 1))
-    assert course(asking([few] * 20), "latency_p99_us").value(0) == 30.0
+    assert metric_time_series(asking([few] * 20), "latency_p99_us").steady_value(0) == 30.0
     found = summary_of(tmp_path / "r.vnb", OPEN_LOOP, [asking([few] * 20)] * 12)
     assert any("Latency, 99 % is missing from 12 of 12 trials" in each for each in found.warnings)
 
 
 def test_counters_are_told_by_transaction_and_goodput_is_not() -> None:
-    found = metric_values(asking([((10_000, 100),)] * 20), 0)
+    found = trial_metrics(asking([((10_000, 100),)] * 20), 0)
     size = int(1e6 * 0.05 / 8)
     assert found["cycles_per_transaction"] == pytest.approx(0.5 * size / 100)
     assert found["interrupts_per_transaction"] == pytest.approx(1.0)
@@ -127,11 +127,11 @@ def test_counters_are_told_by_transaction_and_goodput_is_not() -> None:
 
 
 def test_an_open_loop_tells_what_was_outstanding_at_its_end() -> None:
-    assert metric_values(asking([((10_000, 100),)] * 20, paced=True), 0)["outstanding_at_end"] == 3
+    assert trial_metrics(asking([((10_000, 100),)] * 20, paced=True), 0)["outstanding_at_end"] == 3
 
 
 def test_connections_have_a_rate_and_times_of_their_own() -> None:
-    found = metric_values(asking([((10_000, 100),)] * 20, kind="connect"), 0)
+    found = trial_metrics(asking([((10_000, 100),)] * 20, kind="connect"), 0)
     assert found["connections_per_s"] == pytest.approx(2000)
     assert (found["connect_p50_us"], found["connect_p99_us"]) == (10.0, 10.0)
     assert "rtt_us" not in found and "transactions_per_s" not in found
@@ -142,10 +142,10 @@ def test_histograms_come_back_from_the_file_and_decide_what_is_reported(tmp_path
     summary = summary_of(tmp_path / "r.vnb", OPEN_LOOP, [fast, slow] * 6)
     assert summary.main_metric == "latency_p99_us"
     assert [t.metrics["latency_p99_us"].value for t in summary.treatments] == [20.0, 40.0]
-    assert summary.treatments[0].latencies == ((10_000, 100 * 20 * 6), (20_000, 5 * 20 * 6))
-    assert summary.treatments[0].points[0].course == (20.0,) * 20
+    assert summary.treatments[0].latency_histogram == ((10_000, 100 * 20 * 6), (20_000, 5 * 20 * 6))
+    assert summary.treatments[0].points[0].time_series == (20.0,) * 20
 
 
 def test_a_sample_without_histograms_is_one_without_requests() -> None:
     assert Sample(0, 0.1, 0.1, 0, 0, {}).histograms == {}
-    assert steady_latencies(made_up.trial(), 0) == ()
+    assert steady_latency_histogram(fixtures.trial(), 0) == ()

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from tests.estimate.test_effects import grid
-from vnetbench.estimate.time_series import course, idle_samples, warmups
-from vnetbench.estimate.effects import effects
-from vnetbench.estimate.latency import count_of, merged
-from vnetbench.estimate.summarize import estimates_of, summarize
-from vnetbench.estimate.trial_metrics import metric_values
+from vnetbench.estimate.time_series import metric_time_series, idle_samples, find_warmups
+from vnetbench.estimate.effects import estimate_effects
+from vnetbench.estimate.latency import histogram_count, merge_histograms
+from vnetbench.estimate.summarize import estimate_metrics, summarize
+from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.model import Precision, Timing
 
@@ -31,11 +31,11 @@ metric = "latency_increase_p50_us"
 
 
 def counted_idle(trial: TrialRecord) -> int:
-    return count_of(merged(x.histograms["latency"] for x in idle_samples(trial) if x.histograms))
+    return histogram_count(merge_histograms(x.histograms["latency"] for x in idle_samples(trial) if x.histograms))
 
 
 def test_what_was_before_the_load_and_what_under_it_are_told_apart() -> None:
-    values = metric_values(made_up.mixed_trial(idle_us=100, increase_us=4000), 0)
+    values = trial_metrics(fixtures.mixed_trial(idle_us=100, increase_us=4000), 0)
     assert values["latency_idle_p50_us"] == pytest.approx(100, rel=0.02)
     assert values["latency_p50_us"] == pytest.approx(4100, rel=0.02)
     for kind in ("mean_us", "p50_us", "p90_us"):
@@ -45,7 +45,7 @@ def test_what_was_before_the_load_and_what_under_it_are_told_apart() -> None:
 
 
 def test_the_goodput_is_the_transfers_and_is_of_the_time_under_load_alone() -> None:
-    values = metric_values(made_up.mixed_trial(), 0)
+    values = trial_metrics(fixtures.mixed_trial(), 0)
     assert values["goodput_bps"] == pytest.approx(1e9)
     assert values["transactions_per_s"] == pytest.approx(1000)
     assert values["rtt_us"] == 40
@@ -53,48 +53,48 @@ def test_the_goodput_is_the_transfers_and_is_of_the_time_under_load_alone() -> N
 
 
 def test_other_workloads_have_nothing_before_a_load() -> None:
-    trial = made_up.trial()
-    assert not [name for name in metric_values(trial, 0) if "idle" in name or "increase" in name]
-    assert course(trial).before == ()
+    trial = fixtures.trial()
+    assert not [name for name in trial_metrics(trial, 0) if "idle" in name or "increase" in name]
+    assert metric_time_series(trial).idle_values == ()
 
 
 def test_the_first_tenth_and_the_last_interval_of_the_idle_phase_do_not_count() -> None:
-    trial = made_up.mixed_trial(requests=50)
+    trial = fixtures.mixed_trial(requests=50)
     assert counted_idle(trial) == 8 * 50
     slow = ((10**9, 1),)
-    source, sink = trial.sides
+    source, sink = trial.endpoints
     samples = [replace(x, histograms={"latency": slow}) if x.seq in (0, 9) else x for x in source.samples]
-    disturbed = replace(trial, sides=(replace(source, samples=tuple(samples)), sink))
-    quiet = metric_values(trial, 0)["latency_idle_p99_us"]
-    assert metric_values(disturbed, 0)["latency_idle_p99_us"] == quiet
+    disturbed = replace(trial, endpoints=(replace(source, samples=tuple(samples)), sink))
+    quiet = trial_metrics(trial, 0)["latency_idle_p99_us"]
+    assert trial_metrics(disturbed, 0)["latency_idle_p99_us"] == quiet
 
 
 def test_a_sample_that_spans_the_beginning_of_the_load_is_in_neither_phase() -> None:
-    trial = made_up.mixed_trial()
-    source, sink = trial.sides
+    trial = fixtures.mixed_trial()
+    source, sink = trial.endpoints
     late = replace(source.samples[10], interval_s=0.1)
     samples = (*source.samples[:9], late, *source.samples[11:])
-    merged_trial = replace(trial, sides=(replace(source, samples=samples), sink))
-    assert len(course(merged_trial, "latency_p50_us").values) == 19
+    merged_trial = replace(trial, endpoints=(replace(source, samples=samples), sink))
+    assert len(metric_time_series(merged_trial, "latency_p50_us").values) == 19
     assert counted_idle(merged_trial) == 8 * 50
-    assert metric_values(merged_trial, 0)["goodput_bps"] == pytest.approx(1e9)
+    assert trial_metrics(merged_trial, 0)["goodput_bps"] == pytest.approx(1e9)
 
 
 def test_the_course_of_an_increase_comes_to_the_trial_s_value() -> None:
-    trial = made_up.mixed_trial(filling=5)
-    found = course(trial, "latency_increase_p50_us")
-    assert len(found.before) == 10 and len(found.values) == 20
-    assert max(map(abs, found.before)) < 0.1 * found.values[-1]
-    assert set(course(trial, "goodput_bps").before) == {0}
-    assert found.value(7) == pytest.approx(metric_values(trial, 7)["latency_increase_p50_us"])
+    trial = fixtures.mixed_trial(filling=5)
+    found = metric_time_series(trial, "latency_increase_p50_us")
+    assert len(found.idle_values) == 10 and len(found.values) == 20
+    assert max(map(abs, found.idle_values)) < 0.1 * found.values[-1]
+    assert set(metric_time_series(trial, "goodput_bps").idle_values) == {0}
+    assert found.steady_value(7) == pytest.approx(trial_metrics(trial, 7)["latency_increase_p50_us"])
 
 
 def test_the_filling_of_a_queue_is_cut_from_the_time_under_load_alone() -> None:
-    trials = [made_up.mixed_trial(block=block, filling=5) for block in range(6)]
-    found = warmups([course(trial, "latency_p50_us") for trial in trials], Timing())
-    assert all(4 <= warmup.cut <= 12 for warmup in found)
+    trials = [fixtures.mixed_trial(block=block, filling=5) for block in range(6)]
+    found = find_warmups([metric_time_series(trial, "latency_p50_us") for trial in trials], Timing())
+    assert all(4 <= warmup.samples <= 12 for warmup in found)
     for trial, warmup in zip(trials, found, strict=True):
-        assert metric_values(trial, warmup.cut)["latency_increase_p50_us"] == pytest.approx(4000, rel=0.03)
+        assert trial_metrics(trial, warmup.samples)["latency_increase_p50_us"] == pytest.approx(4000, rel=0.03)
         assert counted_idle(trial) == 8 * 50
 
 
@@ -105,11 +105,11 @@ def test_the_interval_of_the_increase_covers_it_however_much_the_idle_latency_va
         values = []
         for block in range(TRIALS):
             idle, increase = 400 * math.exp(random.normal(0, 0.3)), random.normal(300, 10)
-            trial = made_up.mixed_trial(
+            trial = fixtures.mixed_trial(
                 0, block, idle_us=idle, increase_us=increase, requests=20, seed=campaign
             )
-            values.append(metric_values(trial, 0))
-        found = estimates_of(values, Precision(fewest_trials=TRIALS, most_trials=TRIALS))
+            values.append(trial_metrics(trial, 0))
+        found = estimate_metrics(values, Precision(fewest_trials=TRIALS, most_trials=TRIALS))
         estimate, loaded = found["latency_increase_p50_us"], found["latency_p50_us"]
         assert estimate.low is not None and estimate.high is not None
         assert loaded.low is not None and loaded.high is not None
@@ -122,9 +122,9 @@ def test_the_interval_of_the_increase_covers_it_however_much_the_idle_latency_va
 
 def test_a_load_that_adds_nothing_has_no_increase_beyond_chance() -> None:
     values = [
-        metric_values(made_up.mixed_trial(0, block, increase_us=0.0, requests=20), 0) for block in range(9)
+        trial_metrics(fixtures.mixed_trial(0, block, increase_us=0.0, requests=20), 0) for block in range(9)
     ]
-    increase = estimates_of(values, Precision())["latency_increase_p50_us"]
+    increase = estimate_metrics(values, Precision())["latency_increase_p50_us"]
     assert increase.low is not None and increase.high is not None
     assert increase.low <= 0 <= increase.high
 
@@ -135,22 +135,22 @@ def test_an_increase_below_zero_has_no_ratio_and_is_left_out_of_effects() -> Non
         for streams in (1, 4, 16)
         for mtu in (1500, 9000)
     }
-    found = {effect.level: effect for effect in effects(grid(values)) if effect.factor == "streams"}
-    assert (found[4].pairs, found[4].left_out) == (1, 1)
+    found = {effect.level: effect for effect in estimate_effects(grid(values)) if effect.factor == "streams"}
+    assert (found[4].pair_count, found[4].excluded_pairs) == (1, 1)
 
 
 def test_a_campaign_tells_its_increase_with_its_own_interval(tmp_path: Path) -> None:
-    file, _ = made_up.file_at(tmp_path / "r.vnb", made_up.study(STUDY))
+    file, _ = fixtures.file_at(tmp_path / "r.vnb", fixtures.study(STUDY))
     for block in range(6):
-        file.add_trial(made_up.mixed_trial(0, block, filling=3), 1.0)
-        file.add_trial(made_up.mixed_trial(1, block, filling=3, increase_us=9000), 1.0)
+        file.add_trial(fixtures.mixed_trial(0, block, filling=3), 1.0)
+        file.add_trial(fixtures.mixed_trial(1, block, filling=3, increase_us=9000), 1.0)
     summary = summarize(file)
     file.close("finished")
     for treatment, truth in zip(summary.treatments, (4000, 9000), strict=True):
         increase = treatment.metrics["latency_increase_p50_us"]
         assert increase.low is not None and increase.high is not None
         assert increase.value == pytest.approx(truth, rel=0.02)
-        assert count_of(treatment.idle_latencies) == 6 * 8 * 50
-        assert count_of(treatment.latencies) < 6 * 20 * 50
-    (effect,) = effects(summary, summary.main_metric)
+        assert histogram_count(treatment.idle_latency_histogram) == 6 * 8 * 50
+        assert histogram_count(treatment.latency_histogram) < 6 * 20 * 50
+    (effect,) = estimate_effects(summary, summary.main_metric)
     assert effect.ratio.value == pytest.approx(9000 / 4000, rel=0.03)

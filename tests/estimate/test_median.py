@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.median import estimate, interval, outliers
+from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.median import estimate_median, median_interval, find_outliers
 from vnetbench.study.model import Precision
 
-LOOKS = looks(Precision())
+LOOKS = interim_analyses(Precision())
 trials = st.lists(st.floats(0, 1e12, allow_subnormal=False), min_size=6, max_size=40)
 
 
 @given(trials)
 def test_the_interval_holds_the_median_and_lies_within_the_trials(values: list[float]) -> None:
-    found = estimate(values, 0.95, LOOKS)
+    found = estimate_median(values, 0.95, LOOKS)
 
     assert found.low is not None and found.high is not None
     assert min(values) <= found.low <= found.value <= found.high <= max(values)
@@ -30,12 +30,12 @@ def test_the_order_of_trials_does_not_matter(values: list[float], random: np.ran
     shuffled = list(values)
     random.shuffle(shuffled)
 
-    assert interval(shuffled, 0.95, LOOKS) == interval(values, 0.95, LOOKS)
+    assert median_interval(shuffled, 0.95, LOOKS) == median_interval(values, 0.95, LOOKS)
 
 
 @given(trials, st.sampled_from([2.0**-20, 0.5, 4.0, 2.0**30]))
 def test_the_unit_does_not_matter(values: list[float], factor: float) -> None:
-    found, scaled = estimate(values, 0.95), estimate([value * factor for value in values], 0.95)
+    found, scaled = estimate_median(values, 0.95), estimate_median([value * factor for value in values], 0.95)
 
     assert found.low is not None and found.high is not None
     assert (scaled.value, scaled.low, scaled.high) == pytest.approx(
@@ -46,7 +46,7 @@ def test_the_unit_does_not_matter(values: list[float], factor: float) -> None:
 
 @given(st.lists(st.floats(1, 10), min_size=1, max_size=5))
 def test_fewer_than_six_trials_have_a_median_and_no_interval(values: list[float]) -> None:
-    found = estimate(values, 0.95, LOOKS)
+    found = estimate_median(values, 0.95, LOOKS)
 
     assert (found.low, found.high, found.half_width) == (None, None, None)
     assert found.value == pytest.approx(float(np.median(values)))
@@ -54,7 +54,7 @@ def test_fewer_than_six_trials_have_a_median_and_no_interval(values: list[float]
 
 @pytest.mark.parametrize("value", [0.0, 7.0])
 def test_trials_that_are_all_alike_have_an_interval_of_no_width(value: float) -> None:
-    found = estimate([value] * 8, 0.95, LOOKS)
+    found = estimate_median([value] * 8, 0.95, LOOKS)
 
     assert (found.value, found.low, found.high, found.outliers) == (value, value, value, ())
 
@@ -62,7 +62,7 @@ def test_trials_that_are_all_alike_have_an_interval_of_no_width(value: float) ->
 @pytest.mark.parametrize("bad", [[], [1.0, float("nan")], [float("inf")]])
 def test_what_is_no_measurement_is_refused(bad: Sequence[float]) -> None:
     with pytest.raises(ValueError):
-        estimate(bad, 0.95)
+        estimate_median(bad, 0.95)
 
 
 @pytest.mark.parametrize("draw", ["normal", "cauchy", "lognormal"])
@@ -75,7 +75,7 @@ def test_of_a_number_of_trials_fixed_beforehand_95_of_100_intervals_cover(draw: 
         "lognormal": np.exp(random.standard_normal((4000, count))),
     }[draw]
     truth = 1.0 if draw == "lognormal" else 0.0
-    bounds = [interval(values.tolist(), 0.95) or (1.0, 0.0) for values in sets]
+    bounds = [median_interval(values.tolist(), 0.95) or (1.0, 0.0) for values in sets]
 
     assert np.mean([low <= truth <= high for low, high in bounds]) == pytest.approx(0.95, abs=0.014)
 
@@ -84,12 +84,12 @@ def test_of_a_number_of_trials_fixed_beforehand_95_of_100_intervals_cover(draw: 
 def test_one_in_twenty_sets_of_clean_trials_has_any_marked(count: int) -> None:
     sets = np.random.default_rng(100 + count).normal(5.0, 0.2, (4000, count))
 
-    assert np.mean([bool(outliers(values.tolist())) for values in sets]) == pytest.approx(0.05, abs=0.014)
+    assert np.mean([bool(find_outliers(values.tolist())) for values in sets]) == pytest.approx(0.05, abs=0.014)
 
 
 def test_a_trial_far_off_is_marked_and_still_counts() -> None:
     values = [10.0, 10.1, 9.9, 10.05, 9.95, 10.02, 9.97, 4.0, 10.03]
-    found = estimate(values, 0.95)
+    found = estimate_median(values, 0.95)
 
     assert found.outliers == (7,)
     assert found.trials == 9
@@ -101,7 +101,7 @@ def test_each_modes_interval_covers_its_own_median() -> None:
     for _ in range(400):
         is_upper = random.random(40) < 0.6
         values = np.where(is_upper, 27.0, 19.0) * np.exp(0.02 * random.standard_normal(40))
-        found = estimate(list(values), 0.95)
+        found = estimate_median(list(values), 0.95)
         assert found.modality == "two"
         for mode, truth in zip(found.modes, (19.0, 27.0), strict=True):
             assert mode.low is not None and mode.high is not None
@@ -111,7 +111,7 @@ def test_each_modes_interval_covers_its_own_median() -> None:
 
 def test_a_mode_of_too_few_trials_has_no_interval() -> None:
     values = [19.0 + place / 10 for place in range(5)] + [27.0 + place / 10 for place in range(20)]
-    few, many = estimate(values, 0.95).modes
+    few, many = estimate_median(values, 0.95).modes
     assert (few.low, few.high) == (None, None)
     assert many.low is not None and many.low < many.value
 
@@ -120,7 +120,7 @@ def test_the_trials_of_a_second_mode_are_no_outliers() -> None:
     any_marked = []
     for seed in range(500):
         random = np.random.default_rng(seed)
-        found = estimate([*random.normal(10, 0.1, 20), *random.normal(7, 0.1, 8), 2.0], 0.95)
+        found = estimate_median([*random.normal(10, 0.1, 20), *random.normal(7, 0.1, 8), 2.0], 0.95)
         assert 28 in found.outliers
         any_marked.append(len(found.outliers) > 1)
         assert found.modality == "two"
@@ -129,5 +129,5 @@ def test_the_trials_of_a_second_mode_are_no_outliers() -> None:
 
 
 def test_where_most_trials_are_alike_any_other_is_marked() -> None:
-    assert outliers([5.0, 5.0, 5.0, 5.0, 5.1]) == (4,)
-    assert outliers([0.0, 0.0, 0.0, 0.0, 3.0]) == (4,)
+    assert find_outliers([5.0, 5.0, 5.0, 5.0, 5.1]) == (4,)
+    assert find_outliers([0.0, 0.0, 0.0, 0.0, 3.0]) == (4,)

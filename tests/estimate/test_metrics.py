@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests import made_up
-from vnetbench.estimate.time_series import course, warmups
-from vnetbench.estimate.metrics import METRICS, is_better_low
-from vnetbench.estimate.trial_metrics import metric_values
-from vnetbench.results.records import Sample, SideRecord, TrialRecord
+from tests import fixtures
+from vnetbench.estimate.time_series import metric_time_series, find_warmups
+from vnetbench.estimate.metrics import METRICS, is_lower_better
+from vnetbench.estimate.trial_metrics import trial_metrics
+from vnetbench.results.records import Sample, EndpointRecord, TrialRecord
 from vnetbench.study.model import Timing
 
 STEADY = [8e9] * 20  # 50 MB in each 50 ms
@@ -18,7 +18,7 @@ COLD = [2e9] * 6 + [8e9] * 14
 
 
 def test_every_metric_comes_from_its_counters() -> None:
-    found = metric_values(made_up.trial(rates=STEADY), 0)
+    found = trial_metrics(fixtures.trial(rates=STEADY), 0)
     assert found == pytest.approx(
         {
             "goodput_bps": 8e9,
@@ -42,12 +42,12 @@ def test_every_metric_comes_from_its_counters() -> None:
 
 
 def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
-    whole = made_up.trial(rates=STEADY)
-    sender, _, host = whole.sides
+    whole = fixtures.trial(rates=STEADY)
+    sender, _, host = whole.endpoints
     told = {"speaks": "iperf3", "cpu_percent": {"total": 42.0}, "streams": [{"id": 0, "retransmits": None}]}
-    receiver = SideRecord("esx-07", "sink", told, ())
-    found = metric_values(replace(whole, sides=(_acknowledged(sender, 0.9), receiver, host)), 0)
-    everything = metric_values(whole, 0)
+    receiver = EndpointRecord("esx-07", "sink", told, ())
+    found = trial_metrics(replace(whole, endpoints=(_acknowledged(sender, 0.9), receiver, host)), 0)
+    everything = trial_metrics(whole, 0)
     assert set(everything) - set(found) == {
         "receiver_cpu_percent", "packets_per_s", "context_switches_per_s"
     }  # fmt: skip
@@ -58,58 +58,58 @@ def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
 
 
 def test_of_a_sending_server_only_what_it_tells_is_known() -> None:
-    whole = made_up.trial(rates=STEADY)
-    _, receiver, host = whole.sides
+    whole = fixtures.trial(rates=STEADY)
+    _, receiver, host = whole.endpoints
     told = {"speaks": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
-    found = metric_values(replace(whole, sides=(receiver, SideRecord("esx-07", "source", told, ()), host)), 0)
+    found = trial_metrics(replace(whole, endpoints=(receiver, EndpointRecord("esx-07", "source", told, ()), host)), 0)
     assert found["goodput_bps"] == pytest.approx(8e9)
     assert found["server_retransmits"] == 7
     assert not {"retransmits_per_s", "sender_cpu_percent", "rtt_us", "server_cpu_percent"} & set(found)
 
 
 def test_the_warm_up_is_left_out_of_every_metric() -> None:
-    cold, steady = metric_values(made_up.trial(rates=COLD), 6), metric_values(made_up.trial(rates=STEADY), 0)
+    cold, steady = trial_metrics(fixtures.trial(rates=COLD), 6), trial_metrics(fixtures.trial(rates=STEADY), 0)
     assert cold == pytest.approx(steady)
-    assert metric_values(made_up.trial(rates=COLD), 0)["goodput_bps"] == pytest.approx(6.2e9)
+    assert trial_metrics(fixtures.trial(rates=COLD), 0)["goodput_bps"] == pytest.approx(6.2e9)
 
 
 def test_a_counter_that_is_missing_leaves_its_metric_out_and_invents_nothing() -> None:
-    trial = _without(made_up.trial(rates=STEADY), {"cycles", "tx_packets"})
-    found = metric_values(trial, 0)
+    trial = _without(fixtures.trial(rates=STEADY), {"cycles", "tx_packets"})
+    found = trial_metrics(trial, 0)
     assert "cycles_per_byte" not in found
     assert "mean_segment_bytes" not in found
     assert found["goodput_bps"] == pytest.approx(8e9)
 
 
 def test_what_arrives_after_the_load_has_ended_does_not_count() -> None:
-    trial = made_up.trial(rates=STEADY)
-    drained = [_later(side) for side in trial.sides]
-    assert metric_values(replace(trial, sides=tuple(drained)), 0) == pytest.approx(metric_values(trial, 0))
+    trial = fixtures.trial(rates=STEADY)
+    drained = [_later(side) for side in trial.endpoints]
+    assert trial_metrics(replace(trial, endpoints=tuple(drained)), 0) == pytest.approx(trial_metrics(trial, 0))
 
 
 def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
     """Whichever side it is on: bytes stay with the time in which they were moved."""
-    trial = made_up.trial(rates=COLD)
+    trial = fixtures.trial(rates=COLD)
     for late in (0, 1):
-        sides = list(trial.sides)
+        sides = list(trial.endpoints)
         sides[late] = _closing_two(sides[late], 9)
-        shifted = replace(trial, sides=tuple(sides))
-        assert len(course(shifted).values) == 19
-        assert sum(course(shifted).lengths_s) == pytest.approx(1.0)
-        assert metric_values(shifted, 0) == pytest.approx(metric_values(trial, 0))
-        assert metric_values(shifted, 6) == pytest.approx(metric_values(trial, 6))
+        shifted = replace(trial, endpoints=tuple(sides))
+        assert len(metric_time_series(shifted).values) == 19
+        assert sum(metric_time_series(shifted).interval_lengths_s) == pytest.approx(1.0)
+        assert trial_metrics(shifted, 0) == pytest.approx(trial_metrics(trial, 0))
+        assert trial_metrics(shifted, 6) == pytest.approx(trial_metrics(trial, 6))
 
 
 @pytest.mark.parametrize(("name_a", "name_b"), [("a1", "b1"), ("web-01", "web-02"), ("zone", "apache")])
 def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their_own(
     name_a: str, name_b: str
 ) -> None:
-    forth, back = made_up.trial(rates=STEADY), made_up.trial(rates=[4e9] * 20)
-    a = _both((forth.sides[0], 0), (back.sides[1], 1))
-    b = _both((back.sides[0], 1), (forth.sides[1], 0))
-    ends = sorted((replace(a, endpoint=name_a), replace(b, endpoint=name_b)), key=lambda side: side.endpoint)
-    trial = replace(forth, sides=(*ends, forth.sides[2]))
-    found = metric_values(trial, 0)
+    forth, back = fixtures.trial(rates=STEADY), fixtures.trial(rates=[4e9] * 20)
+    a = _both((forth.endpoints[0], 0), (back.endpoints[1], 1))
+    b = _both((back.endpoints[0], 1), (forth.endpoints[1], 0))
+    ends = sorted((replace(a, name=name_a), replace(b, name=name_b)), key=lambda side: side.name)
+    trial = replace(forth, endpoints=(*ends, forth.endpoints[2]))
+    found = trial_metrics(trial, 0)
     assert found["goodput_bps"] == pytest.approx(12e9)
     assert found["goodput_forward_bps"] == pytest.approx(8e9)
     assert found["goodput_reverse_bps"] == pytest.approx(4e9)
@@ -121,36 +121,36 @@ def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their
 
 
 def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:
-    trial = made_up.trial(rates=COLD)
-    assert course(trial).values == pytest.approx(COLD)
+    trial = fixtures.trial(rates=COLD)
+    assert metric_time_series(trial).values == pytest.approx(COLD)
     for cut in (0, 6, 19):
-        assert course(trial).value(cut) == pytest.approx(metric_values(trial, cut)["goodput_bps"])
+        assert metric_time_series(trial).steady_value(cut) == pytest.approx(trial_metrics(trial, cut)["goodput_bps"])
 
 
 def test_a_fixed_warm_up_is_cut_as_asked_and_leaves_something() -> None:
-    courses = [course(made_up.trial(rates=STEADY))] * 3
-    assert [w.cut for w in warmups(courses, Timing(warmup_s=0.2))] == [4, 4, 4]
-    assert [w.cut for w in warmups(courses, Timing(warmup_s=60))] == [19, 19, 19]
+    courses = [metric_time_series(fixtures.trial(rates=STEADY))] * 3
+    assert [w.samples for w in find_warmups(courses, Timing(warmup_s=0.2))] == [4, 4, 4]
+    assert [w.samples for w in find_warmups(courses, Timing(warmup_s=60))] == [19, 19, 19]
 
 
 def test_a_warm_up_is_found_and_all_of_it_is_cut() -> None:
-    courses = [course(made_up.trial(rates=COLD))] * 6
-    found = warmups(courses, Timing())
-    assert all(w.cut >= 6 and w.steady for w in found)
-    assert all(c.value(w.cut) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
+    courses = [metric_time_series(fixtures.trial(rates=COLD))] * 6
+    found = find_warmups(courses, Timing())
+    assert all(w.samples >= 6 and w.has_steady_state for w in found)
+    assert all(c.steady_value(w.samples) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
 
 
 def test_of_which_metrics_less_is_better_is_known_and_of_no_others() -> None:
-    assert is_better_low("latency_p99_us") and is_better_low("retransmits_per_s")
-    assert not is_better_low("goodput_bps") and not is_better_low("packets_per_s")
-    assert not is_better_low("of_another_version")
+    assert is_lower_better("latency_p99_us") and is_lower_better("retransmits_per_s")
+    assert not is_lower_better("goodput_bps") and not is_lower_better("packets_per_s")
+    assert not is_lower_better("of_another_version")
 
 
 def test_a_trial_without_samples_is_an_error() -> None:
-    trial = made_up.trial(rates=STEADY)
-    empty = replace(trial, sides=tuple(replace(s, samples=()) for s in trial.sides))
+    trial = fixtures.trial(rates=STEADY)
+    empty = replace(trial, endpoints=tuple(replace(s, samples=()) for s in trial.endpoints))
     with pytest.raises(ValueError, match="no samples"):
-        metric_values(empty, 0)
+        trial_metrics(empty, 0)
 
 
 def _without(trial: TrialRecord, counters: set[str]) -> TrialRecord:
@@ -158,16 +158,16 @@ def _without(trial: TrialRecord, counters: set[str]) -> TrialRecord:
         return replace(sample, counters={k: v for k, v in sample.counters.items() if k not in counters})
 
     return replace(
-        trial, sides=tuple(replace(s, samples=tuple(bare(x) for x in s.samples)) for s in trial.sides)
+        trial, endpoints=tuple(replace(s, samples=tuple(bare(x) for x in s.samples)) for s in trial.endpoints)
     )
 
 
-def _later(side: SideRecord) -> SideRecord:
+def _later(side: EndpointRecord) -> EndpointRecord:
     last = side.samples[-1]
     return replace(side, samples=(*side.samples, replace(last, seq=last.seq + 1, t_s=last.t_s + 0.05)))
 
 
-def _both(sent: tuple[SideRecord, int], taken: tuple[SideRecord, int]) -> SideRecord:
+def _both(sent: tuple[EndpointRecord, int], taken: tuple[EndpointRecord, int]) -> EndpointRecord:
     """A side with the streams of a source and of a sink, each with the number that they get."""
     (source, first), (sink, second) = sent, taken
     samples = tuple(
@@ -184,7 +184,7 @@ def _both(sent: tuple[SideRecord, int], taken: tuple[SideRecord, int]) -> SideRe
     return replace(source, role="both", samples=samples)
 
 
-def _closing_two(side: SideRecord, at: int) -> SideRecord:
+def _closing_two(side: EndpointRecord, at: int) -> EndpointRecord:
     first, second = side.samples[at : at + 2]
     both = replace(
         second,
@@ -205,7 +205,7 @@ def _closing_two(side: SideRecord, at: int) -> SideRecord:
     return replace(side, samples=(*side.samples[:at], both, *side.samples[at + 2 :]))
 
 
-def _acknowledged(side: SideRecord, share: float) -> SideRecord:
+def _acknowledged(side: EndpointRecord, share: float) -> EndpointRecord:
     """The side with that share of what it sent in each interval acknowledged in it."""
 
     def acknowledged(sample: Sample) -> Sample:

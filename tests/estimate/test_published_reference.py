@@ -6,18 +6,18 @@ import pytest
 
 from tests.statements.campaigns import Way, goodputs, made
 from vnetbench.errors import BenchError
-from vnetbench.estimate.matching import matched
+from vnetbench.estimate.matching import match_treatments
 from vnetbench.estimate.published_reference import reference_summary
-from vnetbench.published.tables import published
-from vnetbench.published.catalog import NAMES
+from vnetbench.published.tables import load_table
+from vnetbench.published.catalog import TABLE_NAMES
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLE_NAMES)
 def test_every_figure_is_a_treatment_without_trials(name: str) -> None:
-    summary, source = reference_summary(name), published(name)
+    summary, source = reference_summary(name), load_table(name)
     assert summary.reference == source and summary.path == f"reference:{name}"
-    assert len(summary.treatments) == len(source.figures)
-    assert len({frozenset(t.factors.items()) for t in summary.treatments}) == len(source.figures)
+    assert len(summary.treatments) == len(source.rows)
+    assert len({frozenset(t.factors.items()) for t in summary.treatments}) == len(source.rows)
     for treatment in summary.treatments:
         assert treatment.trials == 0 and not summary.is_imported
         assert all(own.is_published and own.confidence == 0 for own in treatment.metrics.values())
@@ -41,30 +41,30 @@ def test_a_figure_is_alike_with_treatments_of_the_same_level_of_all_that_both_te
     here = made(
         [*goodputs("streams", {8: 20.0, 16: 20.0}, mtu=9000), *goodputs("streams", {8: 9.0}, mtu=1500)]
     )
-    found = matched(table, here)
+    found = match_treatments(table, here)
     assert {(each.after.factors["streams"], each.after.factors["mtu"]) for each in found} == {
         (8, 9000),
         (8, 1500),
     }
     assert all(each.before.factors["mtu"] == each.after.factors["mtu"] for each in found)
     assert [(each.after, each.before) for each in found if each.after.factors["mtu"] == 1500] == [
-        (each.before, each.after) for each in matched(here, table) if each.before.factors["mtu"] == 1500
+        (each.before, each.after) for each in match_treatments(here, table) if each.before.factors["mtu"] == 1500
     ]
 
 
 def test_another_workload_and_no_common_factor_are_alike_with_nothing() -> None:
     table = reference_summary("ntttcp-vmxnet3-2011")
-    assert matched(table, reference_summary("packet-forwarding-2011")) == []
-    assert matched(table, made(goodputs("pairs", {1: 9.0}))) == []
+    assert match_treatments(table, reference_summary("packet-forwarding-2011")) == []
+    assert match_treatments(table, made(goodputs("pairs", {1: 9.0}))) == []
 
 
 def test_between_campaigns_of_ours_a_default_counts_and_beside_an_import_it_does_not() -> None:
     named = made(goodputs("streams", {4: 9.0}, message_size=2**20))
     unnamed = made(goodputs("streams", {4: 9.0}))
     other = made(goodputs("streams", {4: 9.0}, message_size=65536))
-    assert len(matched(named, unnamed)) == 1
-    assert matched(other, unnamed) == []
+    assert len(match_treatments(named, unnamed)) == 1
+    assert match_treatments(other, unnamed) == []
     imported = made(goodputs("streams", {4: 9.0, 8: 9.0}), Way(kind="imported"))
-    assert len(matched(other, imported)) == 1
+    assert len(match_treatments(other, imported)) == 1
     untold = made(goodputs("streams", {4: 9.0}, mtu="untold"), Way(kind="imported"))
-    assert len(matched(untold, other)) == 1
+    assert len(match_treatments(untold, other)) == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.estimate.ratios import adjust, ratio
+from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
 from vnetbench.estimate.model import Ratio
 
 SETS = 1000
@@ -35,7 +35,7 @@ def sides(kind: str, before: int, after: int, factor: float, seed: int) -> tuple
 def test_the_interval_covers_the_true_ratio(kind: str, before: int, after: int) -> None:
     covered = 0
     for seed in range(SETS):
-        found = ratio(*sides(kind, before, after, 1.3, seed), 0.95)
+        found = rank_ratio(*sides(kind, before, after, 1.3, seed), 0.95)
         assert found.low is not None and found.high is not None
         covered += found.low <= 1.3 <= found.high
 
@@ -45,7 +45,7 @@ def test_the_interval_covers_the_true_ratio(kind: str, before: int, after: int) 
 @pytest.mark.parametrize("kind", SPREADS)
 @pytest.mark.parametrize(("before", "after"), SIZES)
 def test_p_values_of_no_difference_are_uniform(kind: str, before: int, after: int) -> None:
-    found = np.array([ratio(*sides(kind, before, after, 1.0, seed), 0.95).p for seed in range(SETS)])
+    found = np.array([rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value for seed in range(SETS)])
 
     for level in (0.01, 0.05, 0.2, 0.5):
         assert np.mean(found <= level) <= level + 3 * math.sqrt(level * (1 - level) / SETS)
@@ -58,7 +58,7 @@ def test_the_side_that_varies_more_has_more_trials_and_the_interval_still_covers
     for seed in range(SETS):
         random = np.random.default_rng(seed)
         steady, noisy = np.exp(random.normal(0, 0.01, 6)), np.exp(random.normal(0, 0.08, 30))
-        found = ratio(steady.tolist(), noisy.tolist(), 0.95)
+        found = rank_ratio(steady.tolist(), noisy.tolist(), 0.95)
         covered += found.low is not None and found.high is not None and found.low <= 1 <= found.high
 
     assert covered / SETS >= 0.93
@@ -66,66 +66,66 @@ def test_the_side_that_varies_more_has_more_trials_and_the_interval_still_covers
 
 @given(positive, positive)
 def test_the_other_way_round_it_is_the_inverse(before: list[float], after: list[float]) -> None:
-    there, back = ratio(before, after, 0.95), ratio(after, before, 0.95)
+    there, back = rank_ratio(before, after, 0.95), rank_ratio(after, before, 0.95)
 
     assert there.low is not None and back.high is not None
     assert there.value * back.value == pytest.approx(1)
     assert there.low * back.high == pytest.approx(1)
-    assert there.p == pytest.approx(back.p)
+    assert there.p_value == pytest.approx(back.p_value)
 
 
 @given(positive, positive, st.floats(0.01, 100))
 def test_it_is_as_many_times_larger_as_its_trials(
     before: list[float], after: list[float], factor: float
 ) -> None:
-    found, scaled = ratio(before, after, 0.95), ratio(before, [factor * value for value in after], 0.95)
+    found, scaled = rank_ratio(before, after, 0.95), rank_ratio(before, [factor * value for value in after], 0.95)
 
     assert scaled.value == pytest.approx(factor * found.value)
     assert found.high is not None and scaled.high == pytest.approx(factor * found.high)
 
 
 def test_three_trials_on_each_side_have_a_ratio_and_no_interval() -> None:
-    found = ratio([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], 0.95)
+    found = rank_ratio([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], 0.95)
 
     assert found.value == pytest.approx(2.0, rel=0.05)
     assert (found.low, found.high) == (None, None)
-    assert found.p == pytest.approx(0.1)
+    assert found.p_value == pytest.approx(0.1)
 
 
 def test_trials_that_are_all_alike_do_not_differ() -> None:
-    found = ratio([5.0] * 6, [5.0] * 6, 0.95)
+    found = rank_ratio([5.0] * 6, [5.0] * 6, 0.95)
 
-    assert (found.value, found.low, found.high, found.p) == (1.0, 1.0, 1.0, 1.0)
+    assert (found.value, found.low, found.high, found.p_value) == (1.0, 1.0, 1.0, 1.0)
 
 
 def test_a_dead_side_makes_a_ratio_of_nothing_or_without_end() -> None:
     dead, alive = [0.0] * 6, [1.0, 1.1, 1.2, 0.9, 1.05, 1.15]
 
-    assert ratio(alive, dead, 0.95).value == 0
-    assert math.isinf(ratio(dead, alive, 0.95).value)
-    assert ratio(dead, alive, 0.95).high is None
-    assert ratio(dead, dead, 0.95).value == 1
+    assert rank_ratio(alive, dead, 0.95).value == 0
+    assert math.isinf(rank_ratio(dead, alive, 0.95).value)
+    assert rank_ratio(dead, alive, 0.95).high is None
+    assert rank_ratio(dead, dead, 0.95).value == 1
 
 
 @pytest.mark.parametrize("bad", [[], [-1.0], [float("nan")]])
 def test_what_has_no_logarithm_is_refused(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="ratio needs"):
-        ratio([1.0, 2.0], bad, 0.95)
+        rank_ratio([1.0, 2.0], bad, 0.95)
 
 
 def test_p_values_are_adjusted_for_being_many() -> None:
     """The worked figures of Benjamini & Hochberg (1995), section 3.2, adjusted as they describe."""
     raw = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719]
     raw += [0.6528, 0.759, 1.0]
-    adjusted = adjust([Ratio(1.0, None, None, 0.95, p) for p in raw])
+    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, p) for p in raw])
 
     # They reject the four smallest at 5 %.
-    assert [each.p is not None and each.p <= 0.05 for each in adjusted] == [True] * 4 + [False] * 11
-    assert adjusted[0].p == pytest.approx(0.0015)
-    assert all(each.adjusted for each in adjusted)
+    assert [each.p_value is not None and each.p_value <= 0.05 for each in adjusted] == [True] * 4 + [False] * 11
+    assert adjusted[0].p_value == pytest.approx(0.0015)
+    assert all(each.is_adjusted for each in adjusted)
 
 
 def test_a_ratio_without_p_is_left_alone() -> None:
     known, unknown = Ratio(2.0, 1.5, 2.5, 0.95, 0.04), Ratio(2.0, None, None, 0.95, None)
 
-    assert adjust([known, unknown]) == [Ratio(2.0, 1.5, 2.5, 0.95, 0.04, adjusted=True), unknown]
+    assert adjust_p_values([known, unknown]) == [Ratio(2.0, 1.5, 2.5, 0.95, 0.04, is_adjusted=True), unknown]

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.median import interval
-from vnetbench.estimate.stopping_rule import Decision, decide
+from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.median import median_interval
+from vnetbench.estimate.stopping_rule import StoppingDecision, decide_stopping
 from vnetbench.study.model import Precision
 
-ON = Decision(False)
+ON = StoppingDecision(False)
 
 
 def test_narrow_trials_stop_at_the_first_look() -> None:
     values = [100.0, 100.5, 99.5, 100.2, 99.8, 100.1]
 
-    assert decide(values[:5], Precision()) == ON
-    assert decide(values, Precision()) == Decision(True, "precision")
+    assert decide_stopping(values[:5], Precision()) == ON
+    assert decide_stopping(values, Precision()) == StoppingDecision(True, "precision")
 
 
 def test_between_looks_nothing_is_decided() -> None:
-    assert decide([100.0] * 7, Precision()) == ON
-    assert decide([100.0] * 9, Precision()) == Decision(True, "precision")
+    assert decide_stopping([100.0] * 7, Precision()) == ON
+    assert decide_stopping([100.0] * 9, Precision()) == StoppingDecision(True, "precision")
 
 
 def test_wide_trials_go_on_to_the_most_trials_and_the_result_says_so() -> None:
     values = [50.0, 150.0] * 15
 
-    assert decide(values[:20], Precision()) == ON
-    assert decide(values, Precision()) == Decision(True, "most trials")
+    assert decide_stopping(values[:20], Precision()) == ON
+    assert decide_stopping(values, Precision()) == StoppingDecision(True, "most trials")
 
 
 def test_too_few_trials_for_an_interval_end_at_the_most_trials() -> None:
-    assert decide([1.0] * 3, Precision(fewest_trials=2, most_trials=3)) == Decision(True, "most trials")
+    assert decide_stopping([1.0] * 3, Precision(fewest_trials=2, most_trials=3)) == StoppingDecision(True, "most trials")
 
 
 def test_a_dead_path_is_enough_at_the_first_look() -> None:
-    assert decide([0.0] * 6, Precision()) == Decision(True, "precision")
+    assert decide_stopping([0.0] * 6, Precision()) == StoppingDecision(True, "precision")
 
 
 @pytest.mark.parametrize("half_width", [0.02, 0.05, 0.1])
 def test_it_stops_by_the_interval_that_is_reported(half_width: float) -> None:
     precision = Precision(half_width=half_width)
     values = [100.0, 104.0, 97.0, 101.0, 99.0, 108.0, 95.0, 100.0, 103.0]
-    low, high = interval(values, 0.95, looks(precision)) or (0.0, 0.0)
+    low, high = median_interval(values, 0.95, interim_analyses(precision)) or (0.0, 0.0)
 
-    assert decide(values, precision).stop == ((high - low) / 2 <= half_width * 100.0)
+    assert decide_stopping(values, precision).stop == ((high - low) / 2 <= half_width * 100.0)

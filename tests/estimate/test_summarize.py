@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from vnetbench.estimate import summarize as module
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
@@ -23,10 +23,10 @@ def read(path: Path) -> CampaignSummary:
 
 def test_states_failures_and_trials_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     for block in range(6):
-        file.add_trial(made_up.trial(0, block), block)
-    file.add_trial(made_up.trial(1, 0, failure="a1: the agent ended"), 7)
+        file.add_trial(fixtures.trial(0, block), block)
+    file.add_trial(fixtures.trial(1, 0, failure="a1: the agent ended"), 7)
     file.set_treatment(0, "precision")
     file.set_treatment(2, "refused", "port a1: packets of 9000 bytes do not pass")
     file.close("interrupted")
@@ -44,8 +44,8 @@ def test_states_failures_and_trials_are_those_of_the_file(tmp_path: Path) -> Non
 
 def test_a_campaign_whose_bench_was_killed_is_interrupted_and_one_at_work_is_running(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
-    file.add_trial(made_up.trial(0, 0), 1)
+    file, _ = fixtures.file_at(path)
+    file.add_trial(fixtures.trial(0, 0), 1)
     assert read(path).status == "running"
     assert read(path).treatments[0].stopped_by == "running"
     file._db.execute("UPDATE campaign SET writer = '4194300:gone:1'")
@@ -58,13 +58,13 @@ def test_a_trial_that_finishes_while_the_file_is_read_is_left_for_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
-    file.add_trial(made_up.trial(0, 0), 1)
+    file, _ = fixtures.file_at(path)
+    file.add_trial(fixtures.trial(0, 0), 1)
     found = module._find_warmups
 
     def and_meanwhile(*arguments: object) -> object:
         cuts = found(*arguments)  # type: ignore[arg-type]
-        file.add_trial(made_up.trial(0, 1), 2)
+        file.add_trial(fixtures.trial(0, 1), 2)
         return cuts
 
     monkeypatch.setattr(module, "_find_warmups", and_meanwhile)
@@ -76,7 +76,7 @@ def test_a_trial_that_finishes_while_the_file_is_read_is_left_for_the_next_time(
 
 def test_sessions_on_another_footing_are_said(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = made_up.file_at(path)
+    file, _ = fixtures.file_at(path)
     file.add_facts("host", {"kernel": {"release": "6.1"}, "perf": {"system_cycles": "hardware"}})
     file.close("interrupted")
     file = ResultsFile.open_to_write(path)

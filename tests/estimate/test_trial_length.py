@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vnetbench.estimate.trial_length import PastTrial, next_duration
+from vnetbench.estimate.trial_length import PastTrial, choose_trial_length_s
 from vnetbench.estimate.model import Warmup
 
 INTERVAL_S = 0.05
@@ -24,39 +24,39 @@ def past(between: float, within: float, seed: int = 0, cut: int = 0, steady: boo
 
 
 def test_it_is_the_root_of_cost_times_variance_within_over_variance_between() -> None:
-    found = [next_duration(past(0.03, 0.06, seed), setup_s=1.0) for seed in range(200)]
+    found = [choose_trial_length_s(past(0.03, 0.06, seed), setup_s=1.0) for seed in range(200)]
 
     assert np.median(found) == pytest.approx(2.0, rel=0.2)
 
 
 def test_a_dearer_set_up_makes_longer_trials() -> None:
-    assert next_duration(past(0.03, 0.06), 4.0) > 1.5 * next_duration(past(0.03, 0.06), 1.0)
+    assert choose_trial_length_s(past(0.03, 0.06), 4.0) > 1.5 * choose_trial_length_s(past(0.03, 0.06), 1.0)
 
 
 def test_the_warm_up_is_added_and_counts_as_cost() -> None:
     trials, warmup_s = past(0.03, 0.06, cut=20), 1.0
-    cheap, dear = (next_duration(trials, setup_s, longest_s=100.0) - warmup_s for setup_s in (1.0, 7.0))
+    cheap, dear = (choose_trial_length_s(trials, setup_s, longest_s=100.0) - warmup_s for setup_s in (1.0, 7.0))
 
     # Four times the cost, 8 s for 2 s, makes the steady part twice as long.
     assert dear == pytest.approx(2 * cheap)
 
 
 def test_it_stays_within_its_bounds() -> None:
-    assert next_duration(past(0.1, 0.001), 0.1) == 1.0
-    assert next_duration(past(0.001, 0.5), 60.0) == 10.0
-    assert next_duration(past(0.1, 0.001), 0.1, 0.5, 2.0) == 0.5
+    assert choose_trial_length_s(past(0.1, 0.001), 0.1) == 1.0
+    assert choose_trial_length_s(past(0.001, 0.5), 60.0) == 10.0
+    assert choose_trial_length_s(past(0.1, 0.001), 0.1, 0.5, 2.0) == 0.5
 
 
 def test_where_most_trials_did_not_get_steady_the_next_are_half_as_long_again() -> None:
-    assert next_duration(past(0.1, 0.001, steady=False), 0.1) == pytest.approx(6.0)
+    assert choose_trial_length_s(past(0.1, 0.001, steady=False), 0.1) == pytest.approx(6.0)
 
 
 def test_trials_that_are_all_alike_need_no_length() -> None:
     alike = [PastTrial([5.0] * 40, INTERVAL_S, Warmup(0, True, "change-point"))] * 3
 
-    assert next_duration(alike, 1.0) == 1.0
+    assert choose_trial_length_s(alike, 1.0) == 1.0
 
 
 def test_one_trial_is_no_pilot() -> None:
     with pytest.raises(ValueError, match="two trials"):
-        next_duration(past(0.1, 0.1)[:1], 1.0)
+        choose_trial_length_s(past(0.1, 0.1)[:1], 1.0)

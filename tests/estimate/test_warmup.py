@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.estimate.simulated_trials import KINDS, SimulatedCampaign
-from vnetbench.estimate.warmup import find_warmup, fixed_warmup, shared_warmup
+from vnetbench.estimate.warmup import find_warmup, fixed_warmup, find_shared_warmups
 
 SEEDS = 200
 
@@ -19,7 +19,7 @@ def slow_beginning(random: np.random.Generator, warm: int) -> np.ndarray:
 
 @pytest.mark.parametrize("warm", [4, 8, 12])
 def test_a_slow_beginning_is_cut_where_it_ends(warm: int) -> None:
-    cuts = [find_warmup(slow_beginning(np.random.default_rng(seed), warm)).cut for seed in range(SEEDS)]
+    cuts = [find_warmup(slow_beginning(np.random.default_rng(seed), warm)).samples for seed in range(SEEDS)]
 
     # In one trial of forty samples chance autocorrelation hides a step in one of ten.
     assert np.mean([abs(cut - warm) <= 1 for cut in cuts]) >= 0.85
@@ -30,8 +30,8 @@ def test_all_trials_together_miss_no_slow_beginning(warm: int) -> None:
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
         trials = [slow_beginning(random, warm) for _ in range(6)]
-        found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
-        assert all(warm <= each.cut <= 30 for each in found)
+        found = find_shared_warmups(trials, [find_warmup(samples) for samples in trials])
+        assert all(warm <= each.samples <= 30 for each in found)
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,15 @@ def test_of_trials_without_warm_up_little_is_cut(kind: str, seconds: float, shar
     for seed in range(SEEDS):
         campaign = SimulatedCampaign(KINDS[kind], seed, trials=9)
         trials = [campaign.samples(trial, seconds) for trial in range(9)]
-        found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
-        cut += [each.cut / len(samples) for each, samples in zip(found, trials, strict=True)]
+        found = find_shared_warmups(trials, [find_warmup(samples) for samples in trials])
+        cut += [each.samples / len(samples) for each, samples in zip(found, trials, strict=True)]
 
     assert np.mean(cut) <= share
 
 
 def test_noise_is_seldom_called_unsteady() -> None:
     unsteady = [
-        not find_warmup(SimulatedCampaign(KINDS["default"], seed, trials=1).samples(0, 2.0)).steady
+        not find_warmup(SimulatedCampaign(KINDS["default"], seed, trials=1).samples(0, 2.0)).has_steady_state
         for seed in range(500)
     ]
 
@@ -70,8 +70,8 @@ def test_a_rise_too_slow_to_be_seen_in_one_trial_is_cut_when_all_are_looked_at()
         random = np.random.default_rng(seed)
         rise = 1 - 0.3 * np.exp(-np.arange(40) / 4)
         trials = [rise * random.normal(10.0, 1.0, 40) for _ in range(12)]
-        found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
-        left.append(np.mean([1 - rise[each.cut :].mean() for each in found]))
+        found = find_shared_warmups(trials, [find_warmup(samples) for samples in trials])
+        left.append(np.mean([1 - rise[each.samples :].mean() for each in found]))
 
     # Nothing cut would leave 3 %.
     assert np.mean(left) < 0.004
@@ -81,7 +81,7 @@ def test_a_warm_up_of_more_than_half_a_trial_is_no_steady_state() -> None:
     samples = np.random.default_rng(1).normal(10.0, 0.3, 40)
     samples[:25] *= 0.5
 
-    assert not find_warmup(samples).steady
+    assert not find_warmup(samples).has_steady_state
 
 
 def test_what_longer_trials_show_of_the_warm_up_is_cut_from_the_shorter_ones_too() -> None:
@@ -89,11 +89,11 @@ def test_what_longer_trials_show_of_the_warm_up_is_cut_from_the_shorter_ones_too
     trials = [random.normal(10.0, 0.5, length) for length in (20, 20, 20, 40, 40, 40, 40)]
     for samples in trials:
         samples[:12] *= 0.5
-    found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
+    found = find_shared_warmups(trials, [find_warmup(samples) for samples in trials])
 
-    assert [each.cut >= 12 for each in found] == [True] * 7
-    assert all(each.cut <= 0.75 * len(samples) for each, samples in zip(found, trials, strict=True))
-    assert [each.steady for each in found[3:]] == [True] * 4
+    assert [each.samples >= 12 for each in found] == [True] * 7
+    assert all(each.samples <= 0.75 * len(samples) for each, samples in zip(found, trials, strict=True))
+    assert [each.has_steady_state for each in found[3:]] == [True] * 4
 
 
 def test_a_change_that_all_trials_share_in_their_second_half_makes_them_unsteady() -> None:
@@ -101,28 +101,28 @@ def test_a_change_that_all_trials_share_in_their_second_half_makes_them_unsteady
     trials = [random.normal(10.0, 2.0, 20) for _ in range(6)]
     for samples in trials:
         samples[:13] *= 0.7
-    found = shared_warmup(trials, [find_warmup(samples) for samples in trials])
+    found = find_shared_warmups(trials, [find_warmup(samples) for samples in trials])
 
-    assert not any(each.steady for each in found)
+    assert not any(each.has_steady_state for each in found)
 
 
 @pytest.mark.parametrize("samples", [[], [3.0], [0.0] * 40, [7.0] * 40, [1.0, 2.0, 3.0]])
 def test_dead_even_and_short_trials_keep_all_samples(samples: list[float]) -> None:
     own = find_warmup(samples)
 
-    assert (own.cut, own.steady) == (0, True)
-    assert shared_warmup([samples] * 6, [own] * 6) == (own,) * 6
+    assert (own.samples, own.has_steady_state) == (0, True)
+    assert find_shared_warmups([samples] * 6, [own] * 6) == (own,) * 6
 
 
 def test_a_fixed_warm_up_takes_every_sample_that_it_touches() -> None:
-    assert fixed_warmup([1.0] * 100, 0.05, 0.12).cut == 3
-    assert fixed_warmup([1.0] * 100, 0.1, 0.3).cut == 3
+    assert fixed_warmup([1.0] * 100, 0.05, 0.12).samples == 3
+    assert fixed_warmup([1.0] * 100, 0.1, 0.3).samples == 3
 
 
 def test_a_fixed_warm_up_longer_than_the_trial_keeps_one_sample_and_is_not_steady() -> None:
     found = fixed_warmup([1.0] * 10, 0.05, 5.0)
 
-    assert (found.cut, found.steady) == (9, False)
+    assert (found.samples, found.has_steady_state) == (9, False)
 
 
 def test_a_fixed_warm_up_needs_an_interval() -> None:

@@ -6,45 +6,45 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from vnetbench.estimate.latency import latency_metrics, merged
+from vnetbench.estimate.latency import latency_metrics, merge_histograms
 from vnetbench.results.records import Sample, StreamSample, TrialRecord
 
-SHARES: Mapping[str, tuple[str, ...]] = {
+SHARE_METRICS: Mapping[str, tuple[str, ...]] = {
     "datagrams": ("loss_percent", "socket_drop_percent", "reordered_percent", "duplicate_percent"),
     "frames": ("frame_loss_percent", "reordered_percent", "duplicate_percent"),
 }
 """The metrics that are shares of the datagrams, or of the frames, by the metric that says how many."""
 
-Intervals = Mapping[str, Sequence[Sequence[Sample]]]
+IntervalSamples = Mapping[str, Sequence[Sequence[Sample]]]
 """Endpoint to its samples, an inner list an interval (`course.intervals`)."""
 
 
-def arrived_in(sample: Sample) -> int:
+def count_arrived_datagrams(sample: Sample) -> int:
     """How many datagrams arrived in a sample, a duplicate not counted."""
     return sum(_count(x, "datagrams") - _count(x, "duplicates") for x in _of_role(sample, "sink"))
 
 
 def datagram_metrics(
-    trial: TrialRecord, load: Intervals, cut: int, steady_s: float
+    trial: TrialRecord, load_intervals: IntervalSamples, warmup_samples: int, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     """The metrics of a trial from its intervals after the first `cut`; none where no datagrams were sent.
 
     What is lost last shows only when the source has said how many it sent. So shares are of all that came of
     the trial in the end, less what was counted before the cut.
     """
-    totals = [stream for side in trial.sides for stream in _streams(side.totals) if "datagrams" in stream]
+    totals = [stream for side in trial.endpoints for stream in _streams(side.totals) if "datagrams" in stream]
     if not totals:
         return
-    steady = [x for parts in load.values() for part in parts[cut:] for x in part]
-    before = [x for parts in load.values() for part in parts[:cut] for x in part]
+    steady = [x for parts in load_intervals.values() for part in parts[warmup_samples:] for x in part]
+    before = [x for parts in load_intervals.values() for part in parts[:warmup_samples] for x in part]
     sinks = [flow for x in steady for flow in _of_role(x, "sink")]
     sent = sum(_count(flow, "datagrams") for x in steady for flow in _of_role(x, "source"))
     yield "datagrams_sent_per_s", sent / steady_s
-    yield "datagrams_received_per_s", sum(map(arrived_in, steady)) / steady_s
+    yield "datagrams_received_per_s", sum(map(count_arrived_datagrams, steady)) / steady_s
     yield from _shares(totals, before)
     if sinks:
         yield "jitter_us", sum(_number(flow.info.get("jitter_us")) for flow in sinks) / len(sinks)
-    yield from latency_metrics(merged(x.histograms.get("delay", ()) for x in steady), "delay")
+    yield from latency_metrics(merge_histograms(x.histograms.get("delay", ()) for x in steady), "delay")
     deviations = [_number(pacing.get("gap_deviation_us")) for pacing in _pacings(trial)]
     if deviations:
         yield "gap_deviation_us", max(deviations)
@@ -70,7 +70,7 @@ def _shares(totals: Sequence[Mapping[str, Any]], before: Sequence[Sample]) -> It
         yield "duplicate_percent", 100 * duplicates / arrived
 
 
-def most_unseen(datagrams: float, confidence: float) -> float:
+def zero_count_upper_bound_percent(datagrams: float, confidence: float) -> float:
     """The share in percent that none of so many datagrams rules out being larger, at that confidence.
 
     The upper bound of a share of which none was seen, 1 - (1 - confidence)^(1/n), "rule of three" for 95 %
@@ -86,7 +86,7 @@ def _streams(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
 
 
 def _pacings(trial: TrialRecord) -> Iterator[Mapping[str, object]]:
-    for side in trial.sides:
+    for side in trial.endpoints:
         instrument = side.totals.get("instrument")
         pacing = instrument.get("pacing") if isinstance(instrument, Mapping) else None
         if isinstance(pacing, Mapping) and pacing.get("gap_deviation_us") is not None:

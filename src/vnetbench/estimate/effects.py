@@ -10,16 +10,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from vnetbench.estimate.ratios import adjust
-from vnetbench.estimate.metrics import is_better_low
+from vnetbench.estimate.ratios import adjust_p_values
+from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import BestTreatment, Effect
-from vnetbench.estimate.paired_ratios import Pair, fewest_blocks, matched, together
+from vnetbench.estimate.paired_ratios import PairedRatio, fewest_blocks, paired_ratio, combine_ratios
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
 
 
-def effects(
-    summary: CampaignSummary, metric: str = "goodput_bps", *, adjusted: bool = True
+def estimate_effects(
+    summary: CampaignSummary, metric: str = "goodput_bps", *, adjusts_p_values: bool = True
 ) -> tuple[Effect, ...]:
     """What changing each factor from its first level to another multiplies `metric` by, other factors alike.
 
@@ -33,20 +33,20 @@ def effects(
         for level in factor.levels[1:]
         if (effect := _effect(summary, factor, level, metric)) is not None
     ]
-    if not adjusted:
+    if not adjusts_p_values:
         return tuple(found)
-    ratios = adjust([effect.ratio for effect in found])
+    ratios = adjust_p_values([effect.ratio for effect in found])
     return tuple(replace(effect, ratio=ratio) for effect, ratio in zip(found, ratios, strict=True))
 
 
-def best(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment | None:
+def find_best_treatment(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment | None:
     """The treatment with the highest median of `metric` (lowest, where less is better), and its equals.
 
     Another treatment is told from it when the adjusted p value of their ratio is no more than the study's
     confidence leaves, which needs as many shared blocks as `paired.fewest_blocks` says. None where no
     treatment has the metric.
     """
-    sign = -1 if is_better_low(metric) else 1
+    sign = -1 if is_lower_better(metric) else 1
     measured = sorted(
         (each for each in summary.treatments if metric in each.metrics),
         key=lambda each: -sign * each.metrics[metric].value,
@@ -54,30 +54,30 @@ def best(summary: CampaignSummary, metric: str = "goodput_bps") -> BestTreatment
     if not measured:
         return None
     first, *others = measured
-    pairs = {each.index: pair_of(first, each, metric) for each in others}
+    pairs = {each.index: compare_treatments(first, each, metric) for each in others}
     confidence = summary.precision.confidence
-    known = {index: together([pair], confidence) for index, pair in pairs.items() if pair is not None}
-    ratios = dict(zip(known, adjust(list(known.values())), strict=True))
+    known = {index: combine_ratios([pair], confidence) for index, pair in pairs.items() if pair is not None}
+    ratios = dict(zip(known, adjust_p_values(list(known.values())), strict=True))
     told = {
-        index for index, ratio in ratios.items() if ratio.p is not None and ratio.p <= 1 - confidence + 1e-12
+        index for index, ratio in ratios.items() if ratio.p_value is not None and ratio.p_value <= 1 - confidence + 1e-12
     }
     level_with = tuple(each.index for each in others if each.index not in told)
     return BestTreatment(first.index, metric, ratios, level_with)
 
 
-def pair_of(base: TreatmentSummary, level: TreatmentSummary, metric: str) -> Pair | None:
+def compare_treatments(base: TreatmentSummary, changed: TreatmentSummary, metric: str) -> PairedRatio | None:
     """level / base in the blocks of both; None where they have no ratio, as differences below zero have."""
-    sides = [by_block(each, metric) for each in (base, level)]
+    sides = [values_by_block(each, metric) for each in (base, changed)]
     if any(value < 0 for side in sides for value in side.values()):
         return None
-    return matched(*sides)
+    return paired_ratio(*sides)
 
 
 def _effect(summary: CampaignSummary, factor: FactorLevels, level: Level, metric: str) -> Effect | None:
     base = _by_other_factors(summary, factor, factor.levels[0])
     changed = _by_other_factors(summary, factor, level)
     both = [others for others in base if others in changed]
-    pairs = [pair for others in both if (pair := pair_of(base[others], changed[others], metric)) is not None]
+    pairs = [pair for others in both if (pair := compare_treatments(base[others], changed[others], metric)) is not None]
     confidence = summary.precision.confidence
     used = _usable(pairs, fewest_blocks(confidence))
     if not used:
@@ -85,35 +85,35 @@ def _effect(summary: CampaignSummary, factor: FactorLevels, level: Level, metric
     own = [pair.ratio for pair in used]
     return Effect(
         factor=factor.name,
-        base=factor.levels[0],
+        base_level=factor.levels[0],
         level=level,
-        ratio=together(used, confidence),
-        pairs=len(used),
-        left_out=len(both) - len(used),
-        least=min(own),
-        most=max(own),
+        ratio=combine_ratios(used, confidence),
+        pair_count=len(used),
+        excluded_pairs=len(both) - len(used),
+        smallest_ratio=min(own),
+        largest_ratio=max(own),
     )
 
 
-def _usable(pairs: list[Pair], fewest: int) -> list[Pair]:
+def _usable(pairs: list[PairedRatio], fewest: int) -> list[PairedRatio]:
     """The pairs that have a ratio above zero, and blocks enough for an interval unless none has.
 
     One dead pair would make the mean of all of them zero or infinite.
     """
-    alive = [pair for pair in pairs if math.isfinite(pair.log)]
-    return [pair for pair in alive if pair.blocks >= fewest] or alive
+    alive = [pair for pair in pairs if math.isfinite(pair.log_ratio)]
+    return [pair for pair in alive if pair.block_count >= fewest] or alive
 
 
 def _by_other_factors(
     summary: CampaignSummary, factor: FactorLevels, level: Level
 ) -> Mapping[frozenset[tuple[str, Level]], TreatmentSummary]:
     return {
-        each.levels_but(factor.name): each
+        each.levels_without(factor.name): each
         for each in summary.treatments
         if each.factors.get(factor.name) == level
     }
 
 
-def by_block(treatment: TreatmentSummary, metric: str) -> Mapping[int, float]:
+def values_by_block(treatment: TreatmentSummary, metric: str) -> Mapping[int, float]:
     """The treatment's trials that have the metric, by the block that each was run in."""
     return {point.block: point.values[metric] for point in treatment.points if metric in point.values}

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from vnetbench.estimate.effects import pair_of
+from vnetbench.estimate.effects import compare_treatments
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Experiment
-from vnetbench.estimate.paired_ratios import together
+from vnetbench.estimate.paired_ratios import combine_ratios
 from vnetbench.estimate.summary import CampaignSummary
 
 _SHOWN = 12
 """Characters of a study's hash that a person can compare."""
 
 
-def experiments_of(proof: CampaignSummary) -> tuple[Experiment, ...]:
+def estimate_experiments(proof: CampaignSummary) -> tuple[Experiment, ...]:
     """Each treatment of the file against its first one, which is the treatment as it was.
 
     One that has no ratio to it is absent: without a block in common, or of a metric that was below zero.
@@ -23,7 +23,7 @@ def experiments_of(proof: CampaignSummary) -> tuple[Experiment, ...]:
     return tuple(_experiments(proof))
 
 
-def belongs(proof: CampaignSummary, summary: CampaignSummary) -> bool:
+def has_same_study(proof: CampaignSummary, summary: CampaignSummary) -> bool:
     """Whether both were asked by the same study file, whatever `--set` changed."""
     return study_hash(proof) == study_hash(summary)
 
@@ -39,10 +39,10 @@ def _experiments(proof: CampaignSummary) -> Iterator[Experiment]:
     base, *changed = proof.treatments
     metric, before = proof.main_metric, all_levels(proof, base)
     for treatment in changed:
-        pair = pair_of(base, treatment, metric)
+        pair = compare_treatments(base, treatment, metric)
         if pair is None:
             continue
         levels = all_levels(proof, treatment)
         setting = {name: level for name, level in levels.items() if before.get(name) != level}
-        ratio = together([pair], proof.precision.confidence)
-        yield Experiment(proof.path, before, setting, metric, ratio, pair.blocks)
+        ratio = combine_ratios([pair], proof.precision.confidence)
+        yield Experiment(proof.path, before, setting, metric, ratio, pair.block_count)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.frames import RECEIVED, SENT, search_of, streams_in
-from vnetbench.results.records import CURVE, HOST, OBSERVE, SEARCH, SideRecord, TrialRecord
+from vnetbench.estimate.frames import RECEIVED, SENT, search_result, stream_totals
+from vnetbench.results.records import CURVE, HOST, OBSERVE, SEARCH, EndpointRecord, TrialRecord
 
 AT_SWITCH, BEFORE_LINK, IN_BACKLOG = "at_switch", "before_link", "in_backlog"
 BEFORE_RECEIVER, ELSEWHERE = "before_receiver", "elsewhere"
@@ -19,7 +19,7 @@ _NEAR = 2.0
 """Of the steps of a search those count that lost too many at up to so many times the throughput: far beyond
 it another place than the one that is the limit may lose the most."""
 
-Counted = Mapping[str, Any]
+PathCounters = Mapping[str, Any]
 """What was counted on the way (`counted`): as JSON, so that steps can keep it."""
 
 
@@ -29,12 +29,12 @@ class FrameLosses:
 
     sent: int
     lost: int
-    at: Mapping[str, int]
+    lost_at: Mapping[str, int]
     """How many of those lost, by place; together as many as were lost."""
 
-    def percent_of_lost(self, place: str) -> float | None:
+    def percent_of_lost(self, location: str) -> float | None:
         """None where none were lost."""
-        return 100 * self.at[place] / self.lost if self.lost else None
+        return 100 * self.lost_at[location] / self.lost if self.lost else None
 
     @property
     def lost_percent(self) -> float | None:
@@ -42,31 +42,31 @@ class FrameLosses:
         return 100 * self.lost / self.sent if self.sent else None
 
 
-def frame_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> FrameLosses | None:
+def locate_frame_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> FrameLosses | None:
     """Where a trial's frames were lost; with a search where those of its steps were that lost too many a
     little above the throughput, if there are such. None without frames."""
     sent, received = (
-        sum(int(stream.get(kind, 0)) for side in trial.sides for stream in streams_in(side.totals))
+        sum(int(stream.get(kind, 0)) for side in trial.endpoints for stream in stream_totals(side.totals))
         for kind in (SENT, RECEIVED)
     )
     if not sent:
         return None
-    dropped = sum(int(str(side.totals.get("sink_dropped", 0))) for side in trial.sides)
-    run = losses_of(sent, received + dropped, counted(trial.sides, trial.effective), testbed)
-    return together(_of_steps(trial, testbed) or [run])
+    dropped = sum(int(str(side.totals.get("sink_dropped", 0))) for side in trial.endpoints)
+    run = attribute_losses(sent, received + dropped, path_counters(trial.endpoints, trial.effective), testbed)
+    return add_up_losses(_of_steps(trial, testbed) or [run])
 
 
-def counted(sides: Sequence[SideRecord], effective: Mapping[str, object]) -> dict[str, Any]:
+def path_counters(sides: Sequence[EndpointRecord], effective: Mapping[str, object]) -> dict[str, Any]:
     """What watched interfaces counted, by who watched them, what CPUs' backlogs had no room for, and what the
     sources' ports refused, where that is lost by the device behind them (`effective`)."""
     seen = {
-        side.endpoint: {each["name"]: _counts(each) for each in _list(side.totals.get("interfaces"))}
+        side.name: {each["name"]: _counts(each) for each in _list(side.totals.get("interfaces"))}
         for side in sides
         if side.role == OBSERVE
     }
     counters = (side.totals.get("counters") for side in sides)
     dropped = sum(int(each.get("softnet_dropped", 0)) for each in counters if isinstance(each, Mapping))
-    refused = [int(x.get("refused", 0)) for side in sides for x in streams_in(side.totals)]
+    refused = [int(x.get("refused", 0)) for side in sides for x in stream_totals(side.totals)]
     return {
         "interfaces": {name: of for name, of in seen.items() if of},
         "softnet_dropped": dropped,
@@ -74,7 +74,7 @@ def counted(sides: Sequence[SideRecord], effective: Mapping[str, object]) -> dic
     }
 
 
-def losses_of(sent: int, received: int, on_the_way: Counted, testbed: Mapping[str, Any]) -> FrameLosses:
+def attribute_losses(sent: int, received: int, counters: PathCounters, testbed: Mapping[str, Any]) -> FrameLosses:
     """How many were lost, and where; `testbed` is what the results file tells of it.
 
     Frames that a place took in and neither handed on nor counted as dropped were lost in it. Where places
@@ -82,29 +82,29 @@ def losses_of(sent: int, received: int, on_the_way: Counted, testbed: Mapping[st
     """
     left = lost = max(0, sent - received)
     at = {}
-    for place, count in _by_place(on_the_way, testbed).items():
+    for place, count in _by_place(counters, testbed).items():
         at[place] = min(left, max(0, count))
         left -= at[place]
     return FrameLosses(sent, lost, {**at, ELSEWHERE: left})
 
 
-def together(runs: Sequence[FrameLosses]) -> FrameLosses:
+def add_up_losses(runs: Sequence[FrameLosses]) -> FrameLosses:
     """The frames of several runs as those of one."""
-    places = {place for run in runs for place in run.at}
+    places = {place for run in runs for place in run.lost_at}
     return FrameLosses(
         sum(run.sent for run in runs),
         sum(run.lost for run in runs),
-        {place: sum(run.at.get(place, 0) for run in runs) for place in places},
+        {place: sum(run.lost_at.get(place, 0) for run in runs) for place in places},
     )
 
 
 def _of_steps(trial: TrialRecord, testbed: Mapping[str, Any]) -> list[FrameLosses]:
-    answers = search_of(trial).get("answers") or ()
+    answers = search_result(trial).get("answers") or ()
     if not answers:
         return []
     goal, throughput_fps = float(answers[0]["goal"]), float(answers[0]["throughput_fps"])
     return [
-        losses_of(step.sent, step.received, on_the_way, testbed)
+        attribute_losses(step.sent, step.received, on_the_way, testbed)
         for step in trial.steps
         if step.purpose in (SEARCH, CURVE) and step.loss_ratio > goal
         if throughput_fps < (step.load_fps or 0.0) <= _NEAR * throughput_fps
@@ -112,7 +112,7 @@ def _of_steps(trial: TrialRecord, testbed: Mapping[str, Any]) -> list[FrameLosse
     ]
 
 
-def _by_place(on_the_way: Counted, testbed: Mapping[str, Any]) -> dict[str, int]:
+def _by_place(on_the_way: PathCounters, testbed: Mapping[str, Any]) -> dict[str, int]:
     told = {each["name"]: each for each in testbed.get("watched") or ()}
     ends = {each["name"] for each in testbed.get("endpoints") or ()}
     entering = before_link = before_receiver = inside = 0
@@ -140,7 +140,7 @@ def _by_place(on_the_way: Counted, testbed: Mapping[str, Any]) -> dict[str, int]
     }
 
 
-def _interfaces(on_the_way: Counted) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+def _interfaces(on_the_way: PathCounters) -> Iterator[tuple[str, str, Mapping[str, int]]]:
     for watcher, seen in on_the_way.get("interfaces", {}).items():
         for name, counts in seen.items():
             yield watcher, name, counts

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from vnetbench.estimate.metric import Metric
-from vnetbench.study.workloads import THROUGHPUTS
+from vnetbench.study.workloads import THROUGHPUT_METRICS
 
 _GOALS = ("the first", "the second", "the third", "the fourth")
 _THROUGHPUT_LABELS = ("Throughput", *(f"Throughput within {goal} goal" for goal in _GOALS[1:]))
 
-OF_FRAMES = (
+FRAME_METRICS = (
     *(
         Metric(
             name,
@@ -18,7 +18,7 @@ OF_FRAMES = (
             f"highest rate at which no more than {goal} accepted share of frames is lost (RFC 1242), all "
             "directions and pairs",
         )
-        for name, label, goal in zip(THROUGHPUTS, _THROUGHPUT_LABELS, _GOALS, strict=True)
+        for name, label, goal in zip(THROUGHPUT_METRICS, _THROUGHPUT_LABELS, _GOALS, strict=True)
     ),
     Metric(
         "throughput_bps",

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vnetbench.estimate.time_series import Steady
-from vnetbench.results.records import Sample, Watched
+from vnetbench.estimate.time_series import SteadySamples
+from vnetbench.results.records import Sample, Observation
 
 EMULATOR_KINDS = ("emulator", "vhost")
 
 
-def times_of(samples: Sequence[Sample]) -> dict[str, float]:
+def cpu_times(samples: Sequence[Sample]) -> dict[str, float]:
     """Seconds that all CPUs together spent on each kind of work (`user_s`, `idle_s`, …)."""
-    return added_up(times_of_cpu(cpu) for sample in samples for cpu in sample.cpu)
+    return sum_by_name(single_cpu_times(cpu) for sample in samples for cpu in sample.cpu)
 
 
-def times_of_cpu(cpu: Mapping[str, float]) -> dict[str, float]:
+def single_cpu_times(cpu: Mapping[str, float]) -> dict[str, float]:
     """What of an element of `Sample.cpu` is seconds by kind."""
     return {kind: spent_s for kind, spent_s in cpu.items() if kind.endswith("_s")}
 
 
-def added_up(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def sum_by_name(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Name to the sum of all that the parts have by that name."""
     sums: dict[str, float] = {}
     for part in parts:
@@ -36,26 +36,26 @@ def busy_percent(times: Mapping[str, float]) -> float | None:
     return 100 * (total - idle) / total if total > 0 else None
 
 
-def guest_metrics(groups: Mapping[str, Steady], host: Sequence[Sample]) -> Iterator[tuple[str, float]]:
+def guest_metrics(groups: Mapping[str, SteadySamples], host: Sequence[Sample]) -> Iterator[tuple[str, float]]:
     """What endpoints tell of themselves, by their group, and what was watched on the host meanwhile."""
     for name, group in groups.items():
-        own = busy_percent(times_of([sample for _, samples in group for sample in samples]))
+        own = busy_percent(cpu_times([sample for _, samples in group for sample in samples]))
         if own is not None:
             yield f"{name}_busy_percent", own
-    seen = [x.watched for x in host if x.watched]
+    seen = [x.observation for x in host if x.observation]
     if seen:
-        watched_s = sum(x.interval_s for x in host if x.watched)
+        watched_s = sum(x.interval_s for x in host if x.observation)
         yield from _of_threads(groups, _spent(seen), watched_s)
         yield from _of_switches(seen, watched_s)
 
 
 def _of_threads(
-    groups: Mapping[str, Steady], spent: Mapping[tuple[str, str], Sequence[float]], watched_s: float
+    groups: Mapping[str, SteadySamples], spent: Mapping[tuple[str, str], Sequence[float]], watched_s: float
 ) -> Iterator[tuple[str, float]]:
     """`spent`: CPU seconds of each thread, by guest and kind."""
     vcpus = {guest: times for (guest, kind), times in spent.items() if kind == "vcpu"}
     for name, group in groups.items():
-        ours = [time for side, _ in group for time in vcpus.get(side.endpoint, ())]
+        ours = [time for side, _ in group for time in vcpus.get(side.name, ())]
         if ours:
             yield f"{name}_vcpu_percent", 100 * sum(ours) / (len(ours) * watched_s)
     every = [time for times in vcpus.values() for time in times]
@@ -67,8 +67,8 @@ def _of_threads(
         yield "emulators_cpu_percent", 100 * sum(emulators) / watched_s
 
 
-def _of_switches(seen: Sequence[Watched], watched_s: float) -> Iterator[tuple[str, float]]:
-    ports = [counts for watched in seen for counts in watched.interfaces.values()]
+def _of_switches(seen: Sequence[Observation], watched_s: float) -> Iterator[tuple[str, float]]:
+    ports = [counts for watched in seen for counts in watched.interface_counters.values()]
     if ports:
         dropped = sum(counts["rx_dropped"] + counts["tx_dropped"] for counts in ports)
         yield "switch_drops_per_s", dropped / watched_s
@@ -78,15 +78,15 @@ def _of_switches(seen: Sequence[Watched], watched_s: float) -> Iterator[tuple[st
         yield "kvm_exits_per_s", sum(exits) / watched_s
 
 
-def _spent(seen: Sequence[Watched]) -> dict[tuple[str, str], list[float]]:
+def _spent(seen: Sequence[Observation]) -> dict[tuple[str, str], list[float]]:
     """CPU seconds of each thread over all samples, by guest and kind."""
     found: dict[tuple[str, str], list[float]] = {}
-    for name, spent_s in added_up(watched.threads for watched in seen).items():
-        found.setdefault(owner_and_kind(name), []).append(spent_s)
+    for name, spent_s in sum_by_name(watched.thread_cpu_s for watched in seen).items():
+        found.setdefault(parse_thread_name(name), []).append(spent_s)
     return found
 
 
-def owner_and_kind(thread: str) -> tuple[str, str]:
+def parse_thread_name(thread: str) -> tuple[str, str]:
     """Of a watched thread, by its name: `a1 vcpu0` is a `vcpu` of `a1`."""
     owner, _, kind = thread.rpartition(" ")
     return owner, kind.rstrip("0123456789")

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vnetbench.estimate.time_series import Course, warmups
-from vnetbench.estimate.evidence.imported import told_evidence
-from vnetbench.estimate.median import interval
+from vnetbench.estimate.time_series import TimeSeries, find_warmups
+from vnetbench.estimate.evidence.imported import imported_evidence
+from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import TrialPoint
 from vnetbench.quantity import format_duration
-from vnetbench.results.records import HIGH, LOW, OMITTED, TOLD, Sample, TrialRecord
+from vnetbench.results.records import HIGH, LOW, OMITTED, IMPORTED, Sample, TrialRecord
 from vnetbench.study.model import Level, Timing
 
 
@@ -66,74 +66,74 @@ _AtOnce = Sequence[tuple[str, Sample]]
 """The samples of one interval, each with its way."""
 
 
-def course(trial: TrialRecord, metric: str) -> Course:
+def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
     """A metric in time as far as the log tells it, else its one figure; nothing where it has neither."""
     at_once = _intervals(trial)
     rates = [rate for each in at_once if (rate := _rate([each], metric)) is not None]
     if rates and len(rates) == len(at_once):
         omitted = sum(any(OMITTED in sample.counters for _, sample in each) for each in at_once)
-        return Course(tuple(rate.value for rate in rates), tuple(map(_length_s, at_once)), omitted=omitted)
+        return TimeSeries(tuple(rate.value for rate in rates), tuple(map(_length_s, at_once)), omitted_samples=omitted)
     figure = _figures(trial).get(metric)
-    return Course((), ()) if figure is None else Course((figure.value,), (trial.duration_s or 1.0,))
+    return TimeSeries((), ()) if figure is None else TimeSeries((figure.value,), (trial.duration_s or 1.0,))
 
 
-def warmups_of(courses: Sequence[Course], timing: Timing) -> tuple[Warmup, ...]:
+def find_imported_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
     """What of each trial of a treatment is warm-up: what its tool omitted, else what is found in it."""
-    rests = [Course(each.values[each.omitted :], each.lengths_s[each.omitted :]) for each in courses]
+    rests = [TimeSeries(each.values[each.omitted_samples :], each.interval_lengths_s[each.omitted_samples :]) for each in time_series]
     return tuple(
-        replace(warmup, cut=each.omitted, rule="omitted by the tool")
-        if each.omitted
-        else replace(warmup, cut=max(0, warmup.cut))
-        for each, warmup in zip(courses, warmups(rests, timing), strict=True)
+        replace(warmup, samples=each.omitted_samples, rule="omitted by the tool")
+        if each.omitted_samples
+        else replace(warmup, samples=max(0, warmup.samples))
+        for each, warmup in zip(time_series, find_warmups(rests, timing), strict=True)
     )
 
 
-def point(
-    trial: TrialRecord, warmup: Warmup, of_trial: Course, main: str, levels: Mapping[str, Level]
+def trial_point(
+    trial: TrialRecord, warmup: Warmup, of_trial: TimeSeries, main: str, levels: Mapping[str, Level]
 ) -> TrialPoint:
     """A trial's values: the tool's own figures, and where a warm-up is cut those that its intervals tell."""
-    told, after = _figures(trial), _intervals(trial)[warmup.cut :]
-    is_cut = warmup.cut > of_trial.omitted
+    told, after = _figures(trial), _intervals(trial)[warmup.samples :]
+    is_cut = warmup.samples > of_trial.omitted_samples
     names = {name for name in _OF_INTERVALS if is_cut and name in told} | ({main} - told.keys())
     found = {name: rate for name in names if (rate := _rate(after, name)) is not None}
     figures = {name: figure for name, figure in (told | found).items() if name in METRICS}
-    cut_s = sum(of_trial.lengths_s[: warmup.cut])
+    cut_s = sum(of_trial.interval_lengths_s[: warmup.samples])
     values = {name: figure.value for name, figure in figures.items()}
     return TrialPoint(
         trial=trial.id,
         block=trial.block,
-        started_at=trial.started_s,
-        duration_s=sum(of_trial.lengths_s) or trial.duration_s,
+        started_s=trial.started_s,
+        duration_s=sum(of_trial.interval_lengths_s) or trial.duration_s,
         warmup_s=cut_s,
-        steady=warmup.steady,
+        has_steady_state=warmup.has_steady_state,
         values=values,
-        ranges={name: (x.low, x.high) for name, x in figures.items() if x.low < x.high},
-        course=of_trial.values,
+        rounding_ranges={name: (x.low, x.high) for name, x in figures.items() if x.low < x.high},
+        time_series=of_trial.values,
         notes=(*trial.notes, *(_cut_in_words(cut_s, found, told) if is_cut else ())),
-        imported=_mapping(trial.effective[TOLD]),
-        evidence=told_evidence(trial, warmup.cut, values, of_trial.values[warmup.cut :], levels),
+        imported=_mapping(trial.effective[IMPORTED]),
+        evidence=imported_evidence(trial, warmup.samples, values, of_trial.values[warmup.samples :], levels),
     )
 
 
-def widened(estimates: Mapping[str, Estimate], points: Sequence[TrialPoint]) -> dict[str, Estimate]:
+def widen_intervals(estimates: Mapping[str, Estimate], points: Sequence[TrialPoint]) -> dict[str, Estimate]:
     """The estimates with what rounding may have hidden in their intervals."""
     found = dict(estimates)
     for name, each in estimates.items():
         trials = [point for point in points if name in point.values]
-        if each.low is None or each.high is None or not any(name in point.ranges for point in trials):
+        if each.low is None or each.high is None or not any(name in point.rounding_ranges for point in trials):
             continue
-        ranges = [point.ranges.get(name, (point.values[name],) * 2) for point in trials]
-        least, most = (interval(ends, each.confidence) for ends in zip(*ranges, strict=True))
+        ranges = [point.rounding_ranges.get(name, (point.values[name],) * 2) for point in trials]
+        least, most = (median_interval(ends, each.confidence) for ends in zip(*ranges, strict=True))
         if least is not None and most is not None:
             found[name] = replace(each, low=min(each.low, least[0]), high=max(each.high, most[1]))
     return found
 
 
-def in_words(points: Sequence[TrialPoint]) -> Iterator[str]:
+def describe_sources(points: Sequence[TrialPoint]) -> Iterator[str]:
     """What tools and logs imported trials are from, and whose figures they are; nothing without any."""
     told = [point.imported for point in points if point.imported]
     if told:
-        yield f"imported, not measured here: {'; '.join(sources(points))}"
+        yield f"imported, not measured here: {'; '.join(list_sources(points))}"
     ends = [end for end, _ in _groups(told, lambda x: str(x["told_by"])) if end]
     if len(ends) > 1:
         yield (
@@ -142,7 +142,7 @@ def in_words(points: Sequence[TrialPoint]) -> Iterator[str]:
         )
 
 
-def sources(points: Sequence[TrialPoint]) -> list[str]:
+def list_sources(points: Sequence[TrialPoint]) -> list[str]:
     """Of each tool and version: how many trials, and from which logs."""
     found = []
     told = [point.imported for point in points if point.imported]
@@ -173,14 +173,14 @@ def _cut_in_words(cut_s: float, found: Mapping[str, _Figure], told: Mapping[str,
 
 
 def _figures(trial: TrialRecord) -> dict[str, _Figure]:
-    told = _mapping(_mapping(trial.effective[TOLD]).get("figures"))
+    told = _mapping(_mapping(trial.effective[IMPORTED]).get("figures"))
     return {name: _Figure(**figure) for name, figure in told.items()}
 
 
 def _intervals(trial: TrialRecord) -> list[_AtOnce]:
     """The samples of each interval of all ways, as far as each way has them; a stub with the one before."""
     found: list[list[tuple[str, Sample]]] = []
-    for at_once in zip(*([(side.endpoint, x) for x in side.samples] for side in trial.sides), strict=False):
+    for at_once in zip(*([(side.name, x) for x in side.samples] for side in trial.endpoints), strict=False):
         if found and _length_s(at_once) < _A_STUB * _length_s(found[-1]):
             found[-1] += at_once
         else:

@@ -33,7 +33,7 @@ _LARGEST_FIRST_SHARE = 2 / 3
 
 
 @dataclass(frozen=True)
-class Depth:
+class OrderStatisticBounds:
     """How far into the ordered trials an interval reaches: between the `order`-th and the next from each end.
 
     `fraction` is the share of the way from the `order`-th to the next in *chance of failing*, 0 to 1 (not in
@@ -44,7 +44,7 @@ class Depth:
     fraction: float
 
 
-def first_look(confidence: float, several: bool = True) -> int:
+def fewest_trials_for_interval(confidence: float, has_more_analyses: bool = True) -> int:
     """The fewest trials at which a median has an interval of this confidence: 6 for 0.95, 9 for 0.99.
 
     The widest interval, from the smallest to the largest of n trials, fails with chance 2^(1-n). Where more
@@ -54,28 +54,28 @@ def first_look(confidence: float, several: bool = True) -> int:
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    share = _LARGEST_FIRST_SHARE if several else 1.0
+    share = _LARGEST_FIRST_SHARE if has_more_analyses else 1.0
     # A hair of tolerance: 1 - 0.95 is a little more than 0.05 in binary, 1 - 0.9375 must count as 2^-4.
     return max(2, math.ceil(1 - math.log2((1 - confidence) * share) - 1e-9))
 
 
 @lru_cache(maxsize=1024)
-def looks(precision: Precision) -> tuple[int, ...]:
+def interim_analyses(precision: Precision) -> tuple[int, ...]:
     """The numbers of trials at which a treatment is judged, ascending, each about 1.5 times the one before.
 
     They begin at `fewest_trials`, or where the confidence first has an interval, and end at `most_trials`.
     Empty where `most_trials` is too few for any interval.
     """
     most = precision.most_trials
-    start = max(precision.fewest_trials, first_look(precision.confidence))
+    start = max(precision.fewest_trials, fewest_trials_for_interval(precision.confidence))
     if start >= most:
-        return (most,) if most >= first_look(precision.confidence, several=False) else ()
+        return (most,) if most >= fewest_trials_for_interval(precision.confidence, has_more_analyses=False) else ()
     steps = max(1, round(math.log(most / start) / math.log(_GROWTH)))
     return tuple(sorted({round(start * (most / start) ** (step / steps)) for step in range(steps + 1)}))
 
 
 @lru_cache(maxsize=4096)
-def depth(trials: int, confidence: float, judged_at: tuple[int, ...] = ()) -> Depth | None:
+def interval_bounds(trials: int, confidence: float, analyses: tuple[int, ...] = ()) -> OrderStatisticBounds | None:
     """Which ordered trials bound the median's interval at `trials` trials; None where there are too few for
     one.
 
@@ -83,15 +83,15 @@ def depth(trials: int, confidence: float, judged_at: tuple[int, ...] = ()) -> De
     of them (a campaign cut short, a table drawn while one runs) is treated as the next look, come early.
     Without `judged_at` the interval is that of a number of trials fixed beforehand.
     """
-    earlier = tuple(look for look in judged_at if look < trials)
-    if len(earlier) == len(judged_at):
+    earlier = tuple(look for look in analyses if look < trials)
+    if len(earlier) == len(analyses):
         earlier = earlier[:-1]  # more trials than the last look: they take its place
-    count = max(1, len(judged_at))
+    count = max(1, len(analyses))
     error = 1 - confidence
     if not earlier:
-        return _first_depth(trials, _spent_first(judged_at[0] if judged_at else trials, error, count))
+        return _first_depth(trials, _spent_first(analyses[0] if analyses else trials, error, count))
     if 2.0 ** (1 - earlier[0]) > error + 1e-12:
-        return depth(trials, confidence, judged_at[1:])
+        return interval_bounds(trials, confidence, analyses[1:])
     return _walk((*earlier, trials), error, count)[-1]
 
 
@@ -99,7 +99,7 @@ def _spent_first(trials: int, error: float, count: int) -> float:
     return error if count == 1 else max(2.0 ** (1 - trials), error / count)
 
 
-def _first_depth(trials: int, error: float) -> Depth | None:
+def _first_depth(trials: int, error: float) -> OrderStatisticBounds | None:
     if 2.0 ** (1 - trials) > error + 1e-12:
         return None
     return _deepest([_chance(below, trials) for below in range(trials + 1)], error)
@@ -113,11 +113,11 @@ def _chance(below: int, trials: int) -> float:
     return math.exp(log - trials * math.log(2))
 
 
-def _walk(numbers: Sequence[int], error: float, count: int) -> list[Depth]:
+def _walk(numbers: Sequence[int], error: float, count: int) -> list[OrderStatisticBounds]:
     """The depths at `numbers`, when all of the error is spent in `count` looks: as much as it takes at the
     first, equal parts of the rest at the others."""
     at_first = _spent_first(numbers[0], error, count)
-    found: list[Depth] = []
+    found: list[OrderStatisticBounds] = []
     # not_failed[b]: chance that b trials lie below the median and no look so far has failed.
     not_failed = [1.0]
     spent = 0.0
@@ -137,7 +137,7 @@ def _walk(numbers: Sequence[int], error: float, count: int) -> list[Depth]:
     return found
 
 
-def _failing(below: int, trials: int, reach: Depth) -> float:
+def _failing(below: int, trials: int, reach: OrderStatisticBounds) -> float:
     """Chance that the interval misses the median when `below` of the trials lie below it."""
     nearer_end = min(below, trials - below)
     if nearer_end < reach.order:
@@ -145,7 +145,7 @@ def _failing(below: int, trials: int, reach: Depth) -> float:
     return reach.fraction if nearer_end == reach.order else 0.0
 
 
-def _deepest(chances: Sequence[float], error: float) -> Depth:
+def _deepest(chances: Sequence[float], error: float) -> OrderStatisticBounds:
     """The deepest interval that fails with no more than `error`, given the chance of each number below the
     median.
 
@@ -157,6 +157,6 @@ def _deepest(chances: Sequence[float], error: float) -> Depth:
         next_two = chances[order] + chances[trials - order]
         if failing + next_two > error:
             fraction = (error - failing) / next_two if next_two > 0 else 0.0
-            return Depth(order, min(1.0, max(0.0, fraction)))
+            return OrderStatisticBounds(order, min(1.0, max(0.0, fraction)))
         failing += next_two
-    return Depth(max(1, (trials + 1) // 2), 0.0)
+    return OrderStatisticBounds(max(1, (trials + 1) // 2), 0.0)

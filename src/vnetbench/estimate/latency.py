@@ -26,7 +26,7 @@ PERCENTILES: Mapping[str, float] = {
 _POINTS_A_DECADE = 10
 
 
-def merged(histograms: Iterable[Histogram]) -> Histogram:
+def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
     """All of them added up, ascending by value."""
     counts: dict[int, int] = {}
     for histogram in histograms:
@@ -35,12 +35,12 @@ def merged(histograms: Iterable[Histogram]) -> Histogram:
     return tuple(sorted(counts.items()))
 
 
-def count_of(histogram: Histogram) -> int:
+def histogram_count(histogram: Histogram) -> int:
     """How many values it holds."""
     return sum(count for _, count in histogram)
 
 
-def percentile_us(histogram: Histogram, share: float) -> float | None:
+def quantile_us(histogram: Histogram, share: float) -> float | None:
     """The value in µs that `share` of all do not exceed; None where fewer than one is beyond it."""
     return _percentile_us(histogram, _up_to(histogram), share)
 
@@ -59,22 +59,22 @@ def _percentile_us(histogram: Histogram, up_to: Sequence[int], share: float) -> 
     return histogram[bisect_left(up_to, rank)][0] / 1e3
 
 
-def latency_metrics(histogram: Histogram, of: str) -> Iterator[tuple[str, float]]:
+def latency_metrics(histogram: Histogram, prefix: str) -> Iterator[tuple[str, float]]:
     """Mean and percentiles in µs, named `<of>_mean_us`, `<of>_p50_us`, … `<of>_p99_999_us`.
 
     A percentile is absent where not one value would be beyond it.
     """
     up_to = _up_to(histogram)
     if count := up_to[-1] if up_to else 0:
-        yield f"{of}_mean_us", sum(value * n for value, n in histogram) / count / 1e3
+        yield f"{prefix}_mean_us", sum(value * n for value, n in histogram) / count / 1e3
     for name, share in PERCENTILES.items():
         if (value := _percentile_us(histogram, up_to, share)) is not None:
-            yield f"{of}_{name}_us", value
+            yield f"{prefix}_{name}_us", value
 
 
-def curve(histogram: Histogram) -> tuple[tuple[float, float], ...]:
+def tail_curve(histogram: Histogram) -> tuple[tuple[float, float], ...]:
     """Points (share of transactions that took longer, value in µs) from all down to a single one of them."""
-    count = count_of(histogram)
+    count = histogram_count(histogram)
     if not count:
         return ()
     steps = math.floor(_POINTS_A_DECADE * math.log10(count))

@@ -12,7 +12,7 @@ from vnetbench.study.model import Level
 
 
 @dataclass(frozen=True)
-class Matched:
+class MatchedTreatments:
     """A treatment of each campaign, and the levels that tell the two from others."""
 
     levels: Mapping[str, Level]
@@ -20,7 +20,7 @@ class Matched:
     after: TreatmentSummary
 
 
-def matched(before: CampaignSummary, after: CampaignSummary) -> list[Matched]:
+def match_treatments(before: CampaignSummary, after: CampaignSummary) -> list[MatchedTreatments]:
     """Treatments alike in both, in the order of `before`.
 
     They have the same levels, where a factor that one study does not name counts as named with its default.
@@ -38,7 +38,7 @@ def matched(before: CampaignSummary, after: CampaignSummary) -> list[Matched]:
     if not before.is_imported and not after.is_imported:
         known = {frozenset(all_levels(after, t).items()): t for t in after.treatments}
         return [
-            Matched(levels, one, known[key])
+            MatchedTreatments(levels, one, known[key])
             for one in before.treatments
             if (key := frozenset((levels := all_levels(before, one)).items())) in known
         ]
@@ -50,16 +50,16 @@ def all_levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[st
     return complete(treatment.factors, summary.workload, summary.kind)
 
 
-def _agreeing(before: CampaignSummary, after: CampaignSummary) -> Iterator[Matched]:
+def _agreeing(before: CampaignSummary, after: CampaignSummary) -> Iterator[MatchedTreatments]:
     for one in before.treatments:
         for other in after.treatments:
             levels = [_told(each.factors) for each in (one, other)]
             both = levels[0].keys() & levels[1].keys()
             if both and all(levels[0][name] == levels[1][name] for name in both):
-                yield Matched({**levels[0], **levels[1]}, one, other)
+                yield MatchedTreatments({**levels[0], **levels[1]}, one, other)
 
 
-def _by_shared_factors(before: CampaignSummary, after: CampaignSummary) -> Iterator[Matched]:
+def _by_shared_factors(before: CampaignSummary, after: CampaignSummary) -> Iterator[MatchedTreatments]:
     names = [f.name for f in before.factors if f.name in {other.name for other in after.factors}]
     sides = []
     for summary in (before, after):
@@ -69,7 +69,7 @@ def _by_shared_factors(before: CampaignSummary, after: CampaignSummary) -> Itera
         sides.append({key: alike[0] for key, alike in found.items() if len(alike) == 1})
     for key, one in sides[0].items():
         if key in sides[1]:
-            yield Matched(dict(zip(names, key, strict=True)), one, sides[1][key])
+            yield MatchedTreatments(dict(zip(names, key, strict=True)), one, sides[1][key])
 
 
 def _told(levels: Mapping[str, Level]) -> dict[str, Level]:

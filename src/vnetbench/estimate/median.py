@@ -16,9 +16,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.estimate.interim_analyses import depth
+from vnetbench.estimate.interim_analyses import interval_bounds
 from vnetbench.estimate.model import Estimate, Mode
-from vnetbench.estimate.modes import find_modes, is_in_upper
+from vnetbench.estimate.modes import find_modes, mark_upper_mode
 
 _MARKED_IN_CLEAN = 0.05
 """Chance that among the trials of a normal distribution any is marked as an outlier at all."""
@@ -26,7 +26,7 @@ _SIMULATED = 20_000
 _MAD_TO_SD = 1.4826
 
 
-def estimate(values: Sequence[float], confidence: float, looks: Sequence[int] = ()) -> Estimate:
+def estimate_median(values: Sequence[float], confidence: float, analyses: Sequence[int] = ()) -> Estimate:
     """The median of `values` (one number a trial, any unit), its interval, the trials' modes and outliers.
 
     `looks` are the numbers of trials at which stopping was or would have been decided (`looks.looks`); with
@@ -39,7 +39,7 @@ def estimate(values: Sequence[float], confidence: float, looks: Sequence[int] = 
         raise ValueError("an estimate needs at least one trial")
     if not all(math.isfinite(value) for value in values):
         raise ValueError("an estimate needs finite values")
-    bounds = interval(values, confidence, looks)
+    bounds = median_interval(values, confidence, analyses)
     found = find_modes(values)
     return Estimate(
         value=float(np.median(values)),
@@ -49,7 +49,7 @@ def estimate(values: Sequence[float], confidence: float, looks: Sequence[int] = 
         trials=len(values),
         modality=found.modality,
         modes=tuple(_with_intervals(values, found.modes, confidence)),
-        outliers=outliers(values, found.modes),
+        outliers=find_outliers(values, found.modes),
     )
 
 
@@ -57,15 +57,15 @@ def _with_intervals(values: Sequence[float], modes: Sequence[Mode], confidence: 
     """The modes with their own trials' intervals, as if the number of these had been fixed beforehand."""
     if not modes:
         return
-    is_upper = is_in_upper(values, modes)
+    is_upper = mark_upper_mode(values, modes)
     for mode, upper in zip(modes, (False, True), strict=True):
         own = [value for value, side in zip(values, is_upper, strict=True) if side == upper]
-        low, high = interval(own, confidence) or (None, None)
+        low, high = median_interval(own, confidence) or (None, None)
         yield replace(mode, low=low, high=high)
 
 
-def interval(
-    values: Sequence[float], confidence: float, looks: Sequence[int] = ()
+def median_interval(
+    values: Sequence[float], confidence: float, analyses: Sequence[int] = ()
 ) -> tuple[float, float] | None:
     """The interval of `estimate` alone, lower bound first; None where there are too few trials for it.
 
@@ -75,7 +75,7 @@ def interval(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    reach = depth(len(values), confidence, tuple(looks))
+    reach = interval_bounds(len(values), confidence, tuple(analyses))
     if reach is None:
         return None
     ordered = sorted(values)
@@ -88,7 +88,7 @@ def interval(
     return float(low), float(high)
 
 
-def outliers(values: Sequence[float], modes: Sequence[Mode] = ()) -> tuple[int, ...]:
+def find_outliers(values: Sequence[float], modes: Sequence[Mode] = ()) -> tuple[int, ...]:
     """Positions of the values that lie too far from the others, or from the nearer of two modes, to be noise.
 
     Distance is measured in median absolute deviations (Hampel 1974; Davies & Gather 1993, "The

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vnetbench.estimate.frame_metrics import OF_FRAMES
+from vnetbench.estimate.frame_metrics import FRAME_METRICS
 from vnetbench.estimate.metric import Metric
-from vnetbench.estimate.reported_metrics import TOLD
+from vnetbench.estimate.reported_metrics import REPORTED_METRICS
 
 _SHARES = {"p50": "50", "p90": "90", "p99": "99", "p99_9": "99.9", "p99_99": "99.99", "p99_999": "99.999"}
 
@@ -79,7 +79,7 @@ METRICS: dict[str, Metric] = {
             "neither",
             "datagrams that the sources handed to the kernel, all streams and pairs",
         ),
-        *OF_FRAMES,
+        *FRAME_METRICS,
         Metric(
             "loss_percent",
             "%",
@@ -345,11 +345,11 @@ METRICS: dict[str, Metric] = {
             "lower",
             "TCP's smoothed round-trip time, mean over the sending streams",
         ),
-        *TOLD,
+        *REPORTED_METRICS,
     )
 }
 
 
-def is_better_low(name: str) -> bool:
+def is_lower_better(name: str) -> bool:
     """Whether less of a metric is better; never of one that this version does not know."""
     return name in METRICS and METRICS[name].better == "lower"

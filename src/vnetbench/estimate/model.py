@@ -39,7 +39,7 @@ class Estimate:
     """Two modes when `modality` is `two`, ascending by value; else empty."""
     outliers: tuple[int, ...] = ()
     """Positions (in the order given) of trials marked as outliers; they are part of the estimate."""
-    is_of_one_search: bool = False
+    is_single_search: bool = False
     """`low` and `high` are what a single search of the throughput says of its own answer, at `confidence`
     where its method knows one (else 0): nothing repeated it."""
     is_published: bool = False
@@ -58,8 +58,8 @@ class Estimate:
 class Warmup:
     """How many samples at the beginning of a trial are warm-up."""
 
-    cut: int
-    steady: bool
+    samples: int
+    has_steady_state: bool
     """False: no steady state was reached (the last segment is under half of the trial)."""
     rule: str
     """The rule that found it, for example `change-point` or `fixed`."""
@@ -73,9 +73,9 @@ class Ratio:
     low: float | None
     high: float | None
     confidence: float
-    p: float | None
+    p_value: float | None
     """Two-sided p value of 'no difference'; adjusted over the matrix when `adjusted` is set."""
-    adjusted: bool = False
+    is_adjusted: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,17 @@ class Effect:
     """What changing one factor from one level to another multiplies a metric by, other factors alike."""
 
     factor: str
-    base: str | int | float
+    base_level: str | int | float
     level: str | int | float
     ratio: Ratio
     """Geometric mean over the matched pairs of treatments."""
-    pairs: int
+    pair_count: int
     """How many matched pairs of treatments it rests on."""
-    left_out: int
+    excluded_pairs: int
     """How many more were matched but not used: refused, failed, dead at one level, or in too few blocks."""
-    least: float
+    smallest_ratio: float
     """The smallest of the pairs' own ratios."""
-    most: float
+    largest_ratio: float
     """The largest of the pairs' own ratios: far from `least` where the other factors matter to this one."""
 
 
@@ -106,7 +106,7 @@ class BestTreatment:
     ratios: Mapping[int, Ratio]
     """Each other measured treatment's index to its ratio to the best one; p adjusted over them. A treatment
     that shares no live block with the best one is absent."""
-    level_with: tuple[int, ...]
+    tied_with: tuple[int, ...]
     """Indices of the treatments that can't be told from the best one, best median first."""
 
 
@@ -114,13 +114,13 @@ class BestTreatment:
 class Experiment:
     """A treatment as it was and with another setting, in the same blocks (`experiments.py`)."""
 
-    path: str
+    results_path: str
     """Of the results file that it is in."""
-    levels: Mapping[str, Level]
+    base_levels: Mapping[str, Level]
     """Of the treatment as it was, with its defaults."""
-    setting: Mapping[str, Level]
+    changed_levels: Mapping[str, Level]
     """What was set otherwise."""
     metric: str
     ratio: Ratio
     """With the setting / as it was."""
-    blocks: int
+    shared_blocks: int

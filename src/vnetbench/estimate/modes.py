@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from vnetbench.estimate.model import Mode
 
-FEWEST_TRIALS = 20
-SMALLEST_SHARE = 0.2
+FEWEST_TRIALS_FOR_MODES = 20
+SMALLEST_MODE_SHARE = 0.2
 """A smaller part can't be told from outliers in the tens of trials that a treatment has."""
 _ONE_ASIDE_OF = 20
 """Of so many values the smallest and the largest are not looked at: an outlier would hide both modes."""
@@ -31,38 +31,38 @@ _BY_CHANCE = 6.0
 
 
 @dataclass(frozen=True)
-class Modes:
+class ModeSearchResult:
     """How many modes there are (`one`, `two`, `cannot tell`) and, when two, which, ascending by value."""
 
     modality: str
     modes: tuple[Mode, ...] = ()
 
 
-def find_modes(values: Sequence[float], fewest: int = FEWEST_TRIALS) -> Modes:
+def find_modes(values: Sequence[float], fewest_trials: int = FEWEST_TRIALS_FOR_MODES) -> ModeSearchResult:
     """One mode or two, `cannot tell` for fewer than `fewest` values; a mode's value is its trials' median.
 
     Fewer than FEWEST_TRIALS are too few to say that there is one mode, but may well show two. Each of two
     modes has at least a fifth of the values. Values that are not all above zero are judged on
     their own scale instead of a logarithmic one.
     """
-    if len(values) < fewest:
-        return Modes("cannot tell")
+    if len(values) < fewest_trials:
+        return ModeSearchResult("cannot tell")
     ordered = np.sort(np.asarray(values, dtype=float))
     aside = len(ordered) // _ONE_ASIDE_OF
     scale = np.log(ordered) if ordered[0] > 0 else ordered
-    fewest = math.ceil(SMALLEST_SHARE * len(ordered)) - aside
-    split = aside + _narrowest_split(scale[aside : len(scale) - aside], fewest)
+    fewest_trials = math.ceil(SMALLEST_MODE_SHARE * len(ordered)) - aside
+    split = aside + _narrowest_split(scale[aside : len(scale) - aside], fewest_trials)
     low, high = scale[aside:split], scale[split : len(scale) - aside]
     apart = float(np.mean(high) - np.mean(low))
     wider = max(float(np.std(low, ddof=1)), float(np.std(high, ddof=1)))
     far = _HALVES_OF_UNIFORM + _BY_CHANCE / math.sqrt(len(ordered))
     # Values that are alike but for rounding have parts of no width, any distance apart.
     if apart <= max(far * wider, 1e-9 * max(1.0, float(np.max(np.abs(scale))))):
-        return Modes("one" if len(values) >= FEWEST_TRIALS else "cannot tell")
-    return Modes("two", (_mode(ordered[:split], len(ordered)), _mode(ordered[split:], len(ordered))))
+        return ModeSearchResult("one" if len(values) >= FEWEST_TRIALS_FOR_MODES else "cannot tell")
+    return ModeSearchResult("two", (_mode(ordered[:split], len(ordered)), _mode(ordered[split:], len(ordered))))
 
 
-def is_in_upper(values: Sequence[float], modes: Sequence[Mode]) -> list[bool]:
+def mark_upper_mode(values: Sequence[float], modes: Sequence[Mode]) -> list[bool]:
     """Whether each of the values that these two modes were found in is in the upper one."""
     lower = round(modes[0].share * len(values))
     ranks = np.argsort(np.argsort(values, kind="stable"), kind="stable")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from vnetbench.errors import BenchError
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.published.tables import Figure, Spread, published
-from vnetbench.published.catalog import NAMES
+from vnetbench.published.tables import PublishedRow, ValueRange, load_table
+from vnetbench.published.catalog import TABLE_NAMES
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, Timing
 from vnetbench.study.problems import suggest
@@ -19,14 +19,14 @@ PUBLISHED = "published"
 
 def reference_summary(name: str) -> CampaignSummary:
     """The published table of that name; a treatment each figure, without trials. Raises BenchError."""
-    if name not in NAMES:
+    if name not in TABLE_NAMES:
         raise BenchError(
             f'"{name[:60]}" is no published table',
             where=f"{PREFIX}{name[:60]}",
-            fix=suggest(name, NAMES, otherwise=f"write one of {', '.join(NAMES)}"),
+            fix=suggest(name, TABLE_NAMES, otherwise=f"write one of {', '.join(TABLE_NAMES)}"),
         )
-    source = published(name)
-    names = dict.fromkeys(factor for figure in source.figures for factor in figure.levels)
+    source = load_table(name)
+    names = dict.fromkeys(factor for figure in source.rows for factor in figure.levels)
     return CampaignSummary(
         path=f"{PREFIX}{name}",
         title=source.title,
@@ -43,21 +43,21 @@ def reference_summary(name: str) -> CampaignSummary:
         factors=tuple(
             FactorLevels(
                 factor,
-                tuple(dict.fromkeys(f.levels[factor] for f in source.figures if factor in f.levels)),
+                tuple(dict.fromkeys(f.levels[factor] for f in source.rows if factor in f.levels)),
             )
             for factor in names
         ),
-        treatments=tuple(_treatment(place, figure) for place, figure in enumerate(source.figures)),
+        treatments=tuple(_treatment(place, figure) for place, figure in enumerate(source.rows)),
         kind=IMPORTED,
         main_metric=source.metric,
         reference=source,
     )
 
 
-def _treatment(index: int, figure: Figure) -> TreatmentSummary:
+def _treatment(index: int, figure: PublishedRow) -> TreatmentSummary:
     metrics = {name: _estimate(spread) for name, spread in figure.values.items()}
     return TreatmentSummary(index, figure.levels, {}, PUBLISHED, metrics, ())
 
 
-def _estimate(spread: Spread) -> Estimate:
-    return Estimate(spread.mean, spread.least, spread.most, confidence=0.0, trials=0, is_published=True)
+def _estimate(spread: ValueRange) -> Estimate:
+    return Estimate(spread.mean, spread.minimum, spread.maximum, confidence=0.0, trials=0, is_published=True)

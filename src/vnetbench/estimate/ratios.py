@@ -25,7 +25,7 @@ _EXACT_UP_TO = 60
 """Trials on a side up to which the rank distributions are counted out; beyond, they are normal."""
 
 
-def ratio(before: Sequence[float], after: Sequence[float], confidence: float) -> Ratio:
+def rank_ratio(before: Sequence[float], after: Sequence[float], confidence: float) -> Ratio:
     """after / before (each: one value a trial, same unit, not negative), by ranks of the logarithms.
 
     `low` and `high` are None where there are too few trials for the confidence (0.95 needs 4 and 4, 3 and
@@ -42,20 +42,20 @@ def ratio(before: Sequence[float], after: Sequence[float], confidence: float) ->
     return _ratio(differences, order, confidence, _rank_sum_p(before_logs, after_logs))
 
 
-def adjust(ratios: Sequence[Ratio]) -> list[Ratio]:
+def adjust_p_values(ratios: Sequence[Ratio]) -> list[Ratio]:
     """The same ratios, with p values adjusted for being many: false discoveries among those called
     different stay below the level they are called at.
 
     Benjamini & Hochberg (1995), "Controlling the false discovery rate", Journal of the Royal Statistical
     Society B 57(1). Ratios without p are handed back as they are. Intervals are not changed.
     """
-    known = [index for index, each in enumerate(ratios) if each.p is not None]
+    known = [index for index, each in enumerate(ratios) if each.p_value is not None]
     adjusted = list(ratios)
     smallest = 1.0
-    by_p = sorted(known, key=lambda index: ratios[index].p or 0.0, reverse=True)
+    by_p = sorted(known, key=lambda index: ratios[index].p_value or 0.0, reverse=True)
     for position, index in enumerate(by_p):
-        smallest = min(smallest, (ratios[index].p or 0.0) * len(known) / (len(known) - position))
-        adjusted[index] = replace(ratios[index], p=smallest, adjusted=True)
+        smallest = min(smallest, (ratios[index].p_value or 0.0) * len(known) / (len(known) - position))
+        adjusted[index] = replace(ratios[index], p_value=smallest, is_adjusted=True)
     return adjusted
 
 
@@ -101,7 +101,7 @@ def _ratio(ordered: npt.NDArray[np.float64], order: int, confidence: float, p: f
         low=low if math.isfinite(low) else None,
         high=high if math.isfinite(high) else None,
         confidence=confidence,
-        p=p,
+        p_value=p,
     )
 
 

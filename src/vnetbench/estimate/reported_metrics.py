@@ -10,7 +10,7 @@ _TELLING_ENDS = (
 )
 """The ends of a load that another tool measured: each tells of its own machine as a whole."""
 
-TOLD = (
+REPORTED_METRICS = (
     Metric(
         "server_cpu_percent",
         "% of one CPU",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.median import interval
+from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.median import median_interval
 from vnetbench.study.model import Precision
 
 
 @dataclass(frozen=True)
-class Decision:
+class StoppingDecision:
     """Whether a treatment is repeated no more, and why."""
 
     stop: bool
@@ -19,7 +19,7 @@ class Decision:
     """`precision` or `most trials`; empty while it goes on."""
 
 
-def decide(values: Sequence[float], precision: Precision) -> Decision:
+def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDecision:
     """Whether these trials (one value of the metric each) are enough for the asked precision.
 
     It judges at the numbers of trials in `looks.looks(precision)` only, and by the very interval that
@@ -30,15 +30,15 @@ def decide(values: Sequence[float], precision: Precision) -> Decision:
     non-parametric interval is narrow enough), with the looks' error shared out beforehand as `looks.py`
     describes.
     """
-    judged_at = looks(precision)
+    judged_at = interim_analyses(precision)
     trials = len(values)
     if trials in judged_at:
-        bounds = interval(values, precision.confidence, judged_at)
+        bounds = median_interval(values, precision.confidence, judged_at)
         if bounds is not None and _narrow(values, bounds, precision.half_width):
-            return Decision(True, "precision")
+            return StoppingDecision(True, "precision")
     if trials >= precision.most_trials:
-        return Decision(True, "most trials")
-    return Decision(False)
+        return StoppingDecision(True, "most trials")
+    return StoppingDecision(False)
 
 
 def _narrow(values: Sequence[float], bounds: tuple[float, float], half_width: float) -> bool:

@@ -8,34 +8,34 @@ from typing import Any
 
 from vnetbench.estimate import imported_trials
 from vnetbench.estimate.time_series import (
-    Course,
-    course,
+    TimeSeries,
+    metric_time_series,
     idle_samples,
-    merged_of,
-    steady_latencies,
-    warmups,
+    merged_histogram,
+    steady_latency_histogram,
+    find_warmups,
 )
-from vnetbench.estimate.datagrams import SHARES, most_unseen
-from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.trial_data import case_of
-from vnetbench.estimate.evidence.time_series import evidence_courses
-from vnetbench.estimate.frames import missing, own_intervals, search_of
-from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.latency import merged
-from vnetbench.estimate.median import estimate
+from vnetbench.estimate.datagrams import SHARE_METRICS, zero_count_upper_bound_percent
+from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.trial_data import build_trial_data
+from vnetbench.estimate.evidence.time_series import evidence_time_series
+from vnetbench.estimate.frames import outstanding_frames, search_intervals, search_result
+from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.latency import merge_histograms
+from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
-from vnetbench.estimate.steady_state import steady_part
+from vnetbench.estimate.steady_state import select_steady_part
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.estimate.trial_metrics import metrics_of
+from vnetbench.estimate.trial_metrics import steady_metrics
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import Precision, Study
-from vnetbench.study.workloads import main_metric
+from vnetbench.study.workloads import deciding_metric
 
-DECISIVE_FACTS = (
+COMPARED_FACTS = (
     ("bench", "vnetbench", ""),
     ("bench", "agent_sha256", ""),
     ("bench", "privilege", ""),
@@ -45,7 +45,7 @@ DECISIVE_FACTS = (
 )
 """Place, fact and its part: where sessions of one campaign differ in these, its trials are not alike."""
 
-STATES_THAT_STAND = ("precision", "most trials", "time limit", "refused", "failed", IMPORTED)
+FINAL_STATES = ("precision", "most trials", "time limit", "refused", "failed", IMPORTED)
 
 
 @dataclass
@@ -83,38 +83,38 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         timing=study.timing,
         factors=study.factors,
         treatments=tuple(_treatment(t, gathered[t.index], campaign.status, study) for t in treatments),
-        kind=study.testbed.kind,
+        kind=study.testbed.backend,
         testbed=testbed,
         facts=file.facts(),
         warnings=(
             *_lacking(testbed),
-            *imported_trials.in_words([p for of_treatment in points for p in of_treatment]),
-            *_warnings(points, file.facts_of_sessions(), main_metric(study)),
+            *imported_trials.describe_sources([p for of_treatment in points for p in of_treatment]),
+            *_warnings(points, file.facts_of_sessions(), deciding_metric(study)),
         ),
         combine=study.combine,
         published=study.published,
-        main_metric=main_metric(study),
+        main_metric=deciding_metric(study),
         study_path=study.path,
     )
 
 
-def estimates_of(
-    values: Sequence[Mapping[str, float]], precision: Precision, *, looked: bool = True
+def estimate_metrics(
+    trial_values: Sequence[Mapping[str, float]], precision: Precision, *, has_interim_analyses: bool = True
 ) -> dict[str, Estimate]:
     """Metric to estimate, from the metrics of each trial of a treatment; metrics that a trial lacks count
     only the others. `looked`: the bench decided from the trials how many there are."""
-    judged_at = looks(precision) if looked else ()
+    judged_at = interim_analyses(precision) if has_interim_analyses else ()
     found = {}
     for name in METRICS:
-        measured = [each[name] for each in values if name in each]
+        measured = [each[name] for each in trial_values if name in each]
         if measured:
-            found[name] = estimate(measured, precision.confidence, judged_at)
-    for counted, shares in SHARES.items():
-        count = sum(each.get(counted, 0.0) for each in values)
+            found[name] = estimate_median(measured, precision.confidence, judged_at)
+    for counted, shares in SHARE_METRICS.items():
+        count = sum(each.get(counted, 0.0) for each in trial_values)
         for name in shares:
-            if name in found and count and not any(each.get(name) for each in values):
+            if name in found and count and not any(each.get(name) for each in trial_values):
                 # Not one of them: an interval of no width would claim that there never is one.
-                most = most_unseen(count, precision.confidence)
+                most = zero_count_upper_bound_percent(count, precision.confidence)
                 found[name] = replace(found[name], low=0.0, high=most)
     return found
 
@@ -139,27 +139,27 @@ def _gather(
         warmup, of_trial = cuts[trial.id]
         if study.testbed.lab == IMPORTED:
             of_treatment.points.append(
-                imported_trials.point(trial, warmup, of_trial, main_metric(study), levels[trial.treatment])
+                imported_trials.trial_point(trial, warmup, of_trial, deciding_metric(study), levels[trial.treatment])
             )
             continue
         of_treatment.effective = dict(trial.effective)
         of_treatment.points.append(_point(trial, warmup, of_trial, testbeds.get(trial.shape or "", {})))
-        latencies = steady_latencies(trial, warmup.cut)
-        of_treatment.latencies = merged((of_treatment.latencies, latencies))
-        idle = merged_of(idle_samples(trial), "latency")
-        of_treatment.idle_latencies = merged((of_treatment.idle_latencies, idle))
+        latencies = steady_latency_histogram(trial, warmup.samples)
+        of_treatment.latencies = merge_histograms((of_treatment.latencies, latencies))
+        idle = merged_histogram(idle_samples(trial), "latency")
+        of_treatment.idle_latencies = merge_histograms((of_treatment.idle_latencies, idle))
     return gathered
 
 
-def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Course]]:
+def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, TimeSeries]]:
     """Trial id to its warm-up, found from all trials of its treatment together."""
-    courses: dict[int, dict[int, Course]] = {}
+    courses: dict[int, dict[int, TimeSeries]] = {}
     is_imported = study.testbed.lab == IMPORTED
-    course_of: Callable[[TrialRecord, str], Course] = imported_trials.course if is_imported else course
-    warmups_of = imported_trials.warmups_of if is_imported else warmups
+    course_of: Callable[[TrialRecord, str], TimeSeries] = imported_trials.metric_time_series if is_imported else metric_time_series
+    warmups_of = imported_trials.find_imported_warmups if is_imported else find_warmups
     for trial in file.trials(counted=is_imported):
         if not trial.failure:
-            courses.setdefault(trial.treatment, {})[trial.id] = course_of(trial, main_metric(study))
+            courses.setdefault(trial.treatment, {})[trial.id] = course_of(trial, deciding_metric(study))
     return {
         trial: (warmup, of_treatment[trial])
         for of_treatment in courses.values()
@@ -169,27 +169,27 @@ def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, Co
     }
 
 
-def _point(trial: TrialRecord, warmup: Warmup, of_trial: Course, testbed: Mapping[str, Any]) -> TrialPoint:
-    part = steady_part(trial, warmup.cut)
-    values = metrics_of(part)
-    case = case_of(part, values, of_trial, testbed)
-    evidence = evidence_of(case)
+def _point(trial: TrialRecord, warmup: Warmup, of_trial: TimeSeries, testbed: Mapping[str, Any]) -> TrialPoint:
+    part = select_steady_part(trial, warmup.samples)
+    values = steady_metrics(part)
+    case = build_trial_data(part, values, of_trial, testbed)
+    evidence = collect_evidence(case)
     return TrialPoint(
         trial=trial.id,
         block=trial.block,
-        started_at=trial.started_s,
+        started_s=trial.started_s,
         duration_s=trial.duration_s,
-        warmup_s=sum(of_trial.lengths_s[: warmup.cut]),
-        steady=warmup.steady,
+        warmup_s=sum(of_trial.interval_lengths_s[: warmup.samples]),
+        has_steady_state=warmup.has_steady_state,
         values=values,
-        course=of_trial.values,
-        before=of_trial.before,
+        time_series=of_trial.values,
+        idle_time_series=of_trial.idle_values,
         notes=trial.notes,
-        missing=missing(part.load),
+        outstanding_frames=outstanding_frames(part.load_intervals),
         steps=trial.steps,
-        search=search_of(trial),
+        search=search_result(trial),
         evidence=evidence,
-        evidence_courses=evidence_courses(case, evidence),
+        evidence_time_series=evidence_time_series(case, evidence),
     )
 
 
@@ -197,8 +197,8 @@ def _treatment(record: TreatmentRecord, gathered: _Gathered, status: str, study:
     points = gathered.points
     reasons = (*gathered.failures, *((record.reason,) if record.reason else ()))
     was_planned = study.testbed.lab != IMPORTED
-    metrics = imported_trials.widened(
-        estimates_of([p.values for p in points], study.precision, looked=was_planned), points
+    metrics = imported_trials.widen_intervals(
+        estimate_metrics([p.values for p in points], study.precision, has_interim_analyses=was_planned), points
     )
     if len(points) == 1:
         metrics |= _of_one_search(metrics, points[0])
@@ -206,13 +206,13 @@ def _treatment(record: TreatmentRecord, gathered: _Gathered, status: str, study:
         index=record.index,
         factors=record.factors,
         effective=gathered.effective,
-        stopped_by=record.state if record.state in STATES_THAT_STAND else _unfinished(status),
+        stopped_by=record.state if record.state in FINAL_STATES else _unfinished(status),
         metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
         notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
-        latencies=gathered.latencies,
-        idle_latencies=gathered.idle_latencies,
+        latency_histogram=gathered.latencies,
+        idle_latency_histogram=gathered.idle_latencies,
     )
 
 
@@ -220,9 +220,9 @@ def _of_one_search(metrics: Mapping[str, Estimate], point: TrialPoint) -> dict[s
     """The throughputs of a treatment that was searched once, with the interval that the search gave."""
     return {
         name: replace(
-            metrics[name], low=own.low, high=own.high, confidence=own.confidence or 0.0, is_of_one_search=True
+            metrics[name], low=own.low, high=own.high, confidence=own.confidence or 0.0, is_single_search=True
         )
-        for name, own in own_intervals(point.search).items()
+        for name, own in search_intervals(point.search).items()
         if name in metrics
     }
 
@@ -257,9 +257,9 @@ def _warnings(
             f"{METRICS[main].label} is missing from {untold} of {every}, too short for it: set a longer "
             f"timing.duration{' and timing.idle' if 'increase' in main else ''}, or another precision.metric"
         )
-    if unsteady := sum(not p.steady for p in trials):
+    if unsteady := sum(not p.has_steady_state for p in trials):
         yield f"no steady state in {unsteady} of {every}: they still moved in their second half"
-    for place, fact, part in DECISIVE_FACTS:
+    for place, fact, part in COMPARED_FACTS:
         values = [_text(of_session[place].get(fact), part) for of_session in sessions if place in of_session]
         if len(distinct := list(dict.fromkeys(values))) > 1:
             name = f"{place}: {fact} {part}".rstrip()

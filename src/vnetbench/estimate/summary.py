@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.estimate.model import Estimate, Experiment
-from vnetbench.published.tables import Published
+from vnetbench.published.tables import PublishedTable
 from vnetbench.results.records import Histogram, StepRecord
-from vnetbench.search.interface import Answer
+from vnetbench.search.interface import GoalResult
 from vnetbench.study.labs import IMPORTED, NETNS
-from vnetbench.study.model import ALL, FactorLevels, Level, Precision, Timing
+from vnetbench.study.model import ALL_COMBINATIONS, FactorLevels, Level, Precision, Timing
 
 
 @dataclass(frozen=True)
@@ -20,38 +20,38 @@ class TrialPoint:
 
     trial: int
     block: int
-    started_at: float
+    started_s: float
     """Seconds since the campaign began."""
     duration_s: float
     warmup_s: float
-    steady: bool
+    has_steady_state: bool
     values: Mapping[str, float]
     """Metric name to value."""
-    course: tuple[float, ...] = ()
+    time_series: tuple[float, ...] = ()
     """The deciding metric in each sampling interval, warm-up included: it shows the part that was cut off."""
-    before: tuple[float, ...] = ()
+    idle_time_series: tuple[float, ...] = ()
     """The same in the idle phase before the load, where there is one."""
     notes: tuple[str, ...] = ()
-    missing: tuple[int, ...] = ()
+    outstanding_frames: tuple[int, ...] = ()
     """Of frames: how many had been sent and had not come, at the end of each sampling interval."""
     steps: tuple[StepRecord, ...] = ()
     """Those that came before the run of a trial that is a series."""
     search: Mapping[str, Any] = field(default_factory=dict)
     """What these found: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rounding_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Of values that another tool rounded: the least and the most that they may have been."""
     imported: Mapping[str, Any] = field(default_factory=dict)
     """Of a trial that another tool ran: what its log tells (docs/results-file.md); empty for our own."""
 
     evidence: Mapping[str, float] = field(default_factory=dict)
     """What of its counters tells causes apart (`estimate/evidence`); absent where unknown."""
-    evidence_courses: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    evidence_time_series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Those of it that are near their most, in each sampling interval, warm-up included."""
 
     @property
-    def answers(self) -> tuple[Answer, ...]:
+    def search_answers(self) -> tuple[GoalResult, ...]:
         """The throughput for each goal, as loads of each direction of each pair; none without a search."""
-        return tuple(Answer(**answer) for answer in self.search.get("answers", ()))
+        return tuple(GoalResult(**answer) for answer in self.search.get("answers", ()))
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class TreatmentSummary:
     failures: tuple[str, ...] = ()
     """Why trials of it failed or why it was refused, in the words shown to the user."""
     notes: tuple[str, ...] = ()
-    latencies: Histogram = ()
+    latency_histogram: Histogram = ()
     """Of all its trials together, steady part only: of requests, or one-way delays of datagrams."""
-    idle_latencies: Histogram = ()
+    idle_latency_histogram: Histogram = ()
     """The same of the idle phases before the load, where there are such."""
 
     @property
@@ -79,17 +79,17 @@ class TreatmentSummary:
         """Number of finished trials."""
         return len(self.points)
 
-    def levels_but(self, factor: str) -> frozenset[tuple[str, Level]]:
+    def levels_without(self, factor: str) -> frozenset[tuple[str, Level]]:
         """The levels of all other factors: treatments that share them differ in this factor alone."""
         return frozenset((name, level) for name, level in self.factors.items() if name != factor)
 
-    def values_of(self, metric: str) -> list[float]:
+    def trial_values(self, metric: str) -> list[float]:
         """Of a metric, of the trials that have it, in their order."""
         return [point.values[metric] for point in self.points if metric in point.values]
 
-    def evidence_of(self, figure: str) -> list[float]:
+    def evidence_values(self, name: str) -> list[float]:
         """The same of a figure of evidence."""
-        return [point.evidence[figure] for point in self.points if figure in point.evidence]
+        return [point.evidence[name] for point in self.points if name in point.evidence]
 
 
 @dataclass(frozen=True)
@@ -119,17 +119,17 @@ class CampaignSummary:
     facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Where (`host`, an endpoint's name, `bench`) to fact name to value."""
     warnings: tuple[str, ...] = ()
-    combine: str = ALL
+    combine: str = ALL_COMBINATIONS
     """How levels make treatments (`Study.combine`)."""
     published: str | None = None
     """The published figures that the study names (`Study.published`)."""
-    reference: Published | None = None
+    reference: PublishedTable | None = None
     """The published table that all of it is; None of what was measured."""
     main_metric: str = "goodput_bps"
     """The metric that decides how often treatments are repeated."""
     experiments: tuple[Experiment, ...] = ()
     """What was run to prove what limits it, in the file that lies beside (`vnetbench explain --prove`)."""
-    about_proof: str = ""
+    proof_note: str = ""
     """Whether that file is used, and why; empty where there is none."""
     study_path: str | None = None
     """Where the study was read from; None of one that was made by a program."""

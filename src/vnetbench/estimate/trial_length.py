@@ -20,8 +20,8 @@ import numpy.typing as npt
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.noise import long_run_variance
 
-SHORTEST_S = 1.0
-LONGEST_S = 10.0
+SHORTEST_TRIAL_S = 1.0
+LONGEST_TRIAL_S = 10.0
 _LENGTHEN = 1.5
 
 
@@ -35,26 +35,26 @@ class PastTrial:
     warmup: Warmup
 
     @cached_property
-    def steady(self) -> npt.NDArray[np.float64]:
+    def steady_samples(self) -> npt.NDArray[np.float64]:
         """The samples after the warm-up."""
-        return np.asarray(self.samples, dtype=float)[self.warmup.cut :]
+        return np.asarray(self.samples, dtype=float)[self.warmup.samples :]
 
     @cached_property
-    def mean(self) -> float:
+    def steady_mean(self) -> float:
         """The metric's mean after the warm-up."""
-        return float(np.mean(self.steady))
+        return float(np.mean(self.steady_samples))
 
     @property
     def steady_s(self) -> float:
         """Seconds after the warm-up."""
-        return len(self.steady) * self.interval_s
+        return len(self.steady_samples) * self.interval_s
 
 
-def next_duration(
-    past: Sequence[PastTrial],
+def choose_trial_length_s(
+    past_trials: Sequence[PastTrial],
     setup_s: float,
-    shortest_s: float = SHORTEST_S,
-    longest_s: float = LONGEST_S,
+    shortest_s: float = SHORTEST_TRIAL_S,
+    longest_s: float = LONGEST_TRIAL_S,
 ) -> float:
     """Seconds that the next trials should take, warm-up included.
 
@@ -65,19 +65,19 @@ def next_duration(
 
     Raises ValueError for fewer than two trials, or bounds that are not ascending and above zero.
     """
-    if len(past) < 2:
+    if len(past_trials) < 2:
         raise ValueError("a trial's length is chosen from two trials or more")
     if not 0 < shortest_s <= longest_s:
         raise ValueError("a trial's length needs bounds that are ascending and above zero")
-    warmup_s = statistics.median(each.warmup.cut * each.interval_s for each in past)
-    within = long_run_variance([each.steady for each in past])
-    per_second = within * statistics.median(each.interval_s for each in past)
-    of_means = within * statistics.fmean(1 / len(each.steady) for each in past)
-    of_trials = float(np.var([each.mean for each in past], ddof=1))
+    warmup_s = statistics.median(each.warmup.samples * each.interval_s for each in past_trials)
+    within = long_run_variance([each.steady_samples for each in past_trials])
+    per_second = within * statistics.median(each.interval_s for each in past_trials)
+    of_means = within * statistics.fmean(1 / len(each.steady_samples) for each in past_trials)
+    of_trials = float(np.var([each.steady_mean for each in past_trials], ddof=1))
     between = max(of_trials - of_means, of_trials / 4)
     chosen = math.sqrt((setup_s + warmup_s) * per_second / between) if between > 0 else shortest_s
     chosen += warmup_s
-    longest_past = max(len(each.samples) * each.interval_s for each in past)
-    if sum(not each.warmup.steady for each in past) * 2 > len(past):
+    longest_past = max(len(each.samples) * each.interval_s for each in past_trials)
+    if sum(not each.warmup.has_steady_state for each in past_trials) * 2 > len(past_trials):
         chosen = max(chosen, _LENGTHEN * longest_past)
     return min(longest_s, max(shortest_s, chosen))

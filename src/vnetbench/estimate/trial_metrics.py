@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.estimate.time_series import (
-    Steady,
-    bytes_arrived,
-    delivered,
+    SteadySamples,
+    arrived_bytes,
+    received_load_bytes,
     idle_samples,
-    merged_of,
+    merged_histogram,
 )
-from vnetbench.estimate.datagrams import arrived_in, datagram_metrics
+from vnetbench.estimate.datagrams import count_arrived_datagrams, datagram_metrics
 from vnetbench.estimate.frames import RECEIVED, SENT, frame_metrics
-from vnetbench.estimate.guests import busy_percent, guest_metrics, times_of
-from vnetbench.estimate.latency import count_of, latency_metrics
-from vnetbench.estimate.steady_state import SteadyPart, steady_part
+from vnetbench.estimate.guests import busy_percent, guest_metrics, cpu_times
+from vnetbench.estimate.latency import histogram_count, latency_metrics
+from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.results.records import (
     HOST,
     OBSERVE,
     Histogram,
     Sample,
-    SideRecord,
+    EndpointRecord,
     StreamSample,
     TrialRecord,
 )
@@ -30,20 +30,20 @@ _RATIOS = ("p50_us", "p99_us")
 """The latencies of which the increase is told as a ratio too."""
 
 
-def metric_values(trial: TrialRecord, cut: int) -> dict[str, float]:
+def trial_metrics(trial: TrialRecord, warmup_samples: int) -> dict[str, float]:
     """All metrics of a trial, from its samples after the first `cut`.
 
     Counters are added up over these samples only. A metric whose counters are missing is absent. Raises
     ValueError for a trial without samples.
     """
-    return metrics_of(steady_part(trial, cut))
+    return steady_metrics(select_steady_part(trial, warmup_samples))
 
 
-def metrics_of(part: SteadyPart) -> dict[str, float]:
+def steady_metrics(part: SteadyPart) -> dict[str, float]:
     """The same of a steady part."""
-    trial, load, cut = part.trial, part.load, part.cut
-    sides, host, steady_s = part.sides, part.host, part.seconds
-    arrived = bytes_arrived(trial, [x for _, samples in sides for x in samples])
+    trial, load, cut = part.trial, part.load_intervals, part.warmup_samples
+    sides, host, steady_s = part.endpoints, part.host_samples, part.duration_s
+    arrived = arrived_bytes(trial, [x for _, samples in sides for x in samples])
     latency = _of_kind(sides, "latency")
     return {
         **dict(_of_endpoints(sides, arrived, steady_s)),
@@ -53,12 +53,12 @@ def metrics_of(part: SteadyPart) -> dict[str, float]:
         **dict(datagram_metrics(trial, load, cut, steady_s)),
         **dict(frame_metrics(trial, load, cut, steady_s)),
         **dict(_of_host(host, sides, arrived, steady_s)),
-        **dict(guest_metrics({**_groups(sides), "forwarder": part.between}, host)),
+        **dict(guest_metrics({**_groups(sides), "forwarder": part.forwarders}, host)),
         **dict(_of_servers(trial)),
     }
 
 
-def _groups(sides: Steady) -> dict[str, Steady]:
+def _groups(sides: SteadySamples) -> dict[str, SteadySamples]:
     """The endpoints whose CPUs are told together, by how the names of those metrics begin."""
     if any(s.role == "both" for s, _ in sides):
         # Each endpoint sends and receives, and the kernel does not tell what it spent on which.
@@ -76,7 +76,7 @@ def _sends_forward(samples: Sequence[Sample]) -> bool:
     return any(stream.stream == 0 and stream.role == "source" for x in samples for stream in x.streams)
 
 
-def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
+def _of_endpoints(sides: SteadySamples, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
     groups = _groups(sides)
     if not _only_requests(sides) and not _are_frames(sides):
         yield "goodput_bps", 8 * arrived / steady_s
@@ -104,16 +104,16 @@ def _of_endpoints(sides: Steady, arrived: int, steady_s: float) -> Iterator[tupl
         yield "rtt_us", sum(trips) / len(trips)
 
 
-def _of_pairs(trial: TrialRecord, sides: Steady, steady_s: float) -> Iterator[tuple[str, float]]:
+def _of_pairs(trial: TrialRecord, sides: SteadySamples, steady_s: float) -> Iterator[tuple[str, float]]:
     """What is of both ends of every stream together."""
-    if all(side.is_sampled for side in trial.sides):
+    if all(side.is_sampled for side in trial.endpoints):
         switches = _total(sides, "voluntary_switches") + _total(sides, "involuntary_switches")
         yield "context_switches_per_s", switches / steady_s
 
 
 def _of_servers(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     """What an iperf3 server tells of its side, of whole trials."""
-    for side in trial.sides:
+    for side in trial.endpoints:
         if side.is_sampled:
             continue
         # A system that does not tell it has 0 there.
@@ -125,48 +125,48 @@ def _of_servers(trial: TrialRecord) -> Iterator[tuple[str, float]]:
             yield "server_retransmits", sum(known)
 
 
-def _of_kind(sides: Steady, kind: str) -> Histogram:
-    return merged_of((x for _, samples in sides for x in samples), kind)
+def _of_kind(sides: SteadySamples, kind: str) -> Histogram:
+    return merged_histogram((x for _, samples in sides for x in samples), kind)
 
 
 def _loads(stream: StreamSample) -> bool:
     return stream.role == "source" and stream.part != "requests"
 
 
-def _only_requests(sides: Steady) -> bool:
+def _only_requests(sides: SteadySamples) -> bool:
     """Whether requests are the load, and not beside one (`mixed`)."""
     parts = {x.part for _, samples in sides for sample in samples for x in sample.streams}
     return "transfers" not in parts and _has_transactions(sides)
 
 
-def _has_transactions(sides: Steady) -> bool:
-    return any(count_of(x.histograms.get("latency", ())) for _, samples in sides for x in samples)
+def _has_transactions(sides: SteadySamples) -> bool:
+    return any(histogram_count(x.histograms.get("latency", ())) for _, samples in sides for x in samples)
 
 
-def _are_frames(sides: Steady) -> bool:
+def _are_frames(sides: SteadySamples) -> bool:
     """Whether the load is frames, whose bytes are no goodput and whose streams have no connection."""
     streams = (x for _, samples in sides for sample in samples for x in sample.streams)
     return any(kind in x.info for x in streams for kind in (SENT, RECEIVED))
 
 
-def _transactions(sides: Steady) -> int:
-    return count_of(_of_kind(sides, "latency"))
+def _transactions(sides: SteadySamples) -> int:
+    return histogram_count(_of_kind(sides, "latency"))
 
 
 def _of_requests(
-    trial: TrialRecord, sides: Steady, latency: Histogram, steady_s: float
+    trial: TrialRecord, sides: SteadySamples, latency: Histogram, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     """What there is only where requests are made."""
     connect = _of_kind(sides, "connect")
-    if not (transactions := count_of(latency)):
+    if not (transactions := histogram_count(latency)):
         return
     if not connect:
         yield "transactions_per_s", transactions / steady_s
     yield from latency_metrics(latency, "latency")
     if connect:
-        yield "connections_per_s", count_of(connect) / steady_s
+        yield "connections_per_s", histogram_count(connect) / steady_s
         yield from latency_metrics(connect, "connect")
-    paced = [s.totals for s in trial.sides if "pacing" in _mapping(s.totals.get("instrument"))]
+    paced = [s.totals for s in trial.endpoints if "pacing" in _mapping(s.totals.get("instrument"))]
     if paced:
         yield "outstanding_at_end", sum(_number(totals.get("outstanding_at_end")) for totals in paced)
     if not _only_requests(sides):
@@ -178,7 +178,7 @@ def _of_requests(
 
 def _of_load(trial: TrialRecord, latency: Histogram) -> Iterator[tuple[str, float]]:
     """What a load adds to the latency of the requests beside it, against the same of before."""
-    idle = dict(latency_metrics(merged_of(idle_samples(trial), "latency"), "latency"))
+    idle = dict(latency_metrics(merged_histogram(idle_samples(trial), "latency"), "latency"))
     loaded = dict(latency_metrics(latency, "latency"))
     for name, before_us in idle.items():
         kind = name.removeprefix("latency_")
@@ -190,16 +190,16 @@ def _of_load(trial: TrialRecord, latency: Histogram) -> Iterator[tuple[str, floa
 
 
 def _of_host(
-    watched: Sequence[Sample], sides: Steady, arrived: int, steady_s: float
+    watched: Sequence[Sample], sides: SteadySamples, arrived: int, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     if not watched:
         return
     watched_s = sum(x.interval_s for x in watched)
-    times = times_of(watched)
+    times = cpu_times(watched)
     if (busy := busy_percent(times)) is not None:
         yield "host_cpu_percent", busy
         yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / watched_s
-    host: Steady = [(SideRecord(HOST, OBSERVE, {}, ()), watched)]
+    host: SteadySamples = [(EndpointRecord(HOST, OBSERVE, {}, ()), watched)]
     transactions = _transactions(sides) if _only_requests(sides) else 0
     cycles = _total(host, "cycles")
     # Both per second, as the two windows may differ by a sample.
@@ -207,7 +207,7 @@ def _of_host(
         yield "cycles_per_transaction", (cycles / watched_s) / (transactions / steady_s)
     elif arrived and cycles:
         yield "cycles_per_byte", (cycles / watched_s) / (arrived / steady_s)
-    if cycles and (datagrams := sum(arrived_in(x) for _, samples in sides for x in samples)):
+    if cycles and (datagrams := sum(count_arrived_datagrams(x) for _, samples in sides for x in samples)):
         yield "cycles_per_datagram", (cycles / watched_s) / (datagrams / steady_s)
     interrupts = _total(host, "interrupts") / watched_s
     yield "interrupts_per_s", interrupts
@@ -220,11 +220,11 @@ def _of_host(
         yield "packets_per_interrupt", packets / softirqs
 
 
-def _received(sides: Steady) -> int:
-    return sum(delivered(x) for _, samples in sides for x in samples)
+def _received(sides: SteadySamples) -> int:
+    return sum(received_load_bytes(x) for _, samples in sides for x in samples)
 
 
-def _total(sides: Steady, counter: str) -> float:
+def _total(sides: SteadySamples, counter: str) -> float:
     return sum(x.counters.get(counter, 0.0) for _, samples in sides for x in samples)
 
 

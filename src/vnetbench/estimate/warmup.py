@@ -42,16 +42,16 @@ def find_warmup(samples: Sequence[float] | Samples) -> Warmup:
     """What of one trial is warm-up."""
     data = np.asarray(samples, dtype=float)
     if len(data) < _FEWEST_SAMPLES:
-        return Warmup(cut=0, steady=True, rule=_RULE)
+        return Warmup(samples=0, has_steady_state=True, rule=_RULE)
     noise = long_run_variance([data])
     changes = _changes(data, noise, _CUT_PENALTY)
     if not changes:  # then a larger penalty finds none either
-        return Warmup(cut=0, steady=True, rule=_RULE)
+        return Warmup(samples=0, has_steady_state=True, rule=_RULE)
     steady = all(change <= len(data) / 2 for change in _changes(data, noise, _STEADY_PENALTY))
-    return Warmup(cut=_last_early(changes, len(data)), steady=steady, rule=_RULE)
+    return Warmup(samples=_last_early(changes, len(data)), has_steady_state=steady, rule=_RULE)
 
 
-def shared_warmup(trials: Sequence[Sequence[float] | Samples], own: Sequence[Warmup]) -> tuple[Warmup, ...]:
+def find_shared_warmups(trials: Sequence[Sequence[float] | Samples], own: Sequence[Warmup]) -> tuple[Warmup, ...]:
     """Each trial's warm-up once more, when all of a treatment's trials are looked at together.
 
     `trials` are the samples of each trial (same sampling interval), `own` what `find_warmup` said of each.
@@ -63,7 +63,7 @@ def shared_warmup(trials: Sequence[Sequence[float] | Samples], own: Sequence[War
     """
     data = [np.asarray(samples, dtype=float) for samples in trials]
     levels = [
-        float(samples[each.cut :].mean()) if len(samples) else 0.0
+        float(samples[each.samples :].mean()) if len(samples) else 0.0
         for samples, each in zip(data, own, strict=True)
     ]
     alive = [samples / level for samples, level in zip(data, levels, strict=True) if level > 0]
@@ -94,13 +94,13 @@ def fixed_warmup(samples: Sequence[float] | Samples, interval_s: float, warmup_s
     if interval_s <= 0 or warmup_s < 0:
         raise ValueError("a fixed warm-up needs interval_s > 0 and warmup_s >= 0")
     asked = math.ceil(warmup_s / interval_s - 1e-9)
-    return Warmup(cut=min(asked, max(0, len(samples) - 1)), steady=asked < len(samples), rule="fixed")
+    return Warmup(samples=min(asked, max(0, len(samples) - 1)), has_steady_state=asked < len(samples), rule="fixed")
 
 
 def _at_least(own: Warmup, cut: int, steady: bool) -> Warmup:
-    if cut <= own.cut and steady:
+    if cut <= own.samples and steady:
         return own
-    return replace(own, cut=max(own.cut, cut), steady=own.steady and steady)
+    return replace(own, samples=max(own.samples, cut), has_steady_state=own.has_steady_state and steady)
 
 
 def _last_early(changes: Sequence[int], samples: int) -> int:

@@ -6,38 +6,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tests import made_up
-from vnetbench.estimate.time_series import course
-from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.trial_data import Case, case_of
-from vnetbench.estimate.steady_state import steady_part
-from vnetbench.estimate.trial_metrics import metrics_of
-from vnetbench.results.records import HOST, Sample, SideRecord, TrialRecord, Watched
+from tests import fixtures
+from vnetbench.estimate.time_series import metric_time_series
+from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.trial_data import TrialData, build_trial_data
+from vnetbench.estimate.steady_state import select_steady_part
+from vnetbench.estimate.trial_metrics import steady_metrics
+from vnetbench.results.records import HOST, Sample, EndpointRecord, TrialRecord, Observation
 
 EVEN = [8e9] * 20
 """1 s in 20 samples of 50 ms, 50 MB each."""
 
 
-def case(trial: TrialRecord, cut: int = 0, testbed: Mapping[str, Any] | None = None) -> Case:
+def case(trial: TrialRecord, cut: int = 0, testbed: Mapping[str, Any] | None = None) -> TrialData:
     """A trial after its first `cut` intervals."""
-    part = steady_part(trial, cut)
-    return case_of(part, metrics_of(part), course(trial), testbed or {})
+    part = select_steady_part(trial, cut)
+    return build_trial_data(part, steady_metrics(part), metric_time_series(trial), testbed or {})
 
 
 def evidence(trial: TrialRecord, cut: int = 0, testbed: Mapping[str, Any] | None = None) -> dict[str, float]:
     """Its figures."""
-    return evidence_of(case(trial, cut, testbed))
+    return collect_evidence(case(trial, cut, testbed))
 
 
 def even(**effective: object) -> TrialRecord:
     """A stream of 8 Gbit/s from a1 to b1, which share the kernel of the host."""
-    trial = made_up.trial(rates=EVEN)
+    trial = fixtures.trial(rates=EVEN)
     return replace(trial, effective={**trial.effective, **effective})
 
 
-def at(trial: TrialRecord, endpoint: str, change: Callable[[SideRecord], SideRecord]) -> TrialRecord:
+def at(trial: TrialRecord, endpoint: str, change: Callable[[EndpointRecord], EndpointRecord]) -> TrialRecord:
     """The trial with another side."""
-    return replace(trial, sides=tuple(change(x) if x.endpoint == endpoint else x for x in trial.sides))
+    return replace(trial, endpoints=tuple(change(x) if x.name == endpoint else x for x in trial.endpoints))
 
 
 def counting(trial: TrialRecord, endpoint: str, **counters: float | Sequence[float]) -> TrialRecord:
@@ -80,9 +80,9 @@ def watching(
     **interfaces: Mapping[str, Any],
 ) -> TrialRecord:
     """With this seen by the host in each sample."""
-    seen = Watched(threads or {}, interfaces, None, waited or {})
-    return at(trial, HOST, lambda side: _each(side, lambda _, x: replace(x, watched=seen)))
+    seen = Observation(threads or {}, interfaces, None, waited or {})
+    return at(trial, HOST, lambda side: _each(side, lambda _, x: replace(x, observation=seen)))
 
 
-def _each(side: SideRecord, change: Callable[[int, Sample], Sample]) -> SideRecord:
+def _each(side: EndpointRecord, change: Callable[[int, Sample], Sample]) -> EndpointRecord:
     return replace(side, samples=tuple(change(i, x) for i, x in enumerate(side.samples)))

@@ -15,7 +15,7 @@ IDLE = {"idle_s": 0.05}
 def both_ways(trial: TrialRecord) -> TrialRecord:
     """With both ends sending and receiving."""
     return replace(
-        trial, sides=tuple(replace(x, role="both") if x.role != "observe" else x for x in trial.sides)
+        trial, endpoints=tuple(replace(x, role="both") if x.role != "observe" else x for x in trial.endpoints)
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from tests.estimate.evidence.fixtures import evidence, watching, with_totals
 from vnetbench.results.records import SEARCH, StepRecord, TrialRecord
 
@@ -21,8 +21,8 @@ PORTS = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 0, "tx_dropped": 0}
 
 
 def frames(sent: int, received: int, **effective: object) -> TrialRecord:
-    sides = made_up.frame_sides(1.0, 0.05, sent, received)
-    return replace(made_up.trial(), sides=sides, effective=effective)
+    sides = fixtures.frame_sides(1.0, 0.05, sent, received)
+    return replace(fixtures.trial(), endpoints=sides, effective=effective)
 
 
 def told(trial: TrialRecord) -> dict[str, float]:
@@ -49,7 +49,7 @@ def test_what_a_sink_had_no_time_to_count_is_not_lost() -> None:
 
 def test_sources_with_a_rate_are_told_from_those_that_go_as_fast_as_they_can() -> None:
     trial = frames(1000, 1000)
-    (source,) = (dict(stream) for stream in trial.sides[0].totals["streams"])  # type: ignore[attr-defined]
+    (source,) = (dict(stream) for stream in trial.endpoints[0].totals["streams"])  # type: ignore[attr-defined]
     paced = with_totals(trial, "a1", streams=[{**source, "pacing": {"due": 1000, "unsent": 0}}])
     assert evidence(trial)["frames_unpaced"] == 1
     assert evidence(paced)["frames_unpaced"] == 0
@@ -60,7 +60,7 @@ def test_a_few_lost_frames_tell_nothing() -> None:
 
 
 def test_other_loads_have_no_lost_frames() -> None:
-    assert told(made_up.trial()) == {}
+    assert told(fixtures.trial()) == {}
 
 
 def test_drops_at_interfaces_are_no_evidence_with_frames() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.evidence.imported import told_evidence
-from vnetbench.results.records import OBSERVE, TOLD, Sample, SideRecord, TrialRecord
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
+from vnetbench.estimate.evidence.imported import imported_evidence
+from vnetbench.results.records import OBSERVE, IMPORTED, Sample, EndpointRecord, TrialRecord
 
 ALSO = {"tcp_mss_default": "1448"}
 
@@ -14,8 +14,8 @@ ALSO = {"tcp_mss_default": "1448"}
 def imported(*counters: dict[str, float], also: dict[str, str] = ALSO) -> TrialRecord:
     """A trial whose log tells these of each second."""
     samples = tuple(Sample(i, i + 1.0, 1.0, 0, 0, told) for i, told in enumerate(counters))
-    way = SideRecord("forward", OBSERVE, {}, samples)
-    return TrialRecord(0, 0, None, 0.0, len(counters), 0.0, {TOLD: {"also": also}}, (way,))
+    way = EndpointRecord("forward", OBSERVE, {}, samples)
+    return TrialRecord(0, 0, None, 0.0, len(counters), 0.0, {IMPORTED: {"also": also}}, (way,))
 
 
 def test_a_log_of_iperf3_tells_of_its_window_and_of_segments_sent_again() -> None:
@@ -23,7 +23,7 @@ def test_a_log_of_iperf3_tells_of_its_window_and_of_segments_sent_again() -> Non
         {"bytes": 1.448e6, "retransmits": n, "rtt_us": 200.0 + n, "cwnd_bytes": 90_000} for n in (90, 10, 30)
     ]
     metrics = {"goodput_bps": 11.584e6, "sender_cpu_percent": 97.0, "receiver_cpu_percent": 55.0}
-    found = told_evidence(imported(*seconds), 1, metrics, (1.0, 1.0), {"streams": 1})
+    found = imported_evidence(imported(*seconds), 1, metrics, (1.0, 1.0), {"streams": 1})
     assert found == pytest.approx(
         {
             "sender_thread_busy_percent": 97.0,
@@ -35,22 +35,22 @@ def test_a_log_of_iperf3_tells_of_its_window_and_of_segments_sent_again() -> Non
             "stream_goodput_bps": 11.584e6,
         }
     )
-    assert found.keys() <= FIGURES.keys()
+    assert found.keys() <= EVIDENCE_METRICS.keys()
 
 
 def test_a_process_of_several_streams_does_not_tell_of_its_threads() -> None:
-    found = told_evidence(imported({"bytes": 1e6}), 0, {"sender_cpu_percent": 180.0}, (), {"streams": 4})
+    found = imported_evidence(imported({"bytes": 1e6}), 0, {"sender_cpu_percent": 180.0}, (), {"streams": 4})
     assert "sender_thread_busy_percent" not in found
     assert "stream_goodput_bps" not in found
 
 
 def test_requests_are_told_by_their_connections() -> None:
     metrics = {"transactions_per_s": 8000.0, "latency_mean_us": 500.0}
-    found = told_evidence(imported({"transactions": 8000.0}, also={}), 0, metrics, (), {"connections": 4})
+    found = imported_evidence(imported({"transactions": 8000.0}, also={}), 0, metrics, (), {"connections": 4})
     assert found["transactions_per_connection_s"] == 2000
     assert found["latency_share"] == pytest.approx(1)
 
 
 def test_the_connection_beside_datagrams_is_not_taken_for_theirs() -> None:
-    found = told_evidence(imported({"datagrams": 100.0}), 0, {"loss_percent": 2.5}, (), {"streams": 1})
+    found = imported_evidence(imported({"datagrams": 100.0}), 0, {"loss_percent": 2.5}, (), {"streams": 1})
     assert found == {"loss_percent": 2.5}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.estimate.evidence.fixtures import at, even, evidence, with_totals
-from vnetbench.results.records import SideRecord
+from vnetbench.results.records import EndpointRecord
 
 
 def test_late_samples_lost_ones_and_what_the_instrument_takes() -> None:
@@ -21,7 +21,7 @@ def test_late_samples_lost_ones_and_what_the_instrument_takes() -> None:
 
 
 def test_the_short_sample_after_a_late_one_is_no_measure_of_lateness() -> None:
-    def late(side: SideRecord) -> SideRecord:
+    def late(side: EndpointRecord) -> EndpointRecord:
         one, two, *others = side.samples
         samples = (replace(one, t_s=0.09, interval_s=0.09), replace(two, interval_s=0.01), *others)
         return replace(side, samples=samples)

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from tests.estimate.evidence.fixtures import case, counting, even, evidence, telling, watching
-from vnetbench.estimate.evidence import evidence_of
+from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.results.records import TrialRecord
 
 SIZE = 50_000_000
@@ -53,14 +53,14 @@ def test_a_queue_of_an_endpoint_counts_as_well() -> None:
 
 def test_a_queue_that_is_not_in_each_short_sample_counts_for_all_since_the_last() -> None:
     trial = even()
-    (side,) = (side for side in trial.sides if side.endpoint == "a1")
+    (side,) = (side for side in trial.endpoints if side.name == "a1")
     held_back = {"qdisc_overlimits": 12.0, "qdisc_drops": 3.0, "qdisc_backlog_bytes": 5000.0}
     samples = (
         replace(x, counters={**x.counters, **(held_back if place % 5 == 4 else {})})
         for place, x in enumerate(side.samples)
     )
     short = replace(side, samples=tuple(samples))
-    found = evidence(replace(trial, sides=tuple(short if x is side else x for x in trial.sides)))
+    found = evidence(replace(trial, endpoints=tuple(short if x is side else x for x in trial.endpoints)))
     assert found["overlimits_per_s"] == pytest.approx(12 / (5 * 0.05))
     assert found["qdisc_drops_per_s"] == pytest.approx(3 / (5 * 0.05))
     assert found["backlog_bytes"] == 5000
@@ -98,9 +98,9 @@ def test_data_that_had_waited_at_the_sender_is_none_of_others() -> None:
 
 
 def test_only_the_pairs_that_cross_an_interface_can_have_sent_what_it_carries() -> None:
-    idle = (made_up.side("a2", "source", [0] * 20), made_up.side("b2", "sink", [0] * 20))
+    idle = (fixtures.side("a2", "source", [0] * 20), fixtures.side("b2", "sink", [0] * 20))
     two = watching(one_way(), b1=port(tx_bytes=SIZE), b2=port(tx_bytes=SIZE))
-    two = replace(two, sides=(*two.sides, *idle))
+    two = replace(two, endpoints=(*two.endpoints, *idle))
     testbed = {
         "endpoints": [{"name": f"{side}{pair}", "pair": pair} for side in "ab" for pair in (1, 2)],
         "watched": [watched(f"b{pair}", "port", f"b{pair}", pair) for pair in (1, 2)],
@@ -124,7 +124,7 @@ def test_of_datagrams_too_what_a_socket_or_a_queue_dropped_was_not_lost_on_the_p
     told = {"loss_percent": 5.0, "datagrams_sent_per_s": 1000.0}
     free, queued = case(even()), case(counting(even(), "a1", qdisc_drops=0.5))
     losses = [
-        evidence_of(replace(of, metrics=metrics))["path_loss_percent"]
+        collect_evidence(replace(of, metrics=metrics))["path_loss_percent"]
         for of, metrics in (
             (free, told), (free, {**told, "socket_drop_percent": 2.0}), (queued, told),
             (queued, {**told, "loss_percent": 0.5}),

@@ -16,7 +16,7 @@ from tests.estimate.evidence.fixtures import (
     watching,
     with_totals,
 )
-from vnetbench.results.records import SideRecord
+from vnetbench.results.records import EndpointRecord
 
 
 def test_segments_in_a_packet_tell_whether_packets_are_cut_and_joined() -> None:
@@ -110,7 +110,7 @@ def test_what_is_dropped_is_told_by_where() -> None:
 
 
 def test_what_the_host_sees_after_the_load_is_left_out() -> None:
-    def drained(side: SideRecord) -> SideRecord:
+    def drained(side: EndpointRecord) -> EndpointRecord:
         last = side.samples[-1]
         late = replace(last, seq=20, t_s=1.05, counters={**last.counters, "softnet_dropped": 500})
         return replace(side, samples=(*side.samples, late))

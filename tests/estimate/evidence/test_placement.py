@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.estimate.evidence.fixtures import at, counting, even, evidence, of_cpus
-from vnetbench.results.records import OBSERVE, SideRecord, TrialRecord
+from vnetbench.results.records import OBSERVE, EndpointRecord, TrialRecord
 
 LITTLE, MUCH = {"softirq_s": 0.01, "idle_s": 0.04}, {"softirq_s": 0.04, "idle_s": 0.01}
 
@@ -28,8 +28,8 @@ def test_where_both_ends_ran_is_told_by_samples_and_by_moves() -> None:
 
 def both_ways(trial: TrialRecord) -> TrialRecord:
     """The same with ends that send and receive."""
-    sides = (s if s.role == OBSERVE else replace(s, role="both") for s in trial.sides)
-    return replace(trial, sides=tuple(sides))
+    sides = (s if s.role == OBSERVE else replace(s, role="both") for s in trial.endpoints)
+    return replace(trial, endpoints=tuple(sides))
 
 
 def test_ends_that_send_and_receive_are_on_one_cpu_where_their_busiest_threads_are() -> None:
@@ -42,11 +42,11 @@ def test_ends_that_send_and_receive_are_on_one_cpu_where_their_busiest_threads_a
 @pytest.mark.parametrize("ways", [lambda trial: trial, both_ways])
 def test_ends_go_with_those_of_their_own_pair(ways: Callable[[TrialRecord], TrialRecord]) -> None:
     first, second = running([0] * 20, [0] * 20), running([1] * 20, [0] * 15 + [1] * 5)
-    (a1, b1, *others), (a2, b2) = first.sides, second.sides[:2]
-    a2, b2 = replace(a2, endpoint="a2"), replace(b2, endpoint="b2")
+    (a1, b1, *others), (a2, b2) = first.endpoints, second.endpoints[:2]
+    a2, b2 = replace(a2, name="a2"), replace(b2, name="b2")
     told = {"endpoints": [{"name": name, "pair": int(name[1])} for name in ("a1", "a2", "b1", "b2")]}
     for sides in ((a1, a2, b1, b2), (a1, b1, a2, b2)):
-        found = evidence(ways(replace(first, sides=(*sides, *others))), testbed=told)
+        found = evidence(ways(replace(first, endpoints=(*sides, *others))), testbed=told)
         assert found["ends_on_one_cpu_percent"] == pytest.approx((100 + 25) / 2)
 
 
@@ -58,7 +58,7 @@ def test_packets_on_a_threads_cpu_are_told_by_samples() -> None:
 
 
 def test_each_sample_goes_with_what_the_kernel_did_about_then() -> None:
-    def moving(side: SideRecord) -> SideRecord:
+    def moving(side: EndpointRecord) -> EndpointRecord:
         """Packets move from CPU 0 to CPU 1 in the middle; the host's samples end a moment later."""
         samples = (
             replace(

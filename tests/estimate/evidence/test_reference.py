@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT
-from vnetbench.estimate.evidence import FAMILIES, FIGURES
+from vnetbench.estimate.evidence import FAMILIES, EVIDENCE_METRICS
 from vnetbench.estimate.evidence.reference import PAGE, evidence_page
 
 DOCUMENTED = "".join(
@@ -21,10 +21,10 @@ def test_the_page_in_docs_is_current() -> None:
 
 
 def test_no_two_figures_have_one_name() -> None:
-    assert len(FIGURES) == sum(map(len, FAMILIES.values()))
+    assert len(EVIDENCE_METRICS) == sum(map(len, FAMILIES.values()))
 
 
-@pytest.mark.parametrize("figure", FIGURES.values(), ids=lambda figure: figure.name)
+@pytest.mark.parametrize("figure", EVIDENCE_METRICS.values(), ids=lambda figure: figure.name)
 def test_every_counter_of_a_figure_is_documented(figure) -> None:  # type: ignore[no-untyped-def]
     words = {word for name in figure.counters for word in re.split(r"\[\]\.?|\.", name) if word}
     assert [word for word in sorted(words) if word not in DOCUMENTED] == []

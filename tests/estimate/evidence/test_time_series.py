@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tests.estimate.evidence.fixtures import case, counting, even, of_cpus, telling, watching
-from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.time_series import evidence_courses
+from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.time_series import evidence_time_series
 from vnetbench.results.records import HOST, TrialRecord
 
 
 def courses(trial: TrialRecord, cut: int = 0) -> dict[str, tuple[float, ...]]:
     of_trial = case(trial, cut)
-    return evidence_courses(of_trial, evidence_of(of_trial))
+    return evidence_time_series(of_trial, collect_evidence(of_trial))
 
 
 def test_a_thread_that_is_busy_is_shown_from_the_first_interval_on() -> None:
@@ -36,14 +36,14 @@ def test_each_interval_has_what_the_host_saw_meanwhile() -> None:
 
 def test_a_guest_that_forwards_is_among_the_kernels_of_each_interval() -> None:
     trial = of_cpus(even(), "host", {"softirq_s": 0.0, "idle_s": 0.05})
-    host = next(side for side in trial.sides if side.endpoint == HOST)
-    forwarder = replace(host, endpoint="f1")
-    trial = of_cpus(replace(trial, sides=(*trial.sides, forwarder)), "f1", {"softirq_s": 0.05})
+    host = next(side for side in trial.endpoints if side.name == HOST)
+    forwarder = replace(host, name="f1")
+    trial = of_cpus(replace(trial, endpoints=(*trial.endpoints, forwarder)), "f1", {"softirq_s": 0.05})
     assert courses(trial)["busiest_cpu_softirq_percent"] == pytest.approx([100.0] * 20)
 
 
 def test_what_one_interval_lacks_is_not_shown() -> None:
     trial = counting(even(), "a1", busiest_thread_cpu_s=0.05)
-    a1 = trial.sides[0]
+    a1 = trial.endpoints[0]
     del a1.samples[3].counters["busiest_thread_cpu_s"]  # type: ignore[attr-defined]
     assert courses(trial) == {}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests import made_up
+from tests import fixtures
 from tests.estimate.evidence.fixtures import at, counting, even, evidence, telling, with_totals
 from vnetbench.results.records import TrialRecord
 
@@ -77,7 +77,7 @@ def test_losses_are_shares_of_the_segments_and_of_the_samples() -> None:
 def test_without_streams_of_their_own_losses_are_those_of_the_namespace() -> None:
     # The kernel counts what is sent again by itself: 200 were sent in all.
     crowd = counting(even(), "a1", tcp_segments_out=150, tcp_segments_retransmitted=50)
-    each = [replace(x, histograms={"connect": ((1000, 5),)}) for x in crowd.sides[0].samples]
+    each = [replace(x, histograms={"connect": ((1000, 5),)}) for x in crowd.endpoints[0].samples]
     trial = at(crowd, "a1", lambda side: replace(side, samples=tuple(each)))
     assert evidence(trial)["retransmitted_percent"] == pytest.approx(25)
     assert "rtt_us" not in evidence(trial)
@@ -116,7 +116,7 @@ def test_several_streams_are_told_by_the_one_in_the_middle_and_by_their_common_t
 
 
 def test_requests_beside_transfers_are_none_of_the_load() -> None:
-    trial = telling(made_up.mixed_trial(), "a1", busy_s=0.05)
+    trial = telling(fixtures.mixed_trial(), "a1", busy_s=0.05)
     found = evidence(trial)
     assert found["rtt_us"] == 40
     assert found["stream_goodput_bps"] == pytest.approx(1e9)
@@ -140,7 +140,7 @@ def test_connections_that_always_wait_for_an_answer_spend_all_their_time_so() ->
 
 
 def test_the_variation_within_a_trial_is_of_its_steady_part() -> None:
-    trial = made_up.trial(rates=[1e9] * 5 + [8e9, 10e9, 12e9] * 5)
+    trial = fixtures.trial(rates=[1e9] * 5 + [8e9, 10e9, 12e9] * 5)
     assert evidence(trial, cut=5)["goodput_variation_percent"] == pytest.approx(
         100 * (20 / 7) ** 0.5 / 10 * 1
     )

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.estimate.evidence.calls import CALL_FIGURES, call_evidence
-from vnetbench.estimate.evidence.trial_data import Case
-from vnetbench.estimate.evidence.cpu import CPU_FIGURES, cpu_evidence
-from vnetbench.estimate.evidence.metric import Figure
-from vnetbench.estimate.evidence.frames import FRAME_FIGURES, frame_evidence
-from vnetbench.estimate.evidence.instrument import INSTRUMENT_FIGURES, instrument_evidence
-from vnetbench.estimate.evidence.links import LINK_FIGURES, link_evidence
-from vnetbench.estimate.evidence.packets import PACKET_FIGURES, packet_evidence
-from vnetbench.estimate.evidence.placement import PLACEMENT_FIGURES, placement_evidence
-from vnetbench.estimate.evidence.cpu_sets import PLACE_FIGURES, place_evidence
-from vnetbench.estimate.evidence.window import WINDOW_FIGURES, window_evidence
+from vnetbench.estimate.evidence.calls import CALL_METRICS, call_evidence
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.evidence.cpu import CPU_METRICS, cpu_evidence
+from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evidence
+from vnetbench.estimate.evidence.instrument import INSTRUMENT_METRICS, instrument_evidence
+from vnetbench.estimate.evidence.links import LINK_METRICS, link_evidence
+from vnetbench.estimate.evidence.packets import PACKET_METRICS, packet_evidence
+from vnetbench.estimate.evidence.placement import PLACEMENT_METRICS, placement_evidence
+from vnetbench.estimate.evidence.cpu_sets import CPU_SET_METRICS, cpu_set_evidence
+from vnetbench.estimate.evidence.window import WINDOW_METRICS, window_evidence
 
-FAMILIES: Mapping[str, tuple[Figure, ...]] = {
-    "cpu": (*CPU_FIGURES, *PLACE_FIGURES),
-    "window": (*WINDOW_FIGURES, *CALL_FIGURES),
-    "packets": PACKET_FIGURES,
-    "links": LINK_FIGURES,
-    "frames": FRAME_FIGURES,
-    "placement": PLACEMENT_FIGURES,
-    "instrument": INSTRUMENT_FIGURES,
+FAMILIES: Mapping[str, tuple[EvidenceMetric, ...]] = {
+    "cpu": (*CPU_METRICS, *CPU_SET_METRICS),
+    "window": (*WINDOW_METRICS, *CALL_METRICS),
+    "packets": PACKET_METRICS,
+    "links": LINK_METRICS,
+    "frames": FRAME_EVIDENCE_METRICS,
+    "placement": PLACEMENT_METRICS,
+    "instrument": INSTRUMENT_METRICS,
 }
-FIGURES: dict[str, Figure] = {figure.name: figure for family in FAMILIES.values() for figure in family}
+EVIDENCE_METRICS: dict[str, EvidenceMetric] = {figure.name: figure for family in FAMILIES.values() for figure in family}
 
 
-def evidence_of(case: Case) -> dict[str, float]:
+def collect_evidence(case: TrialData) -> dict[str, float]:
     """Every figure of a trial that its counters tell."""
     found = {
         **cpu_evidence(case),
-        **place_evidence(case),
+        **cpu_set_evidence(case),
         **window_evidence(case),
         **call_evidence(case),
         **packet_evidence(case),

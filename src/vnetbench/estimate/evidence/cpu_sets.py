@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vnetbench.estimate.time_series import Steady
-from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.time_series import SteadySamples
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
-    Figures,
-    least,
-    most,
-    number,
-    over,
+    EvidenceValues,
+    smallest,
+    largest,
+    to_number,
+    ratio,
     percent,
     percent_of_time,
-    read_back,
+    knob_value,
 )
-from vnetbench.estimate.evidence.metric import Figure
+from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.kernels import INTERRUPTS, Kernel, has_own_kernel
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST
-from vnetbench.study.factors.cpu_lists import cpu_list
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
 _SIDES = (("sender", "sending"), ("receiver", "receiving"))
 _PROGRAMS = ("user_s", "nice_s")
 """What the load hardly takes: its time is the kernel's."""
 
-PLACE_FIGURES = (
+CPU_SET_METRICS = (
     *(
         figure
         for who, does in _SIDES
         for figure in (
-            Figure(
+            EvidenceMetric(
                 f"{who}_cpus_shared_percent",
                 "% of one CPU",
                 f"packet processing on the {does} thread's CPU",
@@ -40,7 +40,7 @@ PLACE_FIGURES = (
                 "other",
                 ("cpu[].softirq_s", "cpu[].irq_s", "thread_cpus"),
             ),
-            Figure(
+            EvidenceMetric(
                 f"{who}_cpus_other_work_percent",
                 "% of one CPU",
                 f"other work on the {does} thread's CPU",
@@ -48,7 +48,7 @@ PLACE_FIGURES = (
                 "likewise",
                 ("cpu[].user_s", "cpu[].nice_s", "process_cpu_user_s", "thread_cpus"),
             ),
-            Figure(
+            EvidenceMetric(
                 f"{who}_cpus_percent",
                 "% of all CPUs",
                 f"CPUs for the {does} thread",
@@ -57,7 +57,7 @@ PLACE_FIGURES = (
             ),
         )
     ),
-    Figure(
+    EvidenceMetric(
         "threads_per_cpu",
         "1",
         "threads on one CPU",
@@ -68,58 +68,58 @@ PLACE_FIGURES = (
 )
 
 
-def place_evidence(case: Case) -> Figures:
+def cpu_set_evidence(case: TrialData) -> EvidenceValues:
     """The figures of PLACE_FIGURES."""
     kernels = {kernel.name: kernel for kernel in case.kernels}
-    figures: Figures = {"threads_per_cpu": _threads_per_cpu(case.part)}
-    for (who, _), ends in zip(_SIDES, (case.part.senders, case.part.receivers), strict=True):
-        figures |= _of_ends(who, ends, case.part, kernels)
+    figures: EvidenceValues = {"threads_per_cpu": _threads_per_cpu(case.steady_part)}
+    for (who, _), ends in zip(_SIDES, (case.steady_part.senders, case.steady_part.receivers), strict=True):
+        figures |= _of_ends(who, ends, case.steady_part, kernels)
     return figures
 
 
-def _of_ends(who: str, ends: Steady, part: SteadyPart, kernels: Mapping[str, Kernel]) -> Figures:
+def _of_ends(who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]) -> EvidenceValues:
     places = [
-        (kernel, [cpu for cpu in cpus if cpu in kernel.times], percent_of_time(samples, "process_cpu_user_s"))
+        (kernel, [cpu for cpu in cpus if cpu in kernel.cpu_times], percent_of_time(samples, "process_cpu_user_s"))
         for side, samples in ends
-        if (kernel := kernels.get(side.endpoint, kernels.get(HOST)))
-        for cpus in _cpus_of_threads(part, side.endpoint)
+        if (kernel := kernels.get(side.name, kernels.get(HOST)))
+        for cpus in _cpus_of_threads(part, side.name)
     ]
     return {
-        f"{who}_cpus_shared_percent": most(
-            least(kernel.share(cpu, *INTERRUPTS) for cpu in cpus)
+        f"{who}_cpus_shared_percent": largest(
+            smallest(kernel.time_percent(cpu, *INTERRUPTS) for cpu in cpus)
             for kernel, cpus, _ in places
-            if len(kernel.times) > 1
+            if len(kernel.cpu_times) > 1
         ),
-        f"{who}_cpus_other_work_percent": most(
-            least(max(0.0, kernel.share(cpu, *_PROGRAMS) - (own or 0.0)) for cpu in cpus)
+        f"{who}_cpus_other_work_percent": largest(
+            smallest(max(0.0, kernel.time_percent(cpu, *_PROGRAMS) - (own or 0.0)) for cpu in cpus)
             for kernel, cpus, own in places
         ),
-        f"{who}_cpus_percent": least(percent(len(cpus), len(kernel.times)) for kernel, cpus, _ in places),
+        f"{who}_cpus_percent": smallest(percent(len(cpus), len(kernel.cpu_times)) for kernel, cpus, _ in places),
     }
 
 
 def _threads_per_cpu(part: SteadyPart) -> float | None:
     places = list(_on_host(part))
-    return most(
-        over(sum(set(one) <= set(cpus) for one in places), len(cpus)) for cpus in dict.fromkeys(places)
+    return largest(
+        ratio(sum(set(one) <= set(cpus) for one in places), len(cpus)) for cpus in dict.fromkeys(places)
     )
 
 
 def _on_host(part: SteadyPart) -> Iterator[tuple[int, ...]]:
     """The host's CPUs that each thread of the load, or vCPU, may use."""
-    for side, samples in (*part.sides, *part.between):
-        vcpus = read_back(part.trial, "vcpu_pin", side.endpoint)
+    for side, samples in (*part.endpoints, *part.forwarders):
+        vcpus = knob_value(part.trial, "vcpu_pin", side.name)
         if has_own_kernel(samples) and isinstance(vcpus, list):
-            yield from (cpu_list(str(cpus)) for cpus in vcpus)
-    for side, samples in part.sides:
+            yield from (parse_cpu_list(str(cpus)) for cpus in vcpus)
+    for side, samples in part.endpoints:
         if has_own_kernel(samples):
             continue
-        places = _cpus_of_threads(part, side.endpoint)
-        threads = number(read_back(part.trial, "threads", side.endpoint)) or len(places)
+        places = _cpus_of_threads(part, side.name)
+        threads = to_number(knob_value(part.trial, "threads", side.name)) or len(places)
         yield from places if len(places) > 1 else places * int(threads)
 
 
 def _cpus_of_threads(part: SteadyPart, endpoint: str) -> list[tuple[int, ...]]:
     """The CPUs that each of an endpoint's threads may use; of threads that are placed alike one for all."""
-    found = read_back(part.trial, "thread_cpus", endpoint)
-    return [cpu_list(str(cpus)) for cpus in (found if isinstance(found, list) else [found]) if cpus]
+    found = knob_value(part.trial, "thread_cpus", endpoint)
+    return [parse_cpu_list(str(cpus)) for cpus in (found if isinstance(found, list) else [found]) if cpus]

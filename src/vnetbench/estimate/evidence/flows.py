@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from vnetbench.estimate.evidence.aggregation import middle, number, read_back, seconds_of
+from vnetbench.estimate.evidence.aggregation import median, to_number, knob_value, total_duration_s
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import Sample, SideRecord, StreamSample
+from vnetbench.results.records import Sample, EndpointRecord, StreamSample
 
 TRANSFERS = "transfers"
 """The part of `mixed` that is its load."""
@@ -23,16 +23,16 @@ class Flow:
     endpoint: str
     role: str
     part: str
-    seconds: float
+    duration_s: float
     samples: Sequence[StreamSample]
     mss_bytes: float | None
 
     def total(self, counter: str) -> float | None:
         """A count of its samples, or a time, over all of them."""
-        known = self.levels(counter)
+        known = self.values(counter)
         return sum(known) if known else None
 
-    def levels(self, level: str) -> list[float]:
+    def values(self, level: str) -> list[float]:
         """How it stood at the end of each sample that tells it."""
         return [value for value in self._values(level) if value is not None]
 
@@ -62,37 +62,37 @@ class Flow:
     def goodput_bps(self) -> float:
         """What the other side acknowledged, of flows without acknowledgements what was sent."""
         carried = self.total("bytes_acked")
-        return 8 * (self.total("bytes") or 0.0 if carried is None else carried) / self.seconds
+        return 8 * (self.total("bytes") or 0.0 if carried is None else carried) / self.duration_s
 
 
-def flows_of(part: SteadyPart) -> list[Flow]:
+def collect_flows(part: SteadyPart) -> list[Flow]:
     """Both ends of all streams, whatever they carry; none where each request has a connection of its own."""
-    if any("connect" in x.histograms for _, samples in part.sides for x in samples):
+    if any("connect" in x.histograms for _, samples in part.endpoints for x in samples):
         return []
-    return [flow for side, samples in part.sides for flow in _of_side(part, side, samples)]
+    return [flow for side, samples in part.endpoints for flow in _of_side(part, side, samples)]
 
 
-def carrying(flows: Sequence[Flow], role: str) -> list[Flow]:
+def load_flows(flows: Sequence[Flow], role: str) -> list[Flow]:
     """The ends of this role that carry the load: beside transfers requests do not."""
     of_role = [flow for flow in flows if flow.role == role]
     return [flow for flow in of_role if flow.part == TRANSFERS] or of_role
 
 
-def across(flows: Sequence[Flow], value: Callable[[Flow], float | None]) -> float | None:
+def median_over_flows(flows: Sequence[Flow], value: Callable[[Flow], float | None]) -> float | None:
     """The median of the flows."""
-    return middle(map(value, flows))
+    return median(map(value, flows))
 
 
-def _of_side(part: SteadyPart, side: SideRecord, samples: Sequence[Sample]) -> Iterator[Flow]:
+def _of_side(part: SteadyPart, side: EndpointRecord, samples: Sequence[Sample]) -> Iterator[Flow]:
     streams: dict[tuple[str, int, str], list[StreamSample]] = {}
     for sample in samples:
         for x in sample.streams:
             streams.setdefault((x.part, x.stream, x.role), []).append(x)
-    mss_bytes = number(read_back(part.trial, "mss", side.endpoint))
+    mss_bytes = to_number(knob_value(part.trial, "mss", side.name))
     for (of_part, _, role), of_stream in streams.items():
-        told = middle(number(x.info.get("mss_bytes")) for x in of_stream)
-        yield Flow(side.endpoint, role, of_part, seconds_of(samples), of_stream, told or mss_bytes)
+        told = median(to_number(x.info.get("mss_bytes")) for x in of_stream)
+        yield Flow(side.name, role, of_part, total_duration_s(samples), of_stream, told or mss_bytes)
 
 
 def _value(x: StreamSample, name: str) -> float | None:
-    return number(getattr(x, name) if name in _COLUMNS else x.info.get(name))
+    return to_number(getattr(x, name) if name in _COLUMNS else x.info.get(name))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.trial_data import Case
-from vnetbench.estimate.evidence.aggregation import Figures, percent, plus, seconds_of
-from vnetbench.estimate.evidence.metric import YES_OR_NO, Figure
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.evidence.aggregation import EvidenceValues, percent, sum_known, total_duration_s
+from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.estimate.frame_losses import (
     AT_SWITCH,
     BEFORE_LINK,
@@ -15,8 +15,8 @@ from vnetbench.estimate.frame_losses import (
     ELSEWHERE,
     IN_BACKLOG,
 )
-from vnetbench.estimate.frames import SENT, streams_in
-from vnetbench.estimate.guests import owner_and_kind
+from vnetbench.estimate.frames import SENT, stream_totals
+from vnetbench.estimate.guests import parse_thread_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
@@ -57,8 +57,8 @@ _THREADS = (
 )
 """The figures' names, the kinds of threads, and how they are called."""
 
-FRAME_FIGURES = (
-    Figure(
+FRAME_EVIDENCE_METRICS = (
+    EvidenceMetric(
         "frames_lost_percent",
         "% of frames",
         "frames lost",
@@ -66,7 +66,7 @@ FRAME_FIGURES = (
         "steps that lost too many a little above the throughput",
         ("frames_sent", "frames_received"),
     ),
-    Figure(
+    EvidenceMetric(
         "frames_unpaced",
         YES_OR_NO,
         "sent without a rate",
@@ -74,7 +74,7 @@ FRAME_FIGURES = (
         ("pacing",),
     ),
     *(
-        Figure(
+        EvidenceMetric(
             f"lost_{place}_percent",
             OF_LOST_FRAMES,
             label,
@@ -87,21 +87,21 @@ FRAME_FIGURES = (
         figure
         for name, _, label, what in _THREADS
         for figure in (
-            Figure(
+            EvidenceMetric(
                 f"{name}_thread_busy_percent",
                 "% of one CPU",
                 f"{label}'s CPU",
                 f"CPU time of that of the threads {what} which ran and waited the most",
                 ("threads[].cpu_s",),
             ),
-            Figure(
+            EvidenceMetric(
                 f"{name}_thread_waiting_percent",
                 "% of time",
                 f"{label}'s wait for a CPU",
                 "for how much of the time this thread could have run and had no CPU",
                 ("threads[].waited_s",),
             ),
-            Figure(
+            EvidenceMetric(
                 f"{name}_thread_runnable_percent",
                 "% of time",
                 f"{label} ran or waited for a CPU",
@@ -113,45 +113,45 @@ FRAME_FIGURES = (
 )
 
 
-def frame_evidence(case: Case) -> Figures:
+def frame_evidence(case: TrialData) -> EvidenceValues:
     """The figures of FRAME_FIGURES."""
-    losses = case.frames
+    losses = case.frame_losses
     if losses is None:
         return {}
-    figures: Figures = {"frames_lost_percent": losses.lost_percent, "frames_unpaced": _unpaced(case.part)}
+    figures: EvidenceValues = {"frames_lost_percent": losses.lost_percent, "frames_unpaced": _unpaced(case.steady_part)}
     if losses.lost >= FEWEST_LOST:
         figures |= {f"lost_{place}_percent": losses.percent_of_lost(place) for place in _PLACES}
     for name, kinds, _, _ in _THREADS:
-        figures |= _of_threads(case.part.host, f"{name}_thread", kinds)
+        figures |= _of_threads(case.steady_part.host_samples, f"{name}_thread", kinds)
     return figures
 
 
 def _unpaced(part: SteadyPart) -> float:
-    sources = [stream for side, _ in part.senders for stream in streams_in(side.totals) if SENT in stream]
+    sources = [stream for side, _ in part.senders for stream in stream_totals(side.totals) if SENT in stream]
     return float(not any("pacing" in stream for stream in sources))
 
 
-def _of_threads(host: Sequence[Sample], name: str, kinds: Sequence[str]) -> Figures:
+def _of_threads(host: Sequence[Sample], name: str, kinds: Sequence[str]) -> EvidenceValues:
     """Of the one thread of these kinds that could have run the most."""
-    watched = [x for x in host if x.watched]
+    watched = [x for x in host if x.observation]
     ran, waited = Counter[str](), Counter[str]()
     for x in watched:
-        assert x.watched
+        assert x.observation
         ran.update(
             {
                 thread: spent_s
-                for thread, spent_s in x.watched.threads.items()
-                if owner_and_kind(thread)[1] in kinds
+                for thread, spent_s in x.observation.thread_cpu_s.items()
+                if parse_thread_name(thread)[1] in kinds
             }
         )
-        waited.update({thread: waited_s for thread, waited_s in x.watched.waited.items() if thread in ran})
+        waited.update({thread: waited_s for thread, waited_s in x.observation.thread_wait_s.items() if thread in ran})
     if not ran:
         return {}
     busiest = max(ran, key=lambda thread: ran[thread] + waited[thread])
-    busy = percent(ran[busiest], seconds_of(watched))
-    waiting = percent(waited[busiest], seconds_of(watched)) if busiest in waited else None
+    busy = percent(ran[busiest], total_duration_s(watched))
+    waiting = percent(waited[busiest], total_duration_s(watched)) if busiest in waited else None
     return {
         f"{name}_busy_percent": busy,
         f"{name}_waiting_percent": waiting,
-        f"{name}_runnable_percent": plus(busy, waiting),
+        f"{name}_runnable_percent": sum_known(busy, waiting),
     }

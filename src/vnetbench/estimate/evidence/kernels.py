@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.evidence.aggregation import most
-from vnetbench.estimate.guests import added_up, times_of_cpu
+from vnetbench.estimate.evidence.aggregation import largest
+from vnetbench.estimate.guests import sum_by_name, single_cpu_times
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample
 
@@ -20,16 +20,16 @@ class Kernel:
 
     name: str
     samples: Sequence[Sample]
-    times: Mapping[int, Mapping[str, float]]
+    cpu_times: Mapping[int, Mapping[str, float]]
 
-    def share(self, cpu: int, *kinds: str) -> float:
+    def time_percent(self, cpu: int, *kinds: str) -> float:
         """Of a CPU's time, in percent."""
-        of_cpu = self.times[cpu]
+        of_cpu = self.cpu_times[cpu]
         return 100 * sum(of_cpu.get(kind, 0.0) for kind in kinds) / (sum(of_cpu.values()) or 1.0)
 
-    def busy(self, cpu: int) -> float:
+    def busy_percent(self, cpu: int) -> float:
         """Of a CPU's time, in percent; 0 of a CPU that tells of no time."""
-        return self.share(cpu, *(kind for kind in self.times[cpu] if kind not in IDLE))
+        return self.time_percent(cpu, *(kind for kind in self.cpu_times[cpu] if kind not in IDLE))
 
 
 def has_own_kernel(samples: Sequence[Sample]) -> bool:
@@ -37,18 +37,18 @@ def has_own_kernel(samples: Sequence[Sample]) -> bool:
     return any(x.cpu for x in samples)
 
 
-def kernels_of(part: SteadyPart) -> list[Kernel]:
+def collect_kernels(part: SteadyPart) -> list[Kernel]:
     """The bench's own machine where it carries the load or its guests, and endpoints with own kernels."""
-    own = [(s.endpoint, x) for s, x in (*part.sides, *part.between) if has_own_kernel(x)]
-    if len(own) < len(part.sides) + len(part.between) or any(x.watched for x in part.host):
-        own.append((HOST, part.host))
+    own = [(s.name, x) for s, x in (*part.endpoints, *part.forwarders) if has_own_kernel(x)]
+    if len(own) < len(part.endpoints) + len(part.forwarders) or any(x.observation for x in part.host_samples):
+        own.append((HOST, part.host_samples))
     found = [Kernel(name, samples, times_by_cpu(samples)) for name, samples in own]
-    return [kernel for kernel in found if kernel.times]
+    return [kernel for kernel in found if kernel.cpu_times]
 
 
-def most_softirq(kernels: Iterable[Kernel]) -> float | None:
+def max_softirq_percent(kernels: Iterable[Kernel]) -> float | None:
     """Time in interrupts of the CPU that has the most of it, of all of them, in percent."""
-    return most(kernel.share(cpu, *INTERRUPTS) for kernel in kernels for cpu in kernel.times)
+    return largest(kernel.time_percent(cpu, *INTERRUPTS) for kernel in kernels for cpu in kernel.cpu_times)
 
 
 def times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
@@ -56,5 +56,5 @@ def times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
     parts: dict[int, list[Mapping[str, float]]] = {}
     for sample in samples:
         for cpu in sample.cpu:
-            parts.setdefault(int(cpu["cpu"]), []).append(times_of_cpu(cpu))
-    return {number: added_up(of_cpu) for number, of_cpu in parts.items()}
+            parts.setdefault(int(cpu["cpu"]), []).append(single_cpu_times(cpu))
+    return {number: sum_by_name(of_cpu) for number, of_cpu in parts.items()}

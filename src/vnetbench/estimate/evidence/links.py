@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
-    Figures,
-    least,
-    middle,
-    over,
-    per_s,
+    EvidenceValues,
+    smallest,
+    median,
+    ratio,
+    rate_per_s,
     percent,
-    plus,
-    total,
+    sum_known,
+    counter_total,
 )
-from vnetbench.estimate.evidence.metric import Figure
+from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.ports import Port
 from vnetbench.estimate.evidence.window import variation_percent
@@ -33,50 +33,50 @@ _HEADERS_BYTES = 80
 """Of Ethernet, IPv6 and TCP with its usual options, or of UDP: as much as a packet carries beside payload."""
 _LOST_ON_THE_WAY = ("qdisc_drops", "rx_dropped", "tx_dropped", "tcp_backlog_drop", "tcp_rcv_pruned")
 
-LINK_FIGURES = (
-    Figure(
+LINK_METRICS = (
+    EvidenceMetric(
         "backlog_bytes",
         "B",
         "queue before a link",
         "bytes that wait in a queueing discipline, median of the samples, where they are the most",
         ("qdisc_backlog_bytes", "interfaces[].qdisc.backlog_bytes"),
     ),
-    Figure(
+    EvidenceMetric(
         "backlog_delay_us",
         "µs",
         "wait in this queue",
         "these bytes over the rate at which they leave",
         ("qdisc_backlog_bytes", "tx_bytes", "interfaces[].qdisc.backlog_bytes", "interfaces[].tx_bytes"),
     ),
-    Figure(
+    EvidenceMetric(
         "overlimits_per_s",
         "1/s",
         "held back by a shaper",
         "how often a queueing discipline held a packet back, median of the samples, all of them together",
         ("qdisc_overlimits", "interfaces[].qdisc.overlimits"),
     ),
-    Figure(
+    EvidenceMetric(
         "qdisc_drops_per_s",
         "1/s",
         "dropped before a link",
         "packets that queueing disciplines dropped, all of them",
         ("qdisc_drops", "interfaces[].qdisc.drops"),
     ),
-    Figure(
+    EvidenceMetric(
         "uplinks",
         "1",
         "uplinks",
         "uplinks between the switches",
         ("interfaces[].tx_bytes",),
     ),
-    Figure(
+    EvidenceMetric(
         "busiest_uplink_percent",
         "% of bytes",
         "bytes on one uplink",
         "share of the bytes of all uplinks that one of them carries",
         ("interfaces[].rx_bytes", "interfaces[].tx_bytes"),
     ),
-    Figure(
+    EvidenceMetric(
         "foreign_traffic_percent",
         "% of bytes",
         "other traffic",
@@ -91,14 +91,14 @@ LINK_FIGURES = (
             "segments_out",
         ),
     ),
-    Figure(
+    EvidenceMetric(
         "loss_percent",
         "%",
         "loss",
         "share of the datagrams, or frames, that did not arrive",
         ("lost", "datagrams", "frames_sent", "frames_received"),
     ),
-    Figure(
+    EvidenceMetric(
         "path_loss_percent",
         "%",
         "lost and nowhere counted",
@@ -107,7 +107,7 @@ LINK_FIGURES = (
         "discipline counted as dropped",
         ("retransmits", "dsack_dups", "lost", "socket_drops", "softnet_dropped", *_LOST_ON_THE_WAY),
     ),
-    Figure(
+    EvidenceMetric(
         "reordered_percent",
         "%",
         "out of order",
@@ -115,21 +115,21 @@ LINK_FIGURES = (
         "segments of TCP do too",
         ("rcv_ooopack", "segments_in", "reordered"),
     ),
-    Figure(
+    EvidenceMetric(
         "reordering_seen_per_s",
         "1/s",
         "reordering noticed",
         "how often senders noticed that segments were not lost but late",
         ("reord_seen",),
     ),
-    Figure(
+    EvidenceMetric(
         "spurious_percent",
         "% of segments sent again",
         "sent again for nothing",
         "share of the segments that were sent again of which the receiver said that it had them already",
         ("dsack_dups", "retransmits"),
     ),
-    Figure(
+    EvidenceMetric(
         "link_variation_percent",
         "%",
         "variation of the link",
@@ -140,7 +140,7 @@ LINK_FIGURES = (
 )
 
 
-def link_evidence(case: Case) -> Figures:
+def link_evidence(case: TrialData) -> EvidenceValues:
     """The figures of LINK_FIGURES."""
     return {
         **_of_queues(case.ports),
@@ -151,26 +151,26 @@ def link_evidence(case: Case) -> Figures:
     }
 
 
-def _of_queues(ports: Sequence[Port]) -> Figures:
-    figures: Figures = {
-        "overlimits_per_s": plus(*(middle(port.rates("overlimits")) for port in ports)),
-        "qdisc_drops_per_s": plus(*(port.rate("drops") for port in ports)),
+def _of_queues(ports: Sequence[Port]) -> EvidenceValues:
+    figures: EvidenceValues = {
+        "overlimits_per_s": sum_known(*(median(port.sample_rates("overlimits")) for port in ports)),
+        "qdisc_drops_per_s": sum_known(*(port.mean_rate("drops") for port in ports)),
     }
     if waiting := [(backlog, port) for port in ports if (backlog := port.backlog_bytes) is not None]:
         backlog, longest = max(waiting, key=lambda each: each[0])
         figures |= {
             "backlog_bytes": backlog,
-            "backlog_delay_us": over(1e6 * backlog, longest.rate("tx_bytes")),
+            "backlog_delay_us": ratio(1e6 * backlog, longest.mean_rate("tx_bytes")),
         }
     return figures
 
 
-def _of_uplinks(ports: Sequence[Port]) -> Figures:
+def _of_uplinks(ports: Sequence[Port]) -> EvidenceValues:
     """Of the direction in which they carry the most."""
     ways: dict[str, list[float]] = {}
     for port in ports:
         if port.role == _UPLINK:
-            ways.setdefault(port.leads_to, []).append(port.rate("tx_bytes") or 0.0)
+            ways.setdefault(port.leads_to, []).append(port.mean_rate("tx_bytes") or 0.0)
     carried = max(ways.values(), key=sum, default=[])
     return {
         "uplinks": len(carried) or None,
@@ -178,31 +178,31 @@ def _of_uplinks(ports: Sequence[Port]) -> Figures:
     }
 
 
-def _foreign(case: Case) -> float | None:
+def _foreign(case: TrialData) -> float | None:
     """The share of what an interface carries that cannot be of the test, whichever way that goes.
 
     Agents' samples begin and end a moment apart: as much as one of them is left out of what is found.
     """
-    pairs = {port.name: port.pairs for port in case.ports[: len(case.part.sides)]}
-    own = {side.endpoint: _most_sent(case, side.endpoint, samples) for side, samples in case.part.sides}
+    pairs = {port.name: port.pairs for port in case.ports[: len(case.steady_part.endpoints)]}
+    own = {side.name: _most_sent(case, side.name, samples) for side, samples in case.steady_part.endpoints}
     shares = []
     for port in case.ports:
-        sent = plus(*(own[end] for end in own if not port.pairs or port.pairs & pairs[end]))
-        amounts = port.amounts(*_BOTH_WAYS)
+        sent = sum_known(*(own[end] for end in own if not port.pairs or port.pairs & pairs[end]))
+        amounts = port.sample_totals(*_BOTH_WAYS)
         carried = sum(amounts)
         if sent is not None and carried > 0:
             shares.append(100 * max(0.0, carried - max(amounts) - sent) / carried)
     return max(shares, default=None)
 
 
-def _most_sent(case: Case, endpoint: str, samples: Sequence[Sample]) -> float | None:
+def _most_sent(case: TrialData, endpoint: str, samples: Sequence[Sample]) -> float | None:
     """Bytes that an endpoint's load can have been on the wire, with headers for each of its packets.
 
     What it handed to the kernel may have left before or later: so of TCP it may be as much, too, as was
     acknowledged, is on its way at the end, and was sent again.
     """
     flows = [flow for flow in case.flows if flow.endpoint == endpoint]
-    packets = plus(*(flow.total(kind) for flow in flows for kind in _PACKETS_SENT))
+    packets = sum_known(*(flow.total(kind) for flow in flows for kind in _PACKETS_SENT))
     if packets is None:
         return None
     left = sum(_left_by(flow) for flow in flows if flow.role == "source")
@@ -210,54 +210,54 @@ def _most_sent(case: Case, endpoint: str, samples: Sequence[Sample]) -> float | 
 
 
 def _left_by(flow: Flow) -> float:
-    on_its_way = (flow.levels("unacked") or [0.0])[-1]
+    on_its_way = (flow.values("unacked") or [0.0])[-1]
     segments = on_its_way + (flow.total("retransmits") or 0.0)
     return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
 
 
 def _variation(ports: Sequence[Port]) -> float | None:
-    busiest = max(ports, key=lambda port: port.rate(*_BOTH_WAYS) or 0.0, default=None)
-    return None if busiest is None else variation_percent(busiest.rates(*_BOTH_WAYS))
+    busiest = max(ports, key=lambda port: port.mean_rate(*_BOTH_WAYS) or 0.0, default=None)
+    return None if busiest is None else variation_percent(busiest.sample_rates(*_BOTH_WAYS))
 
 
-def _of_loss(case: Case) -> Figures:
-    again = plus(*(flow.total("retransmits") for flow in case.sending_tcp))
-    for_nothing = plus(*(flow.total("dsack_dups") for flow in case.sending_tcp))
-    late = plus(*(flow.total("rcv_ooopack") for flow in case.taking_tcp))
-    noticed = plus(*(flow.total("reord_seen") for flow in case.sending_tcp))
-    segments = plus(*(flow.total("segments_in") for flow in case.taking_tcp))
+def _of_loss(case: TrialData) -> EvidenceValues:
+    again = sum_known(*(flow.total("retransmits") for flow in case.tcp_senders))
+    for_nothing = sum_known(*(flow.total("dsack_dups") for flow in case.tcp_senders))
+    late = sum_known(*(flow.total("rcv_ooopack") for flow in case.tcp_receivers))
+    noticed = sum_known(*(flow.total("reord_seen") for flow in case.tcp_senders))
+    segments = sum_known(*(flow.total("segments_in") for flow in case.tcp_receivers))
     datagrams = case.metrics.get("reordered_percent")
     return {
         "loss_percent": case.metrics.get("loss_percent", case.metrics.get("frame_loss_percent")),
         "path_loss_percent": _path_loss(case, again, for_nothing),
         "reordered_percent": percent(late, segments) if datagrams is None else datagrams,
-        "reordering_seen_per_s": over(noticed, case.part.seconds),
+        "reordering_seen_per_s": ratio(noticed, case.steady_part.duration_s),
         "spurious_percent": percent(for_nothing, again) if again else None,
     }
 
 
-def _path_loss(case: Case, again: float | None, for_nothing: float | None) -> float | None:
+def _path_loss(case: TrialData, again: float | None, for_nothing: float | None) -> float | None:
     """What is lost beside all that is counted as dropped.
 
     A packet that is dropped before it is cut into segments counts as many as it can hold.
     """
-    sent = plus(*(flow.total("segments_out") for flow in case.sending_tcp))
+    sent = sum_known(*(flow.total("segments_out") for flow in case.tcp_senders))
     if again is not None and sent:
-        packets = plus(*(total(samples, "tx_packets") for _, samples in case.part.senders))
-        mss_bytes = least(flow.mss_bytes for flow in case.sending_tcp)
+        packets = sum_known(*(counter_total(samples, "tx_packets") for _, samples in case.steady_part.senders))
+        mss_bytes = smallest(flow.mss_bytes for flow in case.tcp_senders)
         is_cut_late = sent > _CUT_LATE * (packets or sent) and mss_bytes
         a_packet = _LARGEST_BYTES / mss_bytes if is_cut_late and mss_bytes else 1.0
         return 100 * max(0.0, again - (for_nothing or 0.0) - a_packet * _counted_drops(case)) / sent
     if (lost_percent := case.metrics.get("loss_percent")) is None:
         return None
-    sent = case.part.seconds * (case.metrics.get("datagrams_sent_per_s") or 1.0)
+    sent = case.steady_part.duration_s * (case.metrics.get("datagrams_sent_per_s") or 1.0)
     at_sockets = case.metrics.get("socket_drop_percent", 0.0)
     return max(0.0, lost_percent - at_sockets - 100 * _counted_drops(case) / sent)
 
 
-def _counted_drops(case: Case) -> float:
-    ends = (*case.part.sides, *case.part.between)
-    rates = [per_s(samples, *_LOST_ON_THE_WAY) for _, samples in ends]
-    rates += [per_s(kernel.samples, "softnet_dropped") for kernel in case.kernels]
-    rates += [port.rate("drops") for port in case.ports[len(case.part.sides) :]]
-    return case.part.seconds * (plus(*rates, case.metrics.get("switch_drops_per_s")) or 0.0)
+def _counted_drops(case: TrialData) -> float:
+    ends = (*case.steady_part.endpoints, *case.steady_part.forwarders)
+    rates = [rate_per_s(samples, *_LOST_ON_THE_WAY) for _, samples in ends]
+    rates += [rate_per_s(kernel.samples, "softnet_dropped") for kernel in case.kernels]
+    rates += [port.mean_rate("drops") for port in case.ports[len(case.steady_part.endpoints) :]]
+    return case.steady_part.duration_s * (sum_known(*rates, case.metrics.get("switch_drops_per_s")) or 0.0)

@@ -9,7 +9,7 @@ YES_OR_NO = "0 or 1"
 
 
 @dataclass(frozen=True)
-class Figure:
+class EvidenceMetric:
     """One figure, by its name in `TrialPoint.evidence`."""
 
     name: str

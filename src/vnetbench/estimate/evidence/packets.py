@@ -6,26 +6,26 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from vnetbench.estimate.time_series import Steady
-from vnetbench.estimate.evidence.trial_data import Case
+from vnetbench.estimate.time_series import SteadySamples
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
-    Figures,
-    is_off,
-    least,
-    most,
-    number,
-    over,
-    per_s,
+    EvidenceValues,
+    any_off,
+    smallest,
+    largest,
+    to_number,
+    ratio,
+    rate_per_s,
     percent,
-    plus,
-    read_back,
-    total,
+    sum_known,
+    knob_value,
+    counter_total,
 )
-from vnetbench.estimate.evidence.metric import YES_OR_NO, Figure
+from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.kernels import Kernel
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import HOST, Sample, SideRecord
+from vnetbench.results.records import HOST, Sample, EndpointRecord
 
 _TAKES_PERCENT = 5.0
 """Of the packets: a CPU that takes fewer only looks after what goes back."""
@@ -46,81 +46,81 @@ _OFFLOADS = (
 )  # fmt: skip
 """Figure, the knobs, its label, whose they are, and what they do."""
 
-PACKET_FIGURES = (
-    Figure(
+PACKET_METRICS = (
+    EvidenceMetric(
         "segment_bytes_sent",
         "B",
         "packet as it is sent",
         "bytes of a packet as the senders' interfaces are handed it, before their adapters cut it",
         ("tx_bytes", "tx_packets"),
     ),
-    Figure(
+    EvidenceMetric(
         "segment_bytes_received",
         "B",
         "packet as it is received",
         "bytes of a packet as the receivers' interfaces hand it on, before GRO joins it",
         ("rx_bytes", "rx_packets"),
     ),
-    Figure("mss_bytes", "B", "largest segment", "what TCP puts into a segment at most", ("mss", "mss_bytes")),
-    Figure(
+    EvidenceMetric("mss_bytes", "B", "largest segment", "what TCP puts into a segment at most", ("mss", "mss_bytes")),
+    EvidenceMetric(
         "segments_per_packet",
         "1",
         "segments in a packet sent",
         "TCP segments for each packet that the senders' interfaces are handed: 1 where TCP itself cuts",
         ("segments_out", "tx_packets"),
     ),
-    Figure(
+    EvidenceMetric(
         "segments_per_packet_received",
         "1",
         "segments in a packet received",
         "TCP segments that were sent for each packet that the receivers' interfaces hand on",
         ("segments_out", "rx_packets"),
     ),
-    Figure(
+    EvidenceMetric(
         "packets_per_s", "1/s", "packets", "packets that the receivers' interfaces take in", ("rx_packets",)
     ),
-    Figure("mtu_bytes", "B", "MTU", "the smallest of the endpoints' interfaces, read back", ("mtu",)),
-    Figure("switch_mtu_bytes", "B", "MTU of the switch", "read back", ("vswitch_mtu",)),
+    EvidenceMetric("mtu_bytes", "B", "MTU", "the smallest of the endpoints' interfaces, read back", ("mtu",)),
+    EvidenceMetric("switch_mtu_bytes", "B", "MTU of the switch", "read back", ("vswitch_mtu",)),
     *(
-        Figure(name, YES_OR_NO, label, f"1 where {does} is off at one of the {ends}, read back", knobs)
+        EvidenceMetric(name, YES_OR_NO, label, f"1 where {does} is off at one of the {ends}, read back", knobs)
         for name, knobs, label, ends, does in _OFFLOADS
     ),
-    Figure(
+    EvidenceMetric(
         "softnet_dropped_per_s",
         "1/s",
         "backlog of a CPU overflowed",
         "packets dropped because the queue of the CPU that was to take them in was full",
         ("softnet_dropped",),
     ),
-    Figure(
+    EvidenceMetric(
         "softnet_squeezed_per_s",
         "1/s",
         "packet processing cut short",
         "how often a CPU's packet processing used up its turn and had more to do",
         ("softnet_squeezed",),
     ),
-    Figure(
+    EvidenceMetric(
         "receive_buffer_errors_per_s",
         "1/s",
         "UDP buffer overflowed",
         "datagrams dropped because a socket of the receivers' namespaces was full",
         ("udp_receive_buffer_errors",),
     ),
-    Figure(
+    EvidenceMetric(
         "socket_drop_percent",
         "% of datagrams",
         "dropped at the socket",
         "share of the datagrams that found their sink's socket full",
         ("socket_drops", "datagrams"),
     ),
-    Figure(
+    EvidenceMetric(
         "interface_drops_per_s",
         "1/s",
         "dropped at endpoints' interfaces",
         "packets that the interfaces of endpoints dropped, or had in error; absent with frames",
         _LOST_AT_INTERFACE,
     ),
-    Figure(
+    EvidenceMetric(
         "switch_drops_per_s",
         "1/s",
         "dropped at the switch",
@@ -128,21 +128,21 @@ PACKET_FIGURES = (
         "frames",
         ("interfaces[].rx_dropped", "interfaces[].tx_dropped"),
     ),
-    Figure(
+    EvidenceMetric(
         "busiest_receive_cpu_percent",
         "% of packets",
         "packets on one CPU",
         "share of all packets of a receiving kernel that one CPU takes in; absent with one CPU only",
         ("cpu[].softnet_processed",),
     ),
-    Figure(
+    EvidenceMetric(
         "receive_cpus",
         "1",
         "CPUs that take packets",
         f"CPUs of the same kernel that take in {_TAKES_PERCENT:g} % of the packets or more",
         ("cpu[].softnet_processed",),
     ),
-    Figure(
+    EvidenceMetric(
         "busiest_queue_percent",
         "% of packets",
         "packets in one queue",
@@ -150,28 +150,28 @@ PACKET_FIGURES = (
         "driver's own counts of the whole trial",
         ("queues", "adapter"),
     ),
-    Figure(
+    EvidenceMetric(
         "receive_queues",
         "1",
         "receive queues",
         "of the receivers' interfaces, the fewest",
         ("queues", "adapter"),
     ),
-    Figure(
+    EvidenceMetric(
         "stalled_percent",
         "% of samples",
         "stalled",
         "share of a stream's samples in which data waited and nothing was acknowledged",
         ("bytes_acked", "unacked", "notsent_bytes"),
     ),
-    Figure(
+    EvidenceMetric(
         "backoff_most",
         "1",
         "timeouts in a row",
         "how often a stream doubled its retransmission timeout, the most of all",
         ("backoff",),
     ),
-    Figure(
+    EvidenceMetric(
         "mtu_refusals_per_s",
         "1/s",
         "packets too large",
@@ -179,14 +179,14 @@ PACKET_FIGURES = (
         "of the MTU, of all endpoints",
         _TOO_LARGE,
     ),
-    Figure(
+    EvidenceMetric(
         "checksum_errors_per_s",
         "1/s",
         "wrong checksums",
         "datagrams with a wrong checksum, of all endpoints",
         ("udp_checksum_errors",),
     ),
-    Figure(
+    EvidenceMetric(
         "cycles_per_byte",
         "cycles/B",
         "cycles per byte",
@@ -196,31 +196,31 @@ PACKET_FIGURES = (
 )
 
 
-def packet_evidence(case: Case) -> Figures:
+def packet_evidence(case: TrialData) -> EvidenceValues:
     """The figures of PACKET_FIGURES."""
-    part, metrics, kernels, flows = case.part, case.metrics, case.kernels, case.sending_tcp
+    part, metrics, kernels, flows = case.steady_part, case.metrics, case.kernels, case.tcp_senders
     return {
         **_of_sizes(part, flows),
         **_of_knobs(part),
         **_of_receive_cpus(part, kernels),
         **_of_queues(part),
         **{name: metrics.get(name) for name in ("socket_drop_percent", "cycles_per_byte")},
-        "softnet_dropped_per_s": plus(*(per_s(k.samples, "softnet_dropped") for k in kernels)),
-        "softnet_squeezed_per_s": plus(*(per_s(k.samples, "softnet_squeezed") for k in kernels)),
+        "softnet_dropped_per_s": sum_known(*(rate_per_s(k.samples, "softnet_dropped") for k in kernels)),
+        "softnet_squeezed_per_s": sum_known(*(rate_per_s(k.samples, "softnet_squeezed") for k in kernels)),
         "receive_buffer_errors_per_s": _of_all(part.receivers, "udp_receive_buffer_errors"),
-        **({} if case.frames else _of_interfaces(part, metrics)),
+        **({} if case.frame_losses else _of_interfaces(part, metrics)),
         "stalled_percent": _stalled_percent(flows),
-        "backoff_most": most(level for flow in flows for level in flow.levels("backoff")),
-        "mtu_refusals_per_s": _of_all((*part.sides, *part.between), *_TOO_LARGE),
-        "checksum_errors_per_s": _of_all(part.sides, "udp_checksum_errors"),
+        "backoff_most": largest(level for flow in flows for level in flow.values("backoff")),
+        "mtu_refusals_per_s": _of_all((*part.endpoints, *part.forwarders), *_TOO_LARGE),
+        "checksum_errors_per_s": _of_all(part.endpoints, "udp_checksum_errors"),
     }
 
 
-def _of_interfaces(part: SteadyPart, metrics: Mapping[str, float]) -> Figures:
+def _of_interfaces(part: SteadyPart, metrics: Mapping[str, float]) -> EvidenceValues:
     """Absent with frames: what one end of a virtual link counts the other one counts too, and a sink's
     program may be counted as dropping what it takes (`frames.py` tells where frames are lost)."""
     return {
-        "interface_drops_per_s": _of_all(part.sides, *_LOST_AT_INTERFACE),
+        "interface_drops_per_s": _of_all(part.endpoints, *_LOST_AT_INTERFACE),
         "switch_drops_per_s": metrics.get("switch_drops_per_s"),
     }
 
@@ -232,36 +232,36 @@ def _stalled_percent(flows: Sequence[Flow]) -> float | None:
     return percent(len(stalled), len(told))
 
 
-def _of_sizes(part: SteadyPart, flows: Sequence[Flow]) -> Figures:
+def _of_sizes(part: SteadyPart, flows: Sequence[Flow]) -> EvidenceValues:
     sent = [x for _, samples in part.senders for x in samples]
     taken = [x for _, samples in part.receivers for x in samples]
-    segments = plus(*(flow.total("segments_out") for flow in flows))
+    segments = sum_known(*(flow.total("segments_out") for flow in flows))
     return {
-        "segment_bytes_sent": over(total(sent, "tx_bytes"), total(sent, "tx_packets")),
-        "segment_bytes_received": over(total(taken, "rx_bytes"), total(taken, "rx_packets")),
-        "mss_bytes": least(flow.mss_bytes for flow in flows),
-        "segments_per_packet": over(segments, total(sent, "tx_packets")),
-        "segments_per_packet_received": over(segments, total(taken, "rx_packets")),
+        "segment_bytes_sent": ratio(counter_total(sent, "tx_bytes"), counter_total(sent, "tx_packets")),
+        "segment_bytes_received": ratio(counter_total(taken, "rx_bytes"), counter_total(taken, "rx_packets")),
+        "mss_bytes": smallest(flow.mss_bytes for flow in flows),
+        "segments_per_packet": ratio(segments, counter_total(sent, "tx_packets")),
+        "segments_per_packet_received": ratio(segments, counter_total(taken, "rx_packets")),
         "packets_per_s": _of_all(part.receivers, "rx_packets"),
     }
 
 
-def _of_knobs(part: SteadyPart) -> Figures:
+def _of_knobs(part: SteadyPart) -> EvidenceValues:
     ends = {
-        "senders": [side.endpoint for side, _ in part.senders],
-        "receivers": [side.endpoint for side, _ in part.receivers],
-        "endpoints": [side.endpoint for side, _ in part.sides],
+        "senders": [side.name for side, _ in part.senders],
+        "receivers": [side.name for side, _ in part.receivers],
+        "endpoints": [side.name for side, _ in part.endpoints],
     }
     return {
-        "mtu_bytes": least(number(read_back(part.trial, "mtu", name)) for name in ends["endpoints"]),
-        "switch_mtu_bytes": number(part.trial.effective.get("vswitch_mtu")),
-        **{name: is_off(part.trial, knobs, ends[whose]) for name, knobs, _, whose, _ in _OFFLOADS},
+        "mtu_bytes": smallest(to_number(knob_value(part.trial, "mtu", name)) for name in ends["endpoints"]),
+        "switch_mtu_bytes": to_number(part.trial.effective.get("vswitch_mtu")),
+        **{name: any_off(part.trial, knobs, ends[whose]) for name, knobs, _, whose, _ in _OFFLOADS},
     }
 
 
-def _of_receive_cpus(part: SteadyPart, kernels: Sequence[Kernel]) -> Figures:
+def _of_receive_cpus(part: SteadyPart, kernels: Sequence[Kernel]) -> EvidenceValues:
     by_name = {kernel.name: kernel for kernel in kernels}
-    receiving = [by_name.get(side.endpoint, by_name.get(HOST)) for side, _ in part.receivers]
+    receiving = [by_name.get(side.name, by_name.get(HOST)) for side, _ in part.receivers]
     dealt = [
         packets for kernel in receiving if kernel and len(packets := _packets_by_cpu(kernel.samples)) > 1
     ]
@@ -284,16 +284,16 @@ def _packets_by_cpu(samples: Sequence[Sample]) -> list[float]:
     return list(packets.values())
 
 
-def _of_queues(part: SteadyPart) -> Figures:
+def _of_queues(part: SteadyPart) -> EvidenceValues:
     queues = [_packets_by_queue(side) for side, _ in part.receivers]
-    set_to = [number(read_back(part.trial, "queues", side.endpoint)) for side, _ in part.receivers]
+    set_to = [to_number(knob_value(part.trial, "queues", side.name)) for side, _ in part.receivers]
     return {
-        "busiest_queue_percent": most(percent(max(each, default=0.0), sum(each)) for each in queues),
-        "receive_queues": least(set_to) or least(len(each) or None for each in queues),
+        "busiest_queue_percent": largest(percent(max(each, default=0.0), sum(each)) for each in queues),
+        "receive_queues": smallest(set_to) or smallest(len(each) or None for each in queues),
     }
 
 
-def _packets_by_queue(side: SideRecord) -> Collection[float]:
+def _packets_by_queue(side: EndpointRecord) -> Collection[float]:
     """Of its receive queues, as its kernel tells; else as its driver does, of those by which some came: what
     has not moved is not told."""
     queues = side.totals.get("queues")
@@ -309,5 +309,5 @@ def _packets_by_queue(side: SideRecord) -> Collection[float]:
     return found.values()
 
 
-def _of_all(ends: Steady, *counters: str) -> float | None:
-    return plus(*(per_s(samples, *counters) for _, samples in ends))
+def _of_all(ends: SteadySamples, *counters: str) -> float | None:
+    return sum_known(*(rate_per_s(samples, *counters) for _, samples in ends))

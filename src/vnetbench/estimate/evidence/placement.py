@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from vnetbench.estimate.evidence.trial_data import Case
-from vnetbench.estimate.evidence.aggregation import Figures, mean, most, over, percent, seconds_of
-from vnetbench.estimate.evidence.metric import Figure
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.evidence.aggregation import EvidenceValues, mean, largest, ratio, percent, total_duration_s
+from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.kernels import INTERRUPTS, has_own_kernel
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
@@ -23,8 +23,8 @@ _BOTH_WAYS = "; where streams go both ways of an end's busiest thread, whatever 
 CPU_NUMBER = "CPU number"
 """The unit of figures that are names rather than sizes."""
 
-PLACEMENT_FIGURES = (
-    Figure(
+PLACEMENT_METRICS = (
+    EvidenceMetric(
         "ends_on_one_cpu_percent",
         "% of samples",
         "both threads on one CPU",
@@ -37,7 +37,7 @@ PLACEMENT_FIGURES = (
         figure
         for who, does in _SIDES
         for figure in (
-            Figure(
+            EvidenceMetric(
                 f"{who}_on_softirq_cpu_percent",
                 "% of samples",
                 f"packet processing on the CPU of the {does} thread",
@@ -45,7 +45,7 @@ PLACEMENT_FIGURES = (
                 f"thread last ran on{_BOTH_WAYS}",
                 (_THREAD, "cpu[].softirq_s", "cpu[].irq_s"),
             ),
-            Figure(
+            EvidenceMetric(
                 f"{who}_moves_per_s",
                 "1/s",
                 f"{does} thread's moves",
@@ -53,7 +53,7 @@ PLACEMENT_FIGURES = (
                 f"{_BOTH_WAYS}",
                 (_THREAD,),
             ),
-            Figure(
+            EvidenceMetric(
                 f"{who}_cpu",
                 CPU_NUMBER,
                 f"CPU of the {does} thread",
@@ -63,7 +63,7 @@ PLACEMENT_FIGURES = (
             ),
         )
     ),
-    Figure(
+    EvidenceMetric(
         "softirq_cpu",
         CPU_NUMBER,
         "CPU of packet processing",
@@ -73,15 +73,15 @@ PLACEMENT_FIGURES = (
 )
 
 
-def placement_evidence(case: Case) -> Figures:
+def placement_evidence(case: TrialData) -> EvidenceValues:
     """The figures of PLACEMENT_FIGURES."""
-    part = case.part
-    figures: Figures = {"ends_on_one_cpu_percent": mean(_on_one_cpu(case))}
+    part = case.steady_part
+    figures: EvidenceValues = {"ends_on_one_cpu_percent": mean(_on_one_cpu(case))}
     for (who, _), ends in zip(_SIDES, (part.senders, part.receivers), strict=True):
         sides = [samples for _, samples in ends]
         figures |= {
             f"{who}_on_softirq_cpu_percent": mean(_on_softirq_cpu(x, _kernel(x, part)) for x in sides),
-            f"{who}_moves_per_s": most(_moves(x) for x in sides),
+            f"{who}_moves_per_s": largest(_moves(x) for x in sides),
             f"{who}_cpu": _usual(_thread_cpus(sides[0])) if sides else None,
         }
     first = part.receivers[0][1] if part.receivers else []
@@ -90,14 +90,14 @@ def placement_evidence(case: Case) -> Figures:
 
 def _kernel(samples: Sequence[Sample], part: SteadyPart) -> Sequence[Sample]:
     """The samples of the kernel that an endpoint runs on: its own, or the bench's machine."""
-    return samples if has_own_kernel(samples) else part.host
+    return samples if has_own_kernel(samples) else part.host_samples
 
 
 def _thread_cpus(samples: Sequence[Sample]) -> list[int]:
     return [int(x.counters[_THREAD]) for x in samples if _THREAD in x.counters]
 
 
-def _on_one_cpu(case: Case) -> Iterator[float | None]:
+def _on_one_cpu(case: TrialData) -> Iterator[float | None]:
     """Of each pair whose endpoints share a kernel."""
     for here, there in _ends_of_pairs(case):
         if not (has_own_kernel(here) or has_own_kernel(there)):
@@ -105,17 +105,17 @@ def _on_one_cpu(case: Case) -> Iterator[float | None]:
             yield percent(sum(one == other for one, other in both), len(both))
 
 
-def _ends_of_pairs(case: Case) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
+def _ends_of_pairs(case: TrialData) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
     """The samples of both ends of each pair, by what the file tells of the testbed.
 
     Where it tells of no pairs two ends are one, and of more each sender goes with the receiver at its place:
     ends that do both cannot be put together then.
     """
-    part = case.part
+    part = case.steady_part
     by_pair: dict[frozenset[int], list[Sequence[Sample]]] = {}
-    for (_, samples), port in zip(part.sides, case.ports, strict=False):
+    for (_, samples), port in zip(part.endpoints, case.ports, strict=False):
         by_pair.setdefault(port.pairs, []).append(samples)
-    if len(part.sides) == 2 or frozenset() not in by_pair:
+    if len(part.endpoints) == 2 or frozenset() not in by_pair:
         return [(ends[0], ends[1]) for ends in by_pair.values() if len(ends) == 2]
     of_order = zip(part.senders, part.receivers, strict=False)
     return [(sending, receiving) for (_, sending), (_, receiving) in of_order if sending is not receiving]
@@ -148,7 +148,7 @@ def _interrupts(cpu: Mapping[str, float]) -> float:
 def _moves(samples: Sequence[Sample]) -> float | None:
     cpus = _thread_cpus(samples)
     moved = sum(one != other for one, other in pairwise(cpus))
-    return over(moved, seconds_of(samples)) if cpus else None
+    return ratio(moved, total_duration_s(samples)) if cpus else None
 
 
 def _usual(cpus: Sequence[int]) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.evidence.aggregation import middle, over
+from vnetbench.estimate.evidence.aggregation import median, ratio
 from vnetbench.estimate.steady_state import SteadyPart
 
 
@@ -15,7 +15,7 @@ class Port:
     """One of them: what went through it in each sample, and the queue before it."""
 
     name: str
-    counts: Sequence[tuple[float, Mapping[str, float]]]
+    samples: Sequence[tuple[float, Mapping[str, float]]]
     """Seconds of each sample, and what it counted: `rx_bytes`, `tx_bytes`, and of its queue `drops`,
     `overlimits` and `backlog_bytes`."""
     role: str = ""
@@ -24,24 +24,24 @@ class Port:
     pairs: frozenset[int] = frozenset()
     """Those whose packets cross it, from 1; empty where that is not known."""
 
-    def amounts(self, *counters: str) -> list[float]:
+    def sample_totals(self, *counters: str) -> list[float]:
         """Of each sample that has all of these counters, their sum."""
         return [sum(counts[name] for name in counters) for _, counts in self._having(counters)]
 
-    def rates(self, *counters: str) -> list[float]:
+    def sample_rates(self, *counters: str) -> list[float]:
         """Of each sample that has all of these counters, their sum a second."""
         return [sum(counts[name] for name in counters) / span_s for span_s, counts in self._having(counters)]
 
-    def rate(self, *counters: str) -> float | None:
+    def mean_rate(self, *counters: str) -> float | None:
         """The same of all samples together."""
         known = self._having(counters)
         moved = sum(counts[name] for _, counts in known for name in counters)
-        return over(moved, sum(span_s for span_s, _ in known))
+        return ratio(moved, sum(span_s for span_s, _ in known))
 
     @property
     def backlog_bytes(self) -> float | None:
         """What waits before it, median of the samples."""
-        return middle(counts.get("backlog_bytes") for _, counts in self.counts)
+        return median(counts.get("backlog_bytes") for _, counts in self.samples)
 
     def _having(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
         """Samples that have all of these counters, with the seconds since the last that had them.
@@ -50,7 +50,7 @@ class Port:
         """
         found = []
         since_s = 0.0
-        for span_s, counts in self.counts:
+        for span_s, counts in self.samples:
             since_s += span_s
             if since_s > 0 and all(name in counts for name in counters):
                 found.append((since_s, counts))
@@ -58,21 +58,21 @@ class Port:
         return found
 
 
-def ports_of(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
+def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
     """All of them, the endpoints' own first; `testbed` is what the results file tells of it."""
     pairs = {each["name"]: each.get("pair") for each in testbed.get("endpoints") or ()}
     own = [
         Port(
-            side.endpoint,
+            side.name,
             [(x.interval_s, _named_as_watched(x.counters)) for x in samples],
-            pairs=frozenset({pairs[side.endpoint]} if pairs.get(side.endpoint) else ()),
+            pairs=frozenset({pairs[side.name]} if pairs.get(side.name) else ()),
         )
-        for side, samples in part.sides
+        for side, samples in part.endpoints
     ]
     told = {each["name"]: each for each in testbed.get("watched") or ()}
     seen: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
-    for sample in part.host:
-        for name, counts in sample.watched.interfaces.items() if sample.watched else ():
+    for sample in part.host_samples:
+        for name, counts in sample.observation.interface_counters.items() if sample.observation else ():
             seen.setdefault(name, []).append((sample.interval_s, _with_queue(counts)))
     return own + [
         Port(name, counts, of.get("role", ""), of.get("leads_to", ""), frozenset(of.get("pairs", ())))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vnetbench.estimate.evidence import FAMILIES
-from vnetbench.estimate.evidence.metric import Figure
+from vnetbench.estimate.evidence.metric import EvidenceMetric
 
 PAGE = "evidence.md"
 
@@ -60,7 +60,7 @@ def _family(family: str) -> Iterator[str]:
     yield ""
 
 
-def _row(figure: Figure) -> str:
+def _row(figure: EvidenceMetric) -> str:
     counters = ", ".join(f"`{name}`" for name in figure.counters)
     return f"| `{figure.name}` | {figure.unit} | {figure.label}: {figure.meaning} | {counters} |"
 

@@ -6,52 +6,52 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.time_series import Course
-from vnetbench.estimate.evidence.flows import Flow, carrying, flows_of
-from vnetbench.estimate.evidence.kernels import Kernel, kernels_of
-from vnetbench.estimate.evidence.ports import Port, ports_of
-from vnetbench.estimate.frame_losses import FrameLosses, frame_losses
+from vnetbench.estimate.time_series import TimeSeries
+from vnetbench.estimate.evidence.flows import Flow, load_flows, collect_flows
+from vnetbench.estimate.evidence.kernels import Kernel, collect_kernels
+from vnetbench.estimate.evidence.ports import Port, collect_ports
+from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
 from vnetbench.estimate.steady_state import SteadyPart
 
 
 @dataclass(frozen=True)
-class Case:
+class TrialData:
     """One trial."""
 
-    part: SteadyPart
+    steady_part: SteadyPart
     metrics: Mapping[str, float]
     """The trial's own: some of them are evidence too."""
-    course: Sequence[float]
+    time_series: Sequence[float]
     """Its deciding metric in each interval of the steady part."""
     flows: Sequence[Flow]
     """Both ends of all streams."""
-    sending: Sequence[Flow]
+    sending_flows: Sequence[Flow]
     """The ends that send, or ask; beside transfers requests do not count, as they are none of the load."""
-    sending_tcp: Sequence[Flow]
+    tcp_senders: Sequence[Flow]
     """Those of them that are connections of TCP."""
-    taking_tcp: Sequence[Flow]
+    tcp_receivers: Sequence[Flow]
     """Their other ends."""
     kernels: Sequence[Kernel]
     ports: Sequence[Port]
-    frames: FrameLosses | None
+    frame_losses: FrameLosses | None
     """Where frames were lost; None without frames."""
 
 
-def case_of(
-    part: SteadyPart, metrics: Mapping[str, float], course: Course, testbed: Mapping[str, Any]
-) -> Case:
+def build_trial_data(
+    part: SteadyPart, metrics: Mapping[str, float], course: TimeSeries, testbed: Mapping[str, Any]
+) -> TrialData:
     """The case of a trial: `course` is that of its deciding metric, `testbed` what the file tells of it."""
-    flows = flows_of(part)
-    sending = carrying(flows, "source")
-    return Case(
+    flows = collect_flows(part)
+    sending = load_flows(flows, "source")
+    return TrialData(
         part,
         metrics,
-        course.values[part.cut :],
+        course.values[part.warmup_samples :],
         flows,
         sending,
         [flow for flow in sending if flow.is_tcp],
-        [flow for flow in carrying(flows, "sink") if flow.is_tcp],
-        kernels_of(part),
-        ports_of(part, testbed),
-        frame_losses(part.trial, testbed),
+        [flow for flow in load_flows(flows, "sink") if flow.is_tcp],
+        collect_kernels(part),
+        collect_ports(part, testbed),
+        locate_frame_losses(part.trial, testbed),
     )
