@@ -32,7 +32,7 @@ $(BIN)/vnetbench: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-$(AGENT): Cargo.toml Cargo.lock .cargo/config.toml agent/Cargo.toml agent/build.rs $(shell find agent/src -type f)
+$(AGENT): Cargo.toml Cargo.lock .cargo/config.toml $(shell find agent/Cargo.toml agent/src agent/crates -type f)
 	PYTHON=$(PYTHON) tools/prepare
 	cargo build --release --locked --quiet
 	@mkdir -p $(@D)
@@ -90,7 +90,7 @@ test-peers:
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare
-	VNETBENCH_FUZZ_INPUTS=1000000 cargo test --locked --release --quiet iperf3::mutated_messages
+	VNETBENCH_FUZZ_INPUTS=1000000 cargo test --locked --release --quiet --package vnetbench-iperf3 mutated_messages
 
 bench: install
 	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf netsniff-ng qemu

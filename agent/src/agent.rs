@@ -9,16 +9,18 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
-use crate::counters::ProcessCycles;
-use crate::error::{Error, Result};
-use crate::frames::able::able;
-use crate::line::DelayLines;
 use crate::lines::{Line, MAX_LINE_BYTES, next_line};
 use crate::outbox::Outbox;
-use crate::path::Paths;
+use crate::path::{self, Paths};
 use crate::rpc::{self, Request};
 use crate::trial::Trials;
-use crate::{clock, facts, guest, iperf3, journal, knobs, path};
+use crate::{facts, guest, journal, knob_requests};
+use vnetbench_counters::ProcessCycles;
+use vnetbench_delay_line::DelayLines;
+use vnetbench_frames::able::able;
+use vnetbench_iperf3::greeting;
+use vnetbench_system::clock;
+use vnetbench_system::error::{Error, Result};
 
 const PROTOCOL: u32 = 1;
 const WORKLOADS: [&str; 7] = [
@@ -137,8 +139,8 @@ impl Agent {
         match method.as_str() {
             "agent.hello" => reply.send(Ok(hello())),
             "agent.facts" => reply.send(Ok(facts::facts(&self.cycles))),
-            "knob.get" => reply.send(rpc::params(params).and_then(knobs::get)),
-            "knob.set" => reply.send(rpc::params(params).and_then(knobs::set)),
+            "knob.get" => reply.send(rpc::params(params).and_then(knob_requests::get)),
+            "knob.set" => reply.send(rpc::params(params).and_then(knob_requests::set)),
             "path.listen" => reply.send(rpc::params(params).and_then(|p| self.paths.listen(p))),
             "path.close" => reply.send(rpc::params(params).and_then(|p| self.paths.close(p))),
             "path.probe" => match rpc::params(params) {
@@ -154,7 +156,7 @@ impl Agent {
                 Err(error) => reply.send(Err(error)),
             },
             "iperf3.greet" => match rpc::params(params) {
-                Ok(params) => self.apart(reply, || iperf3::greeting::greet(params)),
+                Ok(params) => self.apart(reply, || greeting::greet(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "trial.prepare" => match rpc::params(params).and_then(|p| self.trials.prepare(p)) {

@@ -1,34 +1,16 @@
 //! vnetbench-agent: the instrument of vnetbench, on one endpoint. Its arguments.
 
 mod agent;
-mod clock;
-mod counters;
-mod cpu_list;
-mod error;
-mod ethtool_strings;
 mod facts;
-mod features;
-mod frames;
 mod guest;
-mod interface;
-mod iperf3;
 mod journal;
+mod knob_requests;
 mod knobs;
-mod line;
 mod lines;
-mod netdev;
-mod netlink;
 mod outbox;
 mod path;
-mod ports;
-mod priority;
 mod rpc;
-mod signals;
-mod socket_option;
-mod tap;
-mod traffic;
 mod trial;
-mod waiting;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -65,25 +47,29 @@ fn main() -> ExitCode {
             }
         },
         ["restore", folder] => journal::restore(Path::new(folder)),
-        ["init"] => guest::init(),
+        ["init"] => guest::init(serve_as_guest),
         ["--version" | "-V"] => {
             println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
             ExitCode::SUCCESS
         }
-        ["iperf3-serve", ..] => iperf3::serve(&arguments[1..]),
-        ["iperf3-client", ..] => iperf3::client(&arguments[1..]),
+        ["iperf3-serve", ..] => vnetbench_iperf3::run_server(&arguments[1..]),
+        ["iperf3-client", ..] => vnetbench_iperf3::run_client(&arguments[1..]),
         ["--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
         // A kernel starts the first process of an initramfs without any.
-        [] if guest::is_first_process() => guest::init(),
+        [] if guest::is_first_process() => guest::init(serve_as_guest),
         [] => usage_error("what should it do?"),
         ["stdio", ..] => usage_error("stdio takes --journal FOLDER, or no further argument"),
         ["restore", ..] => usage_error("restore takes one folder"),
         ["init", ..] => usage_error("init takes no further argument"),
         [first, ..] => usage_error(&format!("there is no \"{first}\"")),
     }
+}
+
+fn serve_as_guest() -> ExitCode {
+    agent::serve(agent::Setting::Guest)
 }
 
 fn usage_error(what: &str) -> ExitCode {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::error::{Error, Result};
+use vnetbench_system::error::{Error, Result};
 
 #[derive(Debug)]
 pub struct Request {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::interface::{Interface, bus_of};
+use vnetbench_interfaces::interface::{Interface, bus_of};
 
 /// Vendor and device of the PCI bus (pci.ids), those that guests have: emulated ones, paravirtual ones and virtual
 /// functions.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::adapter;
-use crate::interface::{DriverInfo, Interface};
 use crate::knobs::{self, coalescing, queues, rings};
+use vnetbench_interfaces::interface::{DriverInfo, Interface};
 
 /// All null but the name where there is none of it.
 pub fn describe(name: &str) -> Value {

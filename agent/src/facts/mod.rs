@@ -1,6 +1,7 @@
 //! `agent.facts`: what this endpoint is. A fact that cannot be read is null, never a guess.
 
 mod adapter;
+mod files;
 mod interface;
 mod surroundings;
 
@@ -8,9 +9,10 @@ use serde_json::{Value, json};
 
 pub use self::interface::describe;
 
-use crate::counters::{ProcessCycles, availability, mean_clock_hz};
-use crate::cpu_list::CpuList;
-use crate::interface::names;
+use self::files::{line_of, number_of, numbers_of, value_in, words_of};
+use vnetbench_counters::{ProcessCycles, availability, mean_clock_hz};
+use vnetbench_interfaces::interface::names;
+use vnetbench_system::cpu_list::CpuList;
 
 pub fn facts(cycles: &ProcessCycles) -> Value {
     let system = rustix::system::uname();
@@ -66,37 +68,4 @@ fn memory_bytes() -> Option<u64> {
     let text = value_in("/proc/meminfo", "MemTotal")?;
     let kib: u64 = text.strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
-}
-
-fn line_of(path: &str) -> Option<String> {
-    Some(std::fs::read_to_string(path).ok()?.trim().to_owned())
-}
-
-fn words_of(path: &str) -> Option<Vec<String>> {
-    Some(
-        line_of(path)?
-            .split_ascii_whitespace()
-            .map(str::to_owned)
-            .collect(),
-    )
-}
-
-fn number_of(path: &str) -> Option<u64> {
-    line_of(path)?.parse().ok()
-}
-
-fn numbers_of(path: &str) -> Option<Vec<u64>> {
-    words_of(path)?
-        .iter()
-        .map(|word| word.parse().ok())
-        .collect()
-}
-
-/// The value of the first line `key : value` of a file.
-fn value_in(path: &str, key: &str) -> Option<String> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        (name.trim() == key).then(|| value.trim().to_owned())
-    })
 }

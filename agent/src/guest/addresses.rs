@@ -6,7 +6,9 @@ use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
-use crate::netlink::{self, Message, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, ask, attributes};
+use vnetbench_interfaces::netlink::{
+    self, Message, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, ask, attributes,
+};
 
 const RTM_NEWADDR: u16 = 20;
 const RTM_DELADDR: u16 = 21;

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::addresses::{self, Address};
 use super::forwarding::{self, Forwarding};
 use super::neighbours::{self, Neighbour};
-use crate::clock;
-use crate::error::{Error, Result};
 use crate::facts;
-use crate::interface::{Interface, LINK_PATIENCE, names};
+use vnetbench_interfaces::interface::{Interface, LINK_PATIENCE, names};
+use vnetbench_system::clock;
+use vnetbench_system::error::{Error, Result};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -5,8 +5,8 @@ use std::io;
 use serde::Deserialize;
 
 use super::mounts;
-use crate::error::{Error, Result};
-use crate::interface::Interface;
+use vnetbench_interfaces::interface::Interface;
+use vnetbench_system::error::{Error, Result};
 
 /// The guest's one bridge.
 const BRIDGE: &str = "br0";

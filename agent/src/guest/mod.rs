@@ -18,9 +18,8 @@ use rustix::system::{RebootCommand, reboot};
 
 pub use self::configuration::configure;
 use self::port::Port;
-use crate::agent;
-use crate::error::{Error, Result};
-use crate::interface::Interface;
+use vnetbench_interfaces::interface::Interface;
+use vnetbench_system::error::{Error, Result};
 
 /// What the root of an initramfs is: RAMFS_MAGIC or TMPFS_MAGIC (include/uapi/linux/magic.h).
 const MEMORY: [u64; 2] = [0x8584_58f6, 0x0102_1994];
@@ -34,8 +33,8 @@ pub fn is_first_process() -> bool {
     rustix::process::getpid().is_init() && root().is_some_and(|kind| MEMORY.contains(&kind))
 }
 
-/// Never returns in a guest.
-pub fn init() -> ExitCode {
+/// Never returns in a guest. `serve` serves one host over standard input and output.
+pub fn init(serve: fn() -> ExitCode) -> ExitCode {
     if !is_first_process() {
         eprintln!(
             "vnetbench-agent: init is the first process (PID 1) of a guest's initramfs, and nothing else"
@@ -43,11 +42,11 @@ pub fn init() -> ExitCode {
         return ExitCode::from(2);
     }
     std::panic::set_hook(Box::new(|fault| end_with(&fault.to_string())));
-    let Err(error) = serve_hosts();
+    let Err(error) = serve_hosts(serve);
     end_with(&error.to_string())
 }
 
-fn serve_hosts() -> Result<Infallible> {
+fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     mounts::mount_all()?;
     mounts::settle_kernel()?;
     modules::load_all()?;
@@ -63,12 +62,12 @@ fn serve_hosts() -> Result<Infallible> {
     let port = Port::find()?;
     loop {
         port.wait_for_host();
-        serve_one(&port)?;
+        serve_one(&port, serve)?;
     }
 }
 
 /// Serves one host in a process of its own, which ends when the host hangs up: so nothing of it is left for the next.
-fn serve_one(port: &Port) -> Result<()> {
+fn serve_one(port: &Port, serve: fn() -> ExitCode) -> Result<()> {
     // SAFETY: this process has one thread, so that the copy of it is whole.
     match unsafe { libc::fork() } {
         -1 => Err(Error::system(
@@ -82,7 +81,7 @@ fn serve_one(port: &Port) -> Result<()> {
                 eprintln!("vnetbench-agent: {error}");
                 std::process::exit(1);
             }
-            let _ = agent::serve(agent::Setting::Guest);
+            let _ = serve();
             std::process::exit(1)
         }
         session => wait_for(session),

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::system::finit_module;
 
-use crate::error::{Error, Result};
+use vnetbench_system::error::{Error, Result};
 
 const FOLDER: &str = "/modules";
 /// One path a line, from the folder; a module comes after those that it needs.

@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 
-use crate::error::{Error, Result};
+use vnetbench_system::error::{Error, Result};
 
 /// Where, and which.
 const MOUNTS: [(&str, &str); 5] = [

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use serde::Deserialize;
 
 use super::addresses::{family_of, octets_of};
-use crate::error::{Error, Result};
-use crate::interface::mac_bytes;
-use crate::netlink::{self, Message, NLM_F_CREATE, NLM_F_REPLACE, ask};
+use vnetbench_interfaces::interface::mac_bytes;
+use vnetbench_interfaces::netlink::{self, Message, NLM_F_CREATE, NLM_F_REPLACE, ask};
+use vnetbench_system::error::{Error, Result};
 
 const RTM_NEWNEIGH: u16 = 28;
 const NDA_DST: u16 = 1;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::error::{Error, Result};
+use vnetbench_system::error::{Error, Result};
 
 const NAME: &str = "vnetbench.agent";
 const PORTS: &str = "/sys/class/virtio-ports";

@@ -11,9 +11,9 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::entries::{Entries, Found, Taken};
 use self::folder::Folder;
-use crate::error::{Error, Result};
 use crate::knobs;
-use crate::signals::on_signals;
+use vnetbench_system::error::{Error, Result};
+use vnetbench_system::signals::on_signals;
 
 /// What ends a program that is told to end, or whose connection is lost.
 const ENDING: [i32; 3] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT];

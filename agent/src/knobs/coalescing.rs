@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::interface::Interface;
+use vnetbench_interfaces::interface::Interface;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;

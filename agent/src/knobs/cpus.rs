@@ -5,7 +5,7 @@ use std::io;
 
 use rustix::thread::Pid;
 
-use crate::cpu_list::CpuList;
+use vnetbench_system::cpu_list::CpuList;
 
 /// Where the agent's first thread may run.
 pub fn read() -> io::Result<CpuList> {

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::cpu_list::CpuList;
-use crate::interface::Interface;
+use vnetbench_interfaces::interface::Interface;
+use vnetbench_system::cpu_list::CpuList;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Placing {

@@ -5,10 +5,10 @@ use std::io;
 
 use rustix::thread::Pid;
 
-use crate::cpu_list::CpuList;
-use crate::interface::Interface;
-use crate::netdev;
-use crate::priority::Rank;
+use vnetbench_interfaces::interface::Interface;
+use vnetbench_interfaces::netdev;
+use vnetbench_system::cpu_list::CpuList;
+use vnetbench_system::priority::Rank;
 
 // include/uapi/linux/netdev.h
 const NETDEV_CMD_NAPI_GET: u8 = 11;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::interface::Interface;
+use vnetbench_interfaces::interface::Interface;
 
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_SCHANNELS: u32 = 0x3d;

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::cpu_list::CpuList;
-use crate::interface::Interface;
+use vnetbench_interfaces::interface::Interface;
+use vnetbench_system::cpu_list::CpuList;
 
 /// `None` where the receive queues differ; EOPNOTSUPP where the kernel lacks RPS.
 pub fn read(interface: &Interface) -> io::Result<Option<CpuList>> {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::interface::Interface;
+use vnetbench_interfaces::interface::Interface;
 
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_SRINGPARAM: u32 = 0x11;

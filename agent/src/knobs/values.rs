@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use super::coalescing::{Both, Coalesce};
 use super::interrupts::Placing;
-use crate::cpu_list::CpuList;
-use crate::error::{Error, Result};
-use crate::ports;
+use vnetbench_system::cpu_list::CpuList;
+use vnetbench_system::error::{Error, Result};
+use vnetbench_system::ports;
 
 /// The words that stand for no one number, and for no one list.
 const ADAPTIVE: &str = "adaptive";

@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
-use super::{MAX_PACKET_BYTES, unfragmented};
-use crate::error::{Error, Result};
-use crate::ports;
-use crate::waiting::{Bell, Waited, wait};
+use crate::path::socket::{MAX_PACKET_BYTES, unfragmented};
+use vnetbench_system::error::{Error, Result};
+use vnetbench_system::ports;
+use vnetbench_system::waiting::{Bell, Waited, wait};
 
 /// Paths that may be answered for at one time.
 const MAX_PATHS: usize = 256;

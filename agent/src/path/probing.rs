@@ -14,9 +14,9 @@ use socket2::{SockAddr, Socket};
 use super::wire::{
     self, HEADER_BYTES, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES, Token,
 };
-use super::{MAX_PACKET_BYTES, header_bytes, unfragmented};
-use crate::error::{Error, Result};
-use crate::waiting::{Bell, Waited, wait};
+use crate::path::socket::{MAX_PACKET_BYTES, header_bytes, unfragmented};
+use vnetbench_system::error::{Error, Result};
+use vnetbench_system::waiting::{Bell, Waited, wait};
 
 const MAX_ATTEMPTS: u32 = 100;
 const MAX_TIMEOUT_S: f64 = 60.0;

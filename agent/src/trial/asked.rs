@@ -6,12 +6,14 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::parameters::{self, PartName, Workload, bad};
 use super::place::{Connect, Listen, Place};
-use crate::counters::watched;
-use crate::error::Result;
-use crate::traffic::route::Transport;
-use crate::traffic::{Load, Role};
+use crate::trial::limits::bad;
+use crate::trial::parameters::{self, PartName, Workload};
+use vnetbench_counters::watched;
+use vnetbench_streams::Role;
+use vnetbench_system::error::Result;
+use vnetbench_traffic::Load;
+use vnetbench_traffic::route::Transport;
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_TIMEOUT_S: f64 = 600.0;
@@ -144,8 +146,8 @@ fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
 pub mod tests {
     use super::super::building::MAX_STREAMS;
     use super::*;
-    use crate::traffic::Work;
     use serde_json::json;
+    use vnetbench_traffic::Work;
 
     pub fn plan_of(changes: Value) -> Result<Plan> {
         let mut asked = json!({

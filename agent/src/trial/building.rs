@@ -4,16 +4,18 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::asked::{Prepare, interval};
-use super::parameters::{self, PartName, Workload, bad, within};
 use super::place::{Connect, Place};
-use crate::cpu_list::CpuList;
-use crate::error::{Error, Result};
-use crate::iperf3;
-use crate::traffic::connection::Options;
-use crate::traffic::opening::Secret;
-use crate::traffic::route::Transport;
-use crate::traffic::threads::Threads;
-use crate::traffic::{Load, Part};
+use crate::trial::limits::{bad, within};
+use crate::trial::parameters::{self, PartName, Workload};
+use vnetbench_iperf3::parameters::Parameters;
+use vnetbench_iperf3::trial;
+use vnetbench_streams::Secret;
+use vnetbench_streams::threads::Threads;
+use vnetbench_system::cpu_list::CpuList;
+use vnetbench_system::error::{Error, Result};
+use vnetbench_traffic::route::Transport;
+use vnetbench_traffic::sockets::Options;
+use vnetbench_traffic::{Load, Part};
 
 pub const MAX_STREAMS: usize = 1024;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
@@ -75,11 +77,11 @@ impl Prepare {
     }
 
     /// What an iperf3 server is asked for, where one is at the other side.
-    fn asked_of_server(&self, load: &Load) -> Result<Option<Box<iperf3::parameters::Parameters>>> {
+    fn asked_of_server(&self, load: &Load) -> Result<Option<Box<Parameters>>> {
         if !self.connect.is_some_and(Connect::is_to_iperf3) {
             return Ok(None);
         }
-        let asked = iperf3::trial::parameters(load).map_err(Error::BadParameter)?;
+        let asked = trial::parameters(load).map_err(Error::BadParameter)?;
         Ok(Some(Box::new(asked)))
     }
 
@@ -221,9 +223,10 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::traffic::{Role, Work};
     use crate::trial::asked::Plan;
     use crate::trial::asked::tests::plan_of;
+    use vnetbench_streams::Role;
+    use vnetbench_traffic::Work;
 
     fn mixed(changes: Value) -> Result<Plan> {
         let mut asked = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [

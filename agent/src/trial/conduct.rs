@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use rustix::thread::set_current_timer_slack;
@@ -16,21 +16,18 @@ use super::sampler::{Counted, Sampler};
 use super::server::Server;
 use super::streams::Streams;
 use super::underway::{Outcome, Reason};
-use super::{Connecting, Message, Ready, Trial, Trials, lock};
-use crate::error::{Error, Result};
-use crate::iperf3::parameters::Parameters;
-use crate::iperf3::trial::Agreed;
 use crate::rpc;
-use crate::traffic::datagrams::Datagrams;
-use crate::traffic::route::Route;
-use crate::traffic::{self, Load, OnEnd, Part, Work, connecting, connection, found, udp_opening};
-
-pub struct Conductor {
-    pub trials: Arc<Trials>,
-    pub trial: Arc<Trial>,
-    pub messages: Receiver<Message>,
-    pub interval: Duration,
-}
+use crate::trial::conductor::Conductor;
+use crate::trial::message::Message;
+use crate::trial::ready::{Connecting, Ready};
+use crate::trial::registry::lock;
+use vnetbench_iperf3::parameters::Parameters;
+use vnetbench_iperf3::trial::Agreed;
+use vnetbench_streams::OnEnd;
+use vnetbench_streams::datagrams::Datagrams;
+use vnetbench_system::error::{Error, Result};
+use vnetbench_traffic::route::Route;
+use vnetbench_traffic::{Load, Part, Work, connecting, connection, found, udp_opening};
 
 /// Where a trial's streams come from.
 pub enum Entry {
@@ -96,7 +93,7 @@ impl Conductor {
             }
             Err(error) => {
                 let fault = Reason::Fault(error.to_string());
-                self.trials.forget(&self.trial);
+                self.registry.forget(&self.trial);
                 self.trial.note(Connecting::Failed(error));
                 if !has_answered {
                     // What is noted is the answer of `trial.prepare`: this trial never came to be.
@@ -194,7 +191,7 @@ impl Conductor {
         let last = sampler.read_whole();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
-            moved.state = stream.end.get().map(traffic::End::name);
+            moved.state = stream.end.get().map(vnetbench_streams::End::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
             moved.transport = is_tcp.then(|| found::transport(stream));
             moved.lent = stream.lent.get().copied();
@@ -230,15 +227,15 @@ impl Conductor {
         let event = rpc::event("trial.end", &end);
         drop(sampler);
         drop(streams);
-        self.trials.forget(&self.trial);
-        self.trials.outbox.tell(event);
+        self.registry.forget(&self.trial);
+        self.outbox.tell(event);
     }
 }
 
 impl Drop for Conductor {
     fn drop(&mut self) {
         // Only after a fault of the agent's own is there anything left to do here.
-        self.trials.forget(&self.trial);
+        self.registry.forget(&self.trial);
         let mut connecting = lock(&self.trial.connecting);
         if matches!(*connecting, Connecting::UnderWay) {
             *connecting = Connecting::Failed(Error::Internal("the trial was given up".into()));

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::counters::socket_memory::Memory;
-use crate::counters::tcp_info::TcpReading;
-use crate::traffic::Role;
+use vnetbench_counters::socket_memory::Memory;
+use vnetbench_counters::tcp_info::TcpReading;
+use vnetbench_streams::Role;
 
 /// Of those that have one role in one part of the load. What all say is as long as it is read often.
 pub const DETAILED_STREAMS: usize = 64;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::parameters::{bad, within};
-use crate::error::Result;
-use crate::frames::headers::MAX_TAGS;
-use crate::frames::template::{self, MOST_FLOWS};
-use crate::frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way};
-use crate::interface;
+use crate::trial::limits::{bad, within};
+use vnetbench_frames::headers::MAX_TAGS;
+use vnetbench_frames::template::{self, MOST_FLOWS};
+use vnetbench_frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way};
+use vnetbench_interfaces::interface;
+use vnetbench_system::error::Result;
 
 /// What a kernel takes as a frame, jumbo frames of any adapter included.
 const MAX_FRAME_BYTES: usize = 9216 + 26;
@@ -141,8 +141,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::traffic::Work;
     use crate::trial::asked::tests::plan_of;
+    use vnetbench_traffic::Work;
 
     fn asked(changes: Value) -> Result<Asked> {
         let mut asked = json!({

@@ -8,16 +8,18 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::frames;
-use crate::counters::watched;
-use crate::error::{Error, Result};
-use crate::traffic::Work;
-use crate::traffic::connection::Options;
-use crate::traffic::send::{SendMode, Sending};
-use crate::traffic::tcp_crr::Connections;
-use crate::traffic::tcp_rr::{Exchange, Waiting};
-use crate::traffic::tcp_stream::{Receive, Transfer};
-use crate::traffic::udp_head::{HEAD_BYTES, MAX_DATAGRAM_BYTES};
-use crate::traffic::udp_stream::{self, Flow};
+use super::limits::{bad, within};
+use vnetbench_counters::watched;
+use vnetbench_streams::udp_head::{HEAD_BYTES, MAX_DATAGRAM_BYTES};
+use vnetbench_system::error::{Error, Result};
+use vnetbench_traffic::Work;
+use vnetbench_traffic::receive::Receive;
+use vnetbench_traffic::send::{SendMode, Sending};
+use vnetbench_traffic::sockets::Options;
+use vnetbench_traffic::tcp_crr::Connections;
+use vnetbench_traffic::tcp_rr::{Exchange, Waiting};
+use vnetbench_traffic::tcp_stream::Transfer;
+use vnetbench_traffic::udp_stream::{self, Flow};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
@@ -289,15 +291,4 @@ fn check_rate(per_s: Option<f64>) -> Result<()> {
 fn message_bytes(name: &str, asked: Option<usize>, otherwise: usize) -> Result<usize> {
     let bytes = asked.unwrap_or(otherwise);
     within(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
-}
-
-pub fn bad<T>(what: String) -> Result<T> {
-    Err(Error::BadParameter(what))
-}
-
-pub fn within(name: &str, value: usize, most: usize) -> Result<()> {
-    if (1..=most).contains(&value) {
-        return Ok(());
-    }
-    bad(format!("{name} must lie within 1 and {most}"))
 }

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Deserialize;
 use socket2::{Domain, SockAddr};
 
-use crate::iperf3::parameters::Parameters;
-use crate::traffic::route::Route;
+use vnetbench_iperf3::parameters::Parameters;
+use vnetbench_traffic::route::Route;
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(

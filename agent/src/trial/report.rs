@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::detail::{Detail, ReceiveMemory};
-use crate::counters::socket_memory::Memory;
-use crate::counters::tcp_info::TcpReading;
-use crate::counters::{Counters, CpuWork, driver, watched};
-use crate::frames::{AtPort, Outcome};
-use crate::iperf3::trial::ServerSide;
-use crate::traffic::Role;
-use crate::traffic::datagrams::{DatagramCounts, Gaps};
-use crate::traffic::histogram::{Counts, Distribution, Histogram};
-use crate::traffic::route::Transport;
-use crate::traffic::send::Lent;
+use vnetbench_counters::socket_memory::Memory;
+use vnetbench_counters::tcp_info::TcpReading;
+use vnetbench_counters::{Counters, CpuWork, driver, watched};
+use vnetbench_frames::AtPort;
+use vnetbench_iperf3::trial::ServerSide;
+use vnetbench_streams::datagrams::{DatagramCounts, Gaps};
+use vnetbench_streams::frames::Outcome;
+use vnetbench_streams::{Lent, Role};
+use vnetbench_system::histogram::{Counts, Distribution, Histogram};
+use vnetbench_traffic::route::Transport;
 
 #[derive(Serialize)]
 pub struct Sample<'a> {

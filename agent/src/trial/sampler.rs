@@ -10,16 +10,16 @@ use super::report::{
     DatagramReading, DatagramsReceived, DatagramsSent, FramesMoved, Kind, Moved, StreamMoved,
     TcpMoved,
 };
-use crate::counters::driver::{self, Driver};
-use crate::counters::load_thread::{self, LoadThread};
-use crate::counters::socket_memory::{self, DropMeter};
-use crate::counters::tcp_info::{Meter, TcpReading};
-use crate::counters::thread_time::ThreadTime;
-use crate::counters::watched::{self, Seen, Watched};
-use crate::counters::{Amount, Counters, CpuWork, Depth, Reading, Scope, Sources};
-use crate::error::Result;
-use crate::traffic::histogram::{Counts, Histogram};
-use crate::traffic::{Role, Stream};
+use vnetbench_counters::driver::{self, Driver};
+use vnetbench_counters::load_thread::{self, LoadThread};
+use vnetbench_counters::socket_memory::{self, DropMeter};
+use vnetbench_counters::tcp_info::{Meter, TcpReading};
+use vnetbench_counters::thread_time::ThreadTime;
+use vnetbench_counters::watched::{self, Seen, Watched};
+use vnetbench_counters::{Amount, Counters, CpuWork, Depth, Reading, Scope, Sources};
+use vnetbench_streams::{Role, Stream};
+use vnetbench_system::error::Result;
+use vnetbench_system::histogram::{Counts, Histogram};
 
 /// What a trial counts beside its streams.
 pub struct Counted {

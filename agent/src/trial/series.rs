@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::report::{Instrument, Sample};
 use super::sampler::{Sampler, Snapshot};
-use crate::counters::Depth;
 use crate::outbox::Outbox;
 use crate::rpc;
+use vnetbench_counters::Depth;
 
 /// What takes longest to read is read no more often than this, and
 const PROTOCOLS_EVERY: Duration = Duration::from_millis(100);

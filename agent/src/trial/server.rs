@@ -3,9 +3,9 @@
 use std::mem;
 use std::sync::Arc;
 
-use crate::error::Result;
-use crate::iperf3::trial::{Agreed, Begun, ServerSide};
-use crate::traffic::{OnEnd, Stream};
+use vnetbench_iperf3::trial::{Agreed, Begun, ServerSide};
+use vnetbench_streams::{OnEnd, Stream};
+use vnetbench_system::error::Result;
 
 #[derive(Default)]
 pub enum Server {

@@ -7,14 +7,15 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 
 use super::report::PacingError;
-use super::{Ready, ReadyPort};
-use crate::counters::load_thread::LoadThread;
-use crate::cpu_list::CpuList;
-use crate::error::{Error, Kind, Result};
-use crate::frames::{self, AtPort, Watch, Ways};
-use crate::traffic::datagrams::{Datagrams, Gaps};
-use crate::traffic::threads::Started;
-use crate::traffic::{self, Load, OnEnd, Order, Orders, Part, Stream, Work, connection, found};
+use crate::trial::ready::{Ready, ReadyPort};
+use vnetbench_counters::load_thread::LoadThread;
+use vnetbench_frames::{AtPort, Watch, Ways};
+use vnetbench_streams::datagrams::{Datagrams, Gaps};
+use vnetbench_streams::threads::Started;
+use vnetbench_streams::{End, OnEnd, Order, Orders, Stream};
+use vnetbench_system::cpu_list::CpuList;
+use vnetbench_system::error::{Error, Kind, Result};
+use vnetbench_traffic::{Load, Part, Work, found, sockets};
 
 #[derive(Default)]
 pub struct Streams {
@@ -49,7 +50,7 @@ impl Streams {
     ) -> Result<()> {
         for (place, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
             let part = load.part_of(place);
-            connection::set_changeable(&socket, &part.options)?;
+            sockets::set_changeable(&socket, &part.options)?;
             let timing = part.timing(*role, place);
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));
@@ -68,7 +69,7 @@ impl Streams {
         else {
             unreachable!("only frames are at a port");
         };
-        let opened = frames::open(load, asked)?;
+        let opened = vnetbench_frames::open(&load.roles, &load.secret, asked)?;
         self.ways = Some(opened.ways);
         self.watch = Some(opened.watch);
         for ((id, role), (socket, frames)) in load.roles.iter().zip(opened.streams) {
@@ -203,15 +204,14 @@ impl Streams {
     }
 
     pub fn have_drained(&self) -> bool {
-        let drained =
-            |stream: &Arc<Stream>| matches!(stream.end.get(), Some(traffic::End::Drained));
+        let drained = |stream: &Arc<Stream>| matches!(stream.end.get(), Some(End::Drained));
         self.all.iter().all(drained)
     }
 
     /// What broke first.
     pub fn fault(&self) -> Option<String> {
         let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
-            Some(traffic::End::Broken(error)) => Some((stream, error)),
+            Some(End::Broken(error)) => Some((stream, error)),
             _ => None,
         });
         let (stream, error) = broken.min_by_key(|(stream, _)| stream.broke_at.get())?;

@@ -5,18 +5,18 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::Message;
-use super::conduct::Conductor;
 use super::report::Instrument;
 use super::sampler::{Sampler, Snapshot};
 use super::series::Series;
 use super::server::Server;
 use super::streams::Streams;
-use crate::counters::driver;
-use crate::error::Result;
 use crate::outbox::Outbox;
-use crate::priority::{Rank, run_before_others};
-use crate::traffic::Order;
+use crate::trial::conductor::Conductor;
+use crate::trial::message::Message;
+use vnetbench_counters::driver;
+use vnetbench_streams::Order;
+use vnetbench_system::error::Result;
+use vnetbench_system::priority::{Rank, run_before_others};
 
 /// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
@@ -90,7 +90,7 @@ impl Conductor {
 
         let mut underway = Underway {
             name: &self.trial.name,
-            outbox: &self.trials.outbox,
+            outbox: &self.outbox,
             sampler,
             streams,
             server,

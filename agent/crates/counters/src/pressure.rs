@@ -1,0 +1,48 @@
+//! /proc/pressure/cpu: for how long some task of the system was ready to run and had no CPU (pressure stall information).
+
+use crate::proc_file::ProcFile;
+use crate::reading::{Amount, Reading, Source};
+
+pub struct Pressure {
+    file: ProcFile,
+}
+
+impl Pressure {
+    pub fn open() -> Option<Self> {
+        Some(Self {
+            file: ProcFile::open("/proc/pressure/cpu")?,
+        })
+    }
+}
+
+impl Source for Pressure {
+    fn read(&mut self, into: &mut Reading) {
+        // A kernel that was told not to keep it (psi=0) has the file, and refuses to read it.
+        if let Some(micros) = some_total(self.file.text()) {
+            let name = "pressure_cpu_some_s";
+            into.counters.push(name, Amount::Nanos(micros * 1000));
+        }
+    }
+}
+
+/// In microseconds, of a line `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`.
+fn some_total(text: &str) -> Option<u64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let mut words = some.split_ascii_whitespace();
+    words
+        .find_map(|word| word.strip_prefix("total="))?
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_that_of_some_and_not_of_all() {
+        let text = "some avg10=0.26 avg60=0.54 avg300=0.34 total=87425\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
+        assert_eq!(some_total(text), Some(87425));
+        assert_eq!(some_total(""), None);
+    }
+}

@@ -1,0 +1,85 @@
+//! CPU time of threads of other processes (a guest's vCPUs, what moves its packets), whatever became of them since.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::thread_time::{NANOS_PER_S, ThreadClock, ThreadTime};
+use vnetbench_system::error::{Error, Result};
+
+/// A thread to watch, by the number that the kernel has for it (gettid(2)).
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    name: String,
+    tid: u32,
+}
+
+pub struct ThreadCpu {
+    name: String,
+    clock: ThreadClock,
+    last: ThreadTime,
+    is_gone: bool,
+}
+
+/// One thread at one moment.
+#[derive(Debug, Clone)]
+pub struct Spent {
+    name: String,
+    time: ThreadTime,
+    is_gone: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Moved {
+    name: String,
+    cpu_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_s: Option<f64>,
+    /// The thread has ended: what it had spent by its last reading is all that is known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    gone: bool,
+}
+
+impl ThreadCpu {
+    pub fn open(asked: Asked) -> Result<Self> {
+        let Asked { name, tid } = asked;
+        let refused = |error: io::Error| {
+            let operation = format!("read the CPU time of {name} (thread {tid})");
+            Error::system(operation, error)
+        };
+        let clock = ThreadClock::of(tid).map_err(refused)?;
+        let last = clock.read().map_err(refused)?;
+        Ok(Self {
+            name,
+            clock,
+            last,
+            is_gone: false,
+        })
+    }
+
+    pub fn read(&mut self) -> Spent {
+        match self.clock.read() {
+            Ok(time) => self.last = time,
+            Err(_) => self.is_gone = true,
+        }
+        Spent {
+            name: self.name.clone(),
+            time: self.last,
+            is_gone: self.is_gone,
+        }
+    }
+}
+
+impl Spent {
+    pub fn since(&self, earlier: &Self) -> Moved {
+        let seconds = |nanos: u64| nanos as f64 / NANOS_PER_S as f64;
+        let moved = self.time.since(&earlier.time);
+        Moved {
+            name: self.name.clone(),
+            cpu_s: seconds(moved.cpu_nanos),
+            waited_s: moved.waited_nanos.map(seconds),
+            gone: self.is_gone,
+        }
+    }
+}

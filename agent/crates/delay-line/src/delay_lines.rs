@@ -1,0 +1,207 @@
+//! The delay lines of one agent: opened, set, read and stopped by name.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::direction::Direction;
+use crate::impairments::Impairments;
+use crate::ports::Port;
+use vnetbench_system::error::{Error, Result};
+
+const MOST_LINES: usize = 64;
+const QUEUE_BYTES: usize = 256 << 20;
+const MOST_QUEUE_BYTES: usize = 16 << 30;
+/// Both directions' seeds are then numbers that every reader of JSON keeps.
+const MOST_SEED: u64 = (1 << 52) - 1;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Start {
+    ports: [String; 2],
+    #[serde(default)]
+    forward: Impairments,
+    #[serde(default)]
+    reverse: Impairments,
+    #[serde(default)]
+    seed: u64,
+    queue_bytes: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Set {
+    line: String,
+    forward: Impairments,
+    reverse: Impairments,
+    #[serde(default)]
+    seed: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    line: String,
+}
+
+/// Those of this agent.
+#[derive(Default)]
+pub struct DelayLines(Mutex<Open>);
+
+#[derive(Default)]
+struct Open {
+    made: u64,
+    lines: HashMap<String, Line>,
+}
+
+struct Line {
+    ports: [Arc<Port>; 2],
+    directions: [Direction; 2],
+    queue_bytes: usize,
+}
+
+impl DelayLines {
+    pub fn start(&self, asked: Start) -> Result<Value> {
+        let mut open = self.open();
+        if open.lines.len() >= MOST_LINES {
+            return Err(Error::BadParameter(format!(
+                "{MOST_LINES} lines are open already; stop some"
+            )));
+        }
+        let line = Line::start(asked)?;
+        open.made += 1;
+        let name = format!("l{}", open.made);
+        let told = line.told(&name);
+        open.lines.insert(name, line);
+        Ok(told)
+    }
+
+    pub fn set(&self, asked: Set) -> Result<Value> {
+        let open = self.open();
+        let line = open.find_running(&asked.line)?;
+        check_seed(asked.seed)?;
+        asked.forward.check()?;
+        asked.reverse.check()?;
+        for (place, (direction, impairments)) in line
+            .directions
+            .iter()
+            .zip([asked.forward, asked.reverse])
+            .enumerate()
+        {
+            direction.set(impairments, seed_of(asked.seed, place));
+        }
+        Ok(line.told(&asked.line))
+    }
+
+    pub fn read(&self, asked: Named) -> Result<Value> {
+        Ok(self.open().find_running(&asked.line)?.told(&asked.line))
+    }
+
+    /// What it counted to the last, also where it had ended by itself; then its ports are gone.
+    pub fn stop(&self, asked: Named) -> Result<Value> {
+        let mut open = self.open();
+        let told = open.find(&asked.line)?.told(&asked.line);
+        open.lines.remove(&asked.line);
+        Ok(told)
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn find(&self, name: &str) -> Result<&Line> {
+        self.lines
+            .get(name)
+            .ok_or_else(|| Error::BadParameter(format!("there is no line \"{name}\"")))
+    }
+
+    fn find_running(&self, name: &str) -> Result<&Line> {
+        let line = self.find(name)?;
+        match line.ended(name) {
+            Some(error) => Err(error),
+            None => Ok(line),
+        }
+    }
+}
+
+impl Line {
+    fn start(asked: Start) -> Result<Self> {
+        asked.forward.check()?;
+        asked.reverse.check()?;
+        check_seed(asked.seed)?;
+        let queue_bytes = asked.queue_bytes.unwrap_or(QUEUE_BYTES);
+        if !(1..=MOST_QUEUE_BYTES).contains(&queue_bytes) {
+            return Err(Error::BadParameter(format!(
+                "queue_bytes must lie within 1 and {MOST_QUEUE_BYTES}"
+            )));
+        }
+        let [a, b] = asked.ports;
+        let (a, b) = (Arc::new(Port::open(&a)?), Arc::new(Port::open(&b)?));
+        let start = |place: usize, name, from: &Arc<Port>, to: &Arc<Port>, impairments| {
+            let ports = [Arc::clone(from), Arc::clone(to)];
+            Direction::start(
+                name,
+                ports,
+                queue_bytes,
+                impairments,
+                seed_of(asked.seed, place),
+            )
+        };
+        let forward = start(0, "forward", &a, &b, asked.forward)?;
+        let reverse = start(1, "reverse", &b, &a, asked.reverse)?;
+        Ok(Self {
+            ports: [a, b],
+            directions: [forward, reverse],
+            queue_bytes,
+        })
+    }
+
+    /// As docs/protocol.md has it.
+    fn told(&self, name: &str) -> Value {
+        let mut told = json!({
+            "line": name,
+            "ports": self.ports.each_ref().map(|port| &port.name),
+            "queue_bytes": self.queue_bytes,
+        });
+        for direction in &self.directions {
+            told[direction.name] = direction.told();
+        }
+        told
+    }
+
+    /// Why it carries nothing any more one way, and what to do about it.
+    fn ended(&self, name: &str) -> Option<Error> {
+        let mut directions = self.directions.iter().enumerate();
+        let (place, direction) = directions.find(|(_, each)| each.has_ended())?;
+        let [from, to] = [place, 1 - place].map(|place| &self.ports[place].name);
+        let fix = "stop the line (line.stop), and start it anew";
+        let line = format!("line {name} from {from} to {to}");
+        Some(match direction.lost() {
+            Some(error) => Error::System {
+                operation: format!("go on with {line}"),
+                errno: error.raw_os_error().unwrap_or(0),
+                reason: format!("port {from} is gone ({error}); {fix}"),
+                kind: None,
+            },
+            None => Error::Internal(format!("{line} has ended; {fix}")),
+        })
+    }
+}
+
+/// Both directions draw numbers of their own.
+fn seed_of(seed: u64, direction: usize) -> u64 {
+    2 * seed + direction as u64
+}
+
+fn check_seed(seed: u64) -> Result<()> {
+    if seed > MOST_SEED {
+        return Err(Error::BadParameter(format!(
+            "seed must be {MOST_SEED} at most"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! CPU time of threads, added up for one test: several tests may share the process.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::results::CpuShare;
+
+#[derive(Debug, Default)]
+pub struct CpuSpent {
+    user_us: AtomicU64,
+    system_us: AtomicU64,
+}
+
+impl CpuSpent {
+    /// Adds what the calling thread has used since it was started, or since `before`.
+    pub fn add_this_thread(&self, before: CpuTime) {
+        self.add(CpuTime::of_thread(), before);
+    }
+
+    pub fn add(&self, now: CpuTime, before: CpuTime) {
+        self.user_us.fetch_add(
+            now.user_us.saturating_sub(before.user_us),
+            Ordering::Relaxed,
+        );
+        self.system_us.fetch_add(
+            now.system_us.saturating_sub(before.system_us),
+            Ordering::Relaxed,
+        );
+    }
+
+    pub fn share_of(&self, wall: Duration) -> CpuShare {
+        let wall_us = wall.as_secs_f64().max(1e-6) * 1e6;
+        let user = 100.0 * self.user_us.load(Ordering::Relaxed) as f64 / wall_us;
+        let system = 100.0 * self.system_us.load(Ordering::Relaxed) as f64 / wall_us;
+        CpuShare {
+            total: user + system,
+            user,
+            system,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CpuTime {
+    user_us: u64,
+    system_us: u64,
+}
+
+impl CpuTime {
+    /// What the calling thread has used so far.
+    pub fn of_thread() -> Self {
+        Self::of(libc::RUSAGE_THREAD)
+    }
+
+    /// What this process has used so far.
+    pub fn of_process() -> Self {
+        Self::of(libc::RUSAGE_SELF)
+    }
+
+    fn of(who: i32) -> Self {
+        // SAFETY: all-zero is a valid `rusage` (it holds integers only).
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        // SAFETY: `usage` is valid for writes of its type for the whole call.
+        unsafe { libc::getrusage(who, &mut usage) };
+        let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
+        Self {
+            user_us: micros(usage.ru_utime),
+            system_us: micros(usage.ru_stime),
+        }
+    }
+}

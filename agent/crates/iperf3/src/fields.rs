@@ -1,0 +1,136 @@
+//! Single fields of a client's parameters, each read within its limits, or refused with iperf3's own number.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use crate::limits::{
+    DEFAULT_BLOCK_BYTES, DEFAULT_DATAGRAM_BYTES, Ending, MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES,
+    MAX_SECONDS, MIN_DATAGRAM_BYTES, Transport,
+};
+use crate::states::{Failure, Reason};
+use vnetbench_system::cpu_list::CpuList;
+
+const MAX_TEXT_BYTES: usize = 1_024;
+
+/// The fields of one document.
+pub struct Fields<'a>(pub &'a Map<String, Value>);
+
+impl Fields<'_> {
+    /// Flags come as `true` and as numbers.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.0.get(name) {
+            Some(Value::Bool(flag)) => *flag,
+            Some(Value::Number(number)) => number.as_f64().is_some_and(|number| number > 0.0),
+            _ => false,
+        }
+    }
+
+    fn number(&self, name: &str, reason: Reason) -> Result<Option<f64>, Failure> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => value.as_f64().map(Some).ok_or_else(|| {
+                Failure::refused(reason, format!("the parameter {name} is no number"))
+            }),
+        }
+    }
+
+    pub fn whole(
+        &self,
+        name: &str,
+        default: u64,
+        allowed: RangeInclusive<u64>,
+        reason: Reason,
+    ) -> Result<u64, Failure> {
+        let Some(number) = self.number(name, reason)? else {
+            return Ok(default);
+        };
+        // A float keeps 53 bits; the exact value is there when it is a whole number.
+        let exact = self.0.get(name).and_then(Value::as_u64);
+        let value = exact.unwrap_or(number.trunc().max(0.0) as u64);
+        if number < 0.0 || !allowed.contains(&value) {
+            return Err(Failure::refused(
+                reason,
+                format!(
+                    "the parameter {name} is {number}, from {} to {} it can be",
+                    allowed.start(),
+                    allowed.end()
+                ),
+            ));
+        }
+        Ok(value)
+    }
+
+    /// Like `whole`, with 0 for what is not asked.
+    pub fn asked(
+        &self,
+        name: &str,
+        allowed: RangeInclusive<u64>,
+        reason: Reason,
+    ) -> Result<Option<u64>, Failure> {
+        let value = self.whole(name, 0, 0..=*allowed.end(), reason)?;
+        Ok((value > 0).then_some(value))
+    }
+
+    pub fn seconds(&self, name: &str, most: f64, reason: Reason) -> Result<Duration, Failure> {
+        let seconds = self.number(name, reason)?.unwrap_or(0.0);
+        if !(0.0..=most).contains(&seconds) {
+            return Err(Failure::refused(
+                reason,
+                format!("the parameter {name} is {seconds} s, at most {most} s it can be"),
+            ));
+        }
+        Ok(Duration::from_secs_f64(seconds))
+    }
+
+    pub fn ending(&self) -> Result<Ending, Failure> {
+        let bytes = self.whole("num", 0, 0..=u64::MAX, Reason::EndConditions)?;
+        let blocks = self.whole("blockcount", 0, 0..=u64::MAX, Reason::EndConditions)?;
+        let time = self.seconds("time", MAX_SECONDS, Reason::Duration)?;
+        match (bytes, blocks, time) {
+            (1.., 1.., _) => Err(Failure::refused(Reason::EndConditions, "both -n and -k")),
+            (1.., 0, _) => Ok(Ending::Bytes(bytes)),
+            (0, 1.., _) => Ok(Ending::Blocks(blocks)),
+            (0, 0, Duration::ZERO) => Ok(Ending::Never),
+            (0, 0, time) => Ok(Ending::After(time)),
+        }
+    }
+
+    pub fn block_bytes(&self, transport: Transport) -> Result<usize, Failure> {
+        let (default, allowed, reason) = match transport {
+            Transport::Tcp => (
+                DEFAULT_BLOCK_BYTES,
+                1..=MAX_BLOCK_BYTES as u64,
+                Reason::BlockSize,
+            ),
+            Transport::Udp => (
+                DEFAULT_DATAGRAM_BYTES,
+                MIN_DATAGRAM_BYTES as u64..=MAX_DATAGRAM_BYTES as u64,
+                Reason::UdpBlockSize,
+            ),
+        };
+        Ok(self.whole("len", default as u64, allowed, reason)? as usize)
+    }
+
+    pub fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+        match self.0.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
+            Some(_) => Err(Failure::refused(
+                Reason::ReceiveParameters,
+                format!("the parameter {name} is no text of at most {MAX_TEXT_BYTES} bytes"),
+            )),
+        }
+    }
+
+    pub fn cpus(&self) -> Result<CpuList, Failure> {
+        let number = self.number("server_affinity", Reason::Affinity)?;
+        // A client that asks for none says -1.
+        let Some(number) = number.filter(|number| *number >= 0.0) else {
+            return Ok(CpuList::default());
+        };
+        CpuList::parse(&format!("{}", number.trunc()))
+            .map_err(|error| Failure::refused(Reason::Affinity, error.to_string()))
+    }
+}

@@ -1,0 +1,350 @@
+//! One test as the JSON document that `iperf3 -J` made known: `start`, `intervals`, `end`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::limits::Ending;
+use crate::parameters::{Direction, Parameters};
+use crate::record::{Interval, Sample};
+use crate::report::{Counted, Final, Sum, lost_percent, sum_of};
+use crate::results::CpuShare;
+use crate::sockets::plain;
+use crate::streams::Flow;
+use crate::text::{Layout, sum_of_samples};
+
+/// In this order, as people are used to read it.
+#[derive(Debug, Default, Serialize)]
+pub struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extra_data: Option<String>,
+    pub start: Value,
+    pub intervals: Vec<Value>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub intervals_left_out: u64,
+    pub end: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_output_text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_output_json: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// What is known before the first byte of load.
+pub struct Start<'a> {
+    pub is_client: bool,
+    pub asked: &'a Parameters,
+    pub cookie: &'a [u8],
+    pub peer: SocketAddr,
+    pub control_mss: u32,
+    /// Each with the number that it is shown by.
+    pub flows: &'a [(u32, &'a Flow)],
+}
+
+/// The flows of a test, each with the number that it is shown by.
+pub fn numbered<'a>(shown: &[u32], flows: &'a [Arc<Flow>]) -> Vec<(u32, &'a Flow)> {
+    shown
+        .iter()
+        .copied()
+        .zip(flows.iter().map(|flow| &**flow))
+        .collect()
+}
+
+pub fn version() -> String {
+    format!("vnetbench {}", env!("CARGO_PKG_VERSION"))
+}
+
+pub fn start(start: &Start<'_>) -> Value {
+    let asked = start.asked;
+    let connected: Vec<Value> = start
+        .flows
+        .iter()
+        .filter_map(|(shown, flow)| {
+            let local = plain(flow.socket.local_addr().ok()?.as_socket()?);
+            let remote = plain(flow.socket.peer_addr().ok()?.as_socket()?);
+            Some(json!({
+                "socket": shown,
+                "local_host": local.ip().to_string(), "local_port": local.port(),
+                "remote_host": remote.ip().to_string(), "remote_port": remote.port(),
+            }))
+        })
+        .collect();
+    let socket = start.flows.first().map(|(_, flow)| &flow.socket);
+    let (seconds, bytes, blocks) = match asked.ending {
+        Ending::After(time) => (time.as_secs_f64(), 0, 0),
+        Ending::Bytes(bytes) => (0.0, bytes, 0),
+        Ending::Blocks(blocks) => (0.0, 0, blocks),
+        Ending::Never => (0.0, 0, 0),
+    };
+    let system = rustix::system::uname();
+    let system_info = [
+        system.sysname(),
+        system.nodename(),
+        system.release(),
+        system.version(),
+        system.machine(),
+    ]
+    .map(|part| part.to_string_lossy().into_owned())
+    .join(" ");
+    let peer = plain(start.peer);
+    let cookie = start
+        .cookie
+        .split_last()
+        .map_or(start.cookie, |(_, text)| text);
+    json!({
+        "connected": connected,
+        "version": version(),
+        "system_info": system_info,
+        "timestamp": timestamp(),
+        if start.is_client { "connecting_to" } else { "accepted_connection" }:
+            {"host": peer.ip().to_string(), "port": peer.port()},
+        "cookie": String::from_utf8_lossy(cookie),
+        "tcp_mss_default": start.control_mss,
+        "target_bitrate": asked.rate_bps,
+        "sock_bufsize": asked.window_bytes.unwrap_or(0),
+        "sndbuf_actual": socket.and_then(|socket| socket.send_buffer_size().ok()),
+        "rcvbuf_actual": socket.and_then(|socket| socket.recv_buffer_size().ok()),
+        "test_start": {
+            "protocol": if asked.is_udp() { "UDP" } else { "TCP" },
+            "num_streams": asked.streams,
+            "blksize": asked.block_bytes,
+            "omit": asked.omit.as_secs_f64(),
+            "duration": seconds,
+            "bytes": bytes,
+            "blocks": blocks,
+            "reverse": u8::from(asked.direction == Direction::Reverse),
+            "bidir": u8::from(asked.direction == Direction::Both),
+            "tos": asked.tos,
+            "target_bitrate": asked.rate_bps,
+        },
+    })
+}
+
+fn timestamp() -> Value {
+    let seconds = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs();
+    json!({"time": http_date(seconds), "timesecs": seconds})
+}
+
+/// `Sat, 21 Nov 2026 08:51:59 GMT`; the date by counting days in eras of 400 years that begin in March.
+fn http_date(seconds: u64) -> String {
+    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    const MONTHS: [&str; 12] = [
+        "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb",
+    ];
+    let days = seconds / 86_400;
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let year = era * 400 + year_of_era + u64::from(month >= 10);
+    format!(
+        "{}, {day:02} {} {year} {:02}:{:02}:{:02} GMT",
+        DAYS[(days % 7) as usize],
+        MONTHS[month as usize],
+        seconds / 3_600 % 24,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
+pub fn interval(layout: &Layout, interval: &Interval) -> Value {
+    let seconds = interval.end_s - interval.start_s;
+    let sample_json = |sample: &Sample, sends: bool| {
+        let mut document = json!({
+            "start": interval.start_s, "end": interval.end_s, "seconds": seconds,
+            "bytes": sample.bytes, "bits_per_second": per_second(sample.bytes, seconds),
+            "omitted": interval.omitted, "sender": sends,
+        });
+        let datagrams = sample.datagrams;
+        if layout.is_udp {
+            document["packets"] = datagrams.packets.into();
+        }
+        if layout.is_udp && !sends {
+            let lost = datagrams.lost.max(0) as u64;
+            document["jitter_ms"] = (1e3 * datagrams.jitter_s).into();
+            document["lost_packets"] = datagrams.lost.into();
+            document["lost_percent"] = lost_percent(lost, datagrams.packets).into();
+        }
+        if let Some(tcp) = sample.tcp {
+            document["retransmits"] = tcp.retransmits.into();
+        }
+        document
+    };
+    let streams = layout
+        .streams
+        .iter()
+        .zip(&interval.samples)
+        .map(|((shown, sends), sample)| {
+            let mut document = sample_json(sample, *sends);
+            document["socket"] = (*shown).into();
+            if let Some(tcp) = sample.tcp {
+                document["snd_cwnd"] = tcp.cwnd_bytes.into();
+                document["rtt"] = tcp.rtt_us.into();
+                document["rttvar"] = tcp.rttvar_us.into();
+            }
+            document
+        });
+    let mut document = json!({"streams": streams.collect::<Vec<_>>()});
+    for (sends, name) in sums(layout) {
+        let samples: Vec<&Sample> = layout
+            .streams
+            .iter()
+            .zip(&interval.samples)
+            .filter(|((_, this), _)| *this == sends)
+            .map(|(_, sample)| sample)
+            .collect();
+        if !samples.is_empty() {
+            document[format!("sum{name}")] = sample_json(&sum_of_samples(&samples), sends);
+        }
+    }
+    document
+}
+
+/// The directions and what their sums' names end in: in both directions at once, the server's is the reverse.
+fn sums(layout: &Layout) -> [(bool, &'static str); 2] {
+    match (layout.both_ways, layout.is_client) {
+        (false, _) => [(true, ""), (false, "")],
+        (true, is_client) => [(is_client, ""), (!is_client, "_bidir_reverse")],
+    }
+}
+
+fn per_second(bytes: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 {
+        bytes as f64 * 8.0 / seconds
+    } else {
+        0.0
+    }
+}
+
+pub fn end(layout: &Layout, done: &Final) -> Value {
+    let streams: Vec<Value> = done
+        .streams
+        .iter()
+        .map(|stream| end_stream(layout, stream))
+        .collect();
+    let there = done.cpu_there.unwrap_or_default();
+    let CpuShare {
+        total,
+        user,
+        system,
+    } = done.cpu_here;
+    let mut document = json!({
+        "streams": streams,
+        "cpu_utilization_percent": {
+            "host_total": total, "host_user": user, "host_system": system,
+            "remote_total": there.total, "remote_user": there.user, "remote_system": there.system,
+        },
+    });
+    for (sends, name) in sums(layout) {
+        let Some(streams) = done.direction(sends) else {
+            continue;
+        };
+        let sent = sum_of(streams.iter().map(|stream| stream.sender.as_ref()));
+        let received = sum_of(streams.iter().map(|stream| stream.receiver.as_ref()));
+        if layout.is_udp {
+            // Sent as its sender knows it, lost as its receiver does.
+            let both = Sum {
+                bytes: sent
+                    .as_ref()
+                    .or(received.as_ref())
+                    .map_or(0, |sum| sum.bytes),
+                packets: sent
+                    .as_ref()
+                    .or(received.as_ref())
+                    .map_or(0, |sum| sum.packets),
+                ..received
+                    .clone()
+                    .or_else(|| sent.clone())
+                    .unwrap_or_default()
+            };
+            document[format!("sum{name}")] = sum_json(layout, &both, sends);
+        }
+        let sides = [("sum_sent", sent), ("sum_received", received)];
+        for (side, sum) in sides {
+            document[format!("{side}{name}")] = sum_json(layout, &sum.unwrap_or_default(), sends);
+        }
+    }
+    if !layout.is_udp {
+        let (sender, receiver) = if layout.streams.iter().any(|(_, sends)| *sends) {
+            (&done.congestion_here, &done.congestion_there)
+        } else {
+            (&done.congestion_there, &done.congestion_here)
+        };
+        document["sender_tcp_congestion"] = json!(sender);
+        document["receiver_tcp_congestion"] = json!(receiver);
+    }
+    document
+}
+
+fn sum_json(layout: &Layout, sum: &Sum, sends: bool) -> Value {
+    let mut document = json!({
+        "start": 0, "end": sum.seconds, "seconds": sum.seconds,
+        "bytes": sum.bytes, "bits_per_second": per_second(sum.bytes, sum.seconds), "sender": sends,
+    });
+    if layout.is_udp {
+        document["jitter_ms"] = (1e3 * sum.jitter_s).into();
+        document["lost_packets"] = sum.lost.into();
+        document["packets"] = sum.packets.into();
+        document["lost_percent"] = lost_percent(sum.lost, sum.packets).into();
+    } else if let Some(retransmits) = sum.retransmits {
+        document["retransmits"] = retransmits.into();
+    }
+    document
+}
+
+fn end_stream(layout: &Layout, stream: &Counted) -> Value {
+    let side = |result| {
+        let sum = sum_of(std::iter::once(result)).unwrap_or_default();
+        let mut document = sum_json(layout, &sum, stream.sends);
+        document["socket"] = stream.shown.into();
+        document
+    };
+    let mut sender = side(stream.sender.as_ref());
+    let receiver = side(stream.receiver.as_ref());
+    if layout.is_udp {
+        let mut udp = side(stream.receiver.as_ref().or(stream.sender.as_ref()));
+        for name in ["bytes", "bits_per_second", "packets"] {
+            if stream.sender.is_some() {
+                udp[name] = sender[name].take();
+            }
+        }
+        udp["out_of_order"] = stream.out_of_order.into();
+        return json!({"udp": udp});
+    }
+    if stream.sends {
+        sender["max_snd_cwnd"] = stream.extremes.max_cwnd_bytes.into();
+        sender["max_rtt"] = stream.extremes.max_rtt_us.into();
+        sender["min_rtt"] = stream.extremes.min_rtt_us.into();
+        sender["mean_rtt"] = stream.extremes.mean_rtt_us().into();
+    }
+    json!({"sender": sender, "receiver": receiver})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_is_that_of_the_calendar() {
+        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(http_date(951_782_399), "Mon, 28 Feb 2000 23:59:59 GMT");
+        assert_eq!(http_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
+        assert_eq!(http_date(1_795_251_119), "Sat, 21 Nov 2026 08:51:59 GMT");
+    }
+}

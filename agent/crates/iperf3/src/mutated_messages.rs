@@ -1,0 +1,279 @@
+//! Messages with something wrong in them, by the thousand (`make fuzz`: a million): whatever comes, in whatever pieces,
+//! is understood the same, kept within its limits, and turned into nothing that is out of bounds.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::limits::{
+    MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_OMIT_SECONDS, MAX_SECONDS, MAX_STREAMS,
+};
+use crate::parameters::{Direction, Parameters};
+use crate::random::Random;
+use crate::results::{Results, StreamResult};
+use crate::states::{Reason, State};
+use crate::udp::{Datagrams, Header, Reception, WIDE_BYTES, answer_to};
+use crate::wire::{
+    ClientEar, FromClient, FromServer, MAX_CLIENT_RESULTS_BYTES, MAX_SERVER_RESULTS_BYTES,
+    ServerEar, framed, server_error,
+};
+
+const SEED: u64 = 20_261_121;
+/// Under `cargo test`; `make fuzz` asks for more by this variable.
+const INPUTS: usize = 20_000;
+const INPUTS_VARIABLE: &str = "VNETBENCH_FUZZ_INPUTS";
+
+fn parameters() -> [Value; 4] {
+    let plain = Parameters::default();
+    let many = Parameters {
+        direction: Direction::Both,
+        streams: MAX_STREAMS,
+        window_bytes: Some(1 << 20),
+        mss: Some(1_400),
+        congestion: Some("cubic".into()),
+        ..plain.clone()
+    };
+    [
+        plain.to_json(),
+        many.to_json(),
+        json!({"udp": true, "omit": 1, "time": 3, "num": 0, "parallel": 2, "len": 1448, "bandwidth": 1_048_576,
+               "burst": 10, "TOS": 16, "udp_counters_64bit": 1, "server_affinity": 2, "title": "t"}),
+        json!({"sctp": true, "reverse": true, "zerocopy": 1, "fqrate": 5, "flowlabel": 3, "authtoken": "x"}),
+    ]
+}
+
+fn results() -> Value {
+    let stream = |id| StreamResult {
+        id,
+        bytes: 1 << 40,
+        packets: 9,
+        errors: 2,
+        seconds: 1.5,
+        ..StreamResult::default()
+    };
+    let own = Results {
+        streams: [1, 3, 4].map(stream).to_vec(),
+        server_text: Some("text".into()),
+        ..Results::default()
+    };
+    own.to_json(1)
+}
+
+/// After its parameters.
+fn client_speaks() -> Vec<u8> {
+    [
+        &[State::TestEnd.byte()],
+        &framed(&results())[..],
+        &[State::Done.byte()],
+    ]
+    .concat()
+}
+
+fn server_speaks(random: &mut Random) -> Vec<u8> {
+    let mut bytes = vec![9, 10, 1, 2, 13];
+    bytes.extend(framed(&results()));
+    bytes.push(State::DisplayResults.byte());
+    if random.below(4) == 0 {
+        bytes.truncate(random.below(6));
+        bytes.extend(server_error(Reason::Congestion, 2));
+    }
+    bytes
+}
+
+const ODDITIES: [&[u8]; 16] = [
+    b"null",
+    b"-1",
+    b"1e308",
+    b"1e999",
+    b"0.5",
+    b"[]",
+    b"{}",
+    b"true",
+    b"18446744073709551615",
+    b"99999999999999999999",
+    b"\\ud800",
+    b"\xff\xff\xff\xff",
+    b"\0\0\0\0",
+    b"\0\0\0\x01",
+    b"\xfe",
+    b"\x0c",
+];
+
+fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
+    if bytes.is_empty() {
+        bytes.push(random.below(256) as u8);
+    }
+    let at = random.below(bytes.len());
+    let end = (at + 1 + random.below(12)).min(bytes.len());
+    match random.below(6) {
+        0 => bytes[at] = random.below(256) as u8,
+        1 => bytes[at] ^= 1 << random.below(8),
+        2 => drop(bytes.drain(at..end)),
+        3 => {
+            let copy = bytes[at..end].to_vec();
+            bytes.splice(at..at, copy);
+        }
+        4 => drop(bytes.splice(
+            at..end,
+            ODDITIES[random.below(ODDITIES.len())].iter().copied(),
+        )),
+        _ => bytes.truncate(at),
+    }
+}
+
+fn pieces<'a>(mut bytes: &'a [u8], random: &mut Random) -> Vec<&'a [u8]> {
+    let mut pieces = Vec::new();
+    while !bytes.is_empty() {
+        let (piece, rest) = bytes.split_at(1 + random.below(bytes.len().min(64)));
+        pieces.push(piece);
+        bytes = rest;
+    }
+    pieces
+}
+
+/// What is heard of these pieces until something is wrong, and whether anything was.
+fn heard<T>(pieces: &[&[u8]], mut hear: impl FnMut(&[u8]) -> Option<Vec<T>>) -> (Vec<T>, bool) {
+    let mut all = Vec::new();
+    for piece in pieces {
+        match hear(piece) {
+            Some(some) => all.extend(some),
+            None => return (all, true),
+        }
+    }
+    (all, false)
+}
+
+/// What an ear hears is the same however the bytes come; `listen` gives what a new ear heard of such pieces, and whether
+/// it took them for an error. Returns what was heard byte by byte.
+fn check_pieces<T: PartialEq>(
+    bytes: &[u8],
+    random: &mut Random,
+    listen: impl Fn(&[&[u8]]) -> (Vec<T>, bool),
+) -> Vec<T> {
+    let (all, wrong) = listen(&pieces(bytes, random));
+    let single: Vec<&[u8]> = bytes.chunks(1).collect();
+    // An error in one piece hides what was heard before it in the same piece.
+    let (one_by_one, wrong_too) = listen(&single);
+    assert_eq!(wrong, wrong_too, "{bytes:?}");
+    assert!(one_by_one.starts_with(&all), "{bytes:?}");
+    one_by_one
+}
+
+fn check_server_ear(bytes: &[u8], random: &mut Random) {
+    let one_by_one = check_pieces(bytes, random, |pieces| {
+        let mut ear = ServerEar::new();
+        ear.hear(&framed(&json!({}))).expect("these are parameters");
+        ear.test_runs();
+        heard(pieces, |piece| {
+            let some = ear.hear(piece).ok();
+            assert!(ear.kept() <= MAX_CLIENT_RESULTS_BYTES + 4);
+            some
+        })
+    });
+    let course = |said: &FromClient| match said {
+        FromClient::Parameters(_) => 0,
+        FromClient::TestEnd => 1,
+        FromClient::Results(_) => 2,
+        FromClient::Done => 3,
+        FromClient::Terminated => 4,
+    };
+    assert!(one_by_one.iter().map(course).is_sorted());
+    for said in one_by_one {
+        if let FromClient::Results(document) = said {
+            check_results(&document);
+        }
+    }
+}
+
+fn check_client_ear(bytes: &[u8], random: &mut Random) {
+    let one_by_one = check_pieces(bytes, random, |pieces| {
+        let mut ear = ClientEar::new();
+        heard(pieces, |piece| {
+            let some = ear.hear(piece).ok();
+            assert!(ear.kept() <= MAX_SERVER_RESULTS_BYTES + 4);
+            some
+        })
+    });
+    for said in one_by_one {
+        if let FromServer::Results(document) = said {
+            check_results(&document);
+        }
+    }
+}
+
+fn check_results(document: &Value) {
+    if let Ok(read) = Results::from_json(document) {
+        assert!(read.streams.len() <= 2 * MAX_STREAMS);
+        assert!(
+            read.streams
+                .iter()
+                .all(|stream| stream.seconds >= 0.0 && stream.jitter_s >= 0.0)
+        );
+    }
+}
+
+/// Returns whether they were taken.
+fn check_parameters(bytes: &[u8]) -> bool {
+    let mut ear = ServerEar::new();
+    let heard = ear.hear(bytes);
+    let Ok([FromClient::Parameters(document), ..]) = heard.as_deref() else {
+        return false;
+    };
+    let Ok(asked) = Parameters::from_json(document) else {
+        return false;
+    };
+    assert!((1..=MAX_STREAMS).contains(&asked.streams));
+    assert!((1..=MAX_BLOCK_BYTES).contains(&asked.block_bytes));
+    assert!(!asked.is_udp() || asked.block_bytes >= WIDE_BYTES);
+    assert!(asked.burst <= MAX_BURST && asked.tos <= 255);
+    assert!(
+        asked
+            .window_bytes
+            .is_none_or(|bytes| bytes <= MAX_BUFFER_BYTES)
+    );
+    assert!(asked.omit <= Duration::from_secs_f64(MAX_OMIT_SECONDS));
+    if let crate::limits::Ending::After(time) = asked.ending {
+        assert!(time <= Duration::from_secs_f64(MAX_SECONDS));
+    }
+    true
+}
+
+fn check_datagrams(bytes: &[u8]) {
+    let (mut reception, datagrams) = (Reception::default(), Datagrams::default());
+    for datagram in bytes.chunks(13) {
+        let wide = datagram.len() % 2 == 0;
+        if let Some(header) = Header::read(wide, datagram) {
+            reception.note(header, Duration::from_secs(1), &datagrams);
+        }
+        assert!(answer_to(datagram).is_none() || datagram.len() == 4);
+    }
+    let count = datagrams.count();
+    assert!(count.lost >= 0 && count.jitter_s >= 0.0);
+}
+
+#[test]
+fn mutated_messages_are_understood_the_same_in_any_pieces_and_stay_within_their_limits() {
+    let inputs = std::env::var(INPUTS_VARIABLE)
+        .map_or(INPUTS, |count| count.parse().expect("a number of inputs"));
+    let mut random = Random(SEED);
+    let parameters = parameters();
+    let mut taken = 0;
+    for number in 0..inputs {
+        let mut bytes = match number % 3 {
+            0 => framed(&parameters[random.below(parameters.len())]),
+            1 => client_speaks(),
+            _ => server_speaks(&mut random),
+        };
+        for _ in 0..random.below(4) {
+            mutate(&mut bytes, &mut random);
+        }
+        match number % 3 {
+            0 => taken += usize::from(check_parameters(&bytes)),
+            1 => check_server_ear(&bytes, &mut random),
+            _ => check_client_ear(&bytes, &mut random),
+        }
+        check_datagrams(&bytes);
+    }
+    // The mutants are not all so broken that nothing is looked at.
+    assert!(taken > inputs / 20, "{taken} of {inputs}");
+}

@@ -1,0 +1,399 @@
+//! The command lines of both roles: iperf3's own options, each done, or refused in words.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use crate::arguments::{Argument, Arguments};
+use crate::limits::{
+    Ending, MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_DATAGRAM_BYTES, MAX_MSS,
+    MAX_OMIT_SECONDS, MAX_SECONDS, MAX_STREAMS, MIN_DATAGRAM_BYTES, Transport,
+};
+use crate::parameters::{Direction, Parameters};
+use crate::running::Manner;
+use crate::sockets::Family;
+use crate::units::{Format, parse_count};
+
+const DEFAULT_PORT: u16 = 5201;
+const DEFAULT_PATIENCE: Duration = Duration::from_secs(120);
+const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// What iperf3 sends over UDP when no rate is asked for.
+const DEFAULT_UDP_RATE_BPS: u64 = 1 << 20;
+const INTERVAL_S: std::ops::RangeInclusive<f64> = 0.1..=60.0;
+
+#[derive(Debug)]
+pub struct ServeOptions {
+    pub bind: IpAddr,
+    pub port: u16,
+    pub one_off: bool,
+    pub manner: Manner,
+}
+
+#[derive(Debug)]
+pub struct ClientOptions {
+    pub host: String,
+    pub port: u16,
+    pub family: Family,
+    pub bind: Option<IpAddr>,
+    pub connect_timeout: Duration,
+    pub asked: Parameters,
+    /// `-l` was given.
+    pub block_given: bool,
+    pub manner: Manner,
+}
+
+/// Options of iperf3 that are known and not done here, and what stands in for them.
+const NOT_DONE: [(&[&str], &str); 15] = [
+    (&["Z", "zerocopy"], "blocks are sent by plain calls"),
+    (&["F", "file"], "what is sent is a fixed pattern"),
+    (&["A", "affinity"], "run it under taskset"),
+    (&["D", "daemon"], "run it in the background"),
+    (&["I", "pidfile"], "the shell knows its number"),
+    (&["L", "flowlabel"], "the system chooses flow labels"),
+    (&["X", "xbind", "sctp", "nstreams"], "there is no SCTP here"),
+    (
+        &["V", "verbose", "d", "debug"],
+        "-J tells all that is known",
+    ),
+    (
+        &["logfile", "forceflush", "timestamps"],
+        "lines go to standard output as they come: redirect them",
+    ),
+    (&["cport"], "the system chooses ports"),
+    (&["fq-rate", "pacing-timer"], "-b paces"),
+    (&["dont-fragment"], "the system decides on fragments"),
+    (&["snd-timeout"], "--rcv-timeout holds both ways"),
+    (
+        &[
+            "username",
+            "rsa-public-key-path",
+            "rsa-private-key-path",
+            "authorized-users-path",
+            "time-skew-threshold",
+        ],
+        "there is no authentication here",
+    ),
+    (
+        &[
+            "bind-dev",
+            "server-bitrate-limit",
+            "idle-timeout",
+            "json-stream",
+            "mptcp",
+            "m",
+        ],
+        "it is left to newer versions of iperf3",
+    ),
+];
+
+fn not_known(option: &Argument) -> String {
+    let name = match option {
+        Argument::Word(word) => return format!("what is \"{word}\"?"),
+        Argument::Short(letter) => letter.to_string(),
+        Argument::Long(name) => name.clone(),
+    };
+    let spelled = if name.len() == 1 {
+        format!("-{name}")
+    } else {
+        format!("--{name}")
+    };
+    match NOT_DONE
+        .iter()
+        .find(|(names, _)| names.contains(&name.as_str()))
+    {
+        Some((_, instead)) => format!("{spelled} is not done here: {instead}"),
+        None => format!("there is no option {spelled}"),
+    }
+}
+
+impl ServeOptions {
+    /// `Err` says what is wrong.
+    pub fn parse(words: &[String]) -> Result<Self, String> {
+        let mut options = Self {
+            bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            port: DEFAULT_PORT,
+            one_off: false,
+            manner: default_manner(),
+        };
+        let mut arguments = Arguments::new(words);
+        while let Some(argument) = arguments.next() {
+            let name = argument.name();
+            if take_manner(name, &mut arguments, &mut options.manner)? {
+                continue;
+            }
+            match name {
+                "p" | "port" => {
+                    options.port = arguments.parsed("a port from 0 (a free one) to 65535")?
+                }
+                "B" | "bind" => options.bind = arguments.parsed("an IP address of this machine")?,
+                "1" | "one-off" => options.one_off = true,
+                _ => return Err(not_known(&argument)),
+            }
+        }
+        Ok(options)
+    }
+}
+
+fn default_manner() -> Manner {
+    Manner {
+        interval: Some(Duration::from_secs(1)),
+        format: Format::Adaptive,
+        json: false,
+        patience: DEFAULT_PATIENCE,
+    }
+}
+
+/// Options that both roles have; false where it is none of them.
+fn take_manner(
+    name: &str,
+    arguments: &mut Arguments<'_>,
+    manner: &mut Manner,
+) -> Result<bool, String> {
+    match name {
+        "J" | "json" => manner.json = true,
+        "i" | "interval" => {
+            let seconds: f64 = arguments.parsed("seconds")?;
+            if seconds != 0.0 && !INTERVAL_S.contains(&seconds) {
+                return Err(format!(
+                    "-i is 0 (one for all) or from {} to {} s",
+                    INTERVAL_S.start(),
+                    INTERVAL_S.end()
+                ));
+            }
+            manner.interval = (seconds != 0.0).then(|| Duration::from_secs_f64(seconds));
+        }
+        "f" | "format" => {
+            let letter = arguments.value()?;
+            manner.format =
+                Format::parse(&letter).ok_or("-f is one of k m g t (bits) and K M G T (bytes)")?;
+        }
+        "rcv-timeout" => {
+            let milliseconds = arguments.limited(100..=86_400_000, "--rcv-timeout", 1)?;
+            manner.patience = Duration::from_millis(milliseconds);
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+impl ClientOptions {
+    /// `Err` says what is wrong.
+    pub fn parse(words: &[String]) -> Result<Self, String> {
+        let mut options = Self {
+            host: String::new(),
+            port: DEFAULT_PORT,
+            family: Family::Any,
+            bind: None,
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            asked: Parameters::default(),
+            block_given: false,
+            manner: default_manner(),
+        };
+        let mut endings = 0;
+        let mut rate = None;
+        let mut arguments = Arguments::new(words);
+        while let Some(argument) = arguments.next() {
+            if let Argument::Word(host) = &argument
+                && options.host.is_empty()
+            {
+                options.host.clone_from(host);
+                continue;
+            }
+            let name = argument.name();
+            if take_manner(name, &mut arguments, &mut options.manner)? {
+                continue;
+            }
+            match name {
+                "t" | "time" | "n" | "bytes" | "k" | "blockcount" => {
+                    endings += 1;
+                    options.asked.ending = ending(name, &mut arguments)?;
+                }
+                "b" | "bitrate" | "bandwidth" => rate = Some(rate_and_burst(&arguments.value()?)?),
+                _ => {
+                    if !options.take(name, &mut arguments)? {
+                        return Err(not_known(&argument));
+                    }
+                }
+            }
+        }
+        if endings > 1 {
+            return Err("only one of -t, -n and -k can end a test".into());
+        }
+        options.settle(rate)
+    }
+
+    fn take(&mut self, name: &str, arguments: &mut Arguments<'_>) -> Result<bool, String> {
+        let asked = &mut self.asked;
+        match name {
+            "p" | "port" => self.port = arguments.limited(1..=65_535, "-p", 1)? as u16,
+            "4" | "version4" => self.family = Family::V4,
+            "6" | "version6" => self.family = Family::V6,
+            "B" | "bind" => self.bind = Some(arguments.parsed("an IP address of this machine")?),
+            "connect-timeout" => {
+                let milliseconds = arguments.limited(1..=3_600_000, "--connect-timeout", 1)?;
+                self.connect_timeout = Duration::from_millis(milliseconds);
+            }
+            "u" | "udp" => asked.transport = Transport::Udp,
+            "R" | "reverse" if asked.direction == Direction::Both => {
+                return Err(BOTH_DIRECTIONS.into());
+            }
+            "R" | "reverse" => asked.direction = Direction::Reverse,
+            "bidir" if asked.direction == Direction::Reverse => return Err(BOTH_DIRECTIONS.into()),
+            "bidir" => asked.direction = Direction::Both,
+            "P" | "parallel" => {
+                asked.streams = arguments.limited(1..=MAX_STREAMS as u64, "-P", 1)? as usize
+            }
+            "O" | "omit" => asked.omit = arguments.seconds(MAX_OMIT_SECONDS, "-O")?,
+            "l" | "length" => {
+                asked.block_bytes =
+                    arguments.limited(1..=MAX_BLOCK_BYTES as u64, "-l", 1024)? as usize;
+                self.block_given = true;
+            }
+            "w" | "window" => {
+                let bytes = arguments.limited(1..=MAX_BUFFER_BYTES as u64, "-w", 1024)?;
+                asked.window_bytes = Some(bytes as usize);
+            }
+            "M" | "set-mss" => {
+                asked.mss = Some(arguments.limited(88..=MAX_MSS.into(), "-M", 1)? as u32)
+            }
+            "C" | "congestion" => asked.congestion = Some(arguments.value()?),
+            "N" | "no-delay" => asked.no_delay = true,
+            "S" | "tos" => asked.tos = type_of_service(&arguments.value()?)?,
+            "T" | "title" => asked.title = Some(arguments.value()?),
+            "extra-data" => asked.extra_data = Some(arguments.value()?),
+            "get-server-output" => asked.server_output = true,
+            "udp-counters-64bit" => asked.wide_counters = true,
+            "repeating-payload" => asked.repeating_payload = true,
+            "skip-rx-copy" => asked.discard = true,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn settle(mut self, rate: Option<(u64, u32)>) -> Result<Self, String> {
+        if self.host.is_empty() {
+            return Err("which host? vnetbench iperf3 client HOST".into());
+        }
+        let asked = &mut self.asked;
+        let default_rate = if asked.is_udp() {
+            DEFAULT_UDP_RATE_BPS
+        } else {
+            0
+        };
+        (asked.rate_bps, asked.burst) = rate.unwrap_or((default_rate, 0));
+        if asked.is_udp() {
+            let fits = (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&asked.block_bytes);
+            if self.block_given && !fits {
+                return Err(format!(
+                    "-l of UDP is from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes"
+                ));
+            }
+            let of_tcp = [
+                ("-C", asked.congestion.is_some()),
+                ("-M", asked.mss.is_some()),
+                ("-N", asked.no_delay),
+            ];
+            if let Some((option, _)) = of_tcp.iter().find(|(_, given)| *given) {
+                return Err(format!("{option} is of TCP: UDP has no such thing"));
+            }
+        }
+        Ok(self)
+    }
+}
+
+const BOTH_DIRECTIONS: &str = "-R and --bidir cannot be had at once";
+
+fn ending(name: &str, arguments: &mut Arguments<'_>) -> Result<Ending, String> {
+    Ok(match name {
+        "n" | "bytes" => Ending::Bytes(arguments.limited(1..=u64::MAX >> 1, "-n", 1024)?),
+        "k" | "blockcount" => Ending::Blocks(arguments.limited(1..=u64::MAX >> 1, "-k", 1024)?),
+        _ => match arguments.seconds(MAX_SECONDS, "-t")? {
+            Duration::ZERO => Ending::Never,
+            time => Ending::After(time),
+        },
+    })
+}
+
+/// `10M`, or `10M/5`: in bursts of five blocks.
+fn rate_and_burst(text: &str) -> Result<(u64, u32), String> {
+    let (rate, burst) = text.split_once('/').unwrap_or((text, "0"));
+    parse_count(rate, 1000)
+        .zip(burst.parse().ok().filter(|burst| *burst <= MAX_BURST))
+        .ok_or_else(|| format!("-b is a rate in bit/s as 10M, or with a burst of at most {MAX_BURST} as 10M/5, not \"{text}\""))
+}
+
+/// Decimal, octal with 0 before it, or hexadecimal with 0x, as iperf3 reads it.
+fn type_of_service(text: &str) -> Result<u32, String> {
+    let lower = text.to_ascii_lowercase();
+    let number = if let Some(digits) = lower.strip_prefix("0x") {
+        u32::from_str_radix(digits, 16)
+    } else if lower.len() > 1 && lower.starts_with('0') {
+        u32::from_str_radix(&lower, 8)
+    } else {
+        lower.parse()
+    };
+    number
+        .ok()
+        .filter(|number| *number <= 255)
+        .ok_or_else(|| format!("-S is from 0 to 255, not \"{text}\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(line: &str) -> Result<ClientOptions, String> {
+        let words: Vec<String> = line.split_whitespace().map(Into::into).collect();
+        ClientOptions::parse(&words)
+    }
+
+    #[test]
+    fn options_are_read_in_every_spelling() {
+        let options = client("host -p5202 -uR --parallel=3 -t 0.5 -b 10M/5 -i.5 --rcv-timeout 500")
+            .expect("right");
+        assert_eq!((options.host.as_str(), options.port), ("host", 5202));
+        assert_eq!(options.asked.direction, Direction::Reverse);
+        assert_eq!(
+            (
+                options.asked.streams,
+                options.asked.rate_bps,
+                options.asked.burst
+            ),
+            (3, 10_000_000, 5)
+        );
+        assert_eq!(
+            options.asked.ending,
+            Ending::After(Duration::from_millis(500))
+        );
+        assert_eq!(options.manner.interval, Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn what_is_not_done_is_refused_in_words() {
+        for (line, words) in [
+            ("host -Z", "-Z is not done here"),
+            ("host --sctp", "no SCTP"),
+            ("host --frobnicate", "there is no option --frobnicate"),
+            ("host -R --bidir", "at once"),
+            ("host -t 1 -n 5", "only one"),
+            ("host -u -C cubic", "-C is of TCP"),
+            ("host -P 129", "from 1 to 128"),
+            ("host -u -l 8", "from 16"),
+            ("host -i 0.01", "-i is"),
+            ("host -b fast", "-b is"),
+            ("host -S 256", "-S is"),
+            ("host -t", "-t needs"),
+            ("host again", "what is \"again\""),
+            ("", "which host"),
+        ] {
+            let refused = client(line).expect_err(line);
+            assert!(refused.contains(words), "{line}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_server_listens_on_loopback_unless_told_otherwise() {
+        assert!(ServeOptions::parse(&[]).expect("right").bind.is_loopback());
+        let wide = ServeOptions::parse(&["-B".into(), "::".into(), "-1".into()]).expect("right");
+        assert!(wide.bind.is_unspecified() && wide.one_off);
+    }
+}

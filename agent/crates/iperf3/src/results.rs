@@ -1,0 +1,268 @@
+//! What each side tells the other after a test: CPU, and one line of counts for each stream.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Most streams that are looked at in a peer's results: all that a test can have.
+const MAX_STREAMS: usize = 2 * crate::limits::MAX_STREAMS;
+
+const MAX_TEXT_CHARACTERS: usize = 200;
+
+/// In percent of one CPU, over the whole test.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct CpuShare {
+    pub total: f64,
+    pub user: f64,
+    pub system: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StreamResult {
+    pub id: u32,
+    pub bytes: u64,
+    /// `None` where this side does not know: it received, or it is UDP.
+    pub retransmits: Option<u64>,
+    pub jitter_s: f64,
+    /// Datagrams lost.
+    pub errors: u64,
+    /// After what is omitted.
+    pub packets: u64,
+    /// `None` where the other side did not say; its `packets` then are all.
+    pub omitted_packets: Option<u64>,
+    pub seconds: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Results {
+    pub cpu: CpuShare,
+    pub congestion: Option<String>,
+    pub streams: Vec<StreamResult>,
+    pub server_text: Option<String>,
+    pub server_json: Option<Value>,
+}
+
+impl Results {
+    pub fn stream(&self, id: u32) -> Option<&StreamResult> {
+        self.streams.iter().find(|stream| stream.id == id)
+    }
+
+    /// Fills in what early versions leave out by what is known on the `own` side: how long the test was, and how many
+    /// packets were omitted, which they count as sent.
+    pub fn completed_by(mut self, own: &Self) -> Self {
+        for stream in &mut self.streams {
+            let Some(here) = own.stream(stream.id) else {
+                continue;
+            };
+            if stream.omitted_packets.is_none() {
+                let omitted = here.omitted_packets.unwrap_or(0);
+                stream.packets = stream.packets.saturating_sub(omitted);
+            }
+            if stream.seconds == 0.0 {
+                stream.seconds = here.seconds;
+            }
+        }
+        self
+    }
+
+    /// `retransmits_known`: 1 where a sender counts them, 0 where none can be, -1 for a receiver.
+    pub fn to_json(&self, retransmits_known: i32) -> Value {
+        let streams: Vec<Value> = self
+            .streams
+            .iter()
+            .map(|stream| {
+                json!({
+                    "id": stream.id,
+                    "bytes": stream.bytes,
+                    "retransmits": stream.retransmits.map_or(json!(-1), Value::from),
+                    "jitter": stream.jitter_s,
+                    "errors": stream.errors,
+                    // Version 3.12 takes what it omitted itself off the packets, and nothing off the errors; a newer
+                    // one takes off what is said here.
+                    "omitted_errors": 0,
+                    "packets": stream.packets.saturating_add(stream.omitted_packets.unwrap_or(0)),
+                    "omitted_packets": stream.omitted_packets.unwrap_or(0),
+                    "start_time": 0,
+                    "end_time": stream.seconds,
+                })
+            })
+            .collect();
+        let mut document = json!({
+            "cpu_util_total": self.cpu.total,
+            "cpu_util_user": self.cpu.user,
+            "cpu_util_system": self.cpu.system,
+            "sender_has_retransmits": retransmits_known,
+            "streams": streams,
+        });
+        let mut add = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                document[name] = value;
+            }
+        };
+        add("congestion_used", self.congestion.clone().map(Value::from));
+        add(
+            "server_output_text",
+            self.server_text.clone().map(Value::from),
+        );
+        add("server_output_json", self.server_json.clone());
+        document
+    }
+
+    /// `Err` says what is missing or wrong.
+    pub fn from_json(document: &Value) -> Result<Self, String> {
+        let fields = document
+            .as_object()
+            .ok_or("the results are no JSON object")?;
+        let share = |name: &str| {
+            fields
+                .get(name)
+                .and_then(Value::as_f64)
+                .filter(|share| *share >= 0.0)
+        };
+        let streams = fields
+            .get("streams")
+            .and_then(Value::as_array)
+            .ok_or("the results have no list of streams")?;
+        if streams.len() > MAX_STREAMS {
+            return Err(format!(
+                "the results tell of {} streams, at most {MAX_STREAMS} can be",
+                streams.len()
+            ));
+        }
+        Ok(Self {
+            cpu: CpuShare {
+                total: share("cpu_util_total").unwrap_or(0.0),
+                user: share("cpu_util_user").unwrap_or(0.0),
+                system: share("cpu_util_system").unwrap_or(0.0),
+            },
+            congestion: fields
+                .get("congestion_used")
+                .and_then(Value::as_str)
+                .map(Into::into),
+            streams: streams.iter().map(stream).collect::<Result<_, _>>()?,
+            server_text: fields
+                .get("server_output_text")
+                .and_then(Value::as_str)
+                .map(Into::into),
+            server_json: fields.get("server_output_json").cloned(),
+        })
+    }
+}
+
+/// A text of the peer's that others are to read: short, and without characters that a terminal obeys.
+pub fn tame(text: &str) -> String {
+    text.chars()
+        .filter(|character| !character.is_control())
+        .take(MAX_TEXT_CHARACTERS)
+        .collect()
+}
+
+fn stream(document: &Value) -> Result<StreamResult, String> {
+    let id = count(document, "id")
+        .and_then(|id| u32::try_from(id).ok())
+        .ok_or("a stream of the results has no id")?;
+    let counted = |name: &str| {
+        count(document, name)
+            .ok_or_else(|| format!("stream {id} of the results has no count \"{name}\""))
+    };
+    let seconds = |name: &str| {
+        document
+            .get(name)
+            .and_then(Value::as_f64)
+            .filter(|s| *s >= 0.0)
+    };
+    let omitted_packets = count(document, "omitted_packets");
+    Ok(StreamResult {
+        id,
+        bytes: counted("bytes")?,
+        retransmits: count(document, "retransmits"),
+        jitter_s: seconds("jitter").unwrap_or(0.0),
+        errors: counted("errors")?.saturating_sub(count(document, "omitted_errors").unwrap_or(0)),
+        packets: counted("packets")?.saturating_sub(omitted_packets.unwrap_or(0)),
+        omitted_packets,
+        seconds: (seconds("end_time").unwrap_or(0.0) - seconds("start_time").unwrap_or(0.0))
+            .max(0.0),
+    })
+}
+
+/// A count; `None` where it is missing or stands for "unknown": -1, which some versions write as 2^64 - 1.
+fn count(document: &Value, name: &str) -> Option<u64> {
+    let number = document.get(name)?;
+    match number.as_u64() {
+        Some(u64::MAX) => None,
+        Some(count) => Some(count),
+        None => number
+            .as_f64()
+            .filter(|number| (0.0..u64::MAX as f64).contains(number))
+            .map(|number| number as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_stock_server_sends_is_read() {
+        let read = Results::from_json(&json!({
+            "cpu_util_total": 14.79, "cpu_util_user": 7.4, "cpu_util_system": 7.4,
+            "sender_has_retransmits": 18_446_744_073_709_551_615_u64, "congestion_used": "bbr",
+            "streams": [{"id": 1, "bytes": 262_144, "retransmits": 18_446_744_073_709_551_615_u64, "jitter": 0,
+                         "errors": 0, "packets": 0, "start_time": 0, "end_time": 0.001767}]
+        }))
+        .expect("it is right");
+        let stream = read.stream(1).expect("it is there");
+        assert_eq!((stream.bytes, stream.retransmits), (262_144, None));
+        assert_eq!(stream.seconds, 0.001767);
+    }
+
+    #[test]
+    fn what_one_side_tells_is_what_the_other_reads() {
+        let told = Results {
+            cpu: CpuShare {
+                total: 3.0,
+                user: 1.0,
+                system: 2.0,
+            },
+            congestion: Some("cubic".into()),
+            streams: vec![StreamResult {
+                id: 3,
+                bytes: u64::from(u32::MAX) * 1_000,
+                retransmits: Some(7),
+                jitter_s: 0.001,
+                errors: 5,
+                packets: 100,
+                omitted_packets: Some(30),
+                seconds: 2.5,
+            }],
+            server_text: Some("text".into()),
+            server_json: None,
+        };
+        assert_eq!(Results::from_json(&told.to_json(1)), Ok(told));
+    }
+
+    #[test]
+    fn what_an_early_version_does_not_say_is_filled_in_from_here() {
+        let stream = json!({"id": 1, "bytes": 0, "errors": 0, "packets": 1_250});
+        let peer = Results::from_json(&json!({"streams": [stream]})).expect("it is right");
+        let mut own = peer.clone();
+        own.streams[0].omitted_packets = Some(625);
+        own.streams[0].seconds = 1.5;
+        let completed = &peer.completed_by(&own).streams[0];
+        assert_eq!((completed.packets, completed.seconds), (625, 1.5));
+    }
+
+    #[test]
+    fn results_without_streams_or_counts_are_refused_in_words() {
+        assert!(
+            Results::from_json(&json!({}))
+                .unwrap_err()
+                .contains("streams")
+        );
+        let without = json!({"streams": [{"id": 1, "bytes": -5, "errors": 0, "packets": 0}]});
+        assert!(
+            Results::from_json(&without)
+                .unwrap_err()
+                .contains("\"bytes\"")
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! The sockets of streams, and the listening side of connecting.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use socket2::{SockAddr, Socket};
+
+use crate::load::Load;
+use crate::opening::{self, Heard, Hearing};
+use crate::route::{self, spelled};
+use crate::sockets::{Options, abort_on_close, is_gone, open};
+use vnetbench_streams::Secret;
+use vnetbench_system::error::{Error, Result};
+use vnetbench_system::ports;
+use vnetbench_system::waiting::{Bell, Waited, wait};
+
+/// How long a connection may take to say whose it is.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(2);
+/// Connections beyond those of the streams that may still be about to say it; then the oldest gives way.
+const MAX_FOREIGN: usize = 256;
+
+/// A socket that takes the connections of so many streams, with the options that they inherit; and its port.
+pub fn listen(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
+    match address.as_socket() {
+        Some(ip) if ip.port() == 0 => ports::choose(|port| {
+            listen_at(&SocketAddr::new(ip.ip(), port).into(), streams, options)
+        }),
+        _ => listen_at(address, streams, options),
+    }
+}
+
+fn listen_at(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
+    let socket = open(address.domain(), options)?;
+    let listening = || {
+        socket.set_nonblocking(true)?;
+        socket.set_reuse_address(true)?;
+        socket.bind(address)?;
+        socket.listen(i32::try_from(streams + MAX_FOREIGN).unwrap_or(i32::MAX))?;
+        route::port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
+    };
+    let port = listening().map_err(|error: io::Error| {
+        Error::system(format!("listen on {}", spelled(address)), error)
+    })?;
+    Ok((socket, port))
+}
+
+/// A connection that has not said yet whose it is.
+struct Unknown {
+    socket: Socket,
+    hearing: Hearing,
+    until: Instant,
+}
+
+enum Said {
+    NotYet,
+    Stream(u32),
+    Foreign,
+}
+
+impl Unknown {
+    fn hear(&mut self, secret: &Secret) -> Said {
+        match self.hearing.hear(&self.socket) {
+            Heard::NotYet => Said::NotYet,
+            Heard::All => self
+                .hearing
+                .stream(secret)
+                .map_or(Said::Foreign, Said::Stream),
+            Heard::Closed => Said::Foreign,
+        }
+    }
+}
+
+/// Takes connections until all streams are there, and returns them in the order of the load; `None` when the bell was
+/// rung before. Adds to `foreign` what it had to turn away.
+pub fn accept_all(
+    listener: &Socket,
+    load: &Load,
+    bell: &Bell,
+    foreign: &mut u64,
+) -> Result<Option<Vec<Socket>>> {
+    let failed = |error: io::Error| Error::system("take a connection", error);
+    let mut connected: Vec<Option<Socket>> = load.roles.iter().map(|_| None).collect();
+    let mut unknown: VecDeque<Unknown> = VecDeque::new();
+    let mut ready = Vec::new();
+    while connected.iter().any(Option::is_none) {
+        let polled: Vec<_> = std::iter::once(listener.as_fd())
+            .chain(unknown.iter().map(|connection| connection.socket.as_fd()))
+            .map(|socket| (socket, PollFlags::IN))
+            .collect();
+        // The oldest comes first, and its time is up first.
+        let until = unknown.front().map(|connection| connection.until);
+        let waited = wait(&polled, &mut ready, bell, until).map_err(failed)?;
+        match waited {
+            Waited::Rung => return Ok(None),
+            Waited::TimedOut => ready.clear(),
+            Waited::Ready => {}
+        }
+        let now = Instant::now();
+        let mut still_unknown = VecDeque::with_capacity(unknown.len());
+        for (index, mut connection) in unknown.drain(..).enumerate() {
+            let speaks = ready.get(index + 1).copied().unwrap_or(false);
+            let said = if speaks {
+                connection.hear(&load.secret)
+            } else {
+                Said::NotYet
+            };
+            match said {
+                Said::Stream(id) => {
+                    let at = load.roles.iter().position(|(expected, _)| *expected == id);
+                    match at.map(|at| &mut connected[at]) {
+                        Some(place @ None)
+                            if opening::answer(&connection.socket, id, &load.secret).is_ok() =>
+                        {
+                            *place = Some(connection.socket);
+                        }
+                        _ => *foreign += 1,
+                    }
+                }
+                Said::NotYet if now < connection.until => still_unknown.push_back(connection),
+                Said::NotYet | Said::Foreign => *foreign += 1,
+            }
+        }
+        unknown = still_unknown;
+        if ready.first() == Some(&true) {
+            if let Some(socket) = accept(listener).map_err(failed)? {
+                unknown.push_back(Unknown {
+                    socket,
+                    hearing: Hearing::default(),
+                    until: now + OPENING_TIMEOUT,
+                });
+            }
+            if unknown.len() > load.roles.len() + MAX_FOREIGN {
+                unknown.pop_front();
+                *foreign += 1;
+            }
+        }
+    }
+    *foreign += unknown.len() as u64;
+    Ok(Some(connected.into_iter().flatten().collect()))
+}
+
+/// `None` where the connection was gone again before it was taken (accept(2), "Error handling").
+fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
+    match listener.accept() {
+        Ok((socket, _)) => {
+            socket.set_nonblocking(true)?;
+            abort_on_close(&socket)?;
+            Ok(Some(socket))
+        }
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,60 @@
+//! The workload `tcp_stream`: each stream moves data in one direction, as fast as TCP takes it.
+//!
+//! A source sends until it is told to end, closes its sending half, and then waits for the sink to close the other; a sink
+//! reads until the end of the data, and only then closes its half. So a source that has seen the end knows that every
+//! byte was read, and both sides have counted the same.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::event_loop::run_many;
+use crate::receive::Receive;
+use crate::send::Sending;
+use crate::senders::senders;
+use crate::tcp_driver::{Running, Step};
+use vnetbench_streams::threads::{self, Started, Threads};
+use vnetbench_streams::{OnEnd, Orders, Stream};
+
+/// How data is sent and received.
+#[derive(Debug)]
+pub struct Transfer {
+    pub message_bytes: usize,
+    pub sending: Sending,
+    pub receive: Receive,
+}
+
+/// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
+pub(crate) fn start(
+    streams: &[Arc<Stream>],
+    transfer: &Transfer,
+    threads: &Threads,
+    orders: &Arc<Orders>,
+    on_end: &OnEnd,
+) -> io::Result<Vec<Started>> {
+    let make_sender = senders(transfer.message_bytes, transfer.sending)?;
+    threads::start(streams, threads, orders, |own| {
+        let mut running = Vec::with_capacity(own.len());
+        let is_alone = own.len() == 1;
+        for stream in own {
+            stream.socket.set_nonblocking(!is_alone)?;
+            running.push(Running::new(
+                stream,
+                transfer.receive,
+                &make_sender,
+                is_alone,
+                on_end,
+            )?);
+        }
+        Ok(
+            move |orders: &Orders| match <[Running; 1]>::try_from(running) {
+                Ok([running]) => run_one(running, orders),
+                Err(many) => run_many(many, orders),
+            },
+        )
+    })
+}
+
+/// Drives one stream whose socket blocks.
+fn run_one(mut running: Running, orders: &Orders) {
+    while running.step(orders) != Step::Ended {}
+}

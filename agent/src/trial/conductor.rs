@@ -1,0 +1,18 @@
+//! What the thread of one trial has.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use super::message::Message;
+use super::registry::{Registry, Trial};
+use crate::outbox::Outbox;
+
+/// Conducts one trial: `conduct` from connecting to its end, `underway` while the load runs.
+pub struct Conductor {
+    pub registry: Arc<Registry>,
+    pub outbox: Arc<Outbox>,
+    pub trial: Arc<Trial>,
+    pub messages: Receiver<Message>,
+    pub interval: Duration,
+}

@@ -1,0 +1,30 @@
+//! How far a trial's streams are, and what an endpoint answers once all of them are connected.
+
+use serde::Serialize;
+
+use vnetbench_frames::Ways;
+use vnetbench_system::error::Error;
+use vnetbench_traffic::found::Found;
+
+/// How far a trial's streams are.
+pub enum Connecting {
+    UnderWay,
+    Done(Ready),
+    Failed(Error),
+}
+
+/// What a side that is connected answers: what its sockets have, and where its threads may run.
+#[derive(Clone, Default, Serialize)]
+pub struct Ready {
+    pub streams: Vec<Found>,
+    pub thread_cpus: Vec<String>,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<ReadyPort>,
+}
+
+/// Of frames: there is no port to connect to, and by which ways they are made and counted.
+#[derive(Clone, Serialize)]
+pub struct ReadyPort {
+    pub port: Option<u16>,
+    pub frames: Ways,
+}
