@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from tests.report.campaigns import estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.study.load import parse_study
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.plan import make_plan
-from vnetbench.study.workloads import main_metric
+from vnetbench.study.workloads import deciding_metric
 
 Evidence = Mapping[str, float]
 
@@ -49,7 +49,7 @@ def campaign(study_text: str, *made: Made, path: str = "study.toml") -> Campaign
     """A campaign of a study; its treatments show what was made for them, in the order of the plan."""
     study = parse_study(study_text, path)
     treatments = [
-        _treatment(treatment.index, treatment.factors, each, main_metric(study))
+        _treatment(treatment.index, treatment.factors, each, deciding_metric(study))
         for treatment, each in zip(make_plan(study, 1).treatments, made, strict=True)
     ]
     return CampaignSummary(
@@ -67,8 +67,8 @@ def campaign(study_text: str, *made: Made, path: str = "study.toml") -> Campaign
         timing=study.timing,
         factors=study.factors,
         treatments=tuple(treatments),
-        kind=study.testbed.kind,
-        main_metric=main_metric(study),
+        kind=study.testbed.backend,
+        main_metric=deciding_metric(study),
         study_path=path,
     )
 
@@ -93,10 +93,10 @@ def _point(index: int, number: int, made: Made, main: str) -> TrialPoint:
     return TrialPoint(
         trial=100 * index + number,
         block=number,
-        started_at=float(number),
+        started_s=float(number),
         duration_s=1.0,
         warmup_s=0.0,
-        steady=True,
+        has_steady_state=True,
         values={main: value, **made.values},
         evidence=made.evidence,
     )

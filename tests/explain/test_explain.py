@@ -12,7 +12,7 @@ from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
 from vnetbench.explain.model import Finding
-from vnetbench.explain.rules import cause_named
+from vnetbench.explain.rules import get_cause
 
 pytestmark = pytest.mark.pure
 
@@ -28,11 +28,11 @@ def test_one_treatment_is_explained_in_a_sentence_with_its_figures() -> None:
     told = explain(campaign(ONE, Made(QUOTA)))
     finding = told.findings[0]
     assert finding.kind == "limit" and finding.treatments == (0,)
-    assert finding.says == (
+    assert finding.text == (
         "A CPU quota stops the load's threads for part of the time (very likely): sending endpoint throttled "
         "60.0 % of time."
     )
-    assert finding.suspects[0].cause.name == "cpu_quota"
+    assert finding.candidates[0].cause.name == "cpu_quota"
     assert (
         told.answer[0]
         == "What limits the network: a CPU quota stops the load's threads for part of the time."
@@ -43,45 +43,45 @@ def test_one_treatment_is_explained_in_a_sentence_with_its_figures() -> None:
 def test_a_natural_limit_is_said_to_be_nothing_wrong() -> None:
     told = explain(campaign(ONE, Made(SENDER_FULL)))
     assert told.answer[1].startswith("Nothing is wrong with that.")
-    assert "every run that goes as fast as it can has such a limit" in told.findings[0].says
+    assert "every run that goes as fast as it can has such a limit" in told.findings[0].text
 
 
 def test_a_natural_limit_that_is_hardly_known_calms_nobody() -> None:
     hardly = {**SENDER_FULL, "sender_thread_runnable_percent": 70.0, "sender_thread_busy_percent": 50.0}
     told = explain(campaign(ONE, Made(hardly)))
-    assert told.findings[0].suspects[0].certainty == "possible"
+    assert told.findings[0].candidates[0].confidence == "possible"
     assert told.answer == (
         "What possibly limits the network: the sending thread's CPU is full.",
-        cause_named("sender_cpu").change,
+        get_cause("sender_cpu").advice,
     )
 
 
 def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> None:
     told = explain(campaign(FOUR, Made(QUOTA), Made(SENDER_FULL), Made(SENDER_FULL), Made(SENDER_FULL)))
     most, fewer = of_kind(told.findings, "limit")
-    assert most.says.startswith("3 of 4 treatments: the sending thread's CPU is full")
+    assert most.text.startswith("3 of 4 treatments: the sending thread's CPU is full")
     assert most.treatments == (1, 2, 3)
-    assert fewer.says.startswith("1 stream: ") and fewer.treatments == (0,)
+    assert fewer.text.startswith("1 stream: ") and fewer.treatments == (0,)
     assert told.answer[0].startswith("What limits the network in 3 of 4 treatments:")
 
 
 def test_the_treatment_with_the_middle_score_stands_for_those_that_are_limited_alike() -> None:
     made = [Made({**QUOTA, "sender_throttled_percent": told}) for told in (9.0, 7.0, 8.0, 10.0)]
     finding = explain(campaign(FOUR, *made)).findings[0]
-    assert finding.details["typical"] == 2
+    assert finding.details["representative"] == 2
 
 
 def test_all_treatments_alike_are_told_as_all() -> None:
     told = explain(campaign(FOUR, *[Made(SENDER_FULL)] * 4))
-    assert told.findings[0].says.startswith("All 4 treatments: ")
+    assert told.findings[0].text.startswith("All 4 treatments: ")
 
 
 def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest() -> None:
     told = explain(campaign(ONE, Made({**IDLE, "sender_throttled_percent": 3.0})))
     finding = told.findings[0]
-    assert finding.kind == "not explained" and finding.suspects == ()
+    assert finding.kind == "not explained" and finding.candidates == ()
     assert finding.details["cause"] == "not explained"
-    assert finding.says == (
+    assert finding.text == (
         "No cause fits the evidence well enough (nearest: a CPU quota stops the load's threads for part of "
         "the time, score 0.10)."
     )
@@ -90,28 +90,28 @@ def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest(
 
 def test_trials_without_counters_are_said_to_have_none() -> None:
     told = explain(campaign(ONE, Made({})))
-    assert "the trials have no counters that tell causes apart" in told.findings[0].says
+    assert "the trials have no counters that tell causes apart" in told.findings[0].text
     unjudged = told.findings[0].details["unjudged"]
     assert isinstance(unjudged, dict) and unjudged["cpu_quota"][0] == "busiest_cpu_percent"
 
 
 def test_the_picture_shows_the_figure_that_speaks_of_each_treatment_or_trial() -> None:
     alone, several = (
-        explain(campaign(study, *[Made(QUOTA)] * count)).findings[0].picture
+        explain(campaign(study, *[Made(QUOTA)] * count)).findings[0].chart
         for study, count in ((ONE, 1), (FOUR, 4))
     )
     assert alone is not None and several is not None
     assert [row["x"] for row in alone.rows] == [f"trial {number}" for number in range(1, 7)]
     assert [row["x"] for row in several.rows] == ["1 stream", "2 streams", "3 streams", "4 streams"]
     assert {row["y"] for row in several.rows} == {60.0} and several.threshold == 2
-    assert several.form == "bars" and several.y == "sending endpoint throttled (% of time)"
+    assert several.chart_type == "bars" and several.y_label == "sending endpoint throttled (% of time)"
 
 
 def test_the_picture_is_of_what_happened_before_it_is_of_how_many_queues_there_are() -> None:
     counted = {**IDLE, "receive_queues": 4.0, "switch_drops_per_s": 12_800.0, "other_cpus_idle_percent": 30.0}
     finding = explain(campaign(ONE, Made(counted))).findings[0]
-    assert finding.details["cause"] == "one_queue" and finding.picture is not None
-    assert finding.picture.title == "Dropped at the switch" and finding.picture.y.endswith("(k/s)")
+    assert finding.details["cause"] == "one_queue" and finding.chart is not None
+    assert finding.chart.title == "Dropped at the switch" and finding.chart.y_label.endswith("(k/s)")
 
 
 def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
@@ -122,7 +122,7 @@ def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
         for number, point in enumerate(first.points)
     )
     picture = (
-        explain(replace(summary, treatments=(replace(first, points=points), *others))).findings[0].picture
+        explain(replace(summary, treatments=(replace(first, points=points), *others))).findings[0].chart
     )
     assert picture is not None
     assert [picture.rows[0][end] for end in ("low", "y", "high")] == [40, 65, 90]
@@ -132,16 +132,16 @@ def test_too_few_trials_are_told_and_enough_are_not() -> None:
     few = of_kind(explain(campaign(ONE, Made(trials=3))).findings, "instrument")
     enough = of_kind(explain(campaign(ONE, Made(trials=6))).findings, "instrument")
     assert [finding.details["cause"] for finding in few] == ["too_few_trials"] and enough == []
-    assert few[0].says == ("Too few trials to be sure: there are 3, and a 95 % interval of a median needs 6.")
+    assert few[0].text == ("Too few trials to be sure: there are 3, and a 95 % interval of a median needs 6.")
 
 
 def test_two_trials_that_differ_in_what_limits_them_tell_no_limit_and_that_is_said_first() -> None:
     told = explain(_two_trials(3e9, {**SENDER_FULL, **QUOTA}))
     assert told.findings[0].details["cause"] == "too_few_trials"
-    assert told.findings[0].says.endswith(
+    assert told.findings[0].text.endswith(
         "Its two trials differ, and what limits them too: either may be the usual one."
     )
-    assert told.answer == (told.findings[0].says, cause_named("too_few_trials").change)
+    assert told.answer == (told.findings[0].text, get_cause("too_few_trials").advice)
 
 
 def test_two_trials_alike_in_their_figures_or_in_what_limits_them_tell_the_limit_first() -> None:
@@ -192,7 +192,7 @@ def test_that_the_bench_is_the_limit_is_not_said_of_the_network() -> None:
 
 def test_a_picture_has_the_unit_that_its_figure_reads_best_in_and_says_what_it_leaves_out() -> None:
     shaped = {**IDLE, "overlimits_per_s": 6280.0}
-    picture = explain(campaign(ONE, Made(shaped, trials=14))).findings[0].picture
-    assert picture is not None and picture.y == "held back by a shaper (k/s)"
+    picture = explain(campaign(ONE, Made(shaped, trials=14))).findings[0].chart
+    assert picture is not None and picture.y_label == "held back by a shaper (k/s)"
     assert {row["y"] for row in picture.rows} == {6.28} and picture.threshold == 0.02
     assert picture.title == "Held back by a shaper, the first 12 of 14 trials"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.explain.campaigns import Evidence, Made, campaign
 from vnetbench.explain.explain import explain
-from vnetbench.explain.limits import limits
+from vnetbench.explain.limits import find_limits
 
 pytestmark = pytest.mark.pure
 
@@ -78,13 +78,13 @@ SEARCH = 'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\n[search]
 )
 def test_the_limit_is_where_frames_were_lost(evidence: Evidence, cause: str) -> None:
     summary = campaign(STUDY, Made({**PACED, **evidence}, 0.7e6))
-    assert limits(summary)[0].name == cause
+    assert find_limits(summary)[0].cause_name == cause
 
 
 def test_a_rate_that_was_not_kept_is_the_benchs_limit_unless_the_switch_loses_most_of_it_anyway() -> None:
     behind = {**PACED, "rate_kept_percent": 40.0, "generator_limited": 1.0, "frames_lost_percent": 0.0}
-    assert limits(campaign(STUDY, Made(behind, 0.4e6)))[0].name == "instrument_limit"
-    assert limits(campaign(STUDY, Made({**behind, **SWITCH_FULL}, 0.3e6)))[0].name == "switch_cpu"
+    assert find_limits(campaign(STUDY, Made(behind, 0.4e6)))[0].cause_name == "instrument_limit"
+    assert find_limits(campaign(STUDY, Made({**behind, **SWITCH_FULL}, 0.3e6)))[0].cause_name == "switch_cpu"
 
 
 def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_and_nothing_is_wrong() -> None:
@@ -93,7 +93,7 @@ def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_an
     }
     study = STUDY.replace("1 Mframe/s", "max")
     summary = campaign(study, Made({**free, "frames_unpaced": 1.0, "frames_lost_percent": 0.1}, 5e6))
-    assert limits(summary)[0].name == "generator_cpu"
+    assert find_limits(summary)[0].cause_name == "generator_cpu"
     said, advice = explain(summary).answer
     assert said.startswith(
         "What limits the figures is not the network: frames are sent as fast as the generator"
@@ -105,5 +105,5 @@ def test_what_a_search_says_was_its_limit_is_what_is_explained() -> None:
     at_generator = {**PACED, "generator_limited": 1.0, "frames_lost_percent": 0.0}
     at_device = {**PACED, **SWITCH_FULL, "generator_limited": 0.0, "frames_lost_percent": 5.0}
     del at_generator["rate_kept_percent"], at_device["rate_kept_percent"]
-    assert limits(campaign(SEARCH, Made(at_generator, 4e6)))[0].name == "instrument_limit"
-    assert limits(campaign(SEARCH, Made(at_device, 0.3e6)))[0].name == "switch_cpu"
+    assert find_limits(campaign(SEARCH, Made(at_generator, 4e6)))[0].cause_name == "instrument_limit"
+    assert find_limits(campaign(SEARCH, Made(at_device, 0.3e6)))[0].cause_name == "switch_cpu"

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.pure
 
 
 def findings(summary: CampaignSummary) -> tuple[str, ...]:
-    return tuple(finding.says for finding in idle_cpus(summary))
+    return tuple(finding.text for finding in idle_cpus(summary))
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_a_search_that_was_cut_off_tells_of_the_device_where_it_knows_an_upper_e
 
 def test_where_the_generator_was_the_limit_nothing_is_said(forwarding: CampaignSummary) -> None:
     never_lost = with_cpus(searched(0, {"adapter": "virtio-net"}, 1e9), 30.0, 97.0)
-    assert {a.limited_by for p in never_lost.points for a in p.answers} == {"generator"}
+    assert {a.limited_by for p in never_lost.points for a in p.search_answers} == {"generator"}
     assert at_the_limit(replace(forwarding, treatments=(never_lost,))) == ()
 
 

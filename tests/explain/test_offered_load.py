@@ -6,8 +6,8 @@ import pytest
 
 from tests.explain.campaigns import IDLE, SENDER_FULL, Made, campaign
 from vnetbench.explain.explain import explain
-from vnetbench.explain.limits import NOTHING, UNEXPLAINED, limits
-from vnetbench.explain.offered_load import carried
+from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED, find_limits
+from vnetbench.explain.offered_load import measure_delivery
 
 pytestmark = pytest.mark.pure
 
@@ -15,18 +15,18 @@ pytestmark = pytest.mark.pure
 def requests(per_s: float, *, rate: str = '"1 k/s"') -> str:
     study = f'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = {rate}\nconnections = 4\npairs = 2\n'
     summary = campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": per_s}))
-    return limits(summary)[0].name
+    return find_limits(summary)[0].cause_name
 
 
 def datagrams(per_s: float, factors: str) -> str:
     study = f'title = "t"\nworkload = "udp_stream"\n[factors]\n{factors}\n'
     summary = campaign(study, Made(SENDER_FULL, 100.0, values={"datagrams_received_per_s": per_s}))
-    return limits(summary)[0].name
+    return find_limits(summary)[0].cause_name
 
 
 def test_requests_that_were_answered_as_asked_are_limited_by_nothing() -> None:
     # 1000 a second on each of 4 connections of each of 2 pairs.
-    assert requests(7900) == NOTHING
+    assert requests(7900) == NO_LIMIT
     assert requests(7800) == "sender_cpu"
 
 
@@ -36,18 +36,18 @@ def test_a_closed_loop_asks_for_as_much_as_it_gets() -> None:
 
 def test_datagrams_count_by_their_payload() -> None:
     factors = 'bit_rate = "100 Mbit/s"\ndatagram_size = "1250 B"\nstreams = 2'
-    assert datagrams(19_950, factors) == NOTHING
+    assert datagrams(19_950, factors) == NO_LIMIT
     assert datagrams(19_000, factors) == "sender_cpu"
 
 
 def test_bits_without_the_size_of_a_datagram_are_no_load_that_is_known() -> None:
     study = 'title = "t"\nworkload = "udp_stream"\n[factors]\nstreams = 1\n'
     (treatment,) = campaign(study, Made(values={"datagrams_received_per_s": 10.0})).treatments
-    assert carried(treatment, {"bit_rate": 1e6}, "udp_stream") is None
+    assert measure_delivery(treatment, {"bit_rate": 1e6}, "udp_stream") is None
 
 
 def test_datagrams_each_way_count_both() -> None:
-    assert datagrams(1995, 'rate = "1 k/s"\ndirection = "both"') == NOTHING
+    assert datagrams(1995, 'rate = "1 k/s"\ndirection = "both"') == NO_LIMIT
     assert datagrams(1500, 'rate = "1 k/s"\ndirection = "both"') == "sender_cpu"
 
 
@@ -56,9 +56,9 @@ def test_frames_count_one_by_one_and_in_each_direction() -> None:
         study = (
             'title = "t"\nworkload = "frames"\n[factors]\nframe_load = "10 kframe/s"\ndirection = "both"\n'
         )
-        return limits(campaign(study, Made(IDLE, per_s, values={"frame_loss_percent": lost_percent})))[0].name
+        return find_limits(campaign(study, Made(IDLE, per_s, values={"frame_loss_percent": lost_percent})))[0].cause_name
 
-    assert frames(19_950, 0.2) == NOTHING
+    assert frames(19_950, 0.2) == NO_LIMIT
     assert frames(19_950, 1.0) == UNEXPLAINED, "single frames that are lost are a limit too"
     assert frames(19_500) == UNEXPLAINED
 
@@ -66,11 +66,11 @@ def test_frames_count_one_by_one_and_in_each_direction() -> None:
 def test_guests_are_pairs_and_generators_share_the_load_of_their_direction() -> None:
     study = 'title = "t"\n[factors]\nstreams = 1\n'
     (requests_made,) = campaign(study, Made(values={"transactions_per_s": 10.0})).treatments
-    of_guests = carried(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
+    of_guests = measure_delivery(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
     (frames_made,) = campaign(study, Made(values={"forwarding_rate_fps": 10.0})).treatments
-    of_frames = carried(frames_made, {"frame_load": 1000, "generators": 2, "direction": "both"}, "frames")
-    assert of_guests is not None and of_guests.asked == 6000
-    assert of_frames is not None and of_frames.asked == 2000
+    of_frames = measure_delivery(frames_made, {"frame_load": 1000, "generators": 2, "direction": "both"}, "frames")
+    assert of_guests is not None and of_guests.offered_per_s == 6000
+    assert of_frames is not None and of_frames.offered_per_s == 2000
 
 
 def test_what_was_carried_is_said_with_what_was_asked() -> None:
@@ -78,11 +78,11 @@ def test_what_was_carried_is_said_with_what_was_asked() -> None:
     told = explain(campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": 999.0})))
     assert told.answer == ("The network carried all that was asked of it.",)
     assert (
-        told.findings[0].says == "Nothing limits: transactions were carried at 999 /s, of 1.00 k/s asked for."
+        told.findings[0].text == "Nothing limits: transactions were carried at 999 /s, of 1.00 k/s asked for."
     )
-    assert told.findings[0].details["cause"] == NOTHING and told.findings[0].suspects == ()
+    assert told.findings[0].details["cause"] == NO_LIMIT and told.findings[0].candidates == ()
 
 
 def test_a_stream_has_no_load_that_is_asked_for() -> None:
-    (limit,) = limits(campaign('title = "t"\n[factors]\nstreams = 1\n', Made()))
-    assert limit.carried is None
+    (limit,) = find_limits(campaign('title = "t"\n[factors]\nstreams = 1\n', Made()))
+    assert limit.delivery is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.estimate.evidence import FIGURES
-from vnetbench.explain.rules import FAMILIES, Condition, read_rules, rules
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
+from vnetbench.explain.rules import FAMILIES, Condition, parse_rules, load_rules
 
 pytestmark = pytest.mark.pure
 
@@ -57,32 +57,32 @@ needs = [{ figure = "load", from = 50, to = 100 }]
 
 
 def test_every_cause_has_its_rule() -> None:
-    assert set(rules()) == set(NAMES)
-    assert {rule.cause.family for rule in rules().values()} == set(FAMILIES)
+    assert set(load_rules()) == set(NAMES)
+    assert {rule.cause.family for rule in load_rules().values()} == set(FAMILIES)
 
 
 def test_only_what_single_trials_do_not_show_has_no_conditions() -> None:
-    unjudged = {name for name, rule in rules().items() if not rule.is_judged}
+    unjudged = {name for name, rule in load_rules().items() if not rule.has_patterns}
     assert unjudged == {"two_modes", "drift", "warm_up", "too_few_trials"}
 
 
 def test_every_condition_is_of_a_figure_that_there_is() -> None:
     asked = {
-        condition.figure for rule in rules().values() for sign in rule.signs for condition in sign.conditions
+        condition.metric for rule in load_rules().values() for sign in rule.patterns for condition in sign.conditions
     }
-    assert asked <= FIGURES.keys()
+    assert asked <= EVIDENCE_METRICS.keys()
 
 
 def test_natural_limits_are_no_faults() -> None:
-    natural = {name for name, rule in rules().items() if not rule.cause.is_fault}
+    natural = {name for name, rule in load_rules().items() if not rule.cause.is_fault}
     assert natural == {"sender_cpu", "receiver_cpu", "generator_cpu", "switch_cpu", "request_response"}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_says_stands_in_a_sentence_and_change_is_one(name: str) -> None:
-    cause = rules()[name].cause
-    assert cause.says[0].islower() and not cause.says.endswith(".")
-    assert cause.change[0].isupper() and cause.change.endswith(".")
+    cause = load_rules()[name].cause
+    assert cause.description[0].islower() and not cause.description.endswith(".")
+    assert cause.advice[0].isupper() and cause.advice.endswith(".")
 
 
 def test_a_ramp_rises_between_its_ends_and_falls_where_they_are_turned() -> None:
@@ -92,7 +92,7 @@ def test_a_ramp_rises_between_its_ends_and_falls_where_they_are_turned() -> None
 
 
 def test_a_setting_is_a_level_as_a_study_has_it() -> None:
-    assert rules()["small_messages"].cause.setting == {"message_size": 2**20}
+    assert load_rules()["small_messages"].cause.setting == {"message_size": 2**20}
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,17 @@ def test_a_setting_is_a_level_as_a_study_has_it() -> None:
 )
 def test_a_wrong_rule_is_refused_with_its_file_and_its_fault(change: tuple[str, str], says: str) -> None:
     with pytest.raises(BenchError) as refused:
-        read_rules({"cpu.toml": GOOD.replace(*change)}, figures=("load",))
+        parse_rules({"cpu.toml": GOOD.replace(*change)}, metrics=("load",))
     assert says in refused.value.what
     assert "cpu.toml" in str(refused.value.where) and refused.value.fix
 
 
 def test_a_cause_that_two_files_describe_is_refused() -> None:
     with pytest.raises(BenchError, match="described twice"):
-        read_rules({"cpu.toml": GOOD, "links.toml": GOOD})
+        parse_rules({"cpu.toml": GOOD, "links.toml": GOOD})
 
 
 def test_causes_that_explain_each_other_are_refused() -> None:
     other = GOOD.replace("[full]", "[empty]").replace("needs", 'explains = ["full"]\nneeds')
     with pytest.raises(BenchError, match=r"explain each other: .*empty.*full"):
-        read_rules({"cpu.toml": GOOD.replace("needs", 'explains = ["empty"]\nneeds') + other})
+        parse_rules({"cpu.toml": GOOD.replace("needs", 'explains = ["empty"]\nneeds') + other})

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tests.report.campaigns import campaign
-from vnetbench.estimate.location import estimate
+from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.statements.check import check
+from vnetbench.statements.check import check_statements
 from vnetbench.statements.statement import Verdict
 from vnetbench.study.model import FactorLevels, Level, Timing
 
@@ -72,14 +72,14 @@ def forwarded(
 
 def verdict(statement: str, summary: CampaignSummary) -> Verdict:
     """What the campaign says of the statement of that id."""
-    (found,) = [each for each in check([summary]) if each.statement.id == statement]
+    (found,) = [each for each in check_statements([summary]) if each.statement.id == statement]
     (of_file,) = found.verdicts
     return of_file
 
 
 def _treatment(index: int, levels: Mapping[str, Level], means: Means, way: Way) -> TreatmentSummary:
     points = [_point(index, block, means, way) for block in range(way.trials)]
-    metrics = {name: estimate([point.values[name] for point in points], 0.95) for name in means}
+    metrics = {name: estimate_median([point.values[name] for point in points], 0.95) for name in means}
     return TreatmentSummary(index, levels, {}, "precision", metrics, tuple(points))
 
 
@@ -97,12 +97,12 @@ def _point(index: int, block: int, means: Means, way: Way) -> TrialPoint:
     return TrialPoint(
         trial=1 + index + 100 * block,
         block=block,
-        started_at=60.0 * (index + 50 * block),
+        started_s=60.0 * (index + 50 * block),
         duration_s=way.duration_s,
         warmup_s=way.warmup_s,
-        steady=True,
+        has_steady_state=True,
         values=values,
-        course=(1.0, 1.0),
+        time_series=(1.0, 1.0),
         search={"answers": [answer], "ways": 1} if way.workload == "frames" else {},
     )
 

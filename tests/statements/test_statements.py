@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.statements.campaigns import Means, Way, forwarded, goodputs, made, verdict
-from vnetbench.estimate.reference import reference_summary
+from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.statements import as_json
-from vnetbench.statements.check import CHECKS, check
-from vnetbench.statements.seen import seen
-from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Statement, statements
+from vnetbench.report.tables.statements_table import as_json
+from vnetbench.statements.check import CHECKS, check_statements
+from vnetbench.statements.selection import seen
+from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Statement, load_statements
 from vnetbench.statements.streams import directions_differ
-from vnetbench.study.load import load_study
+from vnetbench.study.file.load import load_study
 from vnetbench.study.model import Level
 from vnetbench.study.plan import make_plan
 
@@ -180,7 +180,7 @@ def _each(told: dict[str, list[tuple[CampaignSummary, str]]]) -> list[tuple[str,
 
 
 def test_every_statement_has_a_check_and_every_case_here() -> None:
-    ids = [statement.id for statement in statements()]
+    ids = [statement.id for statement in load_statements()]
     assert ids == [f"S{number:02}" for number in range(1, 20)]
     assert list(CHECKS) == ids == list(UNTOLD)
     assert list(TOLD) == ids[:16]
@@ -198,7 +198,7 @@ def test_a_statement_that_is_so_is_shown_with_its_figures(name: str) -> None:
 def test_a_statement_that_is_not_so_is_refuted_with_its_figures(name: str) -> None:
     found = verdict(name, TOLD[name][1])
     assert found.state == REFUTED, found.parts
-    assert any(each.says == REFUTED for part in found.parts for each in part.evidence)
+    assert any(each.state == REFUTED for part in found.parts for each in part.evidence)
 
 
 @pytest.mark.parametrize(("name", "summary", "missing"), _each(UNTOLD))
@@ -247,7 +247,7 @@ def test_chance_alone_seldom_shows_a_difference_however_many_pairs_there_are() -
 def test_an_import_is_compared_by_ranks_as_its_trials_share_no_blocks() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 16.0}, mtu=1500)
     (evidence,) = verdict("S05", made(rows, Way(kind="imported"))).parts[0].evidence
-    assert evidence.says == SHOWN
+    assert evidence.state == SHOWN
     assert evidence.base == {"direction": "forward"} and evidence.level == {"direction": "reverse"}
 
 
@@ -262,7 +262,7 @@ def test_a_treatment_that_moves_nothing_breaks_no_check() -> None:
     assert verdict("S05", made(dead)).state == CANNOT_TELL
     (part,) = verdict("S08", packets(0.0, goodput_bps=0.0)).parts
     assert part.missing == "goodput above zero"
-    form = as_json(check([made(dead), made(goodputs("direction", {"forward": 0.0, "reverse": 1.0}))]))
+    form = as_json(check_statements([made(dead), made(goodputs("direction", {"forward": 0.0, "reverse": 1.0}))]))
     assert '"value": null' in form
 
 
@@ -283,16 +283,16 @@ def test_another_workload_and_a_published_table_cannot_tell() -> None:
 def test_of_several_files_those_that_tell_are_heard() -> None:
     shows, refutes = TOLD["S05"]
     silent = streams({1: 9.0})
-    by_id = {each.statement.id: each for each in check([silent, shows, refutes])}
+    by_id = {each.statement.id: each for each in check_statements([silent, shows, refutes])}
     assert [each.state for each in by_id["S05"].verdicts] == [SHOWN, REFUTED]
     assert by_id["S05"].state == REFUTED
     assert len(by_id["S13"].verdicts) == 3 and by_id["S13"].state == CANNOT_TELL
-    (only,) = [each for each in check([silent, shows]) if each.statement.id == "S05"]
+    (only,) = [each for each in check_statements([silent, shows]) if each.statement.id == "S05"]
     assert only.state == SHOWN
 
 
 def _runs() -> list[Statement]:
-    return [statement for statement in statements() if statement.run]
+    return [statement for statement in load_statements() if statement.run]
 
 
 @pytest.mark.parametrize("statement", _runs(), ids=lambda each: each.id)
@@ -308,7 +308,7 @@ def test_the_run_that_would_tell_is_one_and_lacks_no_factor_or_level(statement: 
     rows = [(each.factors, dict.fromkeys(metrics, 50.0)) for each in make_plan(study, 1).treatments]
     way = Way(
         study.workload,
-        study.testbed.kind,
+        study.testbed.backend,
         trials=study.precision.most_trials,
         duration_s=study.timing.duration_s or 1.0,
         set_warmup_s=study.timing.warmup_s,
@@ -317,10 +317,10 @@ def test_the_run_that_would_tell_is_one_and_lacks_no_factor_or_level(statement: 
     lacking = [part.missing for part in verdict(statement.id, made(rows, way)).parts if not part.evidence]
     if statement.id == "S13":
         assert all("vf" in each or "macvtap" in each for each in lacking)
-        assert "vf and macvtap" in statement.short_of
+        assert "vf and macvtap" in statement.limitation
     else:
         assert not any(lacking), lacking
 
 
 def test_what_no_run_can_tell_is_said() -> None:
-    assert all(statement.run or statement.short_of for statement in statements())
+    assert all(statement.run or statement.limitation for statement in load_statements())

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
-from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.metrics import is_better_low
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
+from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.comparisons.words import others_of
-from vnetbench.explain.limits import NOTHING, UNEXPLAINED, Limit
+from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED, Limit
 from vnetbench.explain.model import Finding
 from vnetbench.explain.models.packet_rate import fit_cost
-from vnetbench.explain.words import figure_text, label_of
+from vnetbench.explain.phrases import figure_text, label_of
 from vnetbench.study.model import Level
-from vnetbench.wording.labels import capitalised, level_phrase
+from vnetbench.wording.factor_text import capitalised, level_phrase
 
 LEAST_RATIO = 1.15
 """Smaller differences are no finding of their own; what they are worth say the effects."""
@@ -103,7 +103,7 @@ class Difference:
     def moved(self) -> tuple[tuple[str, float], ...]:
         """Figures whose ranges over the trials are apart, with their ratios, the most changed first."""
         slower, faster = self.slower.treatment, self.faster.treatment
-        ratios = _ratios(_medians(slower), _medians(faster), FIGURES)
+        ratios = _ratios(_medians(slower), _medians(faster), EVIDENCE_METRICS)
         apart = [each for each in ratios.items() if _apart(slower, faster, each[0])]
         return tuple(sorted(apart, key=lambda each: -abs(math.log(each[1]))))
 
@@ -145,14 +145,14 @@ def _alike_but_for(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Li
     groups: dict[frozenset[tuple[str, Level]], list[Limit]] = {}
     for limit in limits:
         if factor in limit.treatment.factors:
-            groups.setdefault(limit.treatment.levels_but(factor), []).append(limit)
+            groups.setdefault(limit.treatment.levels_without(factor), []).append(limit)
     return groups.values()
 
 
 def _ordered(one: Limit, other: Limit, metric: str) -> tuple[Limit, Limit]:
     """The one with the smaller metric first; of what is better low, with the larger."""
     by_value = sorted((one, other), key=lambda each: _value(each.treatment, metric))
-    if is_better_low(metric):
+    if is_lower_better(metric):
         by_value.reverse()
     return by_value[0], by_value[1]
 
@@ -163,7 +163,7 @@ def _value(treatment: TreatmentSummary, metric: str) -> float:
 
 def _sure_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
     """How many times as much the greater one is; 1 where their trials overlap."""
-    values = [each.values_of(metric) for each in (one, other)]
+    values = [each.trial_values(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) <= 0:
         return 1.0
     low, high = sorted(values, key=median)
@@ -178,7 +178,7 @@ def _law(
     before, after = (each.treatment.factors[factor] for each in (slower, faster))
     if isinstance(before, int | float) and isinstance(after, int | float) and before > 0 < after:
         ratios[factor] = after / before
-    family = slower.suspects[0].cause.family if slower.suspects else ""
+    family = slower.candidates[0].cause.family if slower.candidates else ""
     return next((law for law in LAWS if _holds(law, ratios, ratio, family)), None)
 
 
@@ -202,7 +202,7 @@ def _medians(treatment: TreatmentSummary) -> dict[str, float]:
 
 
 def _apart(one: TreatmentSummary, other: TreatmentSummary, name: str) -> bool:
-    low, high = sorted((one.evidence_of(name), other.evidence_of(name)), key=median)
+    low, high = sorted((one.evidence_values(name), other.evidence_values(name)), key=median)
     return max(low) < min(high)
 
 
@@ -222,13 +222,13 @@ def _finding(summary: CampaignSummary, found: Difference) -> Finding:
     after, before = (figure_text(metric, each.metrics[metric].value) for each in (faster, slower))
     return Finding(
         kind="difference",
-        says=f"{fast} instead of {slow}{where}: {label_of(metric)} {after} instead of {before}. "
+        text=f"{fast} instead of {slow}{where}: {label_of(metric)} {after} instead of {before}. "
         f"{capitalised(_because(found))}.",
         treatments=(slower.index, faster.index),
         details={
             "factor": found.factor,
             "ratio": found.ratio,
-            "limits": [found.slower.name, found.faster.name],
+            "limits": [found.slower.cause_name, found.faster.cause_name],
             "law": None if found.law is None else found.law.stayed,
             "moved": dict(found.moved),
             **_packet_cost(found),
@@ -260,7 +260,7 @@ def _because(found: Difference) -> str:
         )
         return f"{label_of(figure)} stayed ({before} and {after}), {found.law.so}"
     parts = []
-    if found.slower.name != found.faster.name:
+    if found.slower.cause_name != found.faster.cause_name:
         parts.append(f"the limit went from {_limit_text(found.slower)} to {_limit_text(found.faster)}")
     if found.moved:
         parts.append(
@@ -278,5 +278,5 @@ def _moved_text(found: Difference, name: str) -> str:
 
 
 def _limit_text(limit: Limit) -> str:
-    told = {NOTHING: "none", UNEXPLAINED: "one that is not explained"}
-    return told.get(limit.name) or f'"{limit.suspects[0].cause.says}"'
+    told = {NO_LIMIT: "none", UNEXPLAINED: "one that is not explained"}
+    return told.get(limit.cause_name) or f'"{limit.candidates[0].cause.description}"'

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.by_law import by_law
 from vnetbench.explain.comparisons.findings import between
 from vnetbench.explain.comparisons.modes import APART
 from vnetbench.explain.differences import differences
+from vnetbench.explain.evidence_bars import picture_of
 from vnetbench.explain.idle_cpus import idle_cpus
-from vnetbench.explain.instrument import instrument
-from vnetbench.explain.limits import NOTHING, UNEXPLAINED, Limit, alike, limits, typical, with_commands
-from vnetbench.explain.model import CONFIRMED, REFUTED, TYPICAL, Explanation, Finding, Suspect
-from vnetbench.explain.pictures import picture_of
-from vnetbench.explain.proven import proven, was_tried
-from vnetbench.explain.rules import cause_named
-from vnetbench.explain.words import evidence_text, figure_text
-from vnetbench.wording.labels import capitalised, counted
-from vnetbench.wording.treatments import name_of
+from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED, Limit, group_by_cause, find_limits, pick_representative, add_experiment_commands
+from vnetbench.explain.model import CONFIRMED, REFUTED, REPRESENTATIVE, Explanation, Finding, CandidateCause
+from vnetbench.explain.model_check import check_model
+from vnetbench.explain.phrases import evidence_text, figure_text
+from vnetbench.explain.experiment_verdicts import apply_experiments, has_experiment
+from vnetbench.explain.rules import get_cause
+from vnetbench.explain.sample_size import instrument
+from vnetbench.wording.factor_text import capitalised, counted
+from vnetbench.wording.treatment_names import name_of
 
 _CAUTION = {CONFIRMED: "", "very likely": "", "likely": "probably ", "possible": "possibly "}
 
@@ -30,8 +30,8 @@ _BEFORE_LIMITS = ("two_modes", "drift")
 
 def explain(summary: CampaignSummary) -> Explanation:
     """All that is said of a campaign; a pure function of its summary."""
-    found = limits(summary)
-    groups = [_told(summary, group) for group in alike(found)]
+    found = find_limits(summary)
+    groups = [_told(summary, group) for group in group_by_cause(found)]
     findings = [
         *(_limit_finding(summary, group, len(found)) for group in groups),
         *between(summary),
@@ -40,7 +40,7 @@ def explain(summary: CampaignSummary) -> Explanation:
         *idle_cpus(summary),
     ]
     findings.sort(key=lambda finding: not _is_before_limits(finding, len(found)))
-    told = tuple(replace(finding, says=capitalised(finding.says)) for finding in findings)
+    told = tuple(replace(finding, text=capitalised(finding.text)) for finding in findings)
     answer = _of_two_kinds(summary, told, found) or _untellable(told, len(found))
     return Explanation(answer or tuple(_answer(summary, groups, len(found))), told)
 
@@ -58,7 +58,7 @@ def _is_of_untellable(finding: Finding, measured: int) -> bool:
 def _untellable(findings: Sequence[Finding], measured: int) -> tuple[str, ...]:
     """What is said instead of a limit where each treatment has two trials, limited by two causes."""
     found = next((each for each in findings if _is_of_untellable(each, measured)), None)
-    return (found.says, found.suspects[0].cause.change) if found else ()
+    return (found.text, found.candidates[0].cause.advice) if found else ()
 
 
 def _of_two_kinds(
@@ -72,8 +72,8 @@ def _of_two_kinds(
     if not modes or {limit.treatment.index for limit in measured} - {i for m in modes for i in m.treatments}:
         return ()
     is_told = len(measured) == 1 and measured[0].treatment.metrics[summary.main_metric].modes
-    says = f"{capitalised(str(modes[0].details[APART]))}." if is_told else modes[0].says
-    return (says, *(suspect.cause.change for suspect in modes[0].suspects[:1]))
+    says = f"{capitalised(str(modes[0].details[APART]))}." if is_told else modes[0].text
+    return (says, *(suspect.cause.advice for suspect in modes[0].candidates[:1]))
 
 
 @dataclass(frozen=True)
@@ -82,29 +82,29 @@ class _Told:
 
     group: Sequence[Limit]
     chosen: Limit
-    suspects: tuple[Suspect, ...]
+    suspects: tuple[CandidateCause, ...]
     """Of that one, with what a run has shown of them: confirmed ones first, refuted ones last."""
 
     @property
-    def first(self) -> Suspect | None:
+    def first(self) -> CandidateCause | None:
         """The likeliest; None where there is none that was not refuted."""
-        return next((suspect for suspect in self.suspects if suspect.certainty != REFUTED), None)
+        return next((suspect for suspect in self.suspects if suspect.confidence != REFUTED), None)
 
     @property
     def name(self) -> str:
         """Of the first suspect's cause, `nothing`, or `not explained`."""
-        if self.chosen.name == NOTHING:
-            return NOTHING
+        if self.chosen.cause_name == NO_LIMIT:
+            return NO_LIMIT
         return UNEXPLAINED if self.first is None else self.first.cause.name
 
 
 def _told(summary: CampaignSummary, group: Sequence[Limit]) -> _Told:
     """That one was tried is worth more than that its score is in the middle."""
-    tried = (each for each in group if was_tried(all_levels(summary, each.treatment), summary.experiments))
-    chosen = next(tried, typical(group))
-    suspects = tuple(with_commands(summary, chosen))
+    tried = (each for each in group if has_experiment(all_levels(summary, each.treatment), summary.experiments))
+    chosen = next(tried, pick_representative(group))
+    suspects = tuple(add_experiment_commands(summary, chosen))
     levels = all_levels(summary, chosen.treatment)
-    return _Told(group, chosen, proven(suspects, levels, summary.experiments))
+    return _Told(group, chosen, apply_experiments(suspects, levels, summary.experiments))
 
 
 def _answer(summary: CampaignSummary, groups: Sequence[_Told], measured: int) -> Iterator[str]:
@@ -115,20 +115,20 @@ def _answer(summary: CampaignSummary, groups: Sequence[_Told], measured: int) ->
     told = groups[0]
     count, first = len(told.group), told.first
     where = "" if count == measured else f" in {count} of {counted(measured, 'treatment')}"
-    if told.name == NOTHING:
+    if told.name == NO_LIMIT:
         yield f"The network carried all that was asked of it{where}."
     elif first is None:
         yield f"What limits the network{where} is not explained by what was counted."
     else:
-        limited = f"What {_CAUTION[first.certainty]}limits the"
+        limited = f"What {_CAUTION[first.confidence]}limits the"
         if first.cause.family == "instrument":
-            yield f"{limited} figures{where} is not the network: {first.cause.says}."
+            yield f"{limited} figures{where} is not the network: {first.cause.description}."
         else:
-            yield f"{limited} network{where}: {first.cause.says}."
+            yield f"{limited} network{where}: {first.cause.description}."
         yield (
-            first.cause.change
-            if first.cause.is_fault or first.certainty == "possible"
-            else f"Nothing is wrong with that. {first.cause.change}"
+            first.cause.advice
+            if first.cause.is_fault or first.confidence == "possible"
+            else f"Nothing is wrong with that. {first.cause.advice}"
         )
 
 
@@ -137,10 +137,10 @@ def _limit_finding(summary: CampaignSummary, told: _Told, measured: int) -> Find
     where = _where(summary, told.group, measured)
     details: dict[str, object] = {
         "cause": told.name,
-        TYPICAL: chosen.treatment.index,
-        "unjudged": dict(chosen.judgement.unjudged),
+        REPRESENTATIVE: chosen.treatment.index,
+        "unjudged": dict(chosen.ranking.unscored),
     }
-    if told.name == NOTHING:
+    if told.name == NO_LIMIT:
         kind, says = "limit", f"{where}nothing limits: {_load(chosen)}."
     elif first is None:
         why = ": a run refuted what its counters suggest" if told.suspects else _nearest(chosen)
@@ -148,26 +148,26 @@ def _limit_finding(summary: CampaignSummary, told: _Told, measured: int) -> Find
     else:
         kind = "instrument" if first.cause.family == "instrument" else "limit"
         natural = "" if first.cause.is_fault else "; every run that goes as fast as it can has such a limit"
-        sure, evidence = _how_sure(summary, told, first), evidence_text(first.exhibits)
-        says = f"{where}{first.cause.says} ({sure}): {evidence}{natural}."
-        if law := by_law(chosen.treatment, first.cause.name):
-            says, details = f"{says} {capitalised(law.says)}.", {**details, "law": dict(law.details)}
+        sure, evidence = _how_sure(summary, told, first), evidence_text(first.evidence)
+        says = f"{where}{first.cause.description} ({sure}): {evidence}{natural}."
+        if law := check_model(chosen.treatment, first.cause.name):
+            says, details = f"{says} {capitalised(law.text)}.", {**details, "law": dict(law.details)}
     return Finding(
         kind=kind,
-        says=capitalised(says),
+        text=capitalised(says),
         treatments=tuple(limit.treatment.index for limit in told.group),
-        suspects=told.suspects,
-        picture=picture_of(summary, [limit.treatment for limit in told.group], first.exhibits)
+        candidates=told.suspects,
+        chart=picture_of(summary, [limit.treatment for limit in told.group], first.evidence)
         if first
         else None,
         details=details,
     )
 
 
-def _how_sure(summary: CampaignSummary, told: _Told, first: Suspect) -> str:
+def _how_sure(summary: CampaignSummary, told: _Told, first: CandidateCause) -> str:
     """What was confirmed was so in one treatment; the others of the group are alike by their counters."""
-    if first.certainty != CONFIRMED or len(told.group) == 1:
-        return first.certainty
+    if first.confidence != CONFIRMED or len(told.group) == 1:
+        return first.confidence
     return f"{CONFIRMED} with {name_of(summary, told.chosen.treatment)}"
 
 
@@ -180,16 +180,16 @@ def _where(summary: CampaignSummary, group: Sequence[Limit], measured: int) -> s
 
 
 def _load(limit: Limit) -> str:
-    assert limit.carried is not None
+    assert limit.delivery is not None
     got, asked = (
-        figure_text(limit.carried.metric, each) for each in (limit.carried.got, limit.carried.asked)
+        figure_text(limit.delivery.metric, each) for each in (limit.delivery.delivered_per_s, limit.delivery.offered_per_s)
     )
-    return f"{limit.carried.what} were carried at {got}, of {asked} asked for"
+    return f"{limit.delivery.unit_noun} were carried at {got}, of {asked} asked for"
 
 
 def _nearest(limit: Limit) -> str:
     """What came nearest; or how little could be judged."""
-    if limit.judgement.best is None:
+    if limit.ranking.top_score is None:
         return ": the trials have no counters that tell causes apart"
-    name, score = limit.judgement.best
-    return f" (nearest: {cause_named(name).says}, score {score:.2f})" if score > 0 else ""
+    name, score = limit.ranking.top_score
+    return f" (nearest: {get_cause(name).description}, score {score:.2f})" if score > 0 else ""

@@ -14,8 +14,8 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import Finding
 from vnetbench.quantity import format_interval
-from vnetbench.wording.labels import counted
-from vnetbench.wording.treatments import name_of
+from vnetbench.wording.factor_text import counted
+from vnetbench.wording.treatment_names import name_of
 
 LOOKS_IDLE_PERCENT = 20.0
 """From here on CPUs look idle: who sees as much in `top` looks for the limit elsewhere."""
@@ -40,7 +40,7 @@ class AtTheLimit:
     @property
     def looks_idle(self) -> bool:
         """Whether the guest calls its CPUs idle beyond chance, or where that is not known in every trial."""
-        trials = self.treatment.values_of(_BUSY)
+        trials = self.treatment.trial_values(_BUSY)
         most_busy = max(trials) if self.busy.high is None else self.busy.high
         return 100 - most_busy >= LOOKS_IDLE_PERCENT
 
@@ -53,7 +53,7 @@ def idle_cpus(summary: CampaignSummary) -> Iterator[Finding]:
     idle = [each for each in limits if each.looks_idle]
     yield Finding(
         kind="idle CPUs",
-        says=_seen(summary, idle, len(limits)) if idle else _not_seen(summary, limits),
+        text=_seen(summary, idle, len(limits)) if idle else _not_seen(summary, limits),
         treatments=tuple(each.treatment.index for each in idle or limits),
         details={
             str(each.treatment.index): {"idle_percent": each.idle_percent, "vcpu_percent": each.vcpu.value}
@@ -72,13 +72,13 @@ def at_the_limit(summary: CampaignSummary) -> tuple[AtTheLimit, ...]:
 
 
 def _limited_by_device(treatment: TreatmentSummary) -> bool:
-    searched = [point for point in treatment.points if point.answers]
+    searched = [point for point in treatment.points if point.search_answers]
     return bool(searched) and all(map(_lost_above, searched))
 
 
 def _lost_above(point: TrialPoint) -> bool:
     """Whether frames are lost above the throughput, as the search is sure of, even if it was cut short."""
-    answer = point.answers[0]
+    answer = point.search_answers[0]
     was_cut = answer.limited_by == "time" and answer.high_fps < point.search["asked"]["most_fps"]
     return answer.limited_by == "device" or was_cut
 

@@ -9,12 +9,12 @@ from vnetbench.estimate.model import Experiment
 from vnetbench.study.model import Level
 
 CONFIRMED, REFUTED = "confirmed", "refuted"
-CERTAINTIES = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
+CONFIDENCE_WORDS = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
 """How sure a suspicion is, surest first. `confirmed` and `refuted` need an experiment: a run in which what it
 would change was changed. What the others are worth is measured: docs/explain.md."""
-TYPICAL = "typical"
+REPRESENTATIVE = "representative"
 """In a finding's details: the index of the treatment that its suspects are of."""
-MEASURED = "measured"
+MEASURED_SERIES = "measured"
 """The series of a `curve` whose rows were measured; every other is a law that was fitted to them."""
 
 
@@ -25,9 +25,9 @@ class Cause:
     name: str
     family: str
     """`cpu`, `window`, `packets`, `links`, `instability`, `instrument`."""
-    says: str
+    description: str
     """The sentence's middle: "the sending thread's CPU is full"."""
-    change: str
+    advice: str
     """What would change it, as an advice."""
     setting: Mapping[str, Level]
     """The factor and level that would prove it; empty where no setting can."""
@@ -38,10 +38,10 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Exhibit:
+class EvidenceItem:
     """One figure of evidence, over the treatment's trials."""
 
-    figure: str
+    metric: str
     """Its name in `estimate.evidence.FIGURES`, which says unit, meaning and counters."""
     value: float
     """The median of the trials; of two modes, of those in the lower one."""
@@ -50,14 +50,14 @@ class Exhibit:
     """The least and the most of the same trials."""
     threshold: float | None
     """From where on it speaks; None where it only illustrates."""
-    speaks: str = "for"
-    """`for` or `against` the cause."""
-    is_low: bool = False
+    role: str = "supports"
+    """`supports` or `contradicts` the cause."""
+    supports_when_low: bool = False
     """It speaks below its threshold."""
 
 
 @dataclass(frozen=True)
-class Proof:
+class ExperimentResult:
     """What a run with the suspect's setting showed."""
 
     verdict: str
@@ -66,32 +66,32 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Suspect:
+class CandidateCause:
     """A cause that is suspected, how strongly, and why."""
 
     cause: Cause
     score: float
     """0 to 1; suspects of one finding are ranked by it. Of what makes trials differ it is another measure
     than the rules' score (docs/show-json.md), and not to be held against it."""
-    certainty: str
+    confidence: str
     """One of CERTAINTIES."""
-    exhibits: tuple[Exhibit, ...]
+    evidence: tuple[EvidenceItem, ...]
     command: str = ""
     """The one command that would prove it; empty where none can."""
-    proof: Proof | None = None
+    experiment_result: ExperimentResult | None = None
     """None where nothing was run for it."""
 
 
 @dataclass(frozen=True)
-class Picture:
+class EvidenceChart:
     """A small picture of the evidence: what `report/evidence_charts.py` draws."""
 
-    form: str
+    chart_type: str
     """`course` (a metric over the blocks), `bars` (figures beside each other), `modes` (a metric over a
     figure, by mode), `effects` (ratios with intervals) or `curve` (a metric over a factor, with a law)."""
     title: str
-    x: str
-    y: str
+    x_label: str
+    y_label: str
     """Labels of the axes, with units."""
     rows: tuple[Mapping[str, str | float], ...]
     """`x`, `y`, where known `low`, `high`, and `series` (of what was measured of a `curve`: MEASURED)."""
@@ -106,13 +106,13 @@ class Finding:
     kind: str
     """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs`,
     `not explained`."""
-    says: str
+    text: str
     """One sentence or two, with figures."""
     treatments: tuple[int, ...] = ()
     """Indices of those that it is about; all of them where empty."""
-    suspects: tuple[Suspect, ...] = ()
+    candidates: tuple[CandidateCause, ...] = ()
     """Ranked, the likeliest first; none where nothing is explained, or nothing is to be."""
-    picture: Picture | None = None
+    chart: EvidenceChart | None = None
     details: Mapping[str, object] = field(default_factory=dict)
     """Figures that a program may want: of a fit its parameters with intervals, of effects the ratios."""
 

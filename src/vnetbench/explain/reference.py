@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vnetbench.explain.rules import FAMILIES, TWICE, Condition, Rule, Sign, rules
-from vnetbench.study.factors import format_level
+from vnetbench.explain.rules import FAMILIES, TWICE, Condition, Rule, Pattern, load_rules
+from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
 PAGE = "causes.md"
@@ -41,7 +41,7 @@ def causes_page() -> str:
 
 def _family(family: str) -> Iterator[str]:
     yield f"## {_TITLES[family]}\n"
-    for rule in rules().values():
+    for rule in load_rules().values():
         if rule.cause.family == family:
             yield from _cause(rule)
 
@@ -49,24 +49,24 @@ def _family(family: str) -> Iterator[str]:
 def _cause(rule: Rule) -> Iterator[str]:
     cause = rule.cause
     yield f"### {cause.name}\n"
-    yield f"{cause.says[:1].upper()}{cause.says[1:]}.{'' if cause.is_fault else ' *Natural.*'}\n"
-    yield f"- To change it: {cause.change}"
+    yield f"{cause.description[:1].upper()}{cause.description[1:]}.{'' if cause.is_fault else ' *Natural.*'}\n"
+    yield f"- To change it: {cause.advice}"
     if cause.setting:
         yield f"- Proved by: {', or '.join(_setting(name, level) for name, level in cause.setting.items())}"
-    if not rule.is_judged:
+    if not rule.has_patterns:
         yield "- Seen where trials or treatments are held against each other, by no figure of one trial."
-    for place, sign in enumerate(rule.signs):
+    for place, sign in enumerate(rule.patterns):
         yield f"- {'Shows' if place == 0 else 'Or'} by {_sign(sign)}"
     if rule.explains:
         yield f"- Stands before, as it accounts for what they rest on: {', '.join(rule.explains)}"
     yield f"- Source: {cause.source}\n"
 
 
-def _sign(sign: Sign) -> str:
-    parts = [", ".join(map(_condition, sign.needs))] if sign.needs else []
+def _sign(sign: Pattern) -> str:
+    parts = [", ".join(map(_condition, sign.requires))] if sign.requires else []
     if sign.alternatives:
         parts.append(f"one of {', '.join(map(_condition, sign.alternatives))}")
-    against = f"; against it speak {', '.join(map(_condition, sign.denies))}" if sign.denies else ""
+    against = f"; against it speak {', '.join(map(_condition, sign.contradicts))}" if sign.contradicts else ""
     return f"{'; and by '.join(parts)}{against}"
 
 
@@ -75,7 +75,7 @@ def _setting(name: str, level: Level) -> str:
 
 
 def _condition(condition: Condition) -> str:
-    return f"`{condition.figure}` {condition.start:g} → {condition.full:g}"
+    return f"`{condition.metric}` {condition.zero_at:g} → {condition.full_at:g}"
 
 
 def main(folder: Path) -> None:

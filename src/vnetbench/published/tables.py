@@ -84,11 +84,11 @@ def _figure(run: Run, told: Mapping[str, Any], scales: Mapping[str, float]) -> P
     ends = told.get("spread", {})
     return PublishedRow(
         levels=run.factors,
-        setting=", ".join(run.also[column] for column in told["setting"] if column in run.also),
+        setting=", ".join(run.other_results[column] for column in told["setting"] if column in run.other_results),
         values={
             metric: ValueRange(
-                figure.value, *(float(run.also[column]) * scales[metric] for column in ends.get(metric, ()))
+                figure.value, *(float(run.other_results[column]) * scales[metric] for column in ends.get(metric, ()))
             )
-            for metric, figure in run.figures.items()
+            for metric, figure in run.metrics.items()
         },
     )

@@ -7,60 +7,60 @@ from dataclasses import dataclass, field
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.statements import forwarding, sockets, streams, teaming, warm_up
-from vnetbench.statements.seen import Seen, seen
+from vnetbench.statements.selection import TreatmentSelection, seen
 from vnetbench.statements.statement import (
     CANNOT_TELL,
-    Evidence,
-    Part,
+    StatementEvidence,
+    StatementPart,
     Statement,
     Verdict,
-    every,
-    statements,
+    combine_all,
+    load_statements,
 )
-from vnetbench.study.workloads import FRAMES, STREAM, WORKLOADS
+from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOADS
 
-_OF_STREAMS, _OF_FRAMES = (STREAM,), (FRAMES,)
+_OF_STREAMS, _OF_FRAMES = (TCP_STREAM,), (FRAMES,)
 
 
-def _nothing(found: Seen) -> Iterator[Evidence]:
+def _nothing(found: TreatmentSelection) -> Iterator[StatementEvidence]:
     yield from ()
 
 
 @dataclass(frozen=True)
-class Check:
+class StatementCheck:
     """How a statement is checked."""
 
     workloads: Sequence[str]
-    parts: Callable[[Seen], tuple[Part, ...]]
-    beside: Callable[[Seen], Iterator[Evidence]] = field(default=_nothing)
+    parts: Callable[[TreatmentSelection], tuple[StatementPart, ...]]
+    reported_values: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(default=_nothing)
     """Figures that stand beside the number of the report."""
 
 
-CHECKS: Mapping[str, Check] = {
-    "S01": Check(_OF_STREAMS, streams.peak_at_eight, streams.goodput_at_eight),
-    "S02": Check(_OF_STREAMS, streams.two_modes),
-    "S03": Check(_OF_STREAMS, streams.stable_when_pinned),
-    "S04": Check(_OF_STREAMS, warm_up.first_seconds),
-    "S05": Check(_OF_STREAMS, streams.directions_differ),
-    "S06": Check(_OF_STREAMS, streams.rss_lowers),
-    "S07": Check(_OF_STREAMS, sockets.both_ways_at_wire),
-    "S08": Check(_OF_STREAMS, sockets.packets_at_nine),
-    "S09": Check(_OF_STREAMS, sockets.latency_bound, sockets.goodput_of_8_kb),
-    "S10": Check(_OF_STREAMS, sockets.connections_scale),
-    "S11": Check(_OF_STREAMS, sockets.vms_fill_the_wire),
-    "S12": Check(_OF_STREAMS, sockets.segments_are_large),
-    "S13": Check(_OF_FRAMES, forwarding.adapters_in_order, forwarding.throughputs),
-    "S14": Check(_OF_FRAMES, forwarding.idle_cpus_lose),
-    "S15": Check(_OF_FRAMES, forwarding.shared_core_limits),
-    "S16": Check(_OF_FRAMES, forwarding.queues_depend),
-    "S17": Check(WORKLOADS, teaming.one_uplink_by_address),
-    "S18": Check(WORKLOADS, teaming.one_uplink_by_port),
-    "S19": Check(WORKLOADS, teaming.spread_by_address),
+CHECKS: Mapping[str, StatementCheck] = {
+    "S01": StatementCheck(_OF_STREAMS, streams.peak_at_eight, streams.goodput_at_eight),
+    "S02": StatementCheck(_OF_STREAMS, streams.two_modes),
+    "S03": StatementCheck(_OF_STREAMS, streams.stable_when_pinned),
+    "S04": StatementCheck(_OF_STREAMS, warm_up.first_seconds),
+    "S05": StatementCheck(_OF_STREAMS, streams.directions_differ),
+    "S06": StatementCheck(_OF_STREAMS, streams.rss_lowers),
+    "S07": StatementCheck(_OF_STREAMS, sockets.both_ways_at_wire),
+    "S08": StatementCheck(_OF_STREAMS, sockets.packets_at_nine),
+    "S09": StatementCheck(_OF_STREAMS, sockets.latency_bound, sockets.goodput_of_8_kb),
+    "S10": StatementCheck(_OF_STREAMS, sockets.connections_scale),
+    "S11": StatementCheck(_OF_STREAMS, sockets.vms_fill_the_wire),
+    "S12": StatementCheck(_OF_STREAMS, sockets.segments_are_large),
+    "S13": StatementCheck(_OF_FRAMES, forwarding.adapters_in_order, forwarding.throughputs),
+    "S14": StatementCheck(_OF_FRAMES, forwarding.idle_cpus_lose),
+    "S15": StatementCheck(_OF_FRAMES, forwarding.shared_core_limits),
+    "S16": StatementCheck(_OF_FRAMES, forwarding.queues_depend),
+    "S17": StatementCheck(WORKLOADS, teaming.one_uplink_by_address),
+    "S18": StatementCheck(WORKLOADS, teaming.one_uplink_by_port),
+    "S19": StatementCheck(WORKLOADS, teaming.spread_by_address),
 }
 
 
 @dataclass(frozen=True)
-class Checked:
+class StatementResult:
     """A statement with what each of several results files says of it."""
 
     statement: Statement
@@ -70,21 +70,21 @@ class Checked:
     @property
     def state(self) -> str:
         """Of all files that tell together: refuted where one refutes it."""
-        return every([verdict.state for verdict in self.verdicts])
+        return combine_all([verdict.state for verdict in self.verdicts])
 
 
-def check(summaries: Sequence[CampaignSummary]) -> tuple[Checked, ...]:
+def check_statements(summaries: Sequence[CampaignSummary]) -> tuple[StatementResult, ...]:
     """Every statement held against each campaign."""
     campaigns = [(summary, seen(summary)) for summary in summaries]
     found = []
-    for statement in statements():
+    for statement in load_statements():
         verdicts = [_verdict(statement, *campaign) for campaign in campaigns]
         telling = [verdict for verdict in verdicts if verdict.state != CANNOT_TELL]
-        found.append(Checked(statement, tuple(telling or verdicts)))
+        found.append(StatementResult(statement, tuple(telling or verdicts)))
     return tuple(found)
 
 
-def _verdict(statement: Statement, summary: CampaignSummary, found: Seen) -> Verdict:
+def _verdict(statement: Statement, summary: CampaignSummary, found: TreatmentSelection) -> Verdict:
     way = CHECKS[statement.id]
     if summary.reference is not None:
         parts = (_without(statement, "trials: a published figure by itself has no interval"),)
@@ -92,8 +92,8 @@ def _verdict(statement: Statement, summary: CampaignSummary, found: Seen) -> Ver
     if summary.workload not in way.workloads:
         lacks = f"the workload {' or '.join(way.workloads)}; here it is {summary.workload}"
         return Verdict(statement, summary.path, (_without(statement, lacks),))
-    return Verdict(statement, summary.path, way.parts(found), found.varying, tuple(way.beside(found)))
+    return Verdict(statement, summary.path, way.parts(found), found.varying, tuple(way.reported_values(found)))
 
 
-def _without(statement: Statement, missing: str) -> Part:
-    return Part(statement.statement, CANNOT_TELL, (), missing)
+def _without(statement: Statement, missing: str) -> StatementPart:
+    return StatementPart(statement.statement, CANNOT_TELL, (), missing)

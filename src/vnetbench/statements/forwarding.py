@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from vnetbench.explain.idle_cpus import LOOKS_IDLE_PERCENT, AtTheLimit, at_the_limit
-from vnetbench.statements.judging import (
+from vnetbench.statements.claims import (
     HIGHER,
     LOWER,
     as_evidence,
@@ -16,9 +16,9 @@ from vnetbench.statements.judging import (
     measured,
     part,
 )
-from vnetbench.statements.seen import Compared, Seen, Tested, compared, is_level, numbers
-from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Evidence, Part, any_of
-from vnetbench.study.cpus import cpu_list
+from vnetbench.statements.selection import TreatmentComparison, TreatmentSelection, MeasuredTreatment, compared, is_level, numbers
+from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, StatementEvidence, StatementPart, combine_any
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue
 
@@ -34,26 +34,26 @@ _HOST_CPUS = "emulator_pin"
 _PLACES = ("vcpu_pin", _HOST_CPUS)
 
 
-def adapters_in_order(found: Seen) -> tuple[Part, ...]:
+def adapters_in_order(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S13: which adapter forwards more than which, step by step."""
     at = _within_loss(found.having(_THROUGHPUT).where(_SMALLEST))
     groups = at.by_level("adapter")
     return tuple(_step(at, groups, better, worse) for better, worse in itertools.pairwise(_ORDER))
 
 
-def idle_cpus_lose(found: Seen) -> tuple[Part, ...]:
+def idle_cpus_lose(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S14: frames are lost although the guest calls its CPUs idle, by `explain.idle_cpus`."""
     limits = at_the_limit(found.summary)
     evidence = [
-        Evidence(each.treatment.factors, _BUSY, each.busy, _looks_idle(each), note="at the throughput")
+        StatementEvidence(each.treatment.factors, _BUSY, each.busy, _looks_idle(each), note="at the throughput")
         for each in limits
     ]
     lacks = "guests that forward frames and are the limit, with both counts of their CPUs"
     what = f"beyond the throughput frames are lost while CPUs look idle ({LOOKS_IDLE_PERCENT:g} % or more)"
-    return (part(what, evidence, lacks, any_of),)
+    return (part(what, evidence, lacks, combine_any),)
 
 
-def shared_core_limits(found: Seen) -> tuple[Part, ...]:
+def shared_core_limits(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S15: less is forwarded where the host's packet processing has a core with the guest's vCPU."""
     at = found.having(_THROUGHPUT)
     pairs = [
@@ -67,40 +67,40 @@ def shared_core_limits(found: Seen) -> tuple[Part, ...]:
     return (part("on a shared core less is forwarded than on cores apart", evidence, lacks),)
 
 
-def queues_depend(found: Seen) -> tuple[Part, ...]:
+def queues_depend(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S16: more queues are not always faster, and the best number of them is not every adapter's."""
     at = found.having(_THROUGHPUT)
     groups = [[each for _, each in numbers(group)] for group in at.by_level("queues")]
     steps = [pair for group in groups for pair in itertools.combinations(group, 2)]
     lacks = at.lacks or "two numbers of queues, all else alike"
     not_faster = [
-        Evidence(e.levels, e.metric, e.figure, _turned(e.says), e.base, e.level)
+        StatementEvidence(e.levels, e.metric, e.value, _turned(e.state), e.base, e.level)
         for e in contrasts(at, steps, _THROUGHPUT, HIGHER)
     ]
     return (
-        part("more queues are somewhere not faster", not_faster, lacks, any_of),
+        part("more queues are somewhere not faster", not_faster, lacks, combine_any),
         _best_differs(at, steps, lacks),
     )
 
 
-def throughputs(found: Seen) -> Iterator[Evidence]:
+def throughputs(found: TreatmentSelection) -> Iterator[StatementEvidence]:
     """The throughputs that S13 is about."""
     for each in _within_loss(found.having(_THROUGHPUT).where(_SMALLEST)).tested:
         if each.levels.get("adapter") in _ORDER:
             yield measured(each, _THROUGHPUT)
 
 
-def _within_loss(at: Seen) -> Seen:
+def _within_loss(at: TreatmentSelection) -> TreatmentSelection:
     """Those that were searched for no more loss than was published."""
     strict = tuple(
         each
         for each in at.tested
-        if all(p.answers and p.answers[0].goal <= _ACCEPTED_LOSS for p in each.treatment.points)
+        if all(p.search_answers and p.search_answers[0].goal <= _ACCEPTED_LOSS for p in each.treatment.points)
     )
-    return Seen(at.summary, strict, at.lacks or ("" if strict else "a search for a loss of 0.01 % or less"))
+    return TreatmentSelection(at.summary, strict, at.lacks or ("" if strict else "a search for a loss of 0.01 % or less"))
 
 
-def _step(at: Seen, groups: list[dict[Level, Tested]], better: str, worse: str) -> Part:
+def _step(at: TreatmentSelection, groups: list[dict[Level, MeasuredTreatment]], better: str, worse: str) -> StatementPart:
     is_far = (better, worse) in _FAR_ABOVE
     pairs = [(group[worse], group[better]) for group in groups if {better, worse} <= group.keys()]
     what = f"{better} forwards {f'at least {_FAR:g} times as much as' if is_far else 'more than'} {worse}"
@@ -116,26 +116,26 @@ def _looks_idle(each: AtTheLimit) -> str:
     return REFUTED if busy.low is not None and 100 - busy.low < LOOKS_IDLE_PERCENT else CANNOT_TELL
 
 
-def _shares_core(each: Tested) -> bool | None:
+def _shares_core(each: MeasuredTreatment) -> bool | None:
     """Whether the host's packet processing has a core with the vCPUs; None where that is not said."""
     place = str(each.levels.get(_HOST_CPUS, ""))
     if place in ("own", "apart"):
         return place == "own"
     vcpus = _vcpus_on(each)
     try:
-        return None if vcpus is None else bool(vcpus & set(cpu_list(place)))
+        return None if vcpus is None else bool(vcpus & set(parse_cpu_list(place)))
     except WrongValue:
         return None  # a word such as `any`
 
 
-def _vcpus_on(each: Tested) -> set[int] | None:
+def _vcpus_on(each: MeasuredTreatment) -> set[int] | None:
     try:
-        return {cpu for side in str(each.levels.get("vcpu_pin", "")).split("/") for cpu in cpu_list(side)}
+        return {cpu for side in str(each.levels.get("vcpu_pin", "")).split("/") for cpu in parse_cpu_list(side)}
     except WrongValue:
         return None
 
 
-def _vcpus(each: Tested) -> int:
+def _vcpus(each: MeasuredTreatment) -> int:
     """How many CPUs the vCPUs have: more of them would be another reason to be faster."""
     return len(_vcpus_on(each) or ())
 
@@ -144,10 +144,10 @@ def _turned(state: str) -> str:
     return {SHOWN: REFUTED, REFUTED: SHOWN}.get(state, state)
 
 
-def _best_differs(at: Seen, steps: list[tuple[Tested, Tested]], lacks: str) -> Part:
+def _best_differs(at: TreatmentSelection, steps: list[tuple[MeasuredTreatment, MeasuredTreatment]], lacks: str) -> StatementPart:
     """Whether more queues make one adapter faster and another one slower, all else alike."""
     what = "what more queues do depends on the guest's adapter"
-    by_place: dict[frozenset[tuple[str, Level]], list[Compared]] = {}
+    by_place: dict[frozenset[tuple[str, Level]], list[TreatmentComparison]] = {}
     for each in compared(at.summary, steps, _THROUGHPUT):
         queues = (("from", each.base.levels["queues"]), ("to", each.level.levels["queues"]))
         key = frozenset((*each.base.without("adapter", "queues").items(), *queues))
@@ -158,10 +158,10 @@ def _best_differs(at: Seen, steps: list[tuple[Tested, Tested]], lacks: str) -> P
         if len({each.base.levels.get("adapter") for each in group}) > 1
         for each in group
     ]
-    return part(what, evidence, lacks if not steps else "two adapters, all else alike", any_of)
+    return part(what, evidence, lacks if not steps else "two adapters, all else alike", combine_any)
 
 
-def _depends(group: Sequence[Compared]) -> str:
+def _depends(group: Sequence[TreatmentComparison]) -> str:
     """Whether more queues are faster with one of several adapters and not with another."""
     states = {judged(each.ratio, HIGHER) for each in group}
     if {SHOWN, REFUTED} <= states:

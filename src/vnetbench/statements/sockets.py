@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.location import estimate
+from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.model import Estimate
-from vnetbench.statements.judging import (
+from vnetbench.statements.claims import (
     HIGHER,
     MARGIN,
     at_least,
@@ -18,8 +18,8 @@ from vnetbench.statements.judging import (
     part,
     same,
 )
-from vnetbench.statements.seen import Condition, Seen, Tested, is_level, is_number, numbers
-from vnetbench.statements.statement import CANNOT_TELL, SHOWN, Evidence, Part
+from vnetbench.statements.selection import Condition, TreatmentSelection, MeasuredTreatment, is_level, is_number, numbers
+from vnetbench.statements.statement import CANNOT_TELL, SHOWN, StatementEvidence, StatementPart
 from vnetbench.statements.streams import STANDARD
 from vnetbench.study.model import Level
 
@@ -43,14 +43,14 @@ _MODERATE = is_number("message_size", 1024, 16_384, "moderate messages (1 to 16 
 _LONG_MESSAGES = is_number("message_size", 65_536, 1e9, "messages of 64 KiB or more")
 
 
-def both_ways_at_wire(found: Seen) -> tuple[Part, ...]:
+def both_ways_at_wire(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S07: sending and receiving both fill a link of 10 Gbit/s."""
     of_five = is_level("streams", 5, words="5 streams")
     at = found.having(_GOODPUT).where(_10GBE, of_five, _AUTO_OR_64)
     return tuple(_at_wire(at, *each) for each in (("sending", "forward"), ("receiving", "reverse")))
 
 
-def packets_at_nine(found: Seen) -> tuple[Part, ...]:
+def packets_at_nine(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S08: so many packets for each 9 Gbit/s reach the receiver, that is, none larger than the wire's."""
     at = found.having(_GOODPUT, _PACKETS).where(STANDARD)
     evidence = []
@@ -60,12 +60,12 @@ def packets_at_nine(found: Seen) -> tuple[Part, ...]:
             continue
         says = judged(scaled, at_least(_REPORTED_PACKETS))
         note = "what the receiver's adapter takes in for each 9 Gbit/s of goodput"
-        evidence.append(Evidence(each.levels, _PACKETS, scaled, says, note=note))
+        evidence.append(StatementEvidence(each.levels, _PACKETS, scaled, says, note=note))
     lacks = at.lacks or "goodput above zero"
     return (part("9 Gbit/s come in more than 800 thousand packets", evidence, lacks),)
 
 
-def latency_bound(found: Seen) -> tuple[Part, ...]:
+def latency_bound(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S09: with buffers of 8 kB more vCPUs change nothing."""
     at = found.having(_GOODPUT).where(_OF_8_KB)
     pairs = [(few, many) for group in at.by_level("vcpus") for few, many in _steps(group)]
@@ -74,12 +74,12 @@ def latency_bound(found: Seen) -> tuple[Part, ...]:
     return (part("more vCPUs make no difference of 10 %", evidence, lacks),)
 
 
-def goodput_of_8_kb(found: Seen) -> Iterator[Evidence]:
+def goodput_of_8_kb(found: TreatmentSelection) -> Iterator[StatementEvidence]:
     """What stands beside the number of S09."""
     yield from (measured(each, _GOODPUT) for each in found.having(_GOODPUT).where(_OF_8_KB).tested)
 
 
-def connections_scale(found: Seen) -> tuple[Part, ...]:
+def connections_scale(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S10: each further connection adds goodput, up to 20."""
     at = found.having(_GOODPUT).where(_SMALL, _MODERATE)
     groups = [_up_to(group, _MOST_CONNECTIONS) for group in at.by_level("streams")]
@@ -91,7 +91,7 @@ def connections_scale(found: Seen) -> tuple[Part, ...]:
     )
 
 
-def vms_fill_the_wire(found: Seen) -> tuple[Part, ...]:
+def vms_fill_the_wire(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S11: the sum of all VMs is the link's rate, and more VMs don't lower it."""
     at = found.having(_GOODPUT).where(_LARGE)
     factor = "guests" if at.over("guests") else "pairs"
@@ -117,7 +117,7 @@ def vms_fill_the_wire(found: Seen) -> tuple[Part, ...]:
     )
 
 
-def segments_are_large(found: Seen) -> tuple[Part, ...]:
+def segments_are_large(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S12: with auto-tuned buffers segments of more than 25 kB are handed to the adapter."""
     at = found.having(_SEGMENT).where(is_level("socket_buffer", "auto", words="auto-tuned socket buffers"))
     at = at.where(_LONG_MESSAGES)
@@ -129,19 +129,19 @@ def segments_are_large(found: Seen) -> tuple[Part, ...]:
     return (part("the mean segment is larger than 25 kB", evidence, at.lacks or "treatments with TSO on"),)
 
 
-def _at_wire(at: Seen, doing: str, direction: str) -> Part:
+def _at_wire(at: TreatmentSelection, doing: str, direction: str) -> StatementPart:
     here = at.where(is_level("direction", direction, words=direction))
     return part(f"{doing} fills the link", [_share_of_link(here, each) for each in here.tested], here.lacks)
 
 
-def _share_of_link(at: Seen, each: Tested) -> Evidence:
+def _share_of_link(at: TreatmentSelection, each: MeasuredTreatment) -> StatementEvidence:
     rate = float(each.levels["link_rate"]) * _links(at, each)
     figure = each.treatment.metrics[_GOODPUT]
     note = f"{figure.value / rate:.0%} of the link's rate; {_WIRE:.0%} are taken for full"
     return measured(each, _GOODPUT, judged(figure, at_least(_WIRE), rate), note)
 
 
-def _links(at: Seen, each: Tested) -> int:
+def _links(at: TreatmentSelection, each: MeasuredTreatment) -> int:
     """How many links of `link_rate` carry the load: one uplink for all, else one for each pair of VMs."""
     shape = at.summary.testbed.get("shape")
     if at.summary.is_imported or (isinstance(shape, Mapping) and shape.get("uplink")):
@@ -149,7 +149,7 @@ def _links(at: Seen, each: Tested) -> int:
     return int(each.levels.get("pairs", each.levels.get("guests", 1)))
 
 
-def _packets_at_nine(found: Seen, each: Tested) -> Estimate | None:
+def _packets_at_nine(found: TreatmentSelection, each: MeasuredTreatment) -> Estimate | None:
     """None of a treatment whose goodput is zero throughout."""
     precision = found.summary.precision
     values = [
@@ -157,24 +157,24 @@ def _packets_at_nine(found: Seen, each: Tested) -> Estimate | None:
         for point in each.treatment.points
         if point.values.get(_GOODPUT) and _PACKETS in point.values
     ]
-    return estimate(values, precision.confidence, looks(precision)) if values else None
+    return estimate_median(values, precision.confidence, interim_analyses(precision)) if values else None
 
 
-def _up_to(group: dict[Level, Tested], most: float) -> dict[float, Tested]:
+def _up_to(group: dict[Level, MeasuredTreatment], most: float) -> dict[float, MeasuredTreatment]:
     """The numbers among the levels that are no more than this, or the least of those beyond it too."""
     known = dict(numbers(group))
     beyond = [n for n in known if n > most]
     return {n: each for n, each in known.items() if n <= most or (n == min(beyond) and most not in known)}
 
 
-def _steps(group: dict[Level, Tested] | dict[float, Tested]) -> Iterator[tuple[Tested, Tested]]:
+def _steps(group: dict[Level, MeasuredTreatment] | dict[float, MeasuredTreatment]) -> Iterator[tuple[MeasuredTreatment, MeasuredTreatment]]:
     """Each level that is a number with the next higher one."""
     ordered = sorted((n, each) for n, each in group.items() if not isinstance(n, str))
     yield from ((few, many) for (_, few), (_, many) in itertools.pairwise(ordered))
 
 
-def _reached(found: list[float], most: int, factor: str, lacks: str) -> Part:
+def _reached(found: list[float], most: int, factor: str, lacks: str) -> StatementPart:
     what = f"as many as {most} are tried"
     if any(each >= most for each in found):
-        return Part(what, SHOWN)
-    return Part(what, CANNOT_TELL, (), f"a level of {factor} of {most}" if found else lacks)
+        return StatementPart(what, SHOWN)
+    return StatementPart(what, CANNOT_TELL, (), f"a level of {factor} of {most}" if found else lacks)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.published.names import shipped
+from vnetbench.published.catalog import data_file
 from vnetbench.study.model import Level
 
 SHOWN, REFUTED, CANNOT_TELL = "shown", "refuted", "cannot tell"
@@ -29,19 +29,19 @@ class Statement:
     unit: str
     run: str
     """What `vnetbench run` is to be given to tell; empty where no study could."""
-    short_of: str
+    limitation: str
     """What even that could not tell, and why; empty where it could tell all."""
 
 
 @dataclass(frozen=True)
-class Evidence:
+class StatementEvidence:
     """One figure that a part of a statement rests on."""
 
     levels: Mapping[str, Level]
     """Of the treatment; of a ratio what both of its treatments have in common."""
     metric: str
-    figure: Estimate | Ratio
-    says: str
+    value: Estimate | Ratio
+    state: str
     """`shown`, `refuted` or `cannot tell` of this figure by itself; empty where it is only told beside."""
     base: Mapping[str, Level] | None = None
     """Of a ratio: the levels that its two treatments do not share, of the one that is divided by,"""
@@ -52,14 +52,14 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Part:
+class StatementPart:
     """A part of a statement that can be checked by itself."""
 
-    what: str
+    claim: str
     """What is to be seen, as a clause: `it falls beyond 8 streams`."""
     state: str
     """`shown`, `refuted` or `cannot tell`."""
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[StatementEvidence, ...] = ()
     missing: str = ""
     """Why it cannot be told: what factor, level, metric or number of trials is missing."""
 
@@ -70,26 +70,26 @@ class Verdict:
 
     statement: Statement
     path: str
-    parts: tuple[Part, ...]
+    parts: tuple[StatementPart, ...]
     varying: tuple[str, ...] = ()
     """The factors that tell this file's treatments apart."""
-    beside: tuple[Evidence, ...] = ()
+    reported_values: tuple[StatementEvidence, ...] = ()
     """Figures here beside the number of the report, which was of another machine and is not checked."""
 
     @property
     def state(self) -> str:
         """Shown where every part is, refuted where any is."""
-        return every([part.state for part in self.parts])
+        return combine_all([part.state for part in self.parts])
 
 
-def every(states: Sequence[str]) -> str:
+def combine_all(states: Sequence[str]) -> str:
     """Of a claim that holds only where all of these do."""
     if REFUTED in states:
         return REFUTED
     return SHOWN if states and set(states) == {SHOWN} else CANNOT_TELL
 
 
-def any_of(states: Sequence[str]) -> str:
+def combine_any(states: Sequence[str]) -> str:
     """Of a claim that holds where one of these does."""
     if SHOWN in states:
         return SHOWN
@@ -97,11 +97,11 @@ def any_of(states: Sequence[str]) -> str:
 
 
 @lru_cache
-def statements() -> tuple[Statement, ...]:
+def load_statements() -> tuple[Statement, ...]:
     """All that ship with the product, in the order in which they were published."""
-    runs = tomllib.loads(shipped("statements.toml").read_text(encoding="utf-8"))
-    rows = csv.DictReader(shipped("statements.csv").read_text(encoding="utf-8").splitlines())
+    runs = tomllib.loads(data_file("statements.toml").read_text(encoding="utf-8"))
+    rows = csv.DictReader(data_file("statements.csv").read_text(encoding="utf-8").splitlines())
     return tuple(
-        Statement(**row, run=runs[row["id"]].get("run", ""), short_of=runs[row["id"]].get("short_of", ""))
+        Statement(**row, run=runs[row["id"]].get("run", ""), limitation=runs[row["id"]].get("short_of", ""))
         for row in rows
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vnetbench.estimate.model import Estimate
-from vnetbench.estimate.modes import FEWEST_TRIALS
-from vnetbench.statements.judging import (
+from vnetbench.estimate.modes import FEWEST_TRIALS_FOR_MODES
+from vnetbench.statements.claims import (
     DIFFERENT,
     LOWER,
     contrasts,
@@ -14,9 +14,9 @@ from vnetbench.statements.judging import (
     part,
     same,
 )
-from vnetbench.statements.seen import Seen, Tested, is_level, is_number, numbers
-from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Evidence, Part, any_of
-from vnetbench.study.cpus import cpu_list
+from vnetbench.statements.selection import TreatmentSelection, MeasuredTreatment, is_level, is_number, numbers
+from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, StatementEvidence, StatementPart, combine_any
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue
@@ -27,11 +27,11 @@ _LEVEL = 0.1
 """Two numbers of streams are on one level where goodput differs by less than this share."""
 STANDARD = is_level("mtu", 1500, words="MTU 1500")
 JUMBO = is_level("mtu", 9000, words="MTU 9000")
-_FOR_MODES = f"{FEWEST_TRIALS} trials of each treatment or more: of fewer, modes cannot be told"
+_FOR_MODES = f"{FEWEST_TRIALS_FOR_MODES} trials of each treatment or more: of fewer, modes cannot be told"
 _OF_MANY = is_number("streams", 9, 1e9, "9 streams or more")
 
 
-def peak_at_eight(found: Seen) -> tuple[Part, ...]:
+def peak_at_eight(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S01: goodput is highest with 8 streams, falls and levels off."""
     at = found.having(_GOODPUT).where(STANDARD)
     groups = [dict(numbers(group)) for group in at.by_level("streams")]
@@ -59,34 +59,34 @@ def peak_at_eight(found: Seen) -> tuple[Part, ...]:
     )
 
 
-def goodput_at_eight(found: Seen) -> Iterator[Evidence]:
+def goodput_at_eight(found: TreatmentSelection) -> Iterator[StatementEvidence]:
     """What stands beside the number of S01."""
     at = found.having(_GOODPUT).where(STANDARD, is_level("streams", _PEAK, words=f"{_PEAK} streams"))
     yield from (measured(each, _GOODPUT) for each in at.tested)
 
 
-def two_modes(found: Seen) -> tuple[Part, ...]:
+def two_modes(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S02: some repeats are fast and some are slow, with jumbo frames in reverse and many streams."""
     reverse = is_level("direction", "reverse", words="reverse")
     at = found.having(_GOODPUT).where(JUMBO, reverse, _OF_MANY)
-    return (part("the trials fall into two modes", _modes(at, shown_by="two"), at.lacks, any_of, _FOR_MODES),)
+    return (part("the trials fall into two modes", _modes(at, shown_by="two"), at.lacks, combine_any, _FOR_MODES),)
 
 
-def stable_when_pinned(found: Seen) -> tuple[Part, ...]:
+def stable_when_pinned(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S03: with VMs on even CPUs there is one mode. No lab has adaptive ring sizing to switch off."""
     at = found.having(_GOODPUT).where(JUMBO)
     pinned = [each for each in at.tested if _is_on_even(each)]
     return (
         part(
             "the trials of VMs on even CPUs alone have one mode",
-            _modes(Seen(found.summary, tuple(pinned)), shown_by="one"),
+            _modes(TreatmentSelection(found.summary, tuple(pinned)), shown_by="one"),
             at.lacks or "VMs placed on even CPUs: vcpu_pin or cpus such as 0/2",
             undecided=_FOR_MODES,
         ),
     )
 
 
-def directions_differ(found: Seen) -> tuple[Part, ...]:
+def directions_differ(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S05: forward and reverse are not alike."""
     at = found.having(_GOODPUT).where(STANDARD)
     pairs = [
@@ -96,10 +96,10 @@ def directions_differ(found: Seen) -> tuple[Part, ...]:
     ]
     evidence = contrasts(at, pairs, _GOODPUT, DIFFERENT)
     lacks = at.lacks or "the directions forward and reverse, all else alike"
-    return (part("reverse differs from forward", evidence, lacks, any_of),)
+    return (part("reverse differs from forward", evidence, lacks, combine_any),)
 
 
-def rss_lowers(found: Seen) -> tuple[Part, ...]:
+def rss_lowers(found: TreatmentSelection) -> tuple[StatementPart, ...]:
     """S06: receive-side scaling costs throughput where no physical adapter is in the path.
 
     More queues than one are RSS of the guest's adapter; steering of received packets (RPS) is what namespaces
@@ -130,14 +130,14 @@ def rss_lowers(found: Seen) -> tuple[Part, ...]:
     )
 
 
-def _is_virtual(found: Seen) -> bool:
+def _is_virtual(found: TreatmentSelection) -> bool:
     """Whether the campaign's network is known to have no physical adapter."""
     physical = ("vf", "macvtap")
     adapters = {each.levels.get("adapter") for each in found.tested}
     return found.summary.kind in (NETNS, QEMU) and not adapters & set(physical)
 
 
-def _modes(at: Seen, shown_by: str) -> list[Evidence]:
+def _modes(at: TreatmentSelection, shown_by: str) -> list[StatementEvidence]:
     """What the number of modes of each treatment says where `shown_by` (`one` or `two`) is claimed."""
     return [
         measured(each, _GOODPUT, _said_by_modes(each.treatment.metrics[_GOODPUT], shown_by))
@@ -151,13 +151,13 @@ def _said_by_modes(estimate: Estimate, shown_by: str) -> str:
     return SHOWN if estimate.modality == shown_by else REFUTED
 
 
-def _is_on_even(each: Tested) -> bool:
+def _is_on_even(each: MeasuredTreatment) -> bool:
     return any(_is_even(each.levels[factor]) for factor in ("vcpu_pin", "cpus") if factor in each.levels)
 
 
 def _is_even(level: Level) -> bool:
     try:
-        cpus = [cpu for side in str(level).split("/") for cpu in cpu_list(side)]
+        cpus = [cpu for side in str(level).split("/") for cpu in parse_cpu_list(side)]
     except WrongValue:
         return False  # a word such as `any`
     return all(cpu % 2 == 0 for cpu in cpus)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.explain.comparisons.simulated import campaign, treatment
-from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import findings
@@ -67,9 +67,9 @@ def test_trials_that_lost_no_frames_lost_none_at_the_place_that_the_others_name(
         for place, each in enumerate(treatment.points)
     )
     (found,) = findings(replace(summary, treatments=(replace(treatment, points=points),)))
-    assert "what tells them apart is lost at the switch: " in found.says
-    assert found.says.endswith("0 % of lost frames where it is high.")
-    assert found.picture is not None and found.suspects[0].exhibits
+    assert "what tells them apart is lost at the switch: " in found.text
+    assert found.text.endswith("0 % of lost frames where it is high.")
+    assert found.chart is not None and found.candidates[0].evidence
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_another_tool_tells_of_work_for_each_byte_follows_from_the_modes() 
 
 
 def test_every_consequence_is_a_figure_that_trials_have() -> None:
-    known = {*METRICS, *FIGURES}
+    known = {*METRICS, *EVIDENCE_METRICS}
 
     unknown = [
         each

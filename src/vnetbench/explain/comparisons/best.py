@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vnetbench.estimate.effects import best
-from vnetbench.estimate.metrics import is_better_low
+from vnetbench.estimate.effects import find_best_treatment
+from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import BestTreatment, Estimate, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.comparisons.words import ends_of, named
-from vnetbench.explain.model import Finding, Picture
+from vnetbench.explain.model import Finding, EvidenceChart
 from vnetbench.quantity import format_interval, spell_share
-from vnetbench.wording.figures import finite_or_none, metric_of, noun_of
-from vnetbench.wording.labels import capitalised, counted
-from vnetbench.wording.treatments import name_of
+from vnetbench.wording.estimate_text import finite_or_none, metric_of, noun_of
+from vnetbench.wording.factor_text import capitalised, counted
+from vnetbench.wording.treatment_names import name_of
 
 _COSTS = ("cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram", "host_cpu_percent")
 """What the load costs, the most telling first: among equals the cheapest is named."""
@@ -47,20 +47,20 @@ def standing(summary: CampaignSummary) -> Standing | None:
 
     The margin is the half-width that the study asked for: what it did not ask to tell, it takes for alike.
     """
-    found = best(summary, summary.main_metric)
+    found = find_best_treatment(summary, summary.main_metric)
     if found is None or not found.ratios:
         return None
     margin = summary.precision.half_width
     not_worse = tuple(i for i, ratio in found.ratios.items() if _is_within(summary, ratio, margin))
-    worse = tuple(i for i in found.ratios if i not in found.level_with and i not in not_worse)
-    unsure = tuple(i for i in found.level_with if i not in not_worse)
+    worse = tuple(i for i in found.ratios if i not in found.tied_with and i not in not_worse)
+    unsure = tuple(i for i in found.tied_with if i not in not_worse)
     return Standing(found, margin, not_worse, worse, unsure)
 
 
 def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """One finding on the best; none where nothing is compared with an interval."""
     found = standing(summary)
-    if found is None or all(ratio.p is None for ratio in found.best.ratios.values()):
+    if found is None or all(ratio.p_value is None for ratio in found.best.ratios.values()):
         return ()
     by_index = {each.index: each for each in summary.treatments}
     first = by_index[found.best.index]
@@ -75,9 +75,9 @@ def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     return (
         Finding(
             kind="best",
-            says=capitalised(says),
+            text=capitalised(says),
             treatments=tuple(each.index for each in equals),
-            picture=_picture(summary, found),
+            chart=_picture(summary, found),
             details=_details(summary, found),
         ),
     )
@@ -86,7 +86,7 @@ def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
 def _is_within(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
     if ratio.low is None or ratio.high is None:
         return False
-    if is_better_low(summary.main_metric):
+    if is_lower_better(summary.main_metric):
         return ratio.high < 1 / (1 - margin)
     return ratio.low > 1 - margin
 
@@ -118,18 +118,18 @@ def _cheapest(summary: CampaignSummary, equals: list[TreatmentSummary]) -> str:
     return f" The cheapest of these is {name_of(summary, cheapest)}: {noun_of(cost)} times {ratio:.2f}."
 
 
-def _picture(summary: CampaignSummary, found: Standing) -> Picture:
+def _picture(summary: CampaignSummary, found: Standing) -> EvidenceChart:
     by_index = {each.index: each for each in summary.treatments}
     places = {
         **dict.fromkeys(found.not_worse, "not worse"),
         **dict.fromkeys(found.worse, "worse"),
         **dict.fromkeys(found.unsure, "unsure"),
     }
-    return Picture(
-        form="effects",
+    return EvidenceChart(
+        chart_type="effects",
         title="Treatments against the best",
-        x="",
-        y=f"{noun_of(summary.main_metric)}, times that of {name_of(summary, by_index[found.best.index])}",
+        x_label="",
+        y_label=f"{noun_of(summary.main_metric)}, times that of {name_of(summary, by_index[found.best.index])}",
         rows=tuple(
             {
                 "x": name_of(summary, by_index[index]),

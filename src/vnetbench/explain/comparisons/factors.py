@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.compare import adjust
-from vnetbench.estimate.effects import effects
+from vnetbench.estimate.ratios import adjust_p_values
+from vnetbench.estimate.effects import estimate_effects
 from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.cells import cells_of
+from vnetbench.explain.comparisons.cell_means import cells_of
 from vnetbench.explain.comparisons.interactions import Interaction, interactions
-from vnetbench.explain.comparisons.shares import Share, Shares, shares_of
+from vnetbench.explain.comparisons.variance_shares import Share, Shares, shares_of
 from vnetbench.explain.comparisons.words import ends_of, percent, times
-from vnetbench.explain.model import Finding, Picture
+from vnetbench.explain.model import Finding, EvidenceChart
 from vnetbench.study.model import ONE_AT_A_TIME
-from vnetbench.wording.figures import finite_or_none, noun_of
-from vnetbench.wording.labels import capitalised, counted, factor_noun, level_phrase
+from vnetbench.wording.estimate_text import finite_or_none, noun_of
+from vnetbench.wording.factor_text import capitalised, counted, factor_noun, level_phrase
 
 _MOST_DRAWN = 12
 _SMALL_SHARE = 0.005
@@ -36,9 +36,9 @@ class Matter:
 def what_matters(summary: CampaignSummary) -> Matter:
     """Effects, interactions and shares of the deciding metric, of treatments with blocks enough in common."""
     metric = summary.main_metric
-    mains = effects(summary, metric, adjusted=False)
+    mains = estimate_effects(summary, metric, adjusts_p_values=False)
     pairs = interactions(summary, metric)
-    ratios = adjust([*(each.ratio for each in mains), *(each.ratio for each in pairs)])
+    ratios = adjust_p_values([*(each.ratio for each in mains), *(each.ratio for each in pairs)])
     one_change = summary.combine == ONE_AT_A_TIME
     cells = () if one_change else cells_of(summary, metric)
     names = [factor.name for factor in summary.factors]
@@ -52,11 +52,11 @@ def what_matters(summary: CampaignSummary) -> Matter:
 def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """One finding on the factors; none where nothing was varied or nothing has an interval."""
     found = what_matters(summary)
-    judged = [effect for effect in found.effects if effect.ratio.p is not None]
+    judged = [effect for effect in found.effects if effect.ratio.p_value is not None]
     if not judged:
         return ()
     says = " ".join(capitalised(each) for each in _sentences(summary, found, judged))
-    return (Finding("factors", says, picture=_picture(summary, found), details=_details(summary, found)),)
+    return (Finding("factors", says, chart=_picture(summary, found), details=_details(summary, found)),)
 
 
 def _sentences(summary: CampaignSummary, found: Matter, judged: Sequence[Effect]) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _sentences(summary: CampaignSummary, found: Matter, judged: Sequence[Effect]
         matters = "matters most" if place == 0 and len(strongest) > 1 else "matters"
         yield (
             f"{factor_noun(effect.factor)} {matters}{of_all}: {change} "
-            f"{level_phrase(effect.factor, effect.base)} multiplies {noun} by {times(effect.ratio)}"
+            f"{level_phrase(effect.factor, effect.base_level)} multiplies {noun} by {times(effect.ratio)}"
             f"{_at_others(effect)}."
         )
     quiet = [name for name in dict.fromkeys(e.factor for e in judged) if name not in strongest]
@@ -99,9 +99,9 @@ def _share_text(shares: Shares | None, term: tuple[str, ...]) -> str:
 
 def _at_others(effect: Effect) -> str:
     """How far the effect depends on the other factors' levels, as the pairs have it."""
-    if effect.pairs == 1:
+    if effect.pair_count == 1:
         return ""
-    return f" ({effect.least:.3g} to {effect.most:.3g} in {effect.pairs} pairs otherwise alike)"
+    return f" ({effect.smallest_ratio:.3g} to {effect.largest_ratio:.3g} in {effect.pair_count} pairs otherwise alike)"
 
 
 def _on_each_other(found: Matter) -> Iterator[str]:
@@ -124,13 +124,13 @@ def _on_each_other(found: Matter) -> Iterator[str]:
 def _doubts(summary: CampaignSummary, found: Matter) -> Iterator[str]:
     if summary.combine == ONE_AT_A_TIME:
         yield "One thing was changed at a time, so each effect holds beside the first levels of the others."
-    left_out = max((effect.left_out for effect in found.effects), default=0)
+    left_out = max((effect.excluded_pairs for effect in found.effects), default=0)
     if left_out:
         yield (
             f"Up to {counted(left_out, 'pair')} of treatments that an effect might rest on are missing from "
             "it: refused, failed, without any traffic or in too few blocks."
         )
-    unknown = [name for name, e in _by_factor(found).items() if all(each.ratio.p is None for each in e)]
+    unknown = [name for name, e in _by_factor(found).items() if all(each.ratio.p_value is None for each in e)]
     if unknown:
         yield f"Too few trials to tell what {_and([factor_noun(name) for name in unknown])} does."
 
@@ -142,9 +142,9 @@ def _by_factor(found: Matter) -> dict[str, list[Effect]]:
     return by_factor
 
 
-def _picture(summary: CampaignSummary, found: Matter) -> Picture:
+def _picture(summary: CampaignSummary, found: Matter) -> EvidenceChart:
     drawn: list[tuple[str, Ratio, str]] = [
-        (f"{level_phrase(e.factor, e.level)} / {level_phrase(e.factor, e.base)}", e.ratio, "effect")
+        (f"{level_phrase(e.factor, e.level)} / {level_phrase(e.factor, e.base_level)}", e.ratio, "effect")
         for e in found.effects
     ]
     drawn += [
@@ -157,11 +157,11 @@ def _picture(summary: CampaignSummary, found: Matter) -> Picture:
         if _is_shown(i.ratio)
     ]
     drawn.sort(key=lambda each: -abs(_log(each[1])))
-    return Picture(
-        form="effects",
+    return EvidenceChart(
+        chart_type="effects",
         title="What each change does",
-        x="",
-        y=f"{noun_of(summary.main_metric)}, times",
+        x_label="",
+        y_label=f"{noun_of(summary.main_metric)}, times",
         rows=tuple(
             {"x": label, "y": ratio.value, "series": series, **ends_of(ratio)}
             for label, ratio, series in drawn[:_MOST_DRAWN]
@@ -174,7 +174,7 @@ def _details(summary: CampaignSummary, found: Matter) -> dict[str, object]:
     return {
         "metric": summary.main_metric,
         "effects": [
-            {"factor": e.factor, "base": e.base, "level": e.level, "pairs": e.pairs, **_of_ratio(e.ratio)}
+            {"factor": e.factor, "base": e.base_level, "level": e.level, "pairs": e.pair_count, **_of_ratio(e.ratio)}
             for e in found.effects
         ],
         "interactions": [
@@ -196,7 +196,7 @@ def _details(summary: CampaignSummary, found: Matter) -> dict[str, object]:
 
 
 def _of_ratio(ratio: Ratio) -> dict[str, object]:
-    return {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high, "p": ratio.p}
+    return {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high, "p": ratio.p_value}
 
 
 def _of_share(share: Share) -> dict[str, object]:
@@ -204,7 +204,7 @@ def _of_share(share: Share) -> dict[str, object]:
 
 
 def _is_shown(ratio: Ratio) -> bool:
-    return ratio.p is not None and ratio.p <= 1 - ratio.confidence + 1e-12
+    return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
 def _log(ratio: Ratio) -> float:

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from vnetbench.estimate.compare import adjust
-from vnetbench.estimate.effects import by_block
-from vnetbench.estimate.metrics import is_better_low
+from vnetbench.estimate.ratios import adjust_p_values
+from vnetbench.estimate.effects import values_by_block
+from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.comparisons import modes
 from vnetbench.explain.comparisons.trend import Trend, over_blocks, with_figure
 from vnetbench.explain.comparisons.words import named, percent
-from vnetbench.explain.model import Exhibit, Finding, Picture, Suspect
-from vnetbench.explain.rules import cause_named
-from vnetbench.explain.words import figure_text, label_of
-from vnetbench.wording.figures import metric_of, noun_of
-from vnetbench.wording.labels import capitalised, counted
+from vnetbench.explain.model import EvidenceItem, Finding, EvidenceChart, CandidateCause
+from vnetbench.explain.phrases import figure_text, label_of
+from vnetbench.explain.rules import get_cause
+from vnetbench.wording.estimate_text import metric_of, noun_of
+from vnetbench.wording.factor_text import capitalised, counted
 
 _FEWEST_BLOCKS = 6
 """Fewer have too few orders for a p value as small as _SURE."""
@@ -52,29 +52,29 @@ def _drift(summary: CampaignSummary) -> Iterator[Finding]:
     verb = "falls" if change < 0 else "rises"
     yield Finding(
         kind="unstable",
-        says=(
+        text=(
             f"{capitalised(noun_of(summary.main_metric))} {verb} by {percent(abs(change))} from the first "
             f"block to the last (p {_p_text(trend.p)}): what all treatments share changes with time. "
             "Effects and comparisons are made within blocks, so they hold; single values do not."
         ),
-        suspects=(_plain_suspect("drift", 1 - trend.p),),
-        picture=_course(summary, series),
+        candidates=(_plain_suspect("drift", 1 - trend.p),),
+        chart=_course(summary, series),
         details={"cause": "drift", "change": change, "p": trend.p, "blocks": len(blocks)},
     )
 
 
-def _course(summary: CampaignSummary, series: Sequence[Mapping[int, float]]) -> Picture:
+def _course(summary: CampaignSummary, series: Sequence[Mapping[int, float]]) -> EvidenceChart:
     """Each block's median of the trials against their treatments' medians."""
     rest: dict[int, list[float]] = {}
     for own in series:
         for block, log in own.items():
             rest.setdefault(block, []).append(log - float(np.median(list(own.values()))))
     metric = metric_of(summary.main_metric)
-    return Picture(
-        form="course",
+    return EvidenceChart(
+        chart_type="time_series",
         title=f"{metric.label} over the blocks of the campaign",
-        x="block",
-        y=f"{metric.label} against its treatments' medians (%)",
+        x_label="block",
+        y_label=f"{metric.label} against its treatments' medians (%)",
         rows=tuple(
             {"x": block, "y": 100 * math.exp(float(np.median(each))), "series": "all treatments"}
             for block, each in sorted(rest.items())
@@ -93,12 +93,12 @@ def _warm_up(summary: CampaignSummary) -> Iterator[Finding]:
     who = "" if len(summary.treatments) == 1 else f"{named(summary, restless)}: "
     yield Finding(
         kind="unstable",
-        says=(
+        text=(
             f"{who}{moved} of {counted(trials, 'trial')} were still {_way(summary, restless)} when they "
             "ended, so their values are not those of a steady state."
         ),
         treatments=tuple(each.index for each in restless),
-        suspects=(_plain_suspect("warm_up", moved / trials),),
+        candidates=(_plain_suspect("warm_up", moved / trials),),
         details={"cause": "warm_up", "moving": moved, "trials": trials},
     )
 
@@ -116,7 +116,7 @@ def _moving(summary: CampaignSummary, treatment: TreatmentSummary) -> int:
 
 
 def _rising_and_falling(summary: CampaignSummary, treatment: TreatmentSummary) -> tuple[int, int]:
-    ends = [_end(point) for point in treatment.points if not point.steady]
+    ends = [_end(point) for point in treatment.points if not point.has_steady_state]
     least = summary.precision.half_width
     return sum(end > 1 + least for end in ends), sum(end < 1 / (1 + least) for end in ends)
 
@@ -129,34 +129,34 @@ def _way(summary: CampaignSummary, restless: Sequence[TreatmentSummary]) -> str:
 
 def _end(point: TrialPoint) -> float:
     """The last quarter of a trial against the one before it."""
-    quarter = len(point.course) // 4
+    quarter = len(point.time_series) // 4
     if not quarter:
         return 1.0
-    before, last = (float(np.median(point.course[-end:][:quarter])) for end in (2 * quarter, quarter))
+    before, last = (float(np.median(point.time_series[-end:][:quarter])) for end in (2 * quarter, quarter))
     return last / before if before > 0 else 1.0
 
 
 def _machine_busy(summary: CampaignSummary) -> Iterator[Finding]:
     """Trials that are the worse the more something else ran beside them, and by how much."""
     found = {name: both for name in _BUSY if (both := _with(summary, name)) is not None}
-    adjusted = adjust([Ratio(1.0, None, None, 0.95, trend.p) for trend, _ in found.values()])
+    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, trend.p) for trend, _ in found.values()])
     for (name, (trend, (quiet, busy))), ratio in zip(found.items(), adjusted, strict=True):
-        if (ratio.p or 0.0) > _SURE or busy - quiet < _LEAST_BUSY:
+        if (ratio.p_value or 0.0) > _SURE or busy - quiet < _LEAST_BUSY:
             continue
         worse = _worse(summary, _within_trials(summary, trend.slope * (busy - quiet)))
         if worse < summary.precision.half_width:
             continue
         every = [p.evidence[name] for t in summary.treatments for p in t.points if _has(summary, p, name)]
-        exhibit = Exhibit(name, float(np.median(every)), min(every), max(every), None)
+        exhibit = EvidenceItem(name, float(np.median(every)), min(every), max(every), None)
         yield Finding(
             kind="unstable",
-            says=(
+            text=(
                 f"The machine was busy with something else, and the trials show it: with {label_of(name)} at "
                 f"{figure_text(name, busy)} (busiest trials) {noun_of(summary.main_metric)} is "
                 f"{percent(worse)} worse than with {figure_text(name, quiet)} (quietest trials)."
             ),
-            suspects=(_plain_suspect("machine_busy", 1 - (ratio.p or 0.0), exhibit),),
-            details={"cause": "machine_busy", "figure": name, "worse": worse, "p": ratio.p},
+            candidates=(_plain_suspect("machine_busy", 1 - (ratio.p_value or 0.0), exhibit),),
+            details={"cause": "machine_busy", "figure": name, "worse": worse, "p": ratio.p_value},
         )
         return
 
@@ -196,15 +196,15 @@ def _within_trials(summary: CampaignSummary, log: float) -> float:
 
 def _worse(summary: CampaignSummary, log: float) -> float:
     """The share by which the metric is worse where its logarithm differs by so much; below 0: better."""
-    return math.expm1(log) if is_better_low(summary.main_metric) else -math.expm1(log)
+    return math.expm1(log) if is_lower_better(summary.main_metric) else -math.expm1(log)
 
 
 def _logs(treatment: TreatmentSummary, metric: str) -> dict[int, float]:
-    return {block: math.log(value) for block, value in by_block(treatment, metric).items() if value > 0}
+    return {block: math.log(value) for block, value in values_by_block(treatment, metric).items() if value > 0}
 
 
-def _plain_suspect(cause: str, score: float, *exhibits: Exhibit) -> Suspect:
-    return Suspect(cause_named(cause), score, "very likely", exhibits)
+def _plain_suspect(cause: str, score: float, *exhibits: EvidenceItem) -> CandidateCause:
+    return CandidateCause(get_cause(cause), score, "very likely", exhibits)
 
 
 def _p_text(p: float) -> str:

@@ -10,9 +10,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from vnetbench.estimate.effects import by_block
+from vnetbench.estimate.effects import values_by_block
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired import Pair, fewest_blocks, matched, together
+from vnetbench.estimate.paired_ratios import PairedRatio, fewest_blocks, paired_ratio, combine_ratios
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
 
@@ -37,7 +37,7 @@ def interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ..
     changed at a time there are none.
     """
     by_levels = {frozenset(each.factors.items()): each for each in summary.treatments}
-    values = {each.index: by_block(each, metric) for each in summary.treatments}
+    values = {each.index: values_by_block(each, metric) for each in summary.treatments}
     fewest = fewest_blocks(summary.precision.confidence)
     found = []
     for one, other in itertools.combinations(summary.factors, 2):
@@ -46,11 +46,11 @@ def interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ..
                 pair
                 for four in _fours(summary, by_levels, (one, other), levels)
                 if (pair := _pair(*(values[each.index] for each in four))) is not None
-                and pair.blocks >= fewest
+                and pair.block_count >= fewest
             ]
             if pairs:
                 bases = (one.levels[0], other.levels[0])
-                ratio = together(pairs, summary.precision.confidence)
+                ratio = combine_ratios(pairs, summary.precision.confidence)
                 found.append(Interaction((one.name, other.name), bases, levels, ratio, len(pairs)))
     return tuple(found)
 
@@ -79,8 +79,8 @@ def _fours(
 
 def _pair(
     base: Mapping[int, float], one: Mapping[int, float], other: Mapping[int, float], both: Mapping[int, float]
-) -> Pair | None:
+) -> PairedRatio | None:
     """(both / other) / (one / base) in the blocks in which all four are alive."""
     blocks = [b for b in base if all(each.get(b, 0.0) > 0 for each in (base, one, other, both))]
     apart = {block: one[block] * other[block] for block in blocks}
-    return matched(apart, {block: base[block] * both[block] for block in blocks})
+    return paired_ratio(apart, {block: base[block] * both[block] for block in blocks})

@@ -9,17 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.estimate.metrics import is_better_low
+from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.cells import Cell, Numbers, cells_of, redrawn
-from vnetbench.explain.comparisons.laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
+from vnetbench.explain.comparisons.cell_means import Cell, Numbers, cells_of, redrawn
+from vnetbench.explain.comparisons.scaling_laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
 from vnetbench.explain.comparisons.words import is_numeric, others_of
-from vnetbench.explain.model import MEASURED, Finding, Picture
+from vnetbench.explain.model import MEASURED_SERIES, Finding, EvidenceChart
 from vnetbench.explain.models import scalability
 from vnetbench.quantity import scale_for, spell_share
 from vnetbench.study.model import Level
-from vnetbench.wording.figures import finite_or_none, metric_of, noun_of
-from vnetbench.wording.labels import capitalised, factor_label, level_phrase
+from vnetbench.wording.estimate_text import finite_or_none, metric_of, noun_of
+from vnetbench.wording.factor_text import capitalised, factor_label, level_phrase
 
 LITTLE = 0.05
 """Once all that more can bring is less than this share, it brings little."""
@@ -71,7 +71,7 @@ class Knee:
 def knees(summary: CampaignSummary) -> tuple[Knee, ...]:
     """Every scaling curve with levels enough; none of a metric that should be low."""
     metric = summary.main_metric
-    if is_better_low(metric):
+    if is_lower_better(metric):
         return ()
     cells = cells_of(summary, metric)
     if not cells:
@@ -100,7 +100,7 @@ def _curves(cells: Sequence[Cell], factor: str) -> Iterator[list[Cell]]:
     for cell in cells:
         levels = cell.treatment.factors
         if isinstance(levels.get(factor), int | float) and float(levels[factor]) > 0:
-            groups.setdefault(cell.treatment.levels_but(factor), []).append(cell)
+            groups.setdefault(cell.treatment.levels_without(factor), []).append(cell)
     for group in groups.values():
         if len(group) >= FEWEST_LEVELS:
             yield sorted(group, key=lambda cell: float(cell.treatment.factors[factor]))
@@ -176,9 +176,9 @@ def _finding(summary: CampaignSummary, factor: str, found: Sequence[Knee]) -> Fi
     sentences = [f"{says}{_where(summary, factor, of_them, len(found))}." for says, of_them in groups.items()]
     return Finding(
         kind="knee",
-        says=" ".join(map(capitalised, sentences)),
+        text=" ".join(map(capitalised, sentences)),
         treatments=tuple(cell.treatment.index for knee in found for cell in knee.cells),
-        picture=_picture(summary, found),
+        chart=_picture(summary, found),
         details={"factor": factor, "little": LITTLE, "curves": [_details(knee) for knee in found]},
     )
 
@@ -214,7 +214,7 @@ def _as_level(knee: Knee, level: float) -> Level:
     return knee.cells[knee.levels.index(level)].treatment.factors[knee.factor]
 
 
-def _picture(summary: CampaignSummary, found: Sequence[Knee]) -> Picture:
+def _picture(summary: CampaignSummary, found: Sequence[Knee]) -> EvidenceChart:
     metric = metric_of(summary.main_metric)
     scale = scale_for(metric.unit, max(math.exp(cell.log) for knee in found for cell in knee.cells))
     rows: list[Mapping[str, str | float]] = []
@@ -231,11 +231,11 @@ def _picture(summary: CampaignSummary, found: Sequence[Knee]) -> Picture:
             }
             for level, height in knee.line
         ]
-    return Picture(
-        form="curve",
+    return EvidenceChart(
+        chart_type="curve",
         title=f"{metric.label} over {factor_label(found[0].factor).lower()}",
-        x=factor_label(found[0].factor),
-        y=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
+        x_label=factor_label(found[0].factor),
+        y_label=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
         rows=tuple(rows),
     )
 
@@ -243,7 +243,7 @@ def _picture(summary: CampaignSummary, found: Sequence[Knee]) -> Picture:
 def _measured(level: float, cell: Cell, divisor: float) -> dict[str, str | float]:
     reach = 2 * math.sqrt(cell.variance)
     low, middle, high = (math.exp(cell.log + way * reach) / divisor for way in (-1, 0, 1))
-    return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED}
+    return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED_SERIES}
 
 
 def _details(knee: Knee) -> dict[str, object]:

@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vnetbench.estimate.ratios import adjust, ratio
-from vnetbench.estimate.evidence import FIGURES
+from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.metric import YES_OR_NO
 from vnetbench.estimate.evidence.frames import OF_LOST_FRAMES
 from vnetbench.estimate.evidence.placement import CPU_NUMBER
 from vnetbench.estimate.latency import PERCENTILES
-from vnetbench.estimate.median import interval
+from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.modes import FEWEST_TRIALS, SMALLEST_SHARE, find_modes, is_in_upper
+from vnetbench.estimate.modes import FEWEST_TRIALS_FOR_MODES, SMALLEST_MODE_SHARE, find_modes, mark_upper_mode
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.comparisons.separation import Separation, separations
-from vnetbench.explain.model import Exhibit, Finding, Picture, Suspect
+from vnetbench.explain.model import EvidenceItem, Finding, EvidenceChart, CandidateCause
 from vnetbench.explain.phrases import figure_text, label_of
-from vnetbench.explain.experiment_command import proof
-from vnetbench.explain.rules import cause_named
+from vnetbench.explain.experiment_command import experiment_command
+from vnetbench.explain.rules import get_cause
 from vnetbench.quantity import format_interval, scale_for
 from vnetbench.wording.estimate_text import metric_of, noun_of
 from vnetbench.wording.factor_text import counted
@@ -61,7 +61,7 @@ the names of several begin."""
 _BEGINNINGS = tuple(each for each in CONSEQUENCES if each.endswith("_"))
 _SHARES_LOST = {"forwarding_rate_fps": ("frame_loss_percent", "loss_percent", "frames_lost_percent")}
 """By metric: what is lost of all that was sent is what this lacks of it, and never says where or why."""
-_PLACES_OF_LOSS = tuple(name for name, figure in FIGURES.items() if figure.unit == OF_LOST_FRAMES)
+_PLACES_OF_LOSS = tuple(name for name, figure in EVIDENCE_METRICS.items() if figure.unit == OF_LOST_FRAMES)
 _IDLE, _INCREASE = "latency_idle_", "latency_increase_"
 """How the latencies before the load begin, which no load made, and those that they are taken off from."""
 
@@ -82,7 +82,7 @@ _SPREADS = ("busiest_receive_cpu_percent", "busiest_queue_percent", "busiest_upl
 BUSY = ("other_work_percent", "steal_percent", "worst_steal_percent")
 _OF_ORDER = {"block": "block of the campaign", "after_treatment": "treatment that ran before"}
 _NAMES = frozenset(
-    {"after_treatment", *(figure.name for figure in FIGURES.values() if figure.unit == CPU_NUMBER)}
+    {"after_treatment", *(figure.name for figure in EVIDENCE_METRICS.values() if figure.unit == CPU_NUMBER)}
 )
 
 
@@ -135,9 +135,9 @@ def _split(treatment: TreatmentSummary, metric: str, before: Mapping[int, int]) 
     found = find_modes(values, _FEWEST)
     if found.modality != "two":
         return None
-    is_upper = is_in_upper(values, found.modes)
+    is_upper = mark_upper_mode(values, found.modes)
     ranked = _ranked(separations(_figures(points, metric, before), is_upper, _NAMES))
-    if len(points) < FEWEST_TRIALS and not ranked:
+    if len(points) < FEWEST_TRIALS_FOR_MODES and not ranked:
         return None
     low, high = (mode.value for mode in found.modes)
     distance, p = (ranked[0].distance, ranked[0].p) if ranked else (0.0, 1.0)
@@ -159,11 +159,11 @@ def _kinds(summary: CampaignSummary, treatment: TreatmentSummary, before: Mappin
     figures = {name: known[name] for name in (*_PLACES, *_SPREADS) if name in known}
     parts = [part for name, own in figures.items() if _are_two(part := _part(name, own))]
     ratios = [_ratio(points, part, metric, summary.precision.confidence) for part in parts]
-    for part, compared in zip(parts, adjust(ratios), strict=True):
+    for part, compared in zip(parts, adjust_p_values(ratios), strict=True):
         matters = abs(math.log(compared.value)) >= summary.precision.half_width
-        if compared.p is not None and compared.p <= _SURE_OF_KINDS and matters:
+        if compared.p_value is not None and compared.p_value <= _SURE_OF_KINDS and matters:
             is_upper = tuple(other == (compared.value > 1) for other in part)
-            return _of_kinds(treatment, points, is_upper, figures, metric, compared.p)
+            return _of_kinds(treatment, points, is_upper, figures, metric, compared.p_value)
     return None
 
 
@@ -188,18 +188,18 @@ def _part(name: str, own: Sequence[float]) -> list[bool]:
     if name in _PLACES:
         return [share > 50 for share in own]
     found = find_modes(own, _FEWEST)
-    return is_in_upper(own, found.modes) if found.modes else [False] * len(own)
+    return mark_upper_mode(own, found.modes) if found.modes else [False] * len(own)
 
 
 def _are_two(part: Sequence[bool]) -> bool:
     """Whether neither kind is so rare that it may be an oddity."""
-    return min(part.count(True), part.count(False)) >= max(_FEWEST_OF_KIND, SMALLEST_SHARE * len(part))
+    return min(part.count(True), part.count(False)) >= max(_FEWEST_OF_KIND, SMALLEST_MODE_SHARE * len(part))
 
 
 def _ratio(points: Sequence[TrialPoint], part: Sequence[bool], metric: str, confidence: float) -> Ratio:
     """The metric with more of a figure over that with less."""
     less, more = (_of_side(points, part, side, metric) for side in (False, True))
-    return ratio(less, more, confidence)
+    return rank_ratio(less, more, confidence)
 
 
 def _of_side(points: Sequence[TrialPoint], part: Sequence[bool], side: bool, metric: str) -> list[float]:
@@ -248,10 +248,10 @@ def _finding(summary: CampaignSummary, split: Split) -> Finding:
     )
     return Finding(
         kind="unstable",
-        says=says,
+        text=says,
         treatments=(split.treatment.index,),
-        suspects=(_suspect(summary, split),),
-        picture=_picture(summary, split),
+        candidates=(_suspect(summary, split),),
+        chart=_picture(summary, split),
         details={
             "cause": _cause(split),
             "metric": summary.main_metric,
@@ -275,7 +275,7 @@ def _of_group(summary: CampaignSummary, split: Split, upper: bool) -> str:
     """The median of one group with its interval."""
     metric = summary.main_metric
     own = _of_side(split.points, split.is_upper, upper, metric)
-    low, high = interval(own, summary.precision.confidence) or (None, None)
+    low, high = median_interval(own, summary.precision.confidence) or (None, None)
     return format_interval(split.values[upper], low, high, metric_of(metric).unit).text
 
 
@@ -299,7 +299,7 @@ def _unit(figure: str) -> str:
     """The unit of an axis; CPUs and blocks are numbered, and yes or no needs none."""
     if figure in _NAMES or figure in _OF_ORDER:
         return ""
-    unit = FIGURES[figure].unit if figure in FIGURES else metric_of(figure).unit
+    unit = EVIDENCE_METRICS[figure].unit if figure in EVIDENCE_METRICS else metric_of(figure).unit
     return "" if unit == YES_OR_NO else unit
 
 
@@ -309,16 +309,16 @@ def _text(figure: str, value: float) -> str:
     return figure_text(figure, value)
 
 
-def _suspect(summary: CampaignSummary, split: Split) -> Suspect:
-    cause = cause_named(_cause(split))
-    return Suspect(
+def _suspect(summary: CampaignSummary, split: Split) -> CandidateCause:
+    cause = get_cause(_cause(split))
+    return CandidateCause(
         cause=cause,
         score=split.distance if split.told_by else 0.5,
-        certainty=next(word for least, word in _CERTAINTIES if split.distance >= least),
-        exhibits=tuple(
+        confidence=next(word for least, word in _CERTAINTIES if split.distance >= least),
+        evidence=tuple(
             _exhibit(split, each) for each in split.told_by[:_MOST_SHOWN] if each.figure not in _OF_ORDER
         ),
-        command=proof(summary, split.treatment, cause)[1],
+        command=experiment_command(summary, split.treatment, cause)[1],
     )
 
 
@@ -326,35 +326,35 @@ def _cause(split: Split) -> str:
     return "machine_busy" if split.told_by and split.told_by[0].figure in BUSY else "two_modes"
 
 
-def _exhibit(split: Split, separation: Separation) -> Exhibit:
+def _exhibit(split: Split, separation: Separation) -> EvidenceItem:
     """The figure in the lower mode, against the middle between both modes'."""
     lower = [
         _told(point)[separation.figure]
         for point, upper in zip(split.points, split.is_upper, strict=True)
         if not upper
     ]
-    return Exhibit(
+    return EvidenceItem(
         separation.figure,
         separation.lower,
         min(lower),
         max(lower),
         None if separation.figure in _NAMES else (separation.lower + separation.upper) / 2,
-        is_low=separation.lower < separation.upper,
+        supports_when_low=separation.lower < separation.upper,
     )
 
 
-def _picture(summary: CampaignSummary, split: Split) -> Picture:
+def _picture(summary: CampaignSummary, split: Split) -> EvidenceChart:
     metric = metric_of(summary.main_metric)
     scale = scale_for(metric.unit, split.values[1])
     figure = split.told_by[0].figure if split.told_by else "block"
     known = _figures(split.points, summary.main_metric, _before(summary))[figure]
     unit = _unit(figure)
     across = scale_for(unit, max(map(abs, known)))
-    return Picture(
-        form="modes",
+    return EvidenceChart(
+        chart_type="modes",
         title=f"{metric.label} over {_label(figure)}",
-        x=f"{_label(figure)} ({across.unit})" if across.unit else _label(figure),
-        y=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
+        x_label=f"{_label(figure)} ({across.unit})" if across.unit else _label(figure),
+        y_label=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
         rows=tuple(
             {
                 "x": x / across.divisor,

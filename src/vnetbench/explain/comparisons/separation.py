@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from vnetbench.estimate.compare import adjust
+from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.model import Ratio
 
 _GROUPS = 4999
@@ -67,8 +67,8 @@ def separations(
         for figure, values in figures.items()
         if len(set(values)) > 1
     ]
-    adjusted = adjust([Ratio(1.0, None, None, 0.95, each.p) for each in found])
-    found = [replace(each, p=ratio.p or 0.0) for each, ratio in zip(found, adjusted, strict=True)]
+    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, each.p) for each in found])
+    found = [replace(each, p=ratio.p_value or 0.0) for each, ratio in zip(found, adjusted, strict=True)]
     return sorted(found, key=lambda each: (-each.distance, each.p))
 
 

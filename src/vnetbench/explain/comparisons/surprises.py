@@ -17,19 +17,19 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from vnetbench.estimate.compare import adjust
-from vnetbench.estimate.effects import pair_of
+from vnetbench.estimate.ratios import adjust_p_values
+from vnetbench.estimate.effects import compare_treatments
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired import together
+from vnetbench.estimate.paired_ratios import combine_ratios
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.comparisons.cells import Cell, Numbers, cells_of
-from vnetbench.explain.comparisons.shares import indicators, products
+from vnetbench.explain.comparisons.cell_means import Cell, Numbers, cells_of
+from vnetbench.explain.comparisons.variance_shares import indicators, products
 from vnetbench.explain.comparisons.words import ends_of, is_numeric, others_of, percent, times
-from vnetbench.explain.model import Finding, Picture
+from vnetbench.explain.model import Finding, EvidenceChart
 from vnetbench.study.model import ONE_AT_A_TIME, Level
-from vnetbench.wording.figures import noun_of
-from vnetbench.wording.labels import factor_noun, level_phrase
-from vnetbench.wording.treatments import name_of
+from vnetbench.wording.estimate_text import noun_of
+from vnetbench.wording.factor_text import factor_noun, level_phrase
+from vnetbench.wording.treatment_names import name_of
 
 _FEWEST_FREE = 5
 """Treatments more than the model has parameters: with fewer, nothing is left to tell what is usual."""
@@ -95,12 +95,12 @@ def contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
     if summary.main_metric not in _RATES or summary.is_imported:
         return ()
     found = [
-        Contradiction(factor.name, less, more, together([pair], summary.precision.confidence))
+        Contradiction(factor.name, less, more, combine_ratios([pair], summary.precision.confidence))
         for factor in summary.factors
         for less, more in _neighbours(summary, factor.name)
-        if (pair := pair_of(less, more, summary.main_metric)) is not None
+        if (pair := compare_treatments(less, more, summary.main_metric)) is not None
     ]
-    ratios = adjust([each.ratio for each in found])
+    ratios = adjust_p_values([each.ratio for each in found])
     judged = (
         Contradiction(each.factor, each.less, each.more, ratio)
         for each, ratio in zip(found, ratios, strict=True)
@@ -108,8 +108,8 @@ def contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
     return tuple(
         each
         for each in judged
-        if each.ratio.p is not None
-        and each.ratio.p <= 1 - each.ratio.confidence
+        if each.ratio.p_value is not None
+        and each.ratio.p_value <= 1 - each.ratio.confidence
         and each.ratio.value < 1 - summary.precision.half_width
     )
 
@@ -151,7 +151,7 @@ def _outermost(
     error = math.sqrt(float(variance[at] / share[at]))
     p = min(1.0, 2 * float(special.stdtr(freedom, -float(scores[at]))) * count)
     reach = error * float(special.stdtrit(freedom, (1 + confidence) / 2))
-    ratio = Ratio(math.exp(off), math.exp(off - reach), math.exp(off + reach), confidence, p, adjusted=True)
+    ratio = Ratio(math.exp(off), math.exp(off - reach), math.exp(off + reach), confidence, p, is_adjusted=True)
     return Outlier(cells[at], ratio)
 
 
@@ -191,7 +191,7 @@ def _log(level: Level | None) -> float:
 
 
 def _stands_out(summary: CampaignSummary, found: Outlier) -> bool:
-    return found.ratio.p is not None and found.ratio.p <= 1 - summary.precision.confidence
+    return found.ratio.p_value is not None and found.ratio.p_value <= 1 - summary.precision.confidence
 
 
 def _matters(summary: CampaignSummary, ratio: Ratio) -> bool:
@@ -208,7 +208,7 @@ def _neighbours(summary: CampaignSummary, factor: str) -> Iterator[tuple[Treatme
     for each in summary.treatments:
         rank = _rank(factor, each.factors.get(factor))
         if rank is not None and summary.main_metric in each.metrics:
-            groups.setdefault(each.levels_but(factor), []).append((rank, each))
+            groups.setdefault(each.levels_without(factor), []).append((rank, each))
     for group in groups.values():
         ordered = [each for _, each in sorted(group, key=lambda pair: pair[0])]
         yield from itertools.pairwise(ordered)
@@ -225,7 +225,7 @@ def _outlier_finding(summary: CampaignSummary, found: Outlier) -> Finding:
     off = f"{percent(abs(ratio.value - 1))} {'more' if ratio.value > 1 else 'less'}"
     return Finding(
         kind="surprise",
-        says=(
+        text=(
             f"{name_of(summary, treatment)}: {noun_of(summary.main_metric)} is {off} than the other "
             f"treatments let expect, times {times(ratio)}."
         ),
@@ -234,7 +234,7 @@ def _outlier_finding(summary: CampaignSummary, found: Outlier) -> Finding:
             "ratio": ratio.value,
             "low": ratio.low,
             "high": ratio.high,
-            "p": ratio.p,
+            "p": ratio.p_value,
             "predicted": math.exp(found.cell.log) / ratio.value,
         },
     )
@@ -249,23 +249,23 @@ def _contradiction_finding(summary: CampaignSummary, factor: str, found: Sequenc
     often = f"; so in {len(found)} of {compared} pairs that differ in {factor_noun(factor)} alone"
     return Finding(
         kind="surprise",
-        says=(
+        text=(
             f"More is less: {more} instead of {less}{where} multiplies {noun_of(summary.main_metric)} by "
             f"{times(worst.ratio)}{often if compared > 1 else ''}."
         ),
         treatments=tuple(dict.fromkeys(each.more.index for each in found)),
-        picture=Picture(
-            form="effects",
+        chart=EvidenceChart(
+            chart_type="effects",
             title=f"Where more {factor_noun(factor)} is less",
-            x="",
-            y=f"{noun_of(summary.main_metric)}, times",
+            x_label="",
+            y_label=f"{noun_of(summary.main_metric)}, times",
             rows=tuple(_row(summary, each) for each in found),
         ),
         details={
             "factor": factor,
             "pairs": [
                 {"less": e.less.index, "more": e.more.index, "ratio": e.ratio.value, "low": e.ratio.low,
-                 "high": e.ratio.high, "p": e.ratio.p}
+                 "high": e.ratio.high, "p": e.ratio.p_value}
                 for e in found
             ],
         },

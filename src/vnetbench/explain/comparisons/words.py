@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_interval
-from vnetbench.study.factors import FACTORS
-from vnetbench.wording.labels import names_of, treatment_phrase
-from vnetbench.wording.treatments import name_of, varying_factors
+from vnetbench.study.factors.registry import FACTORS
+from vnetbench.wording.factor_text import names_of, treatment_phrase
+from vnetbench.wording.treatment_names import name_of, varying_factors
 
 _MOST_NAMED = 3
 """So many treatments are named in a sentence; of more the number is given."""
@@ -47,4 +47,4 @@ def ends_of(ratio: Ratio) -> dict[str, float]:
 
 def is_numeric(factor: str) -> bool:
     """Whether the factor's levels are numbers, a word at most beside them."""
-    return factor in FACTORS and FACTORS[factor].numeric
+    return factor in FACTORS and FACTORS[factor].is_numeric

@@ -1,0 +1,124 @@
+"""The best treatment and those not worse: seldom one that is worse, and those that are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.explain.comparisons.simulated import campaign, simulated, treatment
+from vnetbench.estimate.median import estimate_median
+from vnetbench.explain.comparisons.best import findings, standing
+from vnetbench.study.model import FactorLevels, Level
+
+pytestmark = pytest.mark.pure
+
+CAMPAIGNS = 300
+STREAMS: Mapping[str, tuple[Level, ...]] = {"streams": (1, 2, 4)}
+
+
+def truth(levels: Mapping[str, Level]) -> float:
+    """Four streams are the best, two are 5 % worse, one is half."""
+    return {1: 5e9, 2: 9.5e9, 4: 10e9}[int(levels["streams"])]
+
+
+def equal(levels: Mapping[str, Level]) -> float:
+    return 10e9 if levels["streams"] != 1 else 5e9
+
+
+def test_a_treatment_that_is_worse_by_the_margin_is_taken_for_as_good_in_at_most_3_of_100() -> None:
+    wrong = 0
+    for seed in range(CAMPAIGNS):
+        found = standing(simulated(np.random.default_rng(seed), STREAMS, truth, half_width=0.05))
+        assert found is not None
+        wrong += found.best.index == 2 and 1 in found.not_worse
+
+    assert wrong <= 0.03 * CAMPAIGNS
+
+
+def test_an_equal_one_is_found_where_trials_are_precise_and_unsure_where_they_are_not() -> None:
+    precise, unsure = 0, 0
+    for seed in range(CAMPAIGNS):
+        near = standing(simulated(np.random.default_rng([1, seed]), STREAMS, equal, noise=0.01))
+        wide = standing(simulated(np.random.default_rng([2, seed]), STREAMS, equal, noise=0.2))
+        assert near is not None and wide is not None
+        precise += len(near.not_worse) == 1 and near.worse == (0,)
+        unsure += len(wide.unsure) == 1 and wide.not_worse == ()
+
+    assert precise >= 0.95 * CAMPAIGNS
+    assert unsure >= 0.9 * CAMPAIGNS
+
+
+def test_the_finding_names_the_best_and_its_equals() -> None:
+    (finding,) = findings(simulated(np.random.default_rng(3), STREAMS, equal, noise=0.003, of_blocks=0.003))
+
+    assert finding.kind == "best"
+    assert finding.text.startswith("Goodput is best with ")
+    assert "Not worse by 3 % or more: " in finding.text
+    assert "1 treatment is worse." in finding.text
+    assert set(finding.treatments) == {1, 2}
+    assert finding.chart is not None
+    assert {row["series"] for row in finding.chart.rows} == {"not worse", "worse"}
+
+
+def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_more_is_as_good() -> None:
+    def slower(levels: Mapping[str, Level]) -> float:
+        return {1: 10.0, 2: 10.1, 4: 20.0}[int(levels["streams"])]
+
+    summary = simulated(np.random.default_rng(5), STREAMS, slower, noise=0.001)
+    treatments = []
+    for each in summary.treatments:
+        values = [point.values["goodput_bps"] for point in each.points]
+        points = [replace(p, values={"latency_p50_us": v}) for p, v in zip(each.points, values, strict=True)]
+        metrics = {"latency_p50_us": estimate_median(values, 0.95)}
+        treatments.append(replace(each, points=tuple(points), metrics=metrics))
+    found = standing(replace(summary, treatments=tuple(treatments), main_metric="latency_p50_us"))
+
+    assert found is not None
+    assert (found.best.index, found.not_worse, found.worse) == (0, (1,), (2,))
+
+
+@pytest.mark.parametrize(
+    ("costs", "says"),
+    [
+        ({4: 8.0, 2: 6.0}, "The cheapest of these is 2 streams: cycles per byte times 0.75."),
+        ({4: 6.0, 2: 8.0}, "Of these it also has the least cycles per byte."),
+        ({4: 0.0, 2: 0.0}, "Of these it also has the least cycles per byte."),
+    ],
+)
+def test_of_equals_the_cheapest_is_named_and_a_cost_of_0_does_no_harm(
+    costs: dict[int, float], says: str
+) -> None:
+    def slightly(levels: Mapping[str, Level]) -> float:
+        return {1: 5e9, 2: 9.999e9, 4: 10e9}[int(levels["streams"])]
+
+    summary = simulated(np.random.default_rng(3), STREAMS, slightly, noise=0.0, of_blocks=0.0)
+    treatments = []
+    for each in summary.treatments:
+        cost = estimate_median([costs.get(int(each.factors["streams"]), 9.0)] * 9, 0.95)
+        treatments.append(replace(each, metrics={**each.metrics, "cycles_per_byte": cost}))
+    (finding,) = findings(replace(summary, treatments=tuple(treatments)))
+
+    assert says in finding.text
+
+
+def test_of_one_treatment_or_too_few_trials_nothing_is_said() -> None:
+    alone = campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, [1e9] * 6)])
+
+    assert standing(alone) is None and findings(alone) == ()
+    assert findings(simulated(np.random.default_rng(4), STREAMS, truth, blocks=3)) == ()
+
+
+def test_a_ratio_without_a_number_is_none() -> None:
+    # The best carried nothing in the only block that both have.
+    best = [0, *(9e9 + 1e7 * block for block in range(8))]
+    others = [[1e9], best, [5e9 + 1e7 * block for block in range(9)]]
+    treatments = [treatment(place, {"streams": 2**place}, values) for place, values in enumerate(others)]
+    (found,) = findings(campaign([FactorLevels("streams", (1, 2, 4))], treatments))
+    ratios = found.details["ratios"]
+
+    assert found.details["best"] == 1
+    assert isinstance(ratios, dict) and ratios["0"] == {"ratio": None, "low": None, "high": None}
+    assert found.chart is not None and len(found.chart.rows) == 1

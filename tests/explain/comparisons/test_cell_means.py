@@ -1,0 +1,43 @@
+"""One number a treatment: what a block did to all of them is taken out of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.explain.comparisons.simulated import GOODPUT, campaign, treatment
+from vnetbench.explain.comparisons.cell_means import cells_of
+from vnetbench.study.model import FactorLevels
+
+pytestmark = pytest.mark.pure
+
+BAD = 4
+"""Blocks of nine in which everything was half as fast."""
+
+
+def logs(treatments: int) -> list[float]:
+    """Of treatments that are all alike, the first of which was not run in the bad blocks."""
+    values = [5e9] * BAD + [1e10] * 5
+    all_of_them = [treatment(index, {"streams": index + 1}, values) for index in range(treatments)]
+    first = replace(all_of_them[0], points=all_of_them[0].points[BAD:])
+    levels = tuple(range(1, treatments + 1))
+    summary = campaign([FactorLevels("streams", levels)], [first, *all_of_them[1:]])
+    return [cell.log for cell in cells_of(summary, GOODPUT)]
+
+
+def test_a_treatment_that_missed_the_bad_blocks_is_no_better_for_it() -> None:
+    assert logs(6) == pytest.approx([logs(6)[0]] * 6, abs=0.02)
+
+
+def test_what_few_treatments_share_is_not_taken_for_the_blocks() -> None:
+    first, *others = logs(3)
+    assert all(first - each > 0.2 for each in others)
+
+
+def test_a_treatment_that_hardly_ever_carried_anything_has_no_number() -> None:
+    levels = FactorLevels("streams", (1, 2))
+    for dead, count in ((1, 2), (3, 1)):
+        often = treatment(0, {"streams": 1}, [0.0] * dead + [1e9] * (9 - dead))
+        summary = campaign([levels], [often, treatment(1, {"streams": 2}, [1e9] * 9)])
+        assert len(cells_of(summary, GOODPUT)) == count

@@ -1,0 +1,157 @@
+"""Which factors matter: effects and interactions that are there, and not others; shares that cover."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.explain.comparisons.simulated import campaign, simulated, treatment
+from vnetbench.explain.comparisons.cell_means import cells_of
+from vnetbench.explain.comparisons.factors import findings, what_matters
+from vnetbench.explain.comparisons.variance_shares import shares_of
+from vnetbench.study.model import ONE_AT_A_TIME, FactorLevels, Level
+
+pytestmark = pytest.mark.pure
+
+CAMPAIGNS = 150
+MATRIX: Mapping[str, tuple[Level, ...]] = {
+    "streams": (1, 2, 4),
+    "mtu": (1500, 9000),
+    "direction": ("forward", "reverse"),
+}
+
+
+STREAMS = float(np.var([0.6 * math.log(n) for n in (1, 2, 4)]))
+MTU = float(np.var([0.0, math.log(1.25)]))
+"""What each puts into the variance of `additive`, of logarithms."""
+
+
+def flat(levels: Mapping[str, Level]) -> float:
+    return 1e10
+
+
+def additive(levels: Mapping[str, Level]) -> float:
+    return 1e10 * math.pow(float(levels["streams"]), 0.6) * (1.25 if levels["mtu"] == 9000 else 1.0)
+
+
+def interacting(levels: Mapping[str, Level]) -> float:
+    """Jumbo frames do more with more streams: 1.0, 1.15, 1.32 times."""
+    more = math.pow(1.15, math.log2(float(levels["streams"]))) if levels["mtu"] == 9000 else 1.0
+    return additive(levels) * more
+
+
+def test_where_nothing_matters_anything_is_called_in_at_most_6_of_100_campaigns() -> None:
+    called = 0
+    for seed in range(CAMPAIGNS):
+        found = what_matters(simulated(np.random.default_rng(seed), MATRIX, flat))
+        ratios = [*(e.ratio for e in found.effects), *(i.ratio for i in found.interactions)]
+        assert all(ratio.is_adjusted for ratio in ratios)
+        called += any(ratio.p_value is not None and ratio.p_value <= 0.05 for ratio in ratios)
+
+    assert called <= 0.06 * CAMPAIGNS
+
+
+def test_an_interaction_is_found_with_its_size() -> None:
+    seen, covered = 0, 0
+    for seed in range(CAMPAIGNS):
+        found = what_matters(simulated(np.random.default_rng([1, seed]), MATRIX, interacting)).interactions
+        most = next(i for i in found if i.factors == ("streams", "mtu") and i.levels == (4, 9000))
+        assert most.ratio.p_value is not None and most.ratio.low is not None and most.ratio.high is not None
+        seen += most.ratio.p_value <= 0.05
+        covered += most.ratio.low <= 1.15**2 <= most.ratio.high
+
+    assert seen >= 0.95 * CAMPAIGNS
+    assert covered >= 0.93 * CAMPAIGNS
+
+
+def test_of_all_that_is_called_at_most_5_of_100_are_not_there() -> None:
+    false = 0.0
+    for seed in range(CAMPAIGNS):
+        found = what_matters(simulated(np.random.default_rng([2, seed]), MATRIX, additive))
+        right = [e.ratio for e in found.effects if e.factor != "direction"]
+        wrong = [e.ratio for e in found.effects if e.factor == "direction"]
+        wrong += [interaction.ratio for interaction in found.interactions]
+        called = [[r for r in side if r.p_value is not None and r.p_value <= 0.05] for side in (right, wrong)]
+        assert len(called[0]) == len(right)
+        false += len(called[1]) / (len(called[0]) + len(called[1]))
+
+    assert false <= 0.05 * CAMPAIGNS
+
+
+def test_shares_cover_what_the_truth_is_made_of_and_add_up() -> None:
+    covered = dict.fromkeys(("streams", "mtu", "direction"), 0)
+    for seed in range(CAMPAIGNS):
+        summary = simulated(np.random.default_rng([3, seed]), MATRIX, additive)
+        found = shares_of(cells_of(summary, "goodput_bps"), list(MATRIX), 0.95)
+        assert found is not None
+        assert sum(share.value for share in found.terms.values()) <= 1.02
+        for name, truth in (("streams", STREAMS), ("mtu", MTU), ("direction", 0.0)):
+            share = found.terms[name,]
+            covered[name] += share.low - 1e-9 <= truth / (STREAMS + MTU) <= share.high + 1e-9
+
+    assert min(covered.values()) >= 0.9 * CAMPAIGNS
+
+
+def test_in_a_matrix_with_gaps_nothing_is_given_to_a_factor_that_does_nothing() -> None:
+    def is_refused(levels: Mapping[str, Level]) -> bool:
+        return levels["streams"] == 4 and levels["direction"] == "reverse"
+
+    summary = simulated(np.random.default_rng(4), MATRIX, additive, without=is_refused)
+    found = shares_of(cells_of(summary, "goodput_bps"), list(MATRIX), 0.95)
+    assert found is not None
+    assert found.terms["streams",].value == pytest.approx(STREAMS / (STREAMS + MTU), abs=0.15)
+    assert found.terms["mtu",].value == pytest.approx(MTU / (STREAMS + MTU), abs=0.05)
+    assert found.terms["direction",].value < 0.01
+
+
+def test_the_finding_names_factors_by_weight_and_says_what_is_not_shown_and_missing() -> None:
+    def is_refused(levels: Mapping[str, Level]) -> bool:
+        return levels["streams"] == 4 and levels["mtu"] == 9000
+
+    summary = simulated(np.random.default_rng(5), MATRIX, additive, without=is_refused)
+    (finding,) = findings(summary)
+
+    assert finding.kind == "factors"
+    assert finding.text.startswith("Streams matters most")
+    assert finding.text.index("MTU matters") < finding.text.index("No effect is shown of direction")
+    assert "are missing from it" in finding.text
+    assert finding.chart is not None and finding.chart.chart_type == "effects"
+    assert finding.chart.rows[0]["x"] == "4 streams / 1 stream"
+
+
+def test_of_one_change_at_a_time_effects_hold_beside_the_first_levels_and_none_interact() -> None:
+    random = np.random.default_rng(6)
+    base: dict[str, Level] = {"streams": 1, "mtu": 1500}
+    changes: list[dict[str, Level]] = [{}, {"streams": 4}, {"mtu": 9000}]
+    treatments = [
+        treatment(
+            index, {**base, **change}, (1e10 * (1 + index) * np.exp(random.normal(0, 0.02, 9))).tolist()
+        )
+        for index, change in enumerate(changes)
+    ]
+    factors = [FactorLevels("streams", (1, 4)), FactorLevels("mtu", (1500, 9000))]
+    summary = campaign(factors, treatments, combine=ONE_AT_A_TIME)
+    (finding,) = findings(summary)
+
+    assert what_matters(summary).interactions == ()
+    assert "One thing was changed at a time" in finding.text
+
+
+def test_without_blocks_enough_nothing_is_said() -> None:
+    assert findings(simulated(np.random.default_rng(7), MATRIX, additive, blocks=3)) == ()
+    empty = simulated(np.random.default_rng(7), MATRIX, additive, without=lambda levels: True)
+    assert findings(empty) == ()
+
+
+def test_a_metric_that_may_be_zero_or_less_does_no_harm() -> None:
+    summary = simulated(np.random.default_rng(8), MATRIX, additive)
+    dead = treatment(0, summary.treatments[0].factors, [0.0] * 9)
+    (finding,) = findings(replace(summary, treatments=(dead, *summary.treatments[1:])))
+
+    assert "Up to 1 pair of treatments that an effect might rest on are missing" in finding.text
+    assert finding.chart is not None and finding.chart.rows
+    assert all(0 < float(row["y"]) < math.inf for row in finding.chart.rows)

@@ -1,0 +1,332 @@
+"""Why trials differ: modes and what goes with them, drift, no rest, a busy machine; each put there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.explain.comparisons.simulated import campaign, simulated, treatment
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.modes import is_consequence, splits
+from vnetbench.explain.model import Finding
+from vnetbench.report.text.narrative import story_of
+from vnetbench.study.model import FactorLevels, Level
+
+pytestmark = pytest.mark.pure
+
+CAMPAIGNS = 100
+STREAMS: Mapping[str, tuple[Level, ...]] = {"streams": (1, 2, 4), "mtu": (1500, 9000)}
+
+
+def level(levels: Mapping[str, Level]) -> float:
+    return 1e10 * float(levels["streams"])
+
+
+def two_modes(
+    random: np.random.Generator, trials: int = 24, slow: int = 8, told: bool = True
+) -> CampaignSummary:
+    """A treatment that is 19 Gbit/s where both threads share a CPU, and 27 elsewhere."""
+    is_slow = random.permutation([True] * slow + [False] * (trials - slow))
+    values = np.where(is_slow, 19e9, 27e9) * np.exp(random.normal(0, 0.03, trials))
+    shares = [bool(each) for each in is_slow] if told else random.random(trials) < 0.3
+    evidence = [
+        {
+            "ends_on_one_cpu_percent": float(random.uniform(80, 100) if shared else random.uniform(0, 30)),
+            "sender_cpu": float(random.integers(0, 4)),
+            "other_work_percent": float(random.lognormal(1, 1)),
+            "retransmitted_percent": float(random.lognormal(0, 1)),
+            "stream_goodput_bps": float(value),
+            "calls_per_s": float(value / 1e6),
+        }
+        for shared, value in zip(shares, values, strict=True)
+    ]
+    only = treatment(0, {"streams": 1}, values.tolist(), evidence)
+    return campaign([FactorLevels("streams", (1,))], [only])
+
+
+def of_cause(found: Sequence[Finding], cause: str) -> list[Finding]:
+    return [each for each in found if each.candidates and each.candidates[0].cause.name == cause]
+
+
+def test_the_figure_that_goes_with_the_modes_is_named_and_no_consequence_of_them() -> None:
+    named = 0
+    for seed in range(CAMPAIGNS):
+        (split,) = splits(two_modes(np.random.default_rng(seed)))
+        named += split.told_by[0].figure == "ends_on_one_cpu_percent"
+        assert not any(is_consequence(each.figure, "goodput_bps") for each in split.told_by)
+
+    assert named == CAMPAIGNS
+
+
+OF_FRAMES_AND_LINES = (
+    "delay_line_busy_percent",
+    "delay_line_waiting_percent",
+    "delay_line_full_percent",
+    "frames_lost_percent",
+)
+
+
+@pytest.mark.parametrize("figure", OF_FRAMES_AND_LINES)
+def test_frames_lost_and_what_a_delay_line_did_may_be_what_tells_the_modes_apart(figure: str) -> None:
+    is_slow = [place % 3 == 0 for place in range(24)]
+    values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
+    evidence = [
+        {figure: 40.0 * slow + place % 5, "delay_p99_us": 1e12 / value, "frames": value / 1e4}
+        for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
+    ]
+    (split,) = splits(
+        campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values, evidence)])
+    )
+
+    assert [each.figure for each in split.told_by] == [figure]
+
+
+def test_modes_that_no_figure_goes_with_are_said_to_be_unexplained() -> None:
+    told = 0
+    for seed in range(CAMPAIGNS):
+        (split,) = splits(two_modes(np.random.default_rng([1, seed]), told=False))
+        told += bool(split.told_by)
+    assert told <= 0.05 * CAMPAIGNS
+
+    found = findings(two_modes(np.random.default_rng(2), told=False))
+    (finding,) = of_cause(found, "two_modes")
+    assert finding.text.endswith("no figure that was counted tells them apart.")
+    assert finding.candidates[0].confidence == "possible"
+
+
+def test_the_finding_shows_both_groups() -> None:
+    (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
+
+    assert finding.kind == "unstable"
+    assert finding.text.startswith("two modes: goodput is 19.")
+    assert " in 8 of 24 trials and 2" in finding.text
+    assert "what tells them apart is both threads on one CPU" in finding.text
+    assert finding.candidates[0].confidence == "very likely"
+    assert finding.candidates[0].evidence[0].metric == "ends_on_one_cpu_percent"
+    assert finding.chart is not None and finding.chart.chart_type == "modes"
+    assert [row["series"] for row in finding.chart.rows].count("lower") == 8
+
+
+def test_of_fewer_than_20_trials_a_split_counts_only_with_a_figure() -> None:
+    with_one = sum(
+        bool(splits(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
+        for seed in range(CAMPAIGNS)
+    )
+    without = sum(
+        bool(splits(two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, told=False)))
+        for seed in range(CAMPAIGNS)
+    )
+
+    assert with_one >= 0.9 * CAMPAIGNS
+    assert without <= 0.1 * CAMPAIGNS
+
+
+def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> None:
+    is_slow = [place % 3 == 0 for place in range(24)]
+    values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
+    shared = [slow != (place in (0, 1, 3)) for place, slow in enumerate(is_slow)]
+    evidence = [
+        {"ends_on_one_cpu_percent": 80.0 * share + place % 7, "retransmitted_percent": 5.0 * slow + place % 5}
+        for place, (share, slow) in enumerate(zip(shared, is_slow, strict=True))
+    ]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    (split,) = splits(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert "ends_on_one_cpu_percent" in [each.figure for each in split.told_by]
+    assert split.told_by[0].figure == "retransmitted_percent"
+
+
+def test_the_answer_of_two_modes_says_their_figures_once_and_then_what_tells_them_apart() -> None:
+    modes, apart, advice = story_of(two_modes(np.random.default_rng(1))).lead
+
+    assert modes.startswith("Goodput falls into two modes: 18.7 [18.3, 19.1] (33 %), ")
+    assert apart.startswith("What tells them apart is both threads on one CPU: ")
+    assert apart.endswith(" % of samples where it is high.") and "Gbit/s" not in apart
+    assert advice.startswith("Fix what differs between them")
+
+
+KINDS = {"ends_on_one_cpu_percent": ((0, 30), (70, 100)), "busiest_receive_cpu_percent": ((50, 60), (84, 94))}
+"""Where trials ran, and what that is in trials of two kinds; of the second both are above 50."""
+
+
+def of_two_kinds(random: np.random.Generator, times: float, figure: str) -> CampaignSummary:
+    """A figure is high in some trials, which are `times` as fast, and all scatter much."""
+    share = random.permutation([True] * 10 + [False] * 14)
+    values = 20e9 * np.where(share, times, 1.0) * np.exp(random.normal(0, 0.25, 24))
+    evidence = [{figure: float(random.uniform(*KINDS[figure][bool(each)]))} for each in share]
+    return campaign(
+        [FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values.tolist(), evidence)]
+    )
+
+
+@pytest.mark.parametrize("figure", KINDS)
+def test_trials_of_two_kinds_are_told_though_their_metric_scatters_too_much_for_modes(figure: str) -> None:
+    told = [splits(of_two_kinds(np.random.default_rng([11, seed]), 1.8, figure)) for seed in range(CAMPAIGNS)]
+    false = [
+        splits(of_two_kinds(np.random.default_rng([12, seed]), 1.0, figure)) for seed in range(CAMPAIGNS)
+    ]
+
+    assert sum(map(bool, told)) >= 0.95 * CAMPAIGNS
+    assert sum(each[0].is_by_figure for each in told if each) >= 0.8 * CAMPAIGNS
+    assert sum(map(bool, false)) <= 0.03 * CAMPAIGNS
+
+
+def test_a_share_that_only_scatters_shows_no_two_kinds() -> None:
+    def scattered(seed: int) -> CampaignSummary:
+        random = np.random.default_rng([13, seed])
+        shares = random.uniform(50, 95, 24)
+        values = (20e9 * (shares / 70) * np.exp(random.normal(0, 0.25, 24))).tolist()
+        evidence = [{"busiest_receive_cpu_percent": float(each)} for each in shares]
+        only = treatment(0, {"streams": 1}, values, evidence)
+        return campaign([FactorLevels("streams", (1,))], [only])
+
+    assert sum(bool(splits(scattered(seed))) for seed in range(CAMPAIGNS)) <= 0.1 * CAMPAIGNS
+
+
+def test_modes_that_go_with_other_work_are_a_busy_machine() -> None:
+    random = np.random.default_rng(6)
+    is_slow = [trial % 3 == 0 for trial in range(24)]
+    values = [(19e9 if slow else 27e9) * float(np.exp(random.normal(0, 0.02))) for slow in is_slow]
+    evidence = [
+        {"other_work_percent": float(random.uniform(*((150, 250) if slow else (0, 20))))} for slow in is_slow
+    ]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    found = findings(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert of_cause(found, "machine_busy")[0].text.startswith("two modes: ")
+    assert of_cause(found, "two_modes") == []
+
+
+def test_trials_that_only_scatter_are_not_unstable() -> None:
+    seen = sum(
+        bool(findings(simulated(np.random.default_rng([7, s]), STREAMS, level))) for s in range(CAMPAIGNS)
+    )
+
+    assert seen <= 0.03 * CAMPAIGNS
+
+
+def test_drift_through_all_treatments_is_told_with_its_size() -> None:
+    def drifting(seed: int) -> CampaignSummary:
+        summary = simulated(np.random.default_rng([8, seed]), STREAMS, level, of_blocks=0.01, blocks=12)
+        treatments = [
+            treatment(t.index, t.factors, [p.values["goodput_bps"] * 0.985**p.block for p in t.points])
+            for t in summary.treatments
+        ]
+        return replace(summary, treatments=tuple(treatments))
+
+    found = [of_cause(findings(drifting(seed)), "drift") for seed in range(CAMPAIGNS)]
+    assert sum(map(len, found)) >= 0.95 * CAMPAIGNS
+    changes = [float(str(finding.details["change"])) for each in found for finding in each]
+    assert float(np.median(changes)) == pytest.approx(0.985**11 - 1, abs=0.01)
+    assert "falls by 1" in found[0][0].text
+
+
+RISING = tuple(float(100 + 10 * place) for place in range(12))
+FALLING = RISING[::-1]
+
+
+def restless(*courses: Sequence[float]) -> CampaignSummary:
+    """One of several treatments has trials of these courses, and no steady state in any."""
+    summary = simulated(np.random.default_rng(9), STREAMS, level)
+    first, *others = summary.treatments
+    moving = tuple(
+        replace(point, has_steady_state=False, time_series=tuple(course))
+        for point, course in zip(first.points, courses, strict=False)
+    )
+    moving += first.points[len(moving) :]
+    return replace(summary, treatments=(replace(first, points=moving), *others))
+
+
+def test_a_treatment_most_of_whose_trials_never_rest_is_told() -> None:
+    (finding,) = of_cause(findings(restless(*[RISING] * 6)), "warm_up")
+
+    assert finding.treatments == (0,)
+    assert finding.text.startswith("1 stream, MTU 1500: 6 of 9 trials were still rising when they ended, so")
+    (finding,) = of_cause(findings(restless(*[FALLING] * 6)), "warm_up")
+    assert "6 of 9 trials were still falling when they ended" in finding.text
+
+
+def test_moves_that_go_both_ways_or_matter_to_nobody_are_noise() -> None:
+    slight = [1000.0 + place for place in range(12)]
+
+    assert of_cause(findings(restless(*[RISING, FALLING] * 3)), "warm_up") == []
+    assert of_cause(findings(restless(*[slight] * 9)), "warm_up") == []
+    assert of_cause(findings(restless(*[()] * 9)), "warm_up") == []
+
+
+def test_other_work_that_goes_with_bad_trials_is_told_and_work_that_does_not_is_not() -> None:
+    def busy(seed: int, harm: float) -> CampaignSummary:
+        random = np.random.default_rng([10, seed])
+        summary = simulated(random, STREAMS, level)
+        treatments = []
+        for each in summary.treatments:
+            work = random.uniform(0, 200, len(each.points))
+            values = [
+                point.values["goodput_bps"] * (1 - harm * spent / 200)
+                for point, spent in zip(each.points, work, strict=True)
+            ]
+            evidence = [{"other_work_percent": float(spent)} for spent in work]
+            treatments.append(treatment(each.index, each.factors, values, evidence))
+        return replace(summary, treatments=tuple(treatments))
+
+    told = sum(bool(of_cause(findings(busy(seed, 0.3)), "machine_busy")) for seed in range(CAMPAIGNS))
+    false = sum(bool(of_cause(findings(busy(seed, 0.0)), "machine_busy")) for seed in range(CAMPAIGNS))
+
+    assert told >= 0.95 * CAMPAIGNS
+    assert false <= 0.03 * CAMPAIGNS
+
+
+@pytest.mark.parametrize(("harm", "is_told"), [(0.4, True), (-0.4, False)])
+def test_of_a_metric_that_should_be_low_more_is_worse(harm: float, is_told: bool) -> None:
+    work = [20.0 * block for block in range(9)]
+    only = treatment(0, {"streams": 1}, [1.0] * 9, [{"other_work_percent": each} for each in work])
+    points = tuple(
+        replace(point, values={"latency_p50_us": 100 * (1 + harm * spent / 160)})
+        for point, spent in zip(only.points, work, strict=True)
+    )
+    summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
+    found = of_cause(findings(replace(summary, main_metric="latency_p50_us")), "machine_busy")
+
+    assert bool(found) == is_told
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-3, 0.7, 30.0])
+def test_work_that_hardly_differs_between_trials_that_do_is_no_reason(apart: float) -> None:
+    values = [1e9 * 0.8**block for block in range(9)]
+    evidence = [{"other_work_percent": 40.0 + apart * block / 9} for block in range(9)]
+    only = treatment(0, {"streams": 1}, values, evidence)
+    found = findings(campaign([FactorLevels("streams", (1,))], [only]))
+
+    assert bool(of_cause(found, "machine_busy")) == (apart > 20)
+
+
+def test_the_harm_of_other_work_is_not_more_than_trials_differ() -> None:
+    close = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 400.0, 800.0]
+    values = [1e9 * 0.5**place for place in range(10)]
+    only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in close])
+    (finding,) = of_cause(findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy")
+
+    assert float(str(finding.details["worse"])) <= 1 - 0.5**9
+
+
+def test_the_lower_modes_figures_speak_on_the_side_on_which_they_lie() -> None:
+    (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
+    first = finding.candidates[0].evidence[0]
+    assert first.threshold is not None and first.value > first.threshold and not first.supports_when_low
+    assert finding.chart is not None
+    assert finding.chart.x_label == "both threads on one CPU (% of samples)"
+
+
+def test_of_a_busy_machine_the_evidence_is_the_median_the_least_and_the_most() -> None:
+    random = np.random.default_rng(8)
+    work = [float(each) for each in random.uniform(0, 200, 24)]
+    values = [20e9 * (1 - each / 400) * float(np.exp(random.normal(0, 0.01))) for each in work]
+    only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in work])
+    found = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    (exhibit,) = of_cause(found, "machine_busy")[0].candidates[0].evidence
+    assert (exhibit.value, exhibit.low, exhibit.high) == (float(np.median(work)), min(work), max(work))
+    assert exhibit.threshold is None

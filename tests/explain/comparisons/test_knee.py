@@ -1,0 +1,121 @@
+"""The knee of scaling curves: found where it is, with an interval that covers, and only there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.explain.comparisons.simulated import simulated
+from vnetbench.explain.comparisons.knee import Knee, findings, knees
+from vnetbench.explain.comparisons.scaling_laws import AS_MEASURED, PLATEAU, POWER, SCALABILITY, choose
+from vnetbench.study.model import Level
+
+pytestmark = pytest.mark.pure
+
+LEVELS = (1, 2, 4, 8, 16, 32)
+CAMPAIGNS = 40
+
+Curve = Callable[[float], float]
+
+
+def plateau(n: float) -> float:
+    """Doubles up to 4 streams, then stays."""
+    return 1e10 * min(n, 4)
+
+
+def retrograde(n: float) -> float:
+    """Its peak is at 8 streams."""
+    return 1e10 * n / (1 + 0.1 * (n - 1) + 0.9 / 64 * n * (n - 1))
+
+
+def growing(n: float) -> float:
+    return 1e10 * math.pow(n, 0.7)
+
+
+def one(seed: int, curve: Curve, noise: float = 0.03) -> Knee:
+    def truth(levels: Mapping[str, Level]) -> float:
+        return curve(float(levels["streams"]))
+
+    (found,) = knees(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
+    return found
+
+
+def true_knee(curve: Curve) -> float:
+    return next(n for i, n in enumerate(LEVELS) if max(map(curve, LEVELS[i:])) < 1.05 * curve(n))
+
+
+@pytest.mark.parametrize("curve", [plateau, retrograde])
+def test_the_knee_is_found_and_its_interval_covers_it(curve: Curve) -> None:
+    found = [one(seed, curve) for seed in range(CAMPAIGNS)]
+    truth = true_knee(curve)
+
+    assert sum(each.at == truth for each in found) >= 0.9 * CAMPAIGNS
+    assert sum(each.low <= truth <= each.high for each in found) >= 0.93 * CAMPAIGNS
+    assert all(each.is_shown for each in found)
+
+
+def test_where_more_always_brings_more_no_knee_is_shown() -> None:
+    assert not any(one(seed, growing).is_shown for seed in range(CAMPAIGNS))
+
+
+def test_the_law_that_made_the_curve_is_chosen() -> None:
+    random = np.random.default_rng(0)
+
+    def chosen(curve: Curve) -> str:
+        logs = [math.log(curve(n)) + float(random.normal(0, 0.01)) for n in LEVELS]
+        ((law, _),) = choose(LEVELS, np.array([logs]), 0.05)
+        return law.name
+
+    assert [chosen(curve) for curve in (plateau, retrograde, growing)] == [PLATEAU, SCALABILITY, POWER]
+
+
+def test_a_curve_that_no_law_comes_near_to_is_taken_as_measured() -> None:
+    logs = np.log([[10, 40, 20, 80, 15, 60]])
+
+    assert choose(LEVELS, logs, 0.05)[0][0] is AS_MEASURED
+
+
+def test_a_peak_is_told_with_what_is_lost_beyond_it() -> None:
+    found = one(0, retrograde, noise=0.005)
+
+    assert found.peak == pytest.approx(8, rel=0.15)
+    assert found.loss == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
+    assert found.scaling is not None
+    for name, truth in (("gamma", 1e10), ("sigma", 0.1), ("kappa", 0.9 / 64)):
+        low, high = found.scaling.intervals[name]
+        assert 0.9 * low <= truth <= 1.1 * high
+
+
+def test_the_finding_says_where_the_knee_is_and_draws_the_law() -> None:
+    def truth(levels: Mapping[str, Level]) -> float:
+        return plateau(float(levels["streams"])) * (1.3 if levels["mtu"] == 9000 else 1)
+
+    factors = {"streams": LEVELS, "mtu": (1500, 9000)}
+    (finding,) = findings(simulated(np.random.default_rng(1), factors, truth, noise=0.01))
+
+    assert finding.kind == "knee"
+    assert finding.text == "From 4 streams on more brings less than 5 %, in all 2 curves."
+    assert finding.chart is not None and finding.chart.chart_type == "curve"
+    series = {row["series"] for row in finding.chart.rows}
+    assert {"measured", "MTU 1500: plateau", "MTU 9000: plateau"} == series
+
+
+def test_no_knee_is_said_to_be_none() -> None:
+    summary = simulated(np.random.default_rng(2), {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
+    (finding,) = findings(summary)
+
+    assert finding.text.startswith("No knee is shown: up to 32 streams more")
+
+
+def test_three_levels_words_and_metrics_that_should_be_low_have_no_knee() -> None:
+    random = np.random.default_rng(3)
+    few = simulated(random, {"streams": (1, 2, 4)}, lambda x: growing(float(x["streams"])))
+    words = simulated(random, {"direction": ("forward", "reverse", "both", "mix")}, lambda x: 1e9)
+    enough = simulated(random, {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
+
+    assert knees(few) == () and knees(words) == ()
+    assert knees(enough) and knees(replace(enough, main_metric="latency_p99_us")) == ()

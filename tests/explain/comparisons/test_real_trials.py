@@ -1,0 +1,69 @@
+"""Real trials of one stream, whose two ends something outside put on one CPU or on two, by a coin.
+
+Recorded on four cores that others used too, with the lab netns and the scheduler free within what the coin
+left it: the file has no factor that tells one placement from the other, only the counters.
+"""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.modes import splits
+from vnetbench.explain.explain import explain
+from vnetbench.results.file import ResultsFile
+
+pytestmark = pytest.mark.pure
+
+RECORDED = Path(__file__).parents[2] / "data" / "results" / "one-stream-two-placements.vnb.xz"
+
+
+@pytest.fixture(scope="module")
+def summary(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
+    path = tmp_path_factory.mktemp("recorded") / "one-stream.vnb"
+    path.write_bytes(lzma.decompress(RECORDED.read_bytes()))
+    file = ResultsFile.open_to_read(path)
+    try:
+        return summarize(file)
+    finally:
+        file.close()
+
+
+def test_the_counter_that_goes_with_the_two_groups_of_trials_is_named(summary: CampaignSummary) -> None:
+    (split,) = splits(summary)
+
+    assert split.told_by[0].figure == "ends_on_one_cpu_percent"
+    assert split.told_by[0].lower < 20 and split.told_by[0].upper == 100
+    assert split.values[1] > 1.8 * split.values[0]
+
+
+def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSummary) -> None:
+    finding = next(each for each in findings(summary) if each.details["cause"] == "two_modes")
+
+    groups = "goodput is 14.4 [13.2, 17.4] Gbit/s in 10 of 24 trials and 29 [25, 37] Gbit/s in the others"
+    assert f"trials of two kinds: {groups}; " in finding.text
+    assert "both threads on one CPU: 16.7 % of samples where goodput is low" in finding.text
+    assert finding.candidates[0].cause.name == "two_modes"
+    assert "--set thread_cpus=any,spread" in finding.candidates[0].command
+    assert finding.chart is not None and len(finding.chart.rows) == 24
+
+
+def test_the_answer_is_that_there_are_two_kinds_and_no_limit_of_both(summary: CampaignSummary) -> None:
+    kinds, advice = explain(summary).answer
+
+    assert kinds.startswith("Trials of two kinds: ") and "both threads on one CPU" in kinds
+    assert advice.startswith("Fix what differs between them")
+
+
+def test_every_trial_tells_where_its_threads_ran(summary: CampaignSummary) -> None:
+    (treatment,) = summary.treatments
+
+    assert treatment.trials == 24
+    for point in treatment.points:
+        assert {"sender_cpu", "receiver_cpu", "softirq_cpu", "sender_moves_per_s"} <= point.evidence.keys()
+        assert 0 <= point.evidence["ends_on_one_cpu_percent"] <= 100

@@ -1,0 +1,54 @@
+"""A proof is a campaign like any other, and its file says what the suspicion is worth."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests import fixtures
+from tests.report.explanations import RECEIVER
+from vnetbench.commands import proof
+from vnetbench.commands.summaries import proof_path, read_file, read_summary
+from vnetbench.explain.model import Explanation, Finding, CandidateCause
+from vnetbench.study.factors.registry import parse_level
+from vnetbench.study.model import Level
+
+
+@pytest.mark.lab
+def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = fixtures.study(fixtures.STUDY.replace("streams = [1, 4]", 'streams = 1\nlink_rate = "50 Mbit/s"'))
+    results = tmp_path / "r.vnb"
+    file, _ = fixtures.file_at(results, study)
+    for block in range(6):
+        file.add_trial(fixtures.trial(0, block), block)
+    file.close("finished")
+    settings: dict[str, dict[str, Level]] = {
+        "link_full": {"link_rate": "none"},
+        "send_buffer": {"socket_buffer": parse_level("socket_buffer", "1 MiB")},
+    }
+    suspects = tuple(
+        CandidateCause(replace(RECEIVER, name=name, setting=setting), 0.9, "likely", ())
+        for name, setting in settings.items()
+    )
+    finding = Finding("limit", "", (0,), suspects, details={"representative": 0})
+    monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (finding,)))
+
+    out = io.StringIO()
+    assert proof.prove(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
+    assert "proving with link rate none and with 1 MiB socket buffer" in out.getvalue()
+    recorded = read_file(proof_path(results))
+    assert [each.trials for each in recorded.treatments] == [8, 8, 8]
+
+    shaper, buffer = read_summary(results).experiments
+    assert shaper.changed_levels == {"link_rate": "none"} and shaper.ratio.low is not None and shaper.ratio.low > 2
+    assert buffer.ratio.high is not None and buffer.ratio.high < 2
+
+    # It is not run again.
+    assert proof.prove(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
+    assert "has the proof already" in out.getvalue()

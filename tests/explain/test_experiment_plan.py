@@ -1,0 +1,164 @@
+"""What is run to prove a suspicion: the treatment as it was and as it would be, and nothing else."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests import fixtures
+from tests.explain.campaigns import Made, campaign
+from tests.report.explanations import QUOTA, RECEIVER
+from vnetbench.commands import proof
+from vnetbench.estimate.experiments import has_same_study, estimate_experiments
+from vnetbench.estimate.summarize import summarize
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.model import Explanation, Finding, CandidateCause
+from vnetbench.explain.experiment_plan import plan_experiment
+from vnetbench.study.model import Level, Plan, Study
+
+pytestmark = pytest.mark.pure
+
+
+@pytest.fixture
+def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
+    """With trials of one stream and an MTU of 1500, and twice as fast of 9000."""
+    file, _ = fixtures.file_at(tmp_path_factory.mktemp("proof") / "r.vnb")
+    for block in range(6):
+        for treatment in range(2):
+            rates = [1e9 * (1 + treatment) * (1 + 0.01 * block)] * 20
+            file.add_trial(fixtures.trial(treatment, block, rates=rates), block)
+    return summarize(file)
+
+
+def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
+    suspects = [
+        CandidateCause(replace(cause, setting=setting), 0.9, "likely", ())
+        for cause, setting in zip((RECEIVER, QUOTA, RECEIVER), settings, strict=False)
+    ]
+    return Finding("limit", "", (0, 1), tuple(suspects), details={"representative": typical})
+
+
+def test_the_treatment_stands_beside_itself_with_each_suspects_setting(measured: CampaignSummary) -> None:
+    asked = plan_experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
+    assert asked is not None
+    base, first, second = (dict(each.factors) for each in asked.plan.treatments)
+    assert {**base, "streams": 4} == first and {**base, "socket_buffer": 1048576} == second
+    assert base["mtu"] == measured.treatments[0].factors["mtu"]
+    assert base["streams"] == 1 and base["socket_buffer"] == "auto"
+
+
+def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measured: CampaignSummary) -> None:
+    asked = plan_experiment(measured, [finding({"streams": 4})])
+    assert asked is not None
+    assert asked.study.precision.fewest_trials == asked.study.precision.most_trials >= 6
+    assert asked.study.timing.duration_s is not None and asked.study.timing.duration_s <= 5
+    assert asked.study.text == measured.study_text
+
+
+def test_a_level_that_is_a_list_of_cpus_stands_beside_a_word() -> None:
+    study = 'title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n'
+    asked = plan_experiment(campaign(study, Made()), [finding({"irq_cpus": "apart"})])
+    assert asked is not None
+    assert [each.factors["irq_cpus"] for each in asked.plan.treatments] == ["1", "apart"]
+
+
+@pytest.mark.parametrize(("of_study", "own"), [(3.0, 3.0), (60.0, 5.0), (None, 1.0)])
+def test_its_trials_last_as_long_as_the_studys_or_as_those_that_were_made_and_never_long(
+    measured: CampaignSummary, of_study: float | None, own: float
+) -> None:
+    timed = replace(measured, timing=replace(measured.timing, duration_s=of_study))
+    asked = plan_experiment(timed, [finding({"streams": 4})])
+    assert asked is not None and asked.study.timing.duration_s == own
+
+
+def test_more_streams_stand_with_a_thread_each_beside_those_of_the_fixed_number() -> None:
+    study = 'title = "t"\n[factors]\nstreams = 1\nthreads = 1\n'
+    asked = plan_experiment(campaign(study, Made()), [finding({"streams": 2, "threads": "auto"})])
+    assert asked is not None
+    levels = [(each.factors["streams"], each.factors["threads"]) for each in asked.plan.treatments]
+    assert levels == [(1, 1), (2, "auto")]
+
+
+def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:
+    asked = plan_experiment(measured, [finding({"tso": "on"})])
+    assert asked is not None
+    assert [each.factors["tso"] for each in asked.plan.treatments] == ["off", "on"]
+
+
+def test_a_suspicion_that_no_setting_can_prove_is_passed_over(measured: CampaignSummary) -> None:
+    asked = plan_experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
+    assert asked is not None
+    assert asked.treatment.index == 1 and [each.cause.name for each in asked.candidates] == ["cpu_quota"]
+    assert plan_experiment(measured, [finding({})]) is None
+    assert plan_experiment(measured, [finding({"streams": 1})]) is None  # it has that already
+
+
+def test_of_two_settings_that_contradict_each_other_the_first_is_tried(measured: CampaignSummary) -> None:
+    asked = plan_experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
+    assert asked is not None and len(asked.candidates) == 1
+
+
+def test_one_setting_that_would_prove_two_suspects_is_run_once(measured: CampaignSummary) -> None:
+    asked = plan_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
+    assert asked is not None
+    assert [each.cause.setting for each in asked.candidates] == [{"streams": 4}, {"socket_buffer": 1048576}]
+    assert len(asked.plan.treatments) == 3
+
+
+def test_the_files_treatments_are_read_back_as_experiments(measured: CampaignSummary) -> None:
+    (found,) = estimate_experiments(measured)
+    assert found.changed_levels == {"mtu": 9000} and found.base_levels["mtu"] == 1500
+    assert found.shared_blocks == 6 and found.ratio.value == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_metric_that_was_below_zero_has_no_ratio_and_is_no_experiment(measured: CampaignSummary) -> None:
+    metric = "latency_increase_p99_us"
+    below = tuple(
+        replace(each, points=tuple(replace(point, values={metric: -1.0}) for point in each.points))
+        for each in measured.treatments
+    )
+    assert estimate_experiments(replace(measured, main_metric=metric, treatments=below)) == ()
+
+
+def test_a_proof_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:
+    assert has_same_study(replace(measured, overrides=("streams=1,4",)), measured)
+    assert not has_same_study(replace(measured, study_text=f"{measured.study_text}\n"), measured)
+
+
+def test_what_a_proof_will_do_is_said_when_it_begins_and_not_before_the_process_is_started_again(
+    measured: CampaignSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = io.StringIO()
+    monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (finding({"streams": 4}),)))
+
+    def begin(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> str:
+        assert out.getvalue() == ""
+        assert output() == tmp_path / "r.proof.vnb"
+        return "finished"
+
+    monkeypatch.setattr(proof, "begin_plan", begin)
+    assert proof.prove(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
+    assert out.getvalue().startswith("proving with 4 streams, beside the treatment as it was")
+
+
+def test_of_chosen_treatments_only_what_is_said_of_them_is_proved(
+    measured: CampaignSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_first = replace(finding({"streams": 4}), treatments=(0,))
+    of_second = replace(finding({"streams": 8}, typical=1), treatments=(1,))
+    monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (of_first, of_second)))
+    asked: list[Plan] = []
+
+    def begin(study: Study, plan: Plan, *_: object) -> str:
+        asked.append(plan)
+        return "finished"
+
+    monkeypatch.setattr(proof, "begin_plan", begin)
+    for chosen in ((), (1,)):
+        proof.prove(tmp_path / "r.vnb", measured, chosen, Console(file=io.StringIO()))
+    assert [plan.treatments[1].factors["streams"] for plan in asked] == [4, 8]

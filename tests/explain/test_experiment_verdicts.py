@@ -1,0 +1,96 @@
+"""What a run says of a suspicion: confirmed and refuted beyond chance, and of the same treatment, only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.report.explanations import QUOTA, RECEIVER, TRIED
+from vnetbench.estimate.model import Experiment, Ratio
+from vnetbench.estimate.paired_ratios import paired_ratio, combine_ratios
+from vnetbench.explain.model import CandidateCause
+from vnetbench.explain.experiment_verdicts import apply_experiments, experiment_verdict, has_experiment
+from vnetbench.study.model import Level
+
+pytestmark = pytest.mark.pure
+
+LEVELS: dict[str, Level] = {"streams": 1, "direction": "forward", "mtu": 1500}
+
+
+def ratio(value: float, low: float | None, high: float | None) -> Ratio:
+    return Ratio(value, low, high, 0.95, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (ratio(1.8, 1.7, 1.9), "confirmed"),
+        (ratio(1.06, 1.01, 1.11), "confirmed"),
+        (ratio(1.02, 1.01, 1.03), "refuted"),  # better, but by less than what a limit would hold back
+        (ratio(0.99, 0.97, 1.01), "refuted"),
+        (ratio(0.8, 0.75, 0.85), "refuted"),
+        (ratio(1.3, 0.9, 1.8), "not shown"),
+        (ratio(1.0, 0.9, 1.1), "not shown"),
+        (ratio(1.8, None, None), "not shown"),
+    ],
+)
+def test_a_run_confirms_what_is_worthwhile_beyond_chance(found: Ratio, says: str) -> None:
+    assert experiment_verdict(found, "goodput_bps") == says
+
+
+def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_what_kills_one_refuted() -> (
+    None
+):
+    dead, alive = (dict.fromkeys(range(8), value) for value in (0.0, 1e9))
+    pairs = [paired_ratio(dead, alive), paired_ratio(alive, dead)]
+    revived, killed = (combine_ratios([pair], 0.95) for pair in pairs if pair is not None)
+    few = paired_ratio({0: 0.0}, {0: 1e9})
+    assert few is not None
+    says = [experiment_verdict(each, "goodput_bps") for each in (revived, killed, combine_ratios([few], 0.95))]
+    assert says == ["confirmed", "refuted", "not shown"]
+
+
+def test_of_what_is_better_low_less_confirms() -> None:
+    assert experiment_verdict(ratio(0.5, 0.45, 0.55), "latency_p50_us") == "confirmed"
+    assert experiment_verdict(ratio(1.5, 1.4, 1.6), "latency_p50_us") == "refuted"
+    assert experiment_verdict(ratio(0.9, 0.5, 1.2), "latency_p50_us") == "not shown"
+
+
+def tried(value: float, spread: float) -> Experiment:
+    return replace(TRIED, ratio=ratio(value, value - spread, value + spread))
+
+
+def suspects() -> tuple[CandidateCause, ...]:
+    quota = CandidateCause(replace(QUOTA, setting={"threads": 2}), 0.6, "likely", ())
+    return (quota, CandidateCause(RECEIVER, 0.9, "very likely", ()))
+
+
+def test_what_is_confirmed_comes_first_and_what_is_refuted_last() -> None:
+    names = [(each.cause.name, each.confidence) for each in apply_experiments(suspects(), LEVELS, [tried(1.9, 0.1)])]
+    assert names == [("receiver_cpu", "confirmed"), ("cpu_quota", "likely")]
+    first, last = apply_experiments(suspects()[::-1], LEVELS, [tried(1.0, 0.02)])
+    assert (first.cause.name, first.experiment_result) == ("cpu_quota", None)
+    assert last.confidence == "refuted" and last.experiment_result is not None and last.experiment_result.verdict == "refuted"
+
+
+def test_of_two_that_were_confirmed_the_one_that_gained_most_comes_first() -> None:
+    gained = replace(tried(9.0, 1.0), changed_levels={"threads": 2})
+    for order in (suspects(), suspects()[::-1]):
+        names = [each.cause.name for each in apply_experiments(order, LEVELS, [tried(1.3, 0.1), gained])]
+        assert names == ["cpu_quota", "receiver_cpu"]
+
+
+def test_what_a_run_does_not_show_stays_as_sure_as_it_was() -> None:
+    (_, receiver) = apply_experiments(suspects(), LEVELS, [tried(1.1, 0.3)])
+    assert receiver.confidence == "very likely"
+    assert receiver.experiment_result is not None and receiver.experiment_result.verdict == "not shown"
+
+
+def test_a_run_of_another_treatment_or_setting_says_nothing() -> None:
+    for other in (
+        replace(tried(1.9, 0.1), base_levels={**TRIED.base_levels, "mtu": 9000}),
+        replace(tried(1.9, 0.1), changed_levels={"streams": 8}),
+    ):
+        assert apply_experiments(suspects(), LEVELS, [other]) == suspects()
+    assert has_experiment(LEVELS, [TRIED]) and not has_experiment({**LEVELS, "mtu": 9000}, [TRIED])

@@ -1,0 +1,71 @@
+"""What a law gives for a treatment stands beside what was measured, where it holds and is known of."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.explain.campaigns import Made, campaign
+from vnetbench.estimate.summary import TreatmentSummary
+from vnetbench.explain.explain import explain
+from vnetbench.explain.model_check import check_model
+
+pytestmark = pytest.mark.pure
+
+ONE = 'title = "t"\n[factors]\nstreams = 1\n'
+WINDOW = {"in_flight_bytes": 65536.0, "rtt_us": 4450.0, "stream_goodput_bps": 116e6}
+LOSS = {
+    "path_loss_percent": 1.0, "mss_bytes": 1448.0, "rtt_us": 1500.0, "stream_goodput_bps": 60e6,
+}  # fmt: skip
+
+
+def treatment(evidence: dict[str, float]) -> TreatmentSummary:
+    return campaign(ONE, Made(evidence)).treatments[0]
+
+
+def test_a_window_over_a_round_trip_stands_beside_the_goodput_that_it_gave() -> None:
+    found = check_model(treatment(WINDOW), "receive_window")
+    assert found is not None
+    assert found.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
+    assert found.text == (
+        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream had 116 Mbit/s acknowledged"
+    )
+
+
+def test_a_goodput_that_the_window_does_not_explain_is_not_said_to_follow_it() -> None:
+    assert check_model(treatment({**WINDOW, "stream_goodput_bps": 50e6}), "receive_window") is None
+
+
+def test_loss_stands_beside_what_it_leaves_of_reno_and_cubic() -> None:
+    found = check_model(treatment(LOSS), "path_loss")
+    assert found is not None
+    assert found.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
+    assert "reno carries" in found.text and "a stream had 60.0 Mbit/s acknowledged" in found.text
+
+
+@pytest.mark.parametrize("goodput_bps", [2.55e9, 30e6])
+def test_a_goodput_that_loss_does_not_explain_is_not_held_against_its_laws(goodput_bps: float) -> None:
+    # As where packets that were only late were sent again: 931 Mbit/s by the law, and 2.55 Gbit/s carried.
+    assert check_model(treatment({**LOSS, "stream_goodput_bps": goodput_bps}), "path_loss") is None
+
+
+@pytest.mark.parametrize("missing", ["rtt_us", "in_flight_bytes", "stream_goodput_bps"])
+def test_a_figure_that_is_not_known_leaves_the_law_unsaid(missing: str) -> None:
+    known = {name: value for name, value in WINDOW.items() if name != missing}
+    assert check_model(treatment(known), "receive_window") is None
+
+
+def test_causes_without_a_law_have_none() -> None:
+    assert check_model(treatment(WINDOW), "cpu_quota") is None
+
+
+def test_the_finding_tells_the_law_of_its_first_suspect() -> None:
+    suspected = {
+        "rwnd_limited_percent": 95.0, "in_flight_over_peer_window": 0.98, "receive_buffer_bytes": 131072.0,
+        "receiver_thread_busy_percent": 3.0, "overlimits_per_s": 0.0,
+    }  # fmt: skip
+    finding = explain(campaign(ONE, Made({**WINDOW, **suspected}))).findings[0]
+    assert finding.details["cause"] == "receive_window"
+    assert finding.text.endswith(
+        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream had 116 Mbit/s acknowledged."
+    )
+    assert "law" in finding.details

@@ -1,0 +1,287 @@
+"""How the engine judges evidence: by rules that are made up here, and by what holds of all rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vnetbench.explain.confidence import minimum_score
+from vnetbench.explain.rules import Pattern, parse_rules, load_rules
+from vnetbench.explain.scoring import CauseRanking, rank_causes, score_cause, score_pattern
+
+pytestmark = pytest.mark.pure
+
+_ABOUT = 'says = "it is so"\nchange = "Change it."\nsource = "made up"\n'
+
+MADE_UP = parse_rules(
+    {
+        "cpu.toml": f"""
+[full]
+{_ABOUT}
+needs = [{{ figure = "load", from = 50, to = 100 }}]
+
+[throttled]
+{_ABOUT}
+needs = [{{ figure = "load", from = 40, to = 60 }}]
+any = [
+    {{ figure = "stopped", from = 0, to = 10 }},
+    {{ figure = "held", from = 0, to = 10, weight = 0.5 }},
+]
+denies = [{{ figure = "idle", from = 20, to = 60 }}]
+explains = ["full"]
+
+[unlike]
+{_ABOUT}
+workloads = ["tcp_rr"]
+needs = [{{ figure = "load", from = 0, to = 1 }}]
+"""
+    }
+)
+
+
+def judged(*trials: Mapping[str, float], workload: str = "tcp_stream") -> CauseRanking:
+    return rank_causes(trials, MADE_UP, workload)
+
+
+def names(judgement: CauseRanking) -> list[str]:
+    return [suspect.cause.name for suspect in judgement.candidates]
+
+
+def test_evidence_that_fits_names_the_cause_with_its_figures() -> None:
+    found = judged(*({"load": value} for value in (98.0, 99.0, 97.0)))
+    (suspect,) = found.candidates
+    assert suspect.cause.name == "full" and suspect.confidence == "very likely"
+    (exhibit,) = suspect.evidence
+    assert (exhibit.metric, exhibit.value, exhibit.low, exhibit.high) == ("load", 98.0, 97.0, 99.0)
+    assert exhibit.threshold == 50 and exhibit.role == "supports"
+
+
+def test_evidence_that_fits_nothing_names_nothing() -> None:
+    found = judged({"load": 55.0, "stopped": 0.0, "idle": 0.0})
+    assert found.candidates == ()
+    assert found.top_score is not None and found.top_score[0] == "full" and found.top_score[1] < minimum_score()
+
+
+def test_the_more_specific_cause_stands_before_the_one_that_it_accounts_for() -> None:
+    assert names(judged({"load": 99.0, "stopped": 9.0, "idle": 0.0})) == ["throttled", "full"]
+
+
+def test_a_specific_cause_that_hardly_fits_accounts_for_nothing() -> None:
+    assert names(judged({"load": 99.0, "stopped": 1.5, "idle": 0.0})) == ["full", "throttled"]
+
+
+def test_one_trial_unlike_the_others_neither_names_a_cause_nor_hides_one() -> None:
+    assert names(judged({"load": 99.0}, {"load": 10.0}, {"load": 98.0})) == ["full"]
+    assert names(judged({"load": 10.0}, {"load": 99.0}, {"load": 20.0})) == []
+
+
+def test_trials_that_disagree_cost_certainty() -> None:
+    certain = judged(*[{"load": 99.0}] * 5)
+    torn = judged(*[{"load": 99.0}] * 3, *[{"load": 10.0}] * 2)
+    assert [each.candidates[0].confidence for each in (certain, torn)] == ["very likely", "likely"]
+
+
+def test_another_cause_that_fits_as_well_costs_certainty() -> None:
+    rivals = parse_rules({"cpu.toml": "\n".join(
+        f'[{name}]\n{_ABOUT}needs = [{{ figure = "load", from = 0, to = 1 }}]' for name in ("one", "other")
+    )})  # fmt: skip
+    assert {s.confidence for s in rank_causes([{"load": 1.0}], rivals, "tcp_stream").candidates} == {"likely"}
+
+
+def test_no_suspect_is_surer_than_those_before_it() -> None:
+    needs = 'needs = [{ figure = "load", from = 0, to = 100 }]'
+    table = "\n".join(f"[{name}]\n{_ABOUT}{needs}\n" for name in ("small", "waits", "full"))
+    both = parse_rules({"cpu.toml": table.replace(needs, f'{needs}\nexplains = ["full"]', 2)})
+    found = rank_causes([{"load": 100.0}], both, "tcp_stream").candidates
+    # The first two are rivals; the third, which both account for, has none.
+    assert [(each.cause.name, each.confidence) for each in found] == [
+        ("small", "likely"), ("waits", "likely"), ("full", "likely"),
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_judged_is_told_with_what_lacks_and_is_not_scored() -> None:
+    found = judged({"load": 99.0})
+    assert found.unscored == {"throttled": ("held", "stopped")}
+    assert names(found) == ["full"]
+
+
+def test_one_alternative_that_is_known_is_enough_to_judge() -> None:
+    assert "throttled" in names(judged({"load": 99.0, "stopped": 9.0, "idle": 0.0}))
+
+
+def test_a_figure_that_most_trials_lack_leaves_a_cause_unjudged() -> None:
+    assert judged({"load": 99.0}, {}, {}).unscored["full"] == ("load",)
+
+
+def test_without_any_evidence_nothing_is_said() -> None:
+    assert judged({}, {}) == CauseRanking(
+        (), {"full": ("load",), "throttled": ("held", "load", "stopped")}, None
+    )
+
+
+def test_a_cause_of_another_workload_is_not_even_unjudged() -> None:
+    assert "unlike" not in judged({}).unscored and "unlike" in judged({}, workload="tcp_rr").unscored
+
+
+def test_what_speaks_against_is_shown_and_counts() -> None:
+    throttled = next(
+        each
+        for each in judged({"load": 60.0, "stopped": 10.0, "idle": 30.0}).candidates
+        if each.cause.name == "throttled"
+    )
+    assert [(each.metric, each.role) for each in throttled.evidence] == [
+        ("load", "supports"), ("stopped", "supports"), ("idle", "contradicts"),
+    ]  # fmt: skip
+    assert throttled.score == pytest.approx(0.75)
+
+
+def test_of_several_signs_the_one_that_fits_best_counts_and_is_shown() -> None:
+    two = parse_rules(
+        {
+            "cpu.toml": f"""
+[stopped]
+{_ABOUT}
+[[stopped.signs]]
+needs = [{{ figure = "told", from = 0, to = 10 }}]
+
+[[stopped.signs]]
+needs = [{{ figure = "waits", from = 0, to = 50 }}]
+denies = [{{ figure = "no", from = 0, to = 9 }}]
+"""
+        }
+    )
+    (by_figure,) = rank_causes([{"told": 9, "waits": 0, "no": 0}], two, "tcp_stream").candidates
+    (by_other,) = rank_causes([{"told": 0, "waits": 40, "no": 0}], two, "tcp_stream").candidates
+    (alone,) = rank_causes([{"waits": 40, "no": 0}], two, "tcp_stream").candidates
+    assert [each.evidence[0].metric for each in (by_figure, by_other, alone)] == ["told", "waits", "waits"]
+    assert [each.score for each in (by_figure, by_other, alone)] == pytest.approx([0.9, 0.8, 0.8])
+
+
+def test_a_denial_that_cannot_be_looked_at_costs_a_little() -> None:
+    rule = MADE_UP["throttled"]
+    told, untold = (score_cause(rule, {"load": 99, "stopped": 10, **more}) for more in ({"idle": 0}, {}))
+    assert told == 1 and untold == pytest.approx(0.97)
+
+
+def test_a_need_of_less_weight_counts_for_less() -> None:
+    rule = parse_rules(
+        {
+            "cpu.toml": f"""
+[full]
+{_ABOUT}
+needs = [
+    {{ figure = "load", from = 0, to = 100 }},
+    {{ figure = "heat", from = 0, to = 100, weight = 0.5 }},
+]
+"""
+        }
+    )["full"]
+    assert score_cause(rule, {"load": 50, "heat": 100}) == pytest.approx(0.5 ** (2 / 3))
+    assert score_cause(rule, {"load": 100, "heat": 50}) == pytest.approx(0.5 ** (1 / 3))
+
+
+def test_an_alternative_of_less_weight_can_do_no_more_than_that() -> None:
+    score = score_cause(MADE_UP["throttled"], {"load": 60, "held": 10, "idle": 0})
+    assert score == pytest.approx(0.5**0.5)
+
+
+def test_of_a_cause_and_one_that_it_accounts_for_neither_makes_the_other_doubtful() -> None:
+    specific, general = judged({"load": 99.0, "stopped": 8.0, "idle": 0.0}).candidates
+    assert general.score > specific.score - 0.1
+    assert (specific.confidence, general.confidence) == ("very likely", "likely")
+
+
+def test_no_more_than_three_are_named() -> None:
+    many = parse_rules({"cpu.toml": "\n".join(
+        f'[{name}]\n{_ABOUT}needs = [{{ figure = "load", from = 0, to = 1 }}]' for name in "abcd"
+    )})  # fmt: skip
+    assert names(rank_causes([{"load": 1.0}], many, "tcp_stream")) == ["a", "b", "c"]
+
+
+def test_a_figure_that_speaks_where_it_is_low_says_so() -> None:
+    low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}needs = [{{ figure = "idle", from = 50, to = 0 }}]'})
+    (exhibit,) = rank_causes([{"idle": 1.0}], low, "tcp_stream").candidates[0].evidence
+    (rising,) = judged({"load": 99.0}).candidates[0].evidence
+    assert exhibit.supports_when_low and not rising.supports_when_low
+
+
+KEYS = ("needs", "alternatives", "denies")
+SIGNS = [(name, place) for name, rule in load_rules().items() for place in range(len(rule.patterns))]
+CONDITIONS = [
+    (name, sign, key, place)
+    for name, sign in SIGNS
+    for key in KEYS
+    for place in range(len(getattr(load_rules()[name].patterns[sign], key)))
+]
+MOST_CONDITIONS = max(len(load_rules()[name].patterns[sign].conditions) for name, sign in SIGNS)
+DEGREES = st.lists(st.floats(0, 1), min_size=MOST_CONDITIONS, max_size=MOST_CONDITIONS)
+
+
+def by_figure(sign: Pattern, degrees: Sequence[float]) -> dict[str, float]:
+    return {c.metric: degree for c, degree in zip(sign.conditions, degrees, strict=False)}
+
+
+def at_degree(sign: Pattern, degrees: Mapping[str, float]) -> dict[str, float]:
+    """Evidence in which each condition's figure stands so far up its ramp, 0 to 1."""
+    return {
+        condition.metric: condition.zero_at + degrees[condition.metric] * (condition.full_at - condition.zero_at)
+        for condition in sign.conditions
+    }
+
+
+@pytest.mark.parametrize(("name", "sign", "key", "place"), CONDITIONS)
+@settings(max_examples=15)
+@given(degrees=DEGREES, less=st.floats(0, 1), more=st.floats(0, 1))
+def test_more_evidence_for_a_cause_never_lowers_its_score_and_more_against_it_never_raises_it(
+    name: str, sign: int, key: str, place: int, degrees: list[float], less: float, more: float
+) -> None:
+    judged_sign = load_rules()[name].patterns[sign]
+    figure = getattr(judged_sign, key)[place].figure
+    low, high = (
+        score_pattern(judged_sign, at_degree(judged_sign, {**by_figure(judged_sign, degrees), figure: each}))
+        for each in sorted((less, more))
+    )
+    assert low is not None and high is not None
+    assert (high <= low + 1e-12) if key == "denies" else (high >= low - 1e-12)
+
+
+@pytest.mark.parametrize(("name", "sign", "key", "place"), CONDITIONS)
+@settings(max_examples=15)
+@given(degrees=DEGREES)
+def test_a_figure_that_is_not_known_never_scores_above_the_best_that_it_could_be(
+    name: str, sign: int, key: str, place: int, degrees: list[float]
+) -> None:
+    judged_sign = load_rules()[name].patterns[sign]
+    figure = getattr(judged_sign, key)[place].figure
+    drawn = by_figure(judged_sign, degrees)
+    favourable = {**drawn, figure: 0.0 if key == "denies" else 1.0}
+    best = score_pattern(judged_sign, at_degree(judged_sign, favourable))
+    known = {each: value for each, value in at_degree(judged_sign, drawn).items() if each != figure}
+    without = score_pattern(judged_sign, known)
+    assert best is not None
+    assert without is None or without <= best + 1e-12
+
+
+@pytest.mark.parametrize(("name", "place"), SIGNS)
+def test_each_sign_is_met_at_the_far_ends_of_its_ramps_and_not_at_their_beginnings(
+    name: str, place: int
+) -> None:
+    sign = load_rules()[name].patterns[place]
+    met = dict.fromkeys((c.metric for c in sign.contradicts), 0.0) | dict.fromkeys(
+        (c.metric for c in (*sign.requires, *sign.alternatives)), 1.0
+    )
+    assert score_pattern(sign, at_degree(sign, met)) == pytest.approx(
+        max((c.weight for c in sign.alternatives), default=1.0), abs=0.2
+    )
+    for need in sign.requires:
+        assert score_pattern(sign, at_degree(sign, {**met, need.metric: 0.0})) == 0
+    if sign.alternatives:
+        none = dict.fromkeys((c.metric for c in sign.alternatives), 0.0)
+        assert score_pattern(sign, at_degree(sign, {**met, **none})) == 0
+    for denial in sign.contradicts:
+        denied = score_pattern(sign, at_degree(sign, {**met, denial.metric: 1.0}))
+        whole = score_pattern(sign, at_degree(sign, met))
+        assert whole is not None and denied == pytest.approx((1 - denial.weight) * whole)

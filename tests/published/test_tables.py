@@ -1,0 +1,60 @@
+"""The published figures that a study may name: as they were published, in levels that studies have."""
+
+from __future__ import annotations
+
+import pytest
+
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.published.tables import ValueRange, load_table
+from vnetbench.published.catalog import TABLE_NAMES
+from vnetbench.study.factors.registry import format_level, parse_level
+from vnetbench.study.workloads import WORKLOADS
+
+
+@pytest.mark.parametrize("name", TABLE_NAMES)
+def test_every_level_is_one_that_a_study_can_have(name: str) -> None:
+    found = load_table(name)
+    assert found.rows and found.workload in WORKLOADS
+    for figure in found.rows:
+        for factor, level in figure.levels.items():
+            assert parse_level(factor, format_level(factor, level)) == level
+        assert found.metric in figure.values.keys() <= METRICS.keys()
+
+
+@pytest.mark.parametrize("name", TABLE_NAMES)
+def test_no_two_figures_are_of_the_same_thing(name: str) -> None:
+    told = [frozenset(figure.levels.items()) for figure in load_table(name).rows]
+    assert len(told) == len(set(told))
+
+
+def test_a_row_of_packet_forwarding_is_read_as_published() -> None:
+    # vhost,"4,4","#4,#6",bi,150940,141087,157335
+    levels = {"adapter": "virtio-net-vhost", "queues": 4, "vcpu_pin": "4,6", "direction": "both"}
+    (figure,) = [f for f in load_table("packet-forwarding-2011").rows if levels.items() <= f.levels.items()]
+    assert figure.values["throughput_fps"] == ValueRange(150940, 141087, 157335) and figure.setting == "4,4"
+
+
+def test_a_blank_cell_is_no_level() -> None:
+    virtual_functions = [
+        f for f in load_table("packet-forwarding-2011").rows if f.levels["adapter"] == "vf"
+    ]
+    assert len(virtual_functions) == 10
+    assert all("queues" not in figure.levels and figure.setting == "" for figure in virtual_functions)
+
+
+def test_a_row_of_ntttcp_is_read_in_our_units_and_stands_alone() -> None:
+    # 2x Xeon 5620,Windows 2008R2,9000,8,2,1,16,262144,16300.43,46.5,1.10,11597
+    levels = {"mtu": 9000, "streams": 8, "label_receiver_cpus": "2", "label_ip_pairs": "1"}
+    (figure,) = [
+        f
+        for f in load_table("ntttcp-vmxnet3-2011").rows
+        if levels.items() <= f.levels.items() and f.levels["label_host"] == "2x Xeon 5620"
+    ]
+    assert figure.levels["message_size"] == 262144 and figure.levels["adapter"] == "vmxnet3"
+    assert figure.setting == "2x Xeon 5620, Windows 2008R2, 2, 1, 16"
+    assert figure.values == {
+        "goodput_bps": ValueRange(16300.43e6),
+        "receiver_busy_percent": ValueRange(46.5),
+        "receiver_cycles_per_byte": ValueRange(1.10),
+        "receiver_interrupts_per_s": ValueRange(11597.0),
+    }
