@@ -1,4 +1,21 @@
-//! vnetbench-agent: the instrument of vnetbench, on one endpoint. Its arguments.
+//! vnetbench-agent: the instrument of vnetbench, on one endpoint.
+//!
+//! The bench starts one agent on each endpoint and sends it requests, one line of JSON-RPC each (docs/protocol.md). The agent drives
+//! the load of trials, counts what happens, and sends samples as events. This file parses the arguments of the program.
+//!
+//! | module | knows |
+//! |---|---|
+//! | `agent` | the loop over requests: which method does what, and that each request is answered once |
+//! | `rpc`, `lines`, `outbox` | the messages; lines of bounded length in; answers and events out, without blocking the load |
+//! | `trial` | a trial from `trial.prepare` to `trial.end`: its states, its load, its samples |
+//! | `knobs`, `knob_requests` | the settings of an endpoint; the requests that read and set them |
+//! | `journal` | the settings of a user's host as they were, on disk until they are put back |
+//! | `facts` | what the endpoint is: machine, services, interfaces |
+//! | `path` | the proof of a path: which packet sizes pass |
+//! | `guest` | the agent as the first process of a guest |
+//!
+//! The libraries `vnetbench-…` do the work: workloads (`traffic`, `frames`, `iperf3`), delay lines, counters. None of them
+//! knows of trials or of the protocol between bench and agent; this crate connects them with both.
 
 mod agent;
 mod facts;
