@@ -105,11 +105,11 @@ def treatment(
             TrialPoint(
                 trial=1 + index + position * order,
                 block=position,
-                started_at=(position * order + float(rng.permutation(order)[0])) * 1.6,
+                started_s=(position * order + float(rng.permutation(order)[0])) * 1.6,
                 duration_s=1.0,
                 warmup_s=warmup,
-                steady=bool(rng.random() > 0.03),
-                course=course(rng, float(goodput), warmup),
+                has_steady_state=bool(rng.random() > 0.03),
+                time_series=course(rng, float(goodput), warmup),
                 values=trial_values(float(goodput), segment_bytes * float(np.exp(rng.normal(0, 0.01)))),
                 notes=("the sender's sampler was 12 ms late",) if index == 3 and position == 2 else (),
             )
@@ -308,7 +308,7 @@ def requests_campaign() -> CampaignSummary:
         levels: dict[str, Level] = {"request_size": size, "waiting": waiting}
         treatments.append(
             TreatmentSummary(
-                index, levels, {}, "precision", metrics, tuple(points), latencies=latencies
+                index, levels, {}, "precision", metrics, tuple(points), latency_histogram=latencies
             )
         )  # fmt: skip
     found = campaign("How long does an answer take?", "Does spinning help?", factors, treatments)

@@ -29,12 +29,12 @@ QUOTA = Cause(
 )
 
 TRIED = Experiment(
-    path="out/jumbo.proof.vnb",
-    levels={"streams": 1, "direction": "forward", "mtu": 1500},
-    setting={"streams": 4},
+    results_path="out/jumbo.proof.vnb",
+    base_levels={"streams": 1, "direction": "forward", "mtu": 1500},
+    changed_levels={"streams": 4},
     metric="goodput_bps",
     ratio=Ratio(1.02, 0.97, 1.08, 0.95, 0.4),
-    blocks=8,
+    shared_blocks=8,
 )
 
 LIMIT = Finding(
@@ -49,7 +49,7 @@ LIMIT = Finding(
             (
                 EvidenceItem("receiver_thread_busy_percent", 99.1, 98.7, 99.4, 95.0),
                 EvidenceItem("receive_queue_percent", 71.25, 60.0, 82.0, 50.0),
-                EvidenceItem("rwnd_limited_percent", 62.4, 50.0, 74.0, 50.0, role="against"),
+                EvidenceItem("rwnd_limited_percent", 62.4, 50.0, 74.0, 50.0, role="contradicts"),
                 EvidenceItem("goodput_bps", 18.25e9, 17.9e9, 18.6e9, None),
             ),
             COMMAND,
@@ -119,7 +119,7 @@ COURSE = Finding(
     kind="unstable",
     text="Goodput drifted while it was measured.",
     chart=EvidenceChart(
-        chart_type="course",
+        chart_type="time_series",
         title="Goodput over the blocks of the campaign",
         x_label="block",
         y_label="Goodput against its treatments' medians (%)",

@@ -8,15 +8,15 @@ from dataclasses import asdict, replace
 
 import numpy as np
 
-from bench.simulated_devices import Physics, SimulatedDevice
+from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.report.campaigns import campaign, estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.results.records import BURST, CURVE, SEARCH, StepRecord
-from vnetbench.search.interface import SearchParameters, Step
-from vnetbench.search.methods import find
-from vnetbench.study.factors.frame_sizes import mean_bytes
+from vnetbench.results.records import BURST_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
+from vnetbench.search.interface import SearchParameters, SearchStep
+from vnetbench.search.methods import run_search
+from vnetbench.study.factors.frame_sizes import mean_frame_bytes
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, FRAMES, SOAK, THROUGHPUTS
+from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, FRAMES, SOAK, THROUGHPUT_METRICS
 
 GOALS = (0.0, 1e-4, 5e-3)
 _SIZES: tuple[Level, ...] = (64, 128, 256, 512, 1024, 1280, 1518, "imix")
@@ -35,19 +35,19 @@ def searched(
     points = []
     for block in range(trials):
         random = np.random.default_rng([index, block])
-        physics = Physics(
+        physics = DeviceModel(
             limit_fps / ways * float(np.exp(random.normal(0, 0.02))), noise=0.004, early_from=0.8,
             early_ratio=2e-4,
         )  # fmt: skip
         asked = SearchParameters(tuple(goals), 0.01, 1000.0, 4e6, 1.0)
-        found = find("rfc2544", SimulatedDevice(physics, index + 100 * block), asked, block)
+        found = run_search("rfc2544", SimulatedDevice(physics, index + 100 * block), asked, block)
         values = {
             name: ways * answer.throughput_fps
-            for name, answer in zip(THROUGHPUTS, found.answers, strict=False)
+            for name, answer in zip(THROUGHPUT_METRICS, found.goal_results, strict=False)
         }
-        answers = [asdict(answer) for answer in found.answers]
+        answers = [asdict(answer) for answer in found.goal_results]
         search = {"asked": asdict(asked), "answers": answers, "ways": ways}
-        points.append(_point(index, block, values, _records(SEARCH, found.steps, ways), search))
+        points.append(_point(index, block, values, _records(SEARCH_STEP, found.steps, ways), search))
     return _treatment(index, factors, points)
 
 
@@ -62,7 +62,7 @@ def throughput_campaign() -> CampaignSummary:
     for index, levels in enumerate(itertools.product(*(factor.levels for factor in factors))):
         treated = dict(zip((factor.name for factor in factors), levels, strict=True))
         # A cost for each frame and one for each byte.
-        limit = 1 / (1 / _LIMITS_FPS[str(treated["vswitch"])] + mean_bytes(treated["frame_size"]) / 2e9)
+        limit = 1 / (1 / _LIMITS_FPS[str(treated["vswitch"])] + mean_frame_bytes(treated["frame_size"]) / 2e9)
         treatments.append(searched(index, treated, limit))
     found = campaign("Throughput of virtual switches", "Which forwards most?", factors, treatments)
     return replace(found, workload=FRAMES, main_metric="throughput_fps")
@@ -92,10 +92,10 @@ def loss_campaign() -> CampaignSummary:
     for index, name in enumerate(("bridge", "router")):
         points = []
         for block in range(2):
-            device = SimulatedDevice(Physics(_LIMITS_FPS[name], noise=0.01), block)
+            device = SimulatedDevice(DeviceModel(_LIMITS_FPS[name], noise=0.01), block)
             steps = [_measured(device, tenth * 2.5e5, 1.0) for tenth in range(10, 1, -1)]
             values = {"max_forwarding_rate_fps": max(step.received / step.duration_s for step in steps)}
-            points.append(_point(index, block, values, _records(CURVE, steps, 1)))
+            points.append(_point(index, block, values, _records(LOSS_CURVE_STEP, steps, 1)))
         treatments.append(_treatment(index, {"vswitch": name}, points))
     found = campaign("Frame loss", "What is lost at which load?", factors, treatments)
     return replace(found, workload=FRAME_LOSS, main_metric="max_forwarding_rate_fps")
@@ -103,36 +103,36 @@ def loss_campaign() -> CampaignSummary:
 
 def bursts_campaign() -> CampaignSummary:
     """Bursts at a device whose buffer holds 10 ms."""
-    device = SimulatedDevice(Physics(1e6, spare_s=0.01), 1)
+    device = SimulatedDevice(DeviceModel(1e6, spare_s=0.01), 1)
     steps = [_measured(device, 4e6, 0.0005 * 2**power) for power in range(8)]
     values = {"back_to_back_frames": float(max(step.sent for step in steps if not step.loss_ratio))}
-    treatment = _treatment(0, {"frame_size": 64}, [_point(0, 0, values, _records(BURST, steps, 1))])
+    treatment = _treatment(0, {"frame_size": 64}, [_point(0, 0, values, _records(BURST_STEP, steps, 1))])
     found = campaign("Bursts", "How long a burst passes?", [FactorLevels("frame_size", (64,))], [treatment])
     return replace(found, workload=BACK_TO_BACK, main_metric="back_to_back_frames")
 
 
 def soak_campaign() -> CampaignSummary:
     """Ten minutes at one load at which a device stands still now and then."""
-    device = SimulatedDevice(Physics(1e6, stalls_per_s=0.02, stall_s=0.02), 3)
+    device = SimulatedDevice(DeviceModel(1e6, stalls_per_s=0.02, stall_s=0.02), 3)
     seconds = [_measured(device, 5e5, 1.0) for _ in range(600)]
     lost = tuple(itertools.accumulate(step.sent - step.received for step in seconds))
     values = {"forwarding_rate_fps": sum(step.received for step in seconds) / len(seconds)}
-    point = replace(_point(0, 0, values, ()), duration_s=600.0, missing=lost)
+    point = replace(_point(0, 0, values, ()), duration_s=600.0, outstanding_frames=lost)
     treatment = _treatment(0, {"frame_load": 5e5}, [point])
     found = campaign("Soak", "Is anything lost?", [FactorLevels("frame_load", (5e5,))], [treatment])
     return replace(found, workload=SOAK, main_metric="forwarding_rate_fps")
 
 
-def _measured(device: SimulatedDevice, load_fps: float, duration_s: float) -> Step:
+def _measured(device: SimulatedDevice, load_fps: float, duration_s: float) -> SearchStep:
     counted = device.measure(load_fps, duration_s)
-    return Step(load_fps, duration_s, counted.sent, counted.received)
+    return SearchStep(load_fps, duration_s, counted.sent, counted.received)
 
 
-def _records(purpose: str, steps: Sequence[Step], ways: int) -> tuple[StepRecord, ...]:
+def _records(purpose: str, steps: Sequence[SearchStep], ways: int) -> tuple[StepRecord, ...]:
     """The steps as a trial keeps them."""
     return tuple(
         StepRecord(
-            number, purpose, step.load_fps, step.sent if purpose == BURST else None, step.duration_s, 0.0,
+            number, purpose, step.load_fps, step.sent if purpose == BURST_STEP else None, step.duration_s, 0.0,
             step.duration_s + 0.1, step.sent, step.received, {"ways": ways},
         )
         for number, step in enumerate(steps)
@@ -149,10 +149,10 @@ def _point(
     return TrialPoint(
         trial=1 + index + 100 * block,
         block=block,
-        started_at=60.0 * (index + 50 * block),
+        started_s=60.0 * (index + 50 * block),
         duration_s=1.0,
         warmup_s=0.0,
-        steady=True,
+        has_steady_state=True,
         values=values,
         steps=steps,
         search=search or {},

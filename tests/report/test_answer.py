@@ -11,9 +11,9 @@ from tests.explain.comparisons.simulated import campaign as simulated_campaign
 from tests.explain.comparisons.simulated import treatment as simulated_treatment
 from tests.report.campaigns import GBIT, campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.text.answer import answer
+from vnetbench.report.text.answer import answer_question
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.factor_text import capitalised
+from vnetbench.wording.factor_text import capitalize_sentence
 
 
 def two_by_two(gain: dict[int, float], trials: int = 9, spread: float = 0.01) -> CampaignSummary:
@@ -35,19 +35,19 @@ def two_by_two(gain: dict[int, float], trials: int = 9, spread: float = 0.01) ->
 
 
 def test_the_best_treatment_is_named_with_its_interval(jumbo: CampaignSummary) -> None:
-    first = answer(jumbo).best[0]
+    first = answer_question(jumbo).best[0]
     assert first.startswith("Goodput is highest with 8 streams, forward, MTU 9000: ")
     assert "[" in first and first.endswith("] Gbit/s.")
 
 
 def test_treatments_that_cannot_be_told_from_the_best_are_named() -> None:
-    best = answer(two_by_two({1: 1.0, 4: 1.0})).best
+    best = answer_question(two_by_two({1: 1.0, 4: 1.0})).best
     assert any(text.startswith("The best can't be told from 4 streams, MTU") for text in best)
     assert not any("1 stream" in text for text in best[:2])
 
 
 def test_a_factor_that_matters_only_at_some_levels_of_another_is_said_to() -> None:
-    effects = answer(two_by_two({1: 1.4, 4: 1.0, 16: 1.0})).effects
+    effects = answer_question(two_by_two({1: 1.4, 4: 1.0, 16: 1.0})).effects
     where = next(text for text in effects if "by streams" in text)
     higher, rest = where.split("; no difference shown with ")
     assert "higher with 1 stream 1." in higher
@@ -55,7 +55,7 @@ def test_a_factor_that_matters_only_at_some_levels_of_another_is_said_to() -> No
 
 
 def test_a_factor_that_does_nothing_is_not_said_to_do_something() -> None:
-    mtu = next(text for text in answer(two_by_two({1: 1.0, 4: 1.0})).effects if text.startswith("MTU"))
+    mtu = next(text for text in answer_question(two_by_two({1: 1.0, 4: 1.0})).effects if text.startswith("MTU"))
     assert "makes no difference that is shown" in mtu
 
 
@@ -69,7 +69,7 @@ def test_trials_too_few_for_an_interval_have_their_least_and_most_told() -> None
             for point, value in zip(made.points, ends, strict=True)
         )
         factors = [FactorLevels("streams", (1,))]
-        return answer(campaign("One", "How fast?", factors, [replace(made, points=points)])).best[0]
+        return answer_question(campaign("One", "How fast?", factors, [replace(made, points=points)])).best[0]
 
     assert said(0.28 * GBIT, 36.4 * GBIT).endswith("(no interval: 2 trials, 280 Mbit/s to 36.4 Gbit/s).")
     assert said(30 * GBIT, 36.4 * GBIT).endswith("(no interval: 2 trials, 30.0 to 36.4 Gbit/s).")
@@ -81,13 +81,13 @@ def test_trials_without_the_metric_are_not_called_unmeasured() -> None:
     made = treatment(rng, 0, {"streams": 1}, 20 * GBIT, trials=3)
     factors = [FactorLevels("streams", (1,))]
     without = campaign("One", "How fast?", factors, [replace(made, metrics={})])
-    assert answer(without).best == ("Goodput is known of no trial, so there is no answer.",)
+    assert answer_question(without).best == ("Goodput is known of no trial, so there is no answer.",)
     empty = campaign("One", "How fast?", factors, [replace(made, metrics={}, points=())])
-    assert answer(empty).best == ("No treatment was measured, so there is no answer.",)
+    assert answer_question(empty).best == ("No treatment was measured, so there is no answer.",)
 
 
 def test_without_enough_trials_nothing_is_called_sure() -> None:
-    said = answer(two_by_two({1: 1.4, 4: 1.4}, trials=3))
+    said = answer_question(two_by_two({1: 1.4, 4: 1.4}, trials=3))
     assert any(text.startswith("Too few trials in common") for text in said.best)
     assert not any("beyond chance" in text for text in said.sentences)
     assert any(text.startswith("Too few trials for an interval") for text in said.doubts)
@@ -97,21 +97,21 @@ def test_without_enough_trials_nothing_is_called_sure() -> None:
 
 
 def test_what_was_refused_failed_or_has_two_modes_is_said(jumbo: CampaignSummary) -> None:
-    doubts = " ".join(answer(jumbo).doubts)
+    doubts = " ".join(answer_question(jumbo).doubts)
     assert "Nothing is known of 2 streams, reverse, MTU 9000: refused." in doubts
     assert "Nothing is known of 16 streams, reverse, MTU 1500: failed." in doubts
     assert "Two modes with 8 streams, reverse, MTU 9000" in doubts
 
 
 def test_nothing_measured_is_no_answer(empty: CampaignSummary) -> None:
-    said = answer(empty)
+    said = answer_question(empty)
     assert said.best == ("No treatment was measured, so there is no answer.",)
     assert said.effects == ()
     assert said.question == "Stopped at once"
 
 
 def test_one_treatment_alone_is_compared_with_nothing(single: CampaignSummary) -> None:
-    said = answer(single)
+    said = answer_question(single)
     assert len(said.best) == 1 and said.effects == ()
     assert said.best[0].startswith("Goodput is ") and "treatment" not in said.best[0]
 
@@ -119,7 +119,7 @@ def test_one_treatment_alone_is_compared_with_nothing(single: CampaignSummary) -
 def test_what_a_load_costs_the_requests_beside_it_is_said_from_the_least_to_the_most(
     mixed: CampaignSummary,
 ) -> None:
-    grows = [each for each in answer(mixed).sentences if each.startswith("Under load")]
+    grows = [each for each in answer_question(mixed).sentences if each.startswith("Under load")]
     assert len(grows) == 2
     assert "grows least with queue 4 ms, bbr: by 1.999" in grows[0]
     assert "grows most with queue 64 ms, cubic: by 5" in grows[1]
@@ -127,7 +127,7 @@ def test_what_a_load_costs_the_requests_beside_it_is_said_from_the_least_to_the_
 
 
 def test_where_less_is_better_the_lowest_is_the_best(requests: CampaignSummary) -> None:
-    found = answer(requests)
+    found = answer_question(requests)
     assert found.best[0].startswith("Latency (99 %) is lowest with ")
     assert "waiting: spin" in found.best[0]
     assert any(sentence.startswith("A transaction costs the host least with") for sentence in found.best)
@@ -138,7 +138,7 @@ def test_where_less_is_better_the_lowest_is_the_best(requests: CampaignSummary) 
 def test_two_modes_are_what_a_single_treatment_falls_into() -> None:
     values = np.random.default_rng(1).normal(0, 0.01, 24) + np.where(np.arange(24) % 3 == 0, 0.0, 0.7)
     only = simulated_treatment(0, {"streams": 1}, (10e9 * np.exp(values)).tolist(), [{}] * 24)
-    best = answer(simulated_campaign([FactorLevels("streams", (1,))], [only])).best
+    best = answer_question(simulated_campaign([FactorLevels("streams", (1,))], [only])).best
     assert best[0].startswith("Goodput falls into two modes: ")
 
 
@@ -151,4 +151,4 @@ def test_two_modes_are_what_a_single_treatment_falls_into() -> None:
     ],
 )
 def test_a_sentence_begins_with_a_capital_unless_with_a_name(sentence: str, told: str) -> None:
-    assert capitalised(sentence) == told
+    assert capitalize_sentence(sentence) == told

@@ -16,14 +16,14 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import (
     main_charts,
     other_metric_charts,
-    still_picture,
+    render_svg,
     trial_charts,
     write_pngs,
 )
 from vnetbench.report.charts.chart import Chart
-from vnetbench.report.charts.chart_rows import course_rows, metric_rows
-from vnetbench.report.charts.chart_specs import metric_chart
-from vnetbench.report.charts.factor_layout import lay_out
+from vnetbench.report.charts.chart_rows import time_series_rows, metric_rows
+from vnetbench.report.charts.chart_specs import metric_spec
+from vnetbench.report.charts.factor_layout import lay_out_factors
 
 SENDER = 'title = "t"\n[factors]\nstreams = 1\n'
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -41,12 +41,12 @@ def test_every_chart_is_valid_vega_lite(name: str, request: pytest.FixtureReques
 
 
 def test_streams_are_on_x_mtu_makes_the_lines_and_direction_the_panels(jumbo: CampaignSummary) -> None:
-    layout = lay_out(jumbo)
-    assert layout.x is not None and layout.colour is not None
-    assert (layout.x.name, layout.colour.name, [f.name for f in layout.others]) == (
+    layout = lay_out_factors(jumbo)
+    assert layout.x_factor is not None and layout.colour_factor is not None
+    assert (layout.x_factor.name, layout.colour_factor.name, [f.name for f in layout.panel_factors]) == (
         "streams", "mtu", ["direction"],
     )  # fmt: skip
-    svg = still_picture(main_charts(jumbo)[0])
+    svg = render_svg(main_charts(jumbo)[0])
     for text in ("Direction forward", "Direction reverse", "Streams", "1500", "9000", "16"):
         assert text in svg
 
@@ -54,36 +54,36 @@ def test_streams_are_on_x_mtu_makes_the_lines_and_direction_the_panels(jumbo: Ca
 def test_two_numeric_factors_make_a_heat_map_with_the_figures_in_its_cells(surface: CampaignSummary) -> None:
     heat, lines = main_charts(surface)
     assert heat.name == "goodput_bps-heat" and lines.name == "goodput_bps"
-    svg = still_picture(heat)
+    svg = render_svg(heat)
     assert "512 KiB" in svg and "auto" in svg and "[" in svg
 
 
 def test_words_alone_make_rows_of_dots(placement: CampaignSummary) -> None:
-    assert lay_out(placement).x is None
-    assert "Receive processing on spread" in still_picture(main_charts(placement)[0])
+    assert lay_out_factors(placement).x_factor is None
+    assert "Receive processing on spread" in render_svg(main_charts(placement)[0])
 
 
 def test_every_trial_is_a_point(jumbo: CampaignSummary) -> None:
-    rows = metric_rows(jumbo, lay_out(jumbo), "goodput_bps")
+    rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
     drawn = [row["trial"] for row in rows if row["kind"] == "trial"]
     assert sorted(drawn) == sorted(point.trial for t in jumbo.treatments for point in t.points)
 
 
 def test_two_modes_are_two_marks_and_no_median(jumbo: CampaignSummary) -> None:
-    rows = metric_rows(jumbo, lay_out(jumbo), "goodput_bps")
+    rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
     bimodal = [row for row in rows if row["treatment"] == "8 streams, reverse, MTU 9000"]
     assert [row["share"] for row in bimodal if row["kind"] == "mode"] == ["33 %", "67 %"]
     assert [row["value"] for row in bimodal if row["kind"] == "estimate"] == [None]
 
 
 def test_what_was_not_measured_is_marked_with_the_reason(jumbo: CampaignSummary) -> None:
-    rows = metric_rows(jumbo, lay_out(jumbo), "goodput_bps")
+    rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
     missing = [row["figure"] for row in rows if row["kind"] == "missing"]
     assert len(missing) == 2 and missing[0].startswith("the path carries 1500 bytes")
 
 
 def test_goodput_in_trials_shows_what_was_cut_as_warm_up(single: CampaignSummary) -> None:
-    rows, left_out = course_rows(single, lay_out(single))
+    rows, left_out = time_series_rows(single, lay_out_factors(single))
     assert left_out == "Drawn are the last 8 trials of each."
     point = next(p for p in single.treatments[0].points[1:] if p.warmup_s > 0)
     cut = [row["t"] for row in rows if row["trial"] == point.trial and row["part"] == "warm-up"]
@@ -107,7 +107,7 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
 def test_a_short_campaign_is_drawn_over_seconds(apart_s: float, unit: str) -> None:
     summary = campaign(SENDER, Made(QUOTA, trials=9))
     (treatment,) = summary.treatments
-    points = tuple(replace(each, started_at=apart_s * n) for n, each in enumerate(treatment.points))
+    points = tuple(replace(each, started_s=apart_s * n) for n, each in enumerate(treatment.points))
     charts = all_charts(replace(summary, treatments=(replace(treatment, points=points),)))
     (chart,) = (each for each in charts if each.name == "trials-in-time")
     assert f'"{unit} since the campaign began"' in json.dumps(chart.spec)
@@ -164,12 +164,12 @@ def test_latencies_before_the_load_are_curves_of_their_own(mixed: CampaignSummar
 
 
 def test_a_trial_in_time_shows_the_idle_phase_before_second_0(mixed: CampaignSummary) -> None:
-    rows, _ = course_rows(mixed, lay_out(mixed))
+    rows, _ = time_series_rows(mixed, lay_out_factors(mixed))
     of_part = {part: [row for row in rows if row["part"] == part] for part in ("idle", "warm-up", "measured")}
     assert max(row["t"] for row in of_part["idle"]) < 0 < min(row["t"] for row in of_part["warm-up"])
     assert min(row["t"] for row in of_part["idle"]) == pytest.approx(-0.475)
     assert max(row["value"] for row in of_part["idle"]) < min(row["value"] for row in of_part["measured"])
-    assert "Seconds since the load began" in still_picture(trial_charts(mixed)[-1])
+    assert "Seconds since the load began" in render_svg(trial_charts(mixed)[-1])
 
 
 def test_the_increase_and_the_goodput_have_the_first_charts_beside_the_main_one(
@@ -184,10 +184,10 @@ def test_an_increase_below_zero_is_not_cut_off(mixed: CampaignSummary) -> None:
     first, *others = mixed.treatments
     below = replace(first.metrics[metric], value=-500.0, low=-700.0, high=-300.0)
     changed = replace(first, metrics={**first.metrics, metric: below})
-    layout = lay_out(mixed)
-    assert "domainMin" in str(metric_chart(mixed, layout, metric))
+    layout = lay_out_factors(mixed)
+    assert "domainMin" in str(metric_spec(mixed, layout, metric))
     summary = replace(mixed, treatments=(changed, *others))
-    assert "domainMin" not in str(metric_chart(summary, layout, metric))
+    assert "domainMin" not in str(metric_spec(summary, layout, metric))
 
 
 def test_a_campaign_of_streams_has_no_chart_of_latencies(jumbo: CampaignSummary) -> None:

@@ -13,16 +13,16 @@ from tests.explain.comparisons.simulated import campaign, treatment
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
 from vnetbench.explain.comparisons.instability import findings
 from vnetbench.explain.model import Finding, EvidenceChart
-from vnetbench.report.charts.chart_specs import ROWS
+from vnetbench.report.charts.chart_specs import DATASET_NAME
 from vnetbench.report.charts.evidence_charts import evidence_chart
-from vnetbench.report.charts.theme import chart_config
+from vnetbench.report.charts.theme import vega_config
 from vnetbench.study.model import FactorLevels
 
 
 def svg(finding: Finding, *, dark: bool = False) -> str:
     chart = evidence_chart(finding, 1)
     assert chart is not None
-    whole = {**chart.spec, "datasets": {ROWS: chart.rows}, "config": chart_config(dark=dark)}
+    whole = {**chart.spec, "datasets": {DATASET_NAME: chart.rows}, "config": vega_config(dark=dark)}
     return str(vl_convert.vegalite_to_svg(json.dumps(whole)))
 
 
@@ -50,7 +50,7 @@ def test_a_threshold_is_a_broken_line_and_effects_have_one_at_no_change() -> Non
 
 def test_a_caption_begins_with_a_word() -> None:
     assert BARS.chart is not None
-    chart = evidence_chart(replace(BARS, picture=replace(BARS.chart, threshold=90.0)), 1)
+    chart = evidence_chart(replace(BARS, chart=replace(BARS.chart, threshold=90.0)), 1)
     assert chart is not None and chart.caption == "The broken line is the threshold."
 
 
@@ -69,11 +69,11 @@ def test_a_long_title_of_an_axis_goes_on_below_and_is_not_cut_off(finding: Findi
     assert picture is not None
     long = replace(
         picture,
-        x="packet processing on the CPU of the sending thread (% of samples)",
-        y="goodput against its treatments' medians in the blocks of the campaign (%)",
+        x_label="packet processing on the CPU of the sending thread (% of samples)",
+        y_label="goodput against its treatments' medians in the blocks of the campaign (%)",
     )
     # As it is drawn each line of a text is an element of its own.
-    lines = re.findall(r">([^<>]+)</t(?:ext|span)>", svg(replace(finding, picture=long)))
+    lines = re.findall(r">([^<>]+)</t(?:ext|span)>", svg(replace(finding, chart=long)))
     assert not any(title in lines for title in (long.x_label, long.y_label)) and "(%)" in " ".join(lines)
     assert max(len(line) for line in lines) <= 50
 

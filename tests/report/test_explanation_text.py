@@ -11,8 +11,8 @@ from rich.console import Console, RenderableType
 from tests.report.explanations import COMMAND, EXPLANATION
 from vnetbench.explain.model import EvidenceItem, Explanation
 from vnetbench.explain.phrases import evidence_text
-from vnetbench.report.text.evidence_text import exhibit_text
-from vnetbench.report.text.explanation_text import ExplanationText, Headlines
+from vnetbench.report.text.evidence_text import format_evidence
+from vnetbench.report.text.explanation_text import ExplanationText, FindingHeadlines
 
 
 def shown(what: RenderableType, width: int, *, colour: bool = False) -> str:
@@ -48,14 +48,14 @@ def test_evidence_has_its_range_its_unit_and_its_threshold() -> None:
     text = shown(ExplanationText(EXPLANATION), 200)
     (line,) = [line for line in text.splitlines() if "98.7 to 99.4" in line]
     assert "99.1" in line and "for > 95" in line
-    (against,) = [line for line in text.splitlines() if "against" in line]
+    (against,) = [line for line in text.splitlines() if "contradicts" in line]
     assert "62.4" in against and "against > 50" in against
     (illustrating,) = [line for line in text.splitlines() if "17.9 to 18.6" in line]
     assert "18.2" in illustrating and ">" not in illustrating
 
 
 def said(*exhibits: EvidenceItem) -> str:
-    return " ".join(f"{e.label} {e.figure} {e.range} {e.threshold}" for e in map(exhibit_text, exhibits))
+    return " ".join(f"{e.label} {e.figure} {e.range} {e.threshold}" for e in map(format_evidence, exhibits))
 
 
 def test_a_setting_is_told_as_yes_or_no_and_a_count_as_a_whole_number() -> None:
@@ -93,6 +93,6 @@ def test_a_pipe_gets_no_colour_and_a_terminal_little() -> None:
 
 
 def test_headlines_are_the_answer_and_what_each_finding_says() -> None:
-    text = shown(Headlines(EXPLANATION), 200)
+    text = shown(FindingHeadlines(EXPLANATION), 200)
     assert "Jumbo frames make TCP faster" in text and "One uplink of the team carries all." in text
     assert "98.7" not in text and "vnetbench run" not in text

@@ -18,9 +18,9 @@ from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.model import Explanation, ExperimentResult
-from vnetbench.report.export.campaign_export import as_csv, as_json, as_markdown
+from vnetbench.report.export.campaign_export import campaign_csv, campaign_json, campaign_markdown
 from vnetbench.report.text import narrative
-from vnetbench.report.text.evidence_text import proof_text
+from vnetbench.report.text.evidence_text import format_experiment_result
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "show-json.md"
 
@@ -37,19 +37,19 @@ def schema() -> dict[str, object]:
 def test_the_form_is_the_documented_one(name: str, request: pytest.FixtureRequest) -> None:
     summary: CampaignSummary = request.getfixturevalue(name)
     jsonschema.Draft202012Validator.check_schema(schema())
-    jsonschema.validate(json.loads(as_json(summary)), schema())
+    jsonschema.validate(json.loads(campaign_json(summary)), schema())
 
 
 def test_the_documentation_names_every_key(jumbo: CampaignSummary) -> None:
     known = schema()
-    form = json.loads(as_json(jumbo))
+    form = json.loads(campaign_json(jumbo))
     assert set(form) == set(known["properties"])  # type: ignore[call-overload]
     treatment = known["$defs"]["treatment"]["properties"]  # type: ignore[index]
     assert set(form["treatments"][0]) == set(treatment)
 
 
 def test_numbers_are_numbers_in_base_units(surface: CampaignSummary) -> None:
-    form = json.loads(as_json(surface))
+    form = json.loads(campaign_json(surface))
     first = form["treatments"][0]
     assert first["factors"] == {"socket_buffer": 8192, "message_size": 64}
     goodput = first["metrics"]["goodput_bps"]
@@ -58,22 +58,22 @@ def test_numbers_are_numbers_in_base_units(surface: CampaignSummary) -> None:
 
 
 def test_what_is_not_known_is_null_and_never_zero(jumbo: CampaignSummary) -> None:
-    few = json.loads(as_json(jumbo))["treatments"][14]
+    few = json.loads(campaign_json(jumbo))["treatments"][14]
     assert few["trials"] == 4
     assert few["metrics"]["goodput_bps"]["low"] is None
-    refused = json.loads(as_json(jumbo))["treatments"][7]
+    refused = json.loads(campaign_json(jumbo))["treatments"][7]
     assert (refused["stopped_by"], refused["metrics"]) == ("refused", {})
     assert refused["failures"][0].startswith("the path carries 1500 bytes")
 
 
 def test_two_modes_are_given_with_their_shares(jumbo: CampaignSummary) -> None:
-    goodput = json.loads(as_json(jumbo))["treatments"][15]["metrics"]["goodput_bps"]
+    goodput = json.loads(campaign_json(jumbo))["treatments"][15]["metrics"]["goodput_bps"]
     assert goodput["modality"] == "two"
     assert sum(mode["share"] for mode in goodput["modes"]) == pytest.approx(1)
 
 
 def test_csv_has_a_row_a_treatment_and_reads_back(jumbo: CampaignSummary) -> None:
-    rows = list(csv.DictReader(io.StringIO(as_csv(jumbo))))
+    rows = list(csv.DictReader(io.StringIO(campaign_csv(jumbo))))
     assert len(rows) == 20
     assert float(rows[0]["goodput_bps"]) == jumbo.treatments[0].metrics["goodput_bps"].value
     assert rows[0]["mtu"] == "1500"
@@ -85,7 +85,7 @@ def test_csv_has_a_row_a_treatment_and_reads_back(jumbo: CampaignSummary) -> Non
 
 
 def test_markdown_is_a_table_with_its_notes(jumbo: CampaignSummary) -> None:
-    text = as_markdown(jumbo)
+    text = campaign_markdown(jumbo)
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 22
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
@@ -93,14 +93,14 @@ def test_markdown_is_a_table_with_its_notes(jumbo: CampaignSummary) -> None:
 
 
 def test_markdown_in_a_title_is_shown_and_not_obeyed(jumbo: CampaignSummary) -> None:
-    text = as_markdown(replace(jumbo, title="a | b <script>\n# c"))
+    text = campaign_markdown(replace(jumbo, title="a | b <script>\n# c"))
     assert text.splitlines()[0] == r"# a \| b \<script\> \# c"
 
 
 def test_a_published_table_tells_its_source_and_has_no_trials() -> None:
     table = reference_summary("ntttcp-vmxnet3-2011")
-    jsonschema.validate(json.loads(as_json(table)), schema())
-    text = as_markdown(table)
+    jsonschema.validate(json.loads(campaign_json(table)), schema())
+    text = campaign_markdown(table)
     assert "A report of 2011 on NTttcp 3.0" in text and "Two VMs on one ESXi 4.1U1 host" in text
     assert "Trials" not in text and "| 9.85 |" in text
 
@@ -108,8 +108,8 @@ def test_a_published_table_tells_its_source_and_has_no_trials() -> None:
 def test_an_explanation_has_the_documented_form_and_its_sentences_stand_alone_too(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
-    form = json.loads(as_json(jumbo))
+    monkeypatch.setattr(narrative, "explain", lambda _: EXPLANATION)
+    form = json.loads(campaign_json(jumbo))
     jsonschema.validate(form, schema())
     explained = form["explanation"]
     assert form["findings"] == [each["says"] for each in explained["findings"]]
@@ -128,19 +128,19 @@ def test_a_proof_that_brought_a_dead_treatment_to_life_has_a_ratio_without_a_num
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     revived = replace(TRIED, ratio=Ratio(math.inf, None, None, 0.95, 0.0))
-    suspect = replace(LIMIT.candidates[0], proof=ExperimentResult("confirmed", revived))
-    monkeypatch.setattr(story, "explain", lambda _: Explanation((), (replace(LIMIT, suspects=(suspect,)),)))
-    form = json.loads(as_json(jumbo))
+    suspect = replace(LIMIT.candidates[0], experiment_result=ExperimentResult("confirmed", revived))
+    monkeypatch.setattr(narrative, "explain", lambda _: Explanation((), (replace(LIMIT, candidates=(suspect,)),)))
+    form = json.loads(campaign_json(jumbo))
     jsonschema.validate(form, schema())
     assert form["explanation"]["findings"][0]["suspects"][0]["proof"]["ratio"] is None
-    assert "(no interval: one of the two is 0), in 8 blocks" in proof_text(ExperimentResult("confirmed", revived))
+    assert "(no interval: one of the two is 0), in 8 blocks" in format_experiment_result(ExperimentResult("confirmed", revived))
 
 
 def test_markdown_has_the_answer_the_findings_and_the_commands_before_the_table(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
-    lines = as_markdown(jumbo).splitlines()
+    monkeypatch.setattr(narrative, "explain", lambda _: EXPLANATION)
+    lines = campaign_markdown(jumbo).splitlines()
     table = next(place for place, line in enumerate(lines) if line.startswith("|"))
     before = "\n".join(lines[:table])
     assert "**Goodput is highest" in before and "\n1. 1 stream" in before and "98.7 to 99.4" in before

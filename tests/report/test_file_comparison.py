@@ -11,8 +11,8 @@ from tests.statements.campaigns import Way, forwarded, goodputs, made
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import write_pngs
-from vnetbench.report.charts.file_comparison import Overview, overview
-from vnetbench.report.page.html import render
+from vnetbench.report.charts.file_comparison import FileComparison, compare_files
+from vnetbench.report.page.html import render_page
 from vnetbench.study.model import Level
 
 NTTTCP = reference_summary("ntttcp-vmxnet3-2011")
@@ -34,14 +34,14 @@ def over_streams(path: str, factor: float = 1.0, **others: Level) -> CampaignSum
     return named(path, made(rows))
 
 
-def together(*summaries: CampaignSummary) -> Overview:
-    found = overview(summaries)
+def together(*summaries: CampaignSummary) -> FileComparison:
+    found = compare_files(summaries)
     assert found is not None
     return found
 
 
 def test_one_file_has_no_overview(jumbo: CampaignSummary) -> None:
-    assert overview([jumbo]) is None
+    assert compare_files([jumbo]) is None
 
 
 def test_two_campaigns_and_a_published_table_are_on_one_chart() -> None:
@@ -112,7 +112,7 @@ def test_files_without_a_trial_have_no_chart_and_say_so(empty: CampaignSummary) 
     assert found.main == [] and "no chart of them together" in found.said[0]
     found = together(named("one.vnb", empty), over_streams("other.vnb"))
     assert found.main == [] and "have a metric in common" in found.said[0]
-    assert "Side by side" in Page(render([empty, over_streams("other.vnb")])).shown
+    assert "Side by side" in Page(render_page([empty, over_streams("other.vnb")])).shown
 
 
 def test_a_file_that_lacks_a_metric_does_not_narrow_the_chart_of_it() -> None:
@@ -148,7 +148,7 @@ def test_files_of_one_name_are_told_apart() -> None:
 
 
 def test_a_page_of_several_begins_with_them_side_by_side_and_has_each_whole() -> None:
-    page = Page(render([over_streams("before.vnb"), over_streams("after.vnb", 1.2), NTTTCP]))
+    page = Page(render_page([over_streams("before.vnb"), over_streams("after.vnb", 1.2), NTTTCP]))
     articles = [a["id"] for tag, a in page.elements if tag == "article"]
     assert articles == ["all", "c1", "c2", "c3"]
     charts = json.loads(page.scripts[0])["charts"]
@@ -159,7 +159,7 @@ def test_a_page_of_several_begins_with_them_side_by_side_and_has_each_whole() ->
 
 
 def test_a_page_of_a_published_table_alone_has_its_figures_and_no_trials() -> None:
-    page = Page(render([FORWARDING]))
+    page = Page(render_page([FORWARDING]))
     assert "76 figures" in page.shown and "hardware tester" in page.shown
     assert "published alone" not in page.shown and "[475, 578]" in page.shown
     for word in ("No treatment was measured", "too few trials", "seed", "Stopped by"):
@@ -167,7 +167,7 @@ def test_a_page_of_a_published_table_alone_has_its_figures_and_no_trials() -> No
 
 
 def test_names_of_files_are_shown_and_never_run() -> None:
-    page = Page(render([over_streams(HOSTILE), over_streams("after.vnb")]))
+    page = Page(render_page([over_streams(HOSTILE), over_streams("after.vnb")]))
     assert len(page.scripts) == 3 and page.count("img") == 3
     assert "<script>alert(1)" in page.shown
 

@@ -10,20 +10,20 @@ import pytest
 from rich.console import Console
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.published.tables import Spread
+from vnetbench.published.tables import ValueRange
 from vnetbench.report.charts.campaign_charts import (
     main_charts,
     other_metric_charts,
-    still_picture,
+    render_svg,
     trial_charts,
 )
-from vnetbench.report.charts.factor_layout import lay_out
-from vnetbench.report.charts.frame_rows import line_rate_fps, near_rows, size_rows, step_rows
-from vnetbench.report.export.campaign_export import as_csv, as_json, as_markdown
-from vnetbench.report.page.html import render
+from vnetbench.report.charts.factor_layout import lay_out_factors
+from vnetbench.report.charts.frame_rows import line_rate_fps, zoomed_step_rows, frame_size_rows, search_step_rows
+from vnetbench.report.export.campaign_export import campaign_csv, campaign_json, campaign_markdown
+from vnetbench.report.page.html import render_page
 from vnetbench.report.tables.columns import metric_columns, search_columns
 from vnetbench.report.tables.estimates_table import estimates_table
-from vnetbench.report.tables.published_comparison import beside, both_over_one
+from vnetbench.report.tables.published_comparison import compare_with_published, bidirectional_ratio
 
 
 def printed(summary: CampaignSummary, width: int) -> str:
@@ -40,7 +40,7 @@ def test_every_chart_of_frames_is_valid_vega_lite_and_draws(
     summary: CampaignSummary = request.getfixturevalue(name)
     for chart in (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary)):
         alt.Chart.from_dict(chart.spec, validate=True)
-    assert all(still_picture(chart).startswith("<svg") for chart in main_charts(summary))
+    assert all(render_svg(chart).startswith("<svg") for chart in main_charts(summary))
 
 
 def test_a_line_rate_is_that_of_ethernet() -> None:
@@ -50,15 +50,15 @@ def test_a_line_rate_is_that_of_ethernet() -> None:
 
 
 def test_frame_sizes_are_on_x_with_the_mix_at_its_mean(throughput: CampaignSummary) -> None:
-    layout = lay_out(throughput)
-    assert layout.x is not None and layout.x.name == "frame_size"
-    rows, _ = size_rows(throughput, layout, "throughput_fps")
+    layout = lay_out_factors(throughput)
+    assert layout.x_factor is not None and layout.x_factor.name == "frame_size"
+    rows, _ = frame_size_rows(throughput, layout, "throughput_fps")
     at = {row["xlevel"]: row["x"] for row in rows if row["kind"] == "estimate" and row["series"] == "forward"}
     assert at["256"] < at["imix"] < at["512"]
 
 
 def test_line_rates_near_the_results_and_the_limit_of_packets_are_drawn(throughput: CampaignSummary) -> None:
-    rows, top = size_rows(throughput, lay_out(throughput), "throughput_fps")
+    rows, top = frame_size_rows(throughput, lay_out_factors(throughput), "throughput_fps")
     rates = {(row["combination"], row["rate"]) for row in rows if row["kind"] == "line rate"}
     assert ("vSwitch bridge", "10 Gbit/s") in rates
     # 0.2 Mframe/s of 1518 bytes are far from 10 Gbit/s.
@@ -85,30 +85,30 @@ def test_a_link_rate_that_was_set_is_the_line_rate_and_twice_that_both_ways(
         if t.factors["direction"] == "both"
     )
     summary = replace(throughput, treatments=shaped)
-    rows, _ = size_rows(summary, lay_out(summary), "throughput_fps")
+    rows, _ = frame_size_rows(summary, lay_out_factors(summary), "throughput_fps")
     assert {row["rate"] for row in rows if row["kind"] == "line rate"} == {"2 × 1 Gbit/s"}
 
 
 def test_every_step_of_the_drawn_treatments_is_a_point_and_every_answer_a_mark(
     forwarding: CampaignSummary,
 ) -> None:
-    rows, scale, left_out = step_rows(forwarding, lay_out(forwarding))
+    rows, scale, left_out = search_step_rows(forwarding, lay_out_factors(forwarding))
     steps = [step for t in forwarding.treatments for p in t.points for step in p.steps]
     assert sum(row["kind"] == "step" for row in rows) == len(steps) and not left_out
     assert scale.unit == "kframe/s"
-    answers = [answer for t in forwarding.treatments for p in t.points for answer in p.answers]
+    answers = [answer for t in forwarding.treatments for p in t.points for answer in p.search_answers]
     assert sum(row["kind"] == "answer" for row in rows) == len(answers)
     assert {row["text"] for row in rows if row["kind"] == "goal"} == {"0.01 %"}
 
 
 def test_more_treatments_than_panels_are_said_to_be_left_out(throughput: CampaignSummary) -> None:
-    _, _, left_out = step_rows(throughput, lay_out(throughput))
+    _, _, left_out = search_step_rows(throughput, lay_out_factors(throughput))
     assert left_out == "Drawn are the first 8 of 48 treatments."
 
 
 def test_near_the_throughput_only_loads_about_it_are_drawn(forwarding: CampaignSummary) -> None:
-    rows, _, _ = step_rows(forwarding, lay_out(forwarding))
-    near = [row["load"] for row in near_rows(rows) if row["treatment"].startswith("virtio-net, vCPUs: 1, f")
+    rows, _, _ = search_step_rows(forwarding, lay_out_factors(forwarding))
+    near = [row["load"] for row in zoomed_step_rows(rows) if row["treatment"].startswith("virtio-net, vCPUs: 1, f")
             and row["kind"] == "step"]  # fmt: skip
     assert near and max(near) < 1.3 * min(near)
 
@@ -116,7 +116,7 @@ def test_near_the_throughput_only_loads_about_it_are_drawn(forwarding: CampaignS
 def test_a_soak_shows_when_frames_went_missing(soak: CampaignSummary) -> None:
     (chart,) = [chart for chart in main_charts(soak) if chart.name == "missing"]
     missing = [row["missing"] for row in chart.rows]
-    assert missing == sorted(missing) and missing[-1] == soak.treatments[0].points[0].missing[-1] > 0
+    assert missing == sorted(missing) and missing[-1] == soak.treatments[0].points[0].outstanding_frames[-1] > 0
     assert chart.rows[-1]["t"] == 600 and len(chart.rows) <= 200
 
 
@@ -129,31 +129,31 @@ def test_what_limited_a_search_stands_beside_its_throughput(forwarding: Campaign
     limited_by, one_search = search_columns(forwarding.treatments)
     assert set(limited_by.cells) == {("device",)}
     assert all(cell[0].startswith("± 0.") for cell in one_search.cells)
-    assert "limited_by" in as_csv(forwarding).splitlines()[0]
-    first = json.loads(as_json(forwarding))["treatments"][0]["each_trial"][0]
+    assert "limited_by" in campaign_csv(forwarding).splitlines()[0]
+    first = json.loads(campaign_json(forwarding))["treatments"][0]["each_trial"][0]
     assert first["answers"][0]["limited_by"] == "device" and first["steps"][0]["sent"] > 0
 
 
 def test_a_campaign_stands_beside_the_published_figures_of_the_same(forwarding: CampaignSummary) -> None:
-    found = beside(forwarding)
+    found = compare_with_published(forwarding)
     assert found is not None
     pair = next(pair for pair in found.pairs if pair.levels == {"adapter": "e1000", "vcpu_pin": "1"})
     # e1000,"1,1",#1: one way 20261 [16602, 21713], both 25227 [21484, 27698]
-    assert pair.there["1,1"] == {"forward": Spread(20261, 16602, 21713), "both": Spread(25227, 21484, 27698)}
-    assert both_over_one(pair.there["1,1"]) == pytest.approx(25227 / 20261)
+    assert pair.there["1,1"] == {"forward": ValueRange(20261, 16602, 21713), "both": ValueRange(25227, 21484, 27698)}
+    assert bidirectional_ratio(pair.there["1,1"]) == pytest.approx(25227 / 20261)
     measured = [point.values["throughput_fps"] for point in forwarding.treatments[6].points]
-    assert pair.here["forward"] == Spread(sum(measured) / 3, min(measured), max(measured))
+    assert pair.here["forward"] == ValueRange(sum(measured) / 3, min(measured), max(measured))
 
 
 def test_the_same_number_of_queues_leaves_one_published_figure(forwarding: CampaignSummary) -> None:
     queued = tuple(replace(t, factors={**t.factors, "queues": 8}) for t in forwarding.treatments)
-    found = beside(replace(forwarding, treatments=queued))
+    found = compare_with_published(replace(forwarding, treatments=queued))
     assert found is not None and all(list(pair.there) == ["8,8"] for pair in found.pairs)
 
 
 def test_treatments_that_nobody_published_stand_alone(forwarding: CampaignSummary) -> None:
     unknown = tuple(replace(t, factors={**t.factors, "vcpu_pin": "3"}) for t in forwarding.treatments)
-    found = beside(replace(forwarding, treatments=unknown))
+    found = compare_with_published(replace(forwarding, treatments=unknown))
     assert found is not None and all(not pair.there for pair in found.pairs)
 
 
@@ -167,9 +167,9 @@ def test_the_published_figures_fit_the_terminal_uncut(forwarding: CampaignSummar
 def test_published_figures_and_their_conditions_are_on_the_page_and_in_markdown(
     forwarding: CampaignSummary,
 ) -> None:
-    for text in (render([forwarding]), as_markdown(forwarding)):
+    for text in (render_page([forwarding]), campaign_markdown(forwarding)):
         assert "Xeon L5520" in text and "20.3" in text and "Host" in text
 
 
 def test_a_study_that_names_nothing_published_shows_nothing_of_it(throughput: CampaignSummary) -> None:
-    assert beside(throughput) is None and "Beside published" not in render([throughput])
+    assert compare_with_published(throughput) is None and "Beside published" not in render_page([throughput])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.text.notes import notes
+from vnetbench.report.text.notes import campaign_notes
 
 
 def calibrated(summary: CampaignSummary, *modes: str) -> list[str]:
@@ -14,7 +14,7 @@ def calibrated(summary: CampaignSummary, *modes: str) -> list[str]:
         replace(treatment, effective={"calibration": {"send_mode": mode}})
         for treatment, mode in zip(summary.treatments, modes, strict=False)
     )
-    found = notes(replace(summary, treatments=treatments))
+    found = campaign_notes(replace(summary, treatments=treatments))
     return [note for note in found if note.startswith("send_mode = auto")]
 
 
@@ -33,4 +33,4 @@ def test_each_mode_is_named_with_its_treatments(jumbo: CampaignSummary) -> None:
 
 
 def test_without_a_calibration_nothing_is_said_of_it(jumbo: CampaignSummary) -> None:
-    assert not [note for note in notes(jumbo) if "auto" in note]
+    assert not [note for note in campaign_notes(jumbo) if "auto" in note]

@@ -13,11 +13,11 @@ from rich.console import Console
 from tests.report.campaigns import campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import main_charts
-from vnetbench.report.export.campaign_export import as_json, as_markdown
-from vnetbench.report.one_at_a_time import NOTHING, by_change, gain_column
-from vnetbench.report.page.html import render
+from vnetbench.report.export.campaign_export import campaign_json, campaign_markdown
+from vnetbench.report.one_at_a_time import BASELINE, to_single_factor, gain_column
+from vnetbench.report.page.html import render_page
 from vnetbench.report.tables.estimates_table import estimates_table
-from vnetbench.report.text.answer import answer
+from vnetbench.report.text.answer import answer_question
 from vnetbench.study.model import ONE_AT_A_TIME, FactorLevels
 
 GBIT = 1e9
@@ -41,15 +41,15 @@ def tuning() -> CampaignSummary:
 
 
 def test_a_treatment_is_named_by_what_it_changes(tuning: CampaignSummary) -> None:
-    told = by_change(tuning)
+    told = to_single_factor(tuning)
     changes = [each.factors["changed"] for each in told.treatments]
-    assert changes == [NOTHING, "MTU 9000", "LRO off", "MTU 9000, LRO off"]
+    assert changes == [BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"]
     assert all(each.factors["streams"] == 4 for each in told.treatments)
     assert told.warnings[0] == "With nothing changed: MTU 1500, LRO on"
 
 
 def test_each_gain_over_nothing_changed_has_its_interval(tuning: CampaignSummary) -> None:
-    column = gain_column(by_change(tuning))
+    column = gain_column(to_single_factor(tuning))
     assert column is not None
     (base,), *changes = column.cells
     assert base == "1"
@@ -59,7 +59,7 @@ def test_each_gain_over_nothing_changed_has_its_interval(tuning: CampaignSummary
 
 
 def test_the_answer_tells_each_change_by_itself(tuning: CampaignSummary) -> None:
-    effects = answer(by_change(tuning)).effects
+    effects = answer_question(to_single_factor(tuning)).effects
     assert [sentence.partition(":")[0] for sentence in effects] == [
         "MTU 9000",
         "LRO off",
@@ -72,18 +72,18 @@ def test_the_answer_tells_each_change_by_itself(tuning: CampaignSummary) -> None
 def test_table_markdown_page_and_charts_show_the_gain(tuning: CampaignSummary) -> None:
     out = io.StringIO()
     Console(file=out, width=100).print(estimates_table(tuning))
-    for text in (out.getvalue(), as_markdown(tuning).replace("\\", ""), render([tuning])):
+    for text in (out.getvalue(), campaign_markdown(tuning).replace("\\", ""), render_page([tuning])):
         assert "MTU 9000, LRO off" in text
         assert "Against" in text
-    (chart, *_) = main_charts(by_change(tuning))
-    assert {row["combination"] for row in chart.rows} == {NOTHING, "MTU 9000", "LRO off", "MTU 9000, LRO off"}
+    (chart, *_) = main_charts(to_single_factor(tuning))
+    assert {row["combination"] for row in chart.rows} == {BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"}
 
 
 def test_programs_get_the_factors_as_the_study_has_them(tuning: CampaignSummary) -> None:
-    form = json.loads(as_json(tuning))
+    form = json.loads(campaign_json(tuning))
     assert [factor["name"] for factor in form["factors"]] == ["streams", "mtu", "lro"]
 
 
 def test_other_campaigns_are_told_as_before(jumbo: CampaignSummary) -> None:
-    assert by_change(jumbo) is jumbo
+    assert to_single_factor(jumbo) is jumbo
     assert gain_column(jumbo) is None

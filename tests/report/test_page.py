@@ -21,7 +21,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.model import EvidenceItem, Finding, CandidateCause
 from vnetbench.explain.rules import get_cause
 from vnetbench.report.page import html
-from vnetbench.report.page.html import LARGEST_PAGE, render, write_html
+from vnetbench.report.page.html import MAX_PAGE_BYTES, render_page, write_html
 from vnetbench.report.text import narrative
 from vnetbench.report.text.explanation_text import ExplanationText
 from vnetbench.study.model import FactorLevels
@@ -61,7 +61,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def page(jumbo: CampaignSummary) -> Page:
-    return Page(render([jumbo]))
+    return Page(render_page([jumbo]))
 
 
 def test_the_question_and_the_answer_come_first(page: Page) -> None:
@@ -98,7 +98,7 @@ def test_the_table_can_be_sorted_by_every_column(page: Page) -> None:
 
 
 def test_what_a_study_says_is_shown_and_never_run(single: CampaignSummary) -> None:
-    page = Page(render([replace(single, title=HOSTILE, question="?", study_text=HOSTILE, path=HOSTILE)]))
+    page = Page(render_page([replace(single, title=HOSTILE, question="?", study_text=HOSTILE, path=HOSTILE)]))
     assert page.shown.count(HOSTILE) >= 4  # title of the page, heading, study, path
     assert len(page.scripts) == 3
     assert page.count("img") == 1  # the picture for browsers without scripts
@@ -114,7 +114,7 @@ def test_facts_failures_and_warnings_are_inert_too(single: CampaignSummary) -> N
         facts={HOSTILE: {HOSTILE: HOSTILE}},
         warnings=(HOSTILE,),
     )
-    page = Page(render([hostile]))
+    page = Page(render_page([hostile]))
     assert len(page.scripts) == 3 and page.count("img") == 1
     assert json.loads(page.scripts[0])["charts"]
 
@@ -127,15 +127,15 @@ def test_3840_trials_of_128_treatments_stay_below_three_megabytes() -> None:
         for index, (streams, mtu) in enumerate((s, m) for s in levels for m in (1500, 9000))
     ]
     factors = [FactorLevels("streams", levels), FactorLevels("mtu", (1500, 9000))]
-    text = render([campaign("Large", "", factors, treatments)])
-    assert len(text.encode()) < LARGEST_PAGE == 3_000_000
+    text = render_page([campaign("Large", "", factors, treatments)])
+    assert len(text.encode()) < MAX_PAGE_BYTES == 3_000_000
 
 
 def test_a_page_that_would_be_too_large_leaves_out_charts_and_says_which(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(html, "LARGEST_PAGE", 1_150_000)
-    text = render([jumbo])
+    text = render_page([jumbo])
     assert len(text.encode()) < 1_150_000
     assert "Without a chart, to keep this page small:" in text
     assert '<figure id="c1-receiver_cpu_percent"' in text
@@ -150,7 +150,7 @@ def test_a_page_is_below_three_megabytes(name: str, tmp_path: Path, request: pyt
 
 
 def test_several_campaigns_stand_on_one_page(jumbo: CampaignSummary, placement: CampaignSummary) -> None:
-    page = Page(render([jumbo, placement]))
+    page = Page(render_page([jumbo, placement]))
     assert page.count("article") == 3
     charts = json.loads(page.scripts[0])["charts"]
     assert {"c1-goodput_bps", "c2-goodput_bps"} <= set(charts)
@@ -161,7 +161,7 @@ def test_several_campaigns_stand_on_one_page(jumbo: CampaignSummary, placement: 
 def test_light_and_dark_have_their_own_colours_in_charts_and_text(page: Page) -> None:
     configs = json.loads(page.scripts[0])["configs"]
     assert configs["light"]["text"]["color"] != configs["dark"]["text"]["color"]
-    text = render([])
+    text = render_page([])
     assert "prefers-color-scheme: dark" in text
     assert re.search(r'id="theme"', text)
 
@@ -174,8 +174,8 @@ def test_a_folder_that_is_not_there_is_said(single: CampaignSummary, tmp_path: P
 def test_the_page_opens_with_the_answer_and_the_findings_each_with_its_picture_and_evidence(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(story, "explain", lambda _: EXPLANATION)
-    page = Page(render([jumbo]))
+    monkeypatch.setattr(narrative, "explain", lambda _: EXPLANATION)
+    page = Page(render_page([jumbo]))
     shown = page.shown
     order = (
         "Goodput is highest with 8 streams", "Jumbo frames make TCP faster", "1 stream, forward, MTU 1500 is",
@@ -194,8 +194,8 @@ def test_what_is_counted_has_no_word_for_how_sure_it_is(
 ) -> None:
     suspect = CandidateCause(get_cause("too_few_trials"), 1.0, "very likely", ())
     few = Finding("instrument", "There are 3.", candidates=(suspect,), details={"cause": "too_few_trials"})
-    monkeypatch.setattr(story, "explain", lambda _: replace(EXPLANATION, findings=(few,)))
-    shown = Page(render([jumbo])).shown
+    monkeypatch.setattr(narrative, "explain", lambda _: replace(EXPLANATION, findings=(few,)))
+    shown = Page(render_page([jumbo])).shown
     assert "Repeat: six trials" in shown and "very likely" not in shown
 
 
@@ -207,8 +207,8 @@ def test_a_cause_that_was_measured_over_the_trials_has_no_word_either_and_says_n
     says = "The machine was busy with something else, and the trials show it: it is 83 % worse."
     busy = Finding("unstable", says, candidates=(suspect,), details={"cause": "machine_busy"})
     explanation = replace(EXPLANATION, findings=(busy,))
-    monkeypatch.setattr(story, "explain", lambda _: explanation)
-    shown = Page(render([jumbo])).shown
+    monkeypatch.setattr(narrative, "explain", lambda _: explanation)
+    shown = Page(render_page([jumbo])).shown
     assert "Stop what else runs" in shown and "other work on the machine" in shown
     assert "very likely" not in shown
     out = io.StringIO()
@@ -221,8 +221,8 @@ def test_findings_of_several_files_and_hostile_ones_stay_apart_and_inert(
 ) -> None:
     hostile = Finding("not explained", HOSTILE, candidates=(replace(LIMIT.candidates[0], command=HOSTILE),))
     explanation = replace(EXPLANATION, findings=(hostile,))
-    monkeypatch.setattr(story, "explain", lambda _: explanation)
-    page = Page(render([jumbo, single, reference_summary("ntttcp-vmxnet3-2011")]))
+    monkeypatch.setattr(narrative, "explain", lambda _: explanation)
+    page = Page(render_page([jumbo, single, reference_summary("ntttcp-vmxnet3-2011")]))
     assert len(page.scripts) == 3
     assert page.shown.count(HOSTILE) == 4  # as a sentence and as a command, of two files; a table has none
     figures = {a["id"] for tag, a in page.elements if tag == "figure"}

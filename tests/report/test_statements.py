@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from tests.statements.campaigns import Way, goodputs, made
-from vnetbench.report.tables.statements_table import as_json, statements_table
+from vnetbench.report.tables.statements_table import statements_json, statements_table
 from vnetbench.statements.check import StatementResult, check_statements
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "statements.md"
@@ -77,9 +77,9 @@ def test_the_json_is_the_documented_one_and_has_all_the_figures(checked: tuple[S
     schema = json.loads(block[1])
     jsonschema.Draft202012Validator.check_schema(schema)
     long = made(goodputs("streams", {1: 9.0}), Way(duration_s=25.0, warmup_s=4.0))
-    form = json.loads(as_json(checked))
+    form = json.loads(statements_json(checked))
     jsonschema.validate(form, schema)
-    jsonschema.validate(json.loads(as_json(check_statements([long]))), schema)
+    jsonschema.validate(json.loads(statements_json(check_statements([long]))), schema)
     first = form["statements"][0]
     assert (first["id"], first["state"]) == ("S01", "shown")
     below = first["files"][0]["parts"][0]["evidence"]

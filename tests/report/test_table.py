@@ -12,10 +12,10 @@ from rich.console import Console, RenderableType
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.tables.estimates_table import LiveRow, estimates_table, live_table
-from vnetbench.report.tables.text_bars import bar
+from vnetbench.report.tables.estimates_table import LiveTreatmentRow, estimates_table, live_table
+from vnetbench.report.tables.text_bars import draw_bar
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.estimate_text import scale_of, short_figure
+from vnetbench.wording.estimate_text import metric_scale, format_short_estimate
 
 
 def lines_of(
@@ -34,14 +34,14 @@ def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(jumbo: Campaign
     assert max(map(cell_len, lines)) <= width
     assert not any("…" in line for line in lines)
     for goodput in (t.metrics["goodput_bps"] for t in jumbo.treatments if t.metrics):
-        for figure in short_figure(goodput, "goodput_bps", scale_of(jumbo.treatments, "goodput_bps")):
+        for figure in format_short_estimate(goodput, "goodput_bps", metric_scale(jumbo.treatments, "goodput_bps")):
             assert any(figure in line for line in lines)
 
 
 def test_a_wide_terminal_shows_more_metrics_and_the_bars_beside_their_figures(jumbo: CampaignSummary) -> None:
     narrow, wide = (lines_of(estimates_table(jumbo), width) for width in (80, 200))
-    assert not any("Round trip" in line for line in narrow)
-    assert any("Round trip" in line for line in wide)
+    assert not any("Round-trip time" in line for line in narrow)
+    assert any("Round-trip time" in line for line in wide)
     assert any(line.split()[:3] == ["4", "forward", "9000"] and "━" in line for line in wide)
     assert any(line.startswith("4 streams, forward, MTU 9000") and "━" in line for line in narrow)
 
@@ -74,10 +74,10 @@ def test_a_campaign_without_any_trial_still_has_a_table(empty: CampaignSummary) 
     assert any("interrupted" in line for line in lines_of(estimates_table(empty)))
 
 
-def running(count: int, active: Sequence[int] = (), measured: Sequence[int] = ()) -> list[LiveRow]:
+def running(count: int, active: Sequence[int] = (), measured: Sequence[int] = ()) -> list[LiveTreatmentRow]:
     known = Estimate(20e9, 19e9, 21e9, 0.95, 6)
     return [
-        LiveRow(
+        LiveTreatmentRow(
             factors={"streams": streams},
             trials=6 if streams in measured else 0,
             stopped_by="precision" if streams in measured else "running",
@@ -126,4 +126,4 @@ def test_a_live_table_before_the_first_trial_shows_what_will_come() -> None:
     ],
 )
 def test_a_bar_ends_at_the_value_with_whiskers_for_the_interval(estimate: Estimate, drawn: str) -> None:
-    assert bar(estimate, largest=10, width=10) == drawn
+    assert draw_bar(estimate, largest=10, width=10) == drawn

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.simulated_devices import Physics, SimulatedDevice
+from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
 from vnetbench.commands.throughput import STUDY
 from vnetbench.estimate.summarize import summarize
-from vnetbench.report.tables.throughput_table import throughput_answer
+from vnetbench.report.tables.throughput_table import throughput_table
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.plan import make_plan
@@ -26,7 +26,7 @@ def answer(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
     with Interrupts() as interrupts:
         campaign.run(interrupts)
     console = Console(width=80, record=True, file=path.with_suffix(".txt").open("w"))
-    console.print(throughput_answer(summarize(file)))
+    console.print(throughput_table(summarize(file)))
     file.close("finished")
     return console.export_text()
 
@@ -44,7 +44,7 @@ def test_each_size_and_goal_has_a_line_that_says_what_limited_it(tmp_path: Path)
 
 
 def test_what_the_generator_limits_is_at_least_so_much(tmp_path: Path) -> None:
-    ports = SimulatedPorts(SimulatedDevice(Physics(limit_fps=1e9), 1))
+    ports = SimulatedPorts(SimulatedDevice(DeviceModel(limit_fps=1e9), 1))
     text = answer(tmp_path / "r.vnb", ports)
     (row,) = [line for line in text.splitlines() if line.strip().startswith("64")]
     assert "≥ " in row and row.split()[-1] == "generator"

@@ -9,24 +9,24 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from vnetbench.estimate.imported_trials import sources
-from vnetbench.estimate.matching import Matched, all_levels, matched
+from vnetbench.estimate.imported_trials import list_sources
+from vnetbench.estimate.matching import MatchedTreatments, all_levels, match_treatments
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.estimate.ratios import adjust, ratio
+from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.quantity import spell_share
-from vnetbench.report.environment import Difference, differences
-from vnetbench.report.tables.columns import UNMEASURED, Column, factor_columns
-from vnetbench.report.tables.text_table import GAP, drawn, folded, listed, safe, total_width
-from vnetbench.report.text.emulation_warning import SENTENCE, emulation
+from vnetbench.quantity import format_exact_share
+from vnetbench.report.environment import FactDifference, find_differences
+from vnetbench.report.tables.columns import UNMEASURED_STATES, Column, factor_columns
+from vnetbench.report.tables.text_table import COLUMN_GAP, draw_table, fold_factors, bullet_list, to_safe_text, columns_width
+from vnetbench.report.text.emulation_warning import EMULATION_WARNING, emulation_warnings
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.wording.estimate_text import metric_of, scale_of, short_figure, short_ratio
-from vnetbench.wording.factor_text import counted, names_of, treatment_phrase
+from vnetbench.wording.estimate_text import find_metric, metric_scale, format_short_estimate, format_short_ratio
+from vnetbench.wording.factor_text import pluralize, factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
 
 @dataclass(frozen=True)
-class Change:
+class MetricChange:
     """One metric of one treatment in both campaigns."""
 
     factors: Mapping[str, Level]
@@ -40,20 +40,20 @@ class Change:
     def is_shown(self) -> bool:
         """Whether it is beyond chance: the interval leaves 1 out, and the adjusted p value agrees."""
         own = self.ratio
-        if own.p is None or own.low is None or own.high is None:
+        if own.p_value is None or own.low is None or own.high is None:
             return False
-        return not own.low <= 1 <= own.high and own.p <= 1 - own.confidence + 1e-12
+        return not own.low <= 1 <= own.high and own.p_value <= 1 - own.confidence + 1e-12
 
     @property
     def worsening(self) -> float:
         """The share by which it got worse, 0.1 for a goodput of 0.9 times; negative where it got better."""
-        if metric_of(self.metric).better == "higher":
+        if find_metric(self.metric).better == "higher":
             return 1 - self.ratio.value
-        return self.ratio.value - 1 if metric_of(self.metric).better == "lower" else 0.0
+        return self.ratio.value - 1 if find_metric(self.metric).better == "lower" else 0.0
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CampaignComparison:
     """What became of each treatment that two campaigns share, and what they don't share."""
 
     before: str
@@ -64,10 +64,10 @@ class Comparison:
     """`before` and `after`, where guests ran under TCG."""
     imported: tuple[str, ...]
     """Of a side that was imported: from which tools and logs."""
-    environment: tuple[Difference, ...]
+    environment: tuple[FactDifference, ...]
     conditions: tuple[str, ...]
     """Of a side that is a published table, in place of its environment."""
-    changes: tuple[Change, ...]
+    changes: tuple[MetricChange, ...]
     only_before: tuple[Mapping[str, Level], ...]
     only_after: tuple[Mapping[str, Level], ...]
     unmeasured: tuple[tuple[Mapping[str, Level], str], ...]
@@ -78,64 +78,64 @@ class Comparison:
     """Published figures, of a side that is a published table, that no treatment is alike with."""
 
 
-def compare(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = ()) -> Comparison:
+def compare_campaigns(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = ()) -> CampaignComparison:
     """Match treatments by their factors and compare their trials, for each metric that both have.
 
     Without `metrics` that is the one that decided in the campaign `after`.
     Which treatments are alike: `matching.matched`. The confidence is the lower of the two campaigns'. Ratios
     and their adjustment: `estimate.compare`.
     """
-    shared = matched(before, after)
+    shared = match_treatments(before, after)
     confidence = min(before.precision.confidence, after.precision.confidence)
     changes = [
         change
         for metric in metrics or (after.main_metric,)
         for each in shared
-        if (change := _change(each, metric, confidence)) is not None
+        if (change := _metric_change(each, metric, confidence)) is not None
     ]
-    adjusted = adjust([change.ratio for change in changes])
-    only_before = _unmatched(before, [each.before for each in shared])
-    only_after = _unmatched(after, [each.after for each in shared])
-    return Comparison(
+    adjusted = adjust_p_values([change.ratio for change in changes])
+    only_before = _unmatched_levels(before, [each.before for each in shared])
+    only_after = _unmatched_levels(after, [each.after for each in shared])
+    return CampaignComparison(
         before=before.path,
         after=after.path,
-        factors=_factors(before, after),
+        factors=_merge_factors(before, after),
         emulated=tuple(
-            side for side, summary in (("before", before), ("after", after)) if emulation(summary)
+            side for side, summary in (("before", before), ("after", after)) if emulation_warnings(summary)
         ),
         imported=tuple(
-            f"{side}: imported, not measured here: {'; '.join(sources(_points(summary)))}"
+            f"{side}: imported, not measured here: {'; '.join(list_sources(_all_trials(summary)))}"
             for side, summary in (("before", before), ("after", after))
             if summary.is_imported
         ),
-        environment=differences(before, after),
+        environment=find_differences(before, after),
         conditions=tuple(
             f"{side}: {summary.reference.conditions}"
             for side, summary in (("before", before), ("after", after))
             if summary.reference
         ),
         changes=tuple(
-            Change(each.factors, each.metric, each.before, each.after, own)
+            MetricChange(each.factors, each.metric, each.before, each.after, own)
             for each, own in zip(changes, adjusted, strict=True)
         ),
         only_before=() if before.reference else only_before,
         only_after=() if after.reference else only_after,
         unpublished=len(only_before if before.reference else ()) + len(only_after if after.reference else ()),
-        unmeasured=tuple(_unmeasured(shared)),
+        unmeasured=tuple(_unmeasured_treatments(shared)),
         lost=tuple(
             each.levels
             for each in shared
-            if each.before.metrics and not each.after.metrics and each.after.stopped_by in UNMEASURED
+            if each.before.metrics and not each.after.metrics and each.after.stopped_by in UNMEASURED_STATES
         ),
     )
 
 
-def worse_than(comparison: Comparison, share: float) -> list[Change]:
+def find_regressions(comparison: CampaignComparison, share: float) -> list[MetricChange]:
     """The changes for the worse by more than `share` (0.05 is 5 %) that are beyond chance."""
     return [change for change in comparison.changes if change.is_shown and change.worsening > share]
 
 
-def comparison_table(comparison: Comparison) -> ComparisonTable:
+def comparison_table(comparison: CampaignComparison) -> ComparisonTable:
     """What differs in the environments, then each treatment before and after with the ratio of the two."""
     return ComparisonTable(comparison)
 
@@ -144,28 +144,28 @@ def comparison_table(comparison: Comparison) -> ComparisonTable:
 class ComparisonTable:
     """A rich renderable; where it is narrow the factors fold into one column."""
 
-    comparison: Comparison
+    comparison: CampaignComparison
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         found = self.comparison
-        yield safe(f"before: {found.before}\nafter:  {found.after}\n")
+        yield to_safe_text(f"before: {found.before}\nafter:  {found.after}\n")
         for side in found.emulated:
-            yield safe(f"{side}: {SENTENCE}\n")
+            yield to_safe_text(f"{side}: {EMULATION_WARNING}\n")
         for said in (*found.imported, *found.conditions):
-            yield safe(f"{said}\n")
+            yield to_safe_text(f"{said}\n")
         if not found.conditions:
             yield _environment_table(found.environment)
         for metric in dict.fromkeys(change.metric for change in found.changes):
             changes = [change for change in found.changes if change.metric == metric]
             yield Text("")
-            styles = [_style(change) for change in changes]
-            yield drawn(_columns(changes, found.factors, options.max_width), styles, range(len(changes)))
+            styles = [_change_style(change) for change in changes]
+            yield draw_table(_comparison_columns(changes, found.factors, options.max_width), styles, range(len(changes)))
         yield Text("")
-        yield Text(_verdict(found.changes))
-        yield listed(_left_out(found))
+        yield Text(_verdict_sentence(found.changes))
+        yield bullet_list(_omission_notes(found))
 
 
-def _change(each: Matched, metric: str, confidence: float) -> Change | None:
+def _metric_change(each: MatchedTreatments, metric: str, confidence: float) -> MetricChange | None:
     if metric not in each.before.metrics or metric not in each.after.metrics:
         return None
     before, after = (side.metrics[metric] for side in (each.before, each.after))
@@ -173,38 +173,38 @@ def _change(each: Matched, metric: str, confidence: float) -> Change | None:
         if not before.value:
             return None
         own = Ratio(after.value / before.value, None, None, confidence, None)
-        return Change(each.levels, metric, before, after, own)
-    sides = [treatment.values_of(metric) for treatment in (each.before, each.after)]
+        return MetricChange(each.levels, metric, before, after, own)
+    sides = [treatment.trial_values(metric) for treatment in (each.before, each.after)]
     if any(value < 0 for side in sides for value in side):
         return None  # a difference below zero has no ratio
-    own = ratio(sides[0], sides[1], confidence)
-    return Change(each.levels, metric, before, after, own)
+    own = rank_ratio(sides[0], sides[1], confidence)
+    return MetricChange(each.levels, metric, before, after, own)
 
 
-def _points(summary: CampaignSummary) -> list[TrialPoint]:
+def _all_trials(summary: CampaignSummary) -> list[TrialPoint]:
     return [point for treatment in summary.treatments for point in treatment.points]
 
 
-def _unmatched(
+def _unmatched_levels(
     summary: CampaignSummary, found: Sequence[TreatmentSummary]
 ) -> tuple[Mapping[str, Level], ...]:
     known = {treatment.index for treatment in found}
     return tuple(all_levels(summary, t) for t in summary.treatments if t.index not in known)
 
 
-def _factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLevels, ...]:
-    known = names_of(before.factors)
+def _merge_factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLevels, ...]:
+    known = factor_names(before.factors)
     return (*before.factors, *(factor for factor in after.factors if factor.name not in known))
 
 
-def _unmeasured(shared: Sequence[Matched]) -> Iterator[tuple[Mapping[str, Level], str]]:
+def _unmeasured_treatments(shared: Sequence[MatchedTreatments]) -> Iterator[tuple[Mapping[str, Level], str]]:
     for each in shared:
         missing = [(side, t) for side, t in (("before", each.before), ("after", each.after)) if not t.metrics]
         if missing:
             yield each.levels, ", ".join(f"{side}: {t.stopped_by}" for side, t in missing)
 
 
-def _environment_table(found: Sequence[Difference]) -> Table | Text:
+def _environment_table(found: Sequence[FactDifference]) -> Table | Text:
     if not found:
         return Text("The environments do not differ in any fact that is recorded.")
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -213,12 +213,12 @@ def _environment_table(found: Sequence[Difference]) -> Table | Text:
     table.add_row("differs", "before", "after", style="bold")
     for each in found:
         name = f"{', '.join(each.places)}: {each.name}"
-        table.add_row(*(safe(text or "–") for text in (name, each.before, each.after)))
+        table.add_row(*(to_safe_text(text or "–") for text in (name, each.before, each.after)))
     return table
 
 
 @dataclass(frozen=True)
-class _Side:
+class _ComparisonRow:
     """A change seen as a row of the table: its factors and one side's estimate."""
 
     factors: Mapping[str, Level]
@@ -227,42 +227,42 @@ class _Side:
     stopped_by: str = ""
 
 
-def _columns(changes: Sequence[Change], factors: Sequence[FactorLevels], width: int) -> list[Column]:
+def _comparison_columns(changes: Sequence[MetricChange], factors: Sequence[FactorLevels], width: int) -> list[Column]:
     metric = changes[0].metric
-    before = [_Side(c.factors, {metric: c.before}, c.before.trials) for c in changes]
-    after = [_Side(c.factors, {metric: c.after}, c.after.trials) for c in changes]
-    scale = scale_of([*before, *after], metric)
+    before = [_ComparisonRow(c.factors, {metric: c.before}, c.before.trials) for c in changes]
+    after = [_ComparisonRow(c.factors, {metric: c.after}, c.after.trials) for c in changes]
+    scale = metric_scale([*before, *after], metric)
     columns = [
         Column(
             side,
-            f"{metric_of(metric).label} {side}",
+            f"{find_metric(metric).label} {side}",
             scale.unit,
-            tuple(short_figure(row.metrics[metric], metric, scale) for row in rows),
+            tuple(format_short_estimate(row.metrics[metric], metric, scale) for row in rows),
             True,
         )
         for side, rows in (("before", before), ("after", after))
     ]
-    columns.append(Column("ratio", "Ratio", "", tuple((short_ratio(c.ratio),) for c in changes), True))
-    columns.append(Column("sign", "", "", tuple((_sign(change),) for change in changes), False))
+    columns.append(Column("ratio", "Ratio", "", tuple((format_short_ratio(c.ratio),) for c in changes), True))
+    columns.append(Column("sign", "", "", tuple((_change_symbol(change),) for change in changes), False))
     head = factor_columns(before, factors)
-    if not head or total_width([*head, *columns]) > width:
-        head = [folded(before, factors, width - total_width(columns) - GAP)]
+    if not head or columns_width([*head, *columns]) > width:
+        head = [fold_factors(before, factors, width - columns_width(columns) - COLUMN_GAP)]
     return [*head, *columns]
 
 
-def _sign(change: Change) -> str:
+def _change_symbol(change: MetricChange) -> str:
     if change.is_shown:
         return "↑" if change.ratio.value > 1 else "↓"
     return "=" if change.ratio.low is not None else "?"
 
 
-def _style(change: Change) -> str:
+def _change_style(change: MetricChange) -> str:
     if not change.is_shown or change.worsening == 0:
         return ""
     return "red" if change.worsening > 0 else "green"
 
 
-def _verdict(changes: Sequence[Change]) -> str:
+def _verdict_sentence(changes: Sequence[MetricChange]) -> str:
     if not changes:
         return "No treatment was measured in both."
     if all(change.before.is_published or change.after.is_published for change in changes):
@@ -271,18 +271,18 @@ def _verdict(changes: Sequence[Change]) -> str:
             "Treatments are alike that share the levels of all factors that both name."
         )
     shown = sum(change.is_shown for change in changes)
-    share = spell_share(changes[0].ratio.confidence)
+    share = format_exact_share(changes[0].ratio.confidence)
     return (
-        f"{shown} of {counted(len(changes), 'ratio')} differ from 1 beyond chance (↑ ↓), adjusted for "
+        f"{shown} of {pluralize(len(changes), 'ratio')} differ from 1 beyond chance (↑ ↓), adjusted for "
         f"their number by Benjamini and Hochberg. Brackets hold {share} intervals. "
         "=: no difference shown. ?: too few trials for an interval."
     )
 
 
-def _left_out(found: Comparison) -> Iterator[str]:
+def _omission_notes(found: CampaignComparison) -> Iterator[str]:
     rows = [change.factors for change in found.changes]
     rows += [*found.only_before, *found.only_after, *(factors for factors, _ in found.unmeasured)]
-    names = names_of(varying_factors([_Side(factors, {}, 0) for factors in rows], found.factors))
+    names = factor_names(varying_factors([_ComparisonRow(factors, {}, 0) for factors in rows], found.factors))
     for factors in found.only_before:
         yield f"only before: {treatment_phrase(factors, names)}"
     for factors in found.only_after:
@@ -290,6 +290,6 @@ def _left_out(found: Comparison) -> Iterator[str]:
     for factors, why in found.unmeasured:
         yield f"not compared: {treatment_phrase(factors, names)} ({why})"
     if found.unpublished:
-        yield f"{counted(found.unpublished, 'published figure')} without a treatment alike"
+        yield f"{pluralize(found.unpublished, 'published figure')} without a treatment alike"
     if any(change.before.modes or change.after.modes for change in found.changes):
         yield "A treatment with two modes: its ratio mixes both; look at the modes' own values."

@@ -16,14 +16,14 @@ from rich.text import Text
 
 from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
-from vnetbench.report.one_at_a_time import told_by_change
-from vnetbench.report.tables.columns import UNMEASURED
-from vnetbench.report.tables.estimates_table import LiveRow, live_table
-from vnetbench.results.records import BURST, RUNNING
+from vnetbench.report.one_at_a_time import merge_varying_factors
+from vnetbench.report.tables.columns import UNMEASURED_STATES
+from vnetbench.report.tables.estimates_table import LiveTreatmentRow, live_table
+from vnetbench.results.records import BURST_STEP, RUNNING
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import main_metric
-from vnetbench.wording.estimate_text import metric_of
-from vnetbench.wording.factor_text import counted, names_of, treatment_phrase
+from vnetbench.study.workloads import deciding_metric
+from vnetbench.wording.estimate_text import find_metric
+from vnetbench.wording.factor_text import pluralize, factor_names, treatment_phrase
 
 REFRESHES_PER_S = 1
 """Drawing forty treatments takes some 20 ms of CPU time, which the trials would miss."""
@@ -92,7 +92,7 @@ class TerminalDisplay:
             return Text("")
         factors, levels = _told(progress)
         rows = [_row(t, each, progress) for t, each in zip(progress.treatments, levels, strict=True)]
-        return Group(live_table(rows, factors, main_metric(progress.study)), Text(""), _bar(progress))
+        return Group(live_table(rows, factors, deciding_metric(progress.study)), Text(""), _bar(progress))
 
 
 class LogDisplay:
@@ -127,7 +127,7 @@ class LogDisplay:
         for treatment in self._progress.treatments:
             index = treatment.treatment.index
             # Why one was refused or given up has been said.
-            if treatment.state not in (OPEN, *UNMEASURED) and index not in self._told:
+            if treatment.state not in (OPEN, *UNMEASURED_STATES) and index not in self._told:
                 self._told.add(index)
                 self._print(_about(self._progress, index) + _ended(treatment, self._progress))
         if time.monotonic() - self._last_line >= LINE_EVERY_S:
@@ -141,7 +141,7 @@ class LogDisplay:
 
 def status_line(progress: Progress, trials: int, seconds: float) -> str:
     """How far a campaign is, in a line; `trials` and `seconds` are what is left."""
-    done = f"{counted(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
+    done = f"{pluralize(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
     if progress.is_leaving:
         return f"{done}; removing the testbeds"
     return f"{done}; about {trials} more, {_whole_seconds(seconds)} left{_series(progress)}"
@@ -153,7 +153,7 @@ def _series(progress: Progress) -> str:
         return ""
     last = progress.steps[-1]
     at = f"; step {last.number + 1}"
-    if last.purpose == BURST:
+    if last.purpose == BURST_STEP:
         return f"{at}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
     loads = [step.load_fps for step in progress.steps[-_LATEST_STEPS:] if step.load_fps is not None]
     if not loads:
@@ -179,15 +179,15 @@ def _bar(progress: Progress) -> RenderableType:
 
 def _told(progress: Progress) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
     study = progress.study
-    return told_by_change(study.combine, study.factors, [t.factors for t in progress.plan.treatments])
+    return merge_varying_factors(study.combine, study.factors, [t.factors for t in progress.plan.treatments])
 
 
-def _row(treatment: TreatmentProgress, factors: Mapping[str, Level], progress: Progress) -> LiveRow:
-    return LiveRow(
+def _row(treatment: TreatmentProgress, factors: Mapping[str, Level], progress: Progress) -> LiveTreatmentRow:
+    return LiveTreatmentRow(
         factors=factors,
         trials=treatment.trials,
         stopped_by=RUNNING if treatment.state == OPEN else treatment.state,
-        metrics={main_metric(progress.study): treatment.estimate} if treatment.estimate else {},
+        metrics={deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         active=progress.running == treatment.treatment.index,
         last_trial=treatment.last_trial,
     )
@@ -195,7 +195,7 @@ def _row(treatment: TreatmentProgress, factors: Mapping[str, Level], progress: P
 
 def _ended(treatment: TreatmentProgress, progress: Progress) -> str:
     found = treatment.estimate
-    unit = metric_of(main_metric(progress.study)).unit
+    unit = find_metric(deciding_metric(progress.study)).unit
     if found is None:
         figure = "not measured"
     elif found.low is None or found.high is None:
@@ -203,11 +203,11 @@ def _ended(treatment: TreatmentProgress, progress: Progress) -> str:
     else:
         low, high = format_value(found.low, unit), format_value(found.high, unit)
         figure = f"{format_value(found.value, unit)} ({low} to {high})"
-    return f"{figure}, {counted(treatment.trials, 'trial')}, {treatment.state}"
+    return f"{figure}, {pluralize(treatment.trials, 'trial')}, {treatment.state}"
 
 
 def _about(progress: Progress | None, treatment: int | None) -> str:
     if progress is None or treatment is None:
         return ""
     factors, levels = _told(progress)
-    return f"{treatment_phrase(levels[treatment], names_of(factors))}: "
+    return f"{treatment_phrase(levels[treatment], factor_names(factors))}: "

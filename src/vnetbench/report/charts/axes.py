@@ -6,18 +6,18 @@ import json
 
 import altair as alt
 
-from vnetbench.report.charts.factor_layout import positions
+from vnetbench.report.charts.factor_layout import level_positions
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import factor_label, level_text
 
-_PANEL_COLUMNS = {1: 1, 2: 2, 4: 2}
+_PANELS_PER_ROW = {1: 1, 2: 2, 4: 2}
 """Panels side by side, by their number; else three."""
-_PANEL_WIDTHS = {1: 640, 2: 330}
+_PANEL_WIDTHS_PX = {1: 640, 2: 330}
 
 
-def x_over(factor: FactorLevels) -> alt.X:
+def numeric_x_axis(factor: FactorLevels) -> alt.X:
     """The x axis of a numeric factor: field `x`, a tick at each level, named as a person reads it."""
-    places = positions(factor)
+    places = level_positions(factor)
     values = list(places.values())
     margin = (max(values) - min(values)) * 0.06
     titles = json.dumps([level_text(factor.name, level) for level in places])
@@ -33,11 +33,11 @@ def x_over(factor: FactorLevels) -> alt.X:
     )
 
 
-def panel_columns(count: int) -> int:
+def panels_per_row(count: int) -> int:
     """So many panels stand side by side."""
-    return _PANEL_COLUMNS.get(count, 3)
+    return _PANELS_PER_ROW.get(count, 3)
 
 
-def panel_width(count: int) -> int:
+def panel_width_px(count: int) -> int:
     """Pixels that each of so many panels is wide."""
-    return _PANEL_WIDTHS.get(panel_columns(count), 240)
+    return _PANEL_WIDTHS_PX.get(panels_per_row(count), 240)

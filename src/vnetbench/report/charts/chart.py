@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vnetbench.report.charts.chart_rows import Row
-from vnetbench.report.charts.chart_specs import Spec
+from vnetbench.report.charts.chart_rows import ChartRow
+from vnetbench.report.charts.chart_specs import VegaSpec
 
 
 @dataclass(frozen=True)
@@ -15,5 +15,5 @@ class Chart:
     name: str
     title: str
     caption: str
-    spec: Spec
-    rows: list[Row]
+    spec: VegaSpec
+    rows: list[ChartRow]

@@ -10,141 +10,141 @@ from functools import lru_cache
 import numpy as np
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.published.tables import Spread
-from vnetbench.quantity import Scale, format_interval, scale_for, spell_rate, spell_share
-from vnetbench.report.charts.chart_rows import Row, metric_rows, short
-from vnetbench.report.charts.factor_layout import Layout, positions
-from vnetbench.report.tables.published_comparison import Beside, scale_of_beside, way_of
-from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
-from vnetbench.search.interface import Step
-from vnetbench.search.loss_curve import Model, fit
-from vnetbench.wording.estimate_text import heading, scale_of
-from vnetbench.wording.factor_text import names_of, treatment_phrase
+from vnetbench.published.tables import ValueRange
+from vnetbench.quantity import Scale, format_interval, choose_scale, format_exact_rate, format_exact_share
+from vnetbench.report.charts.chart_rows import ChartRow, metric_rows, round_for_chart
+from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
+from vnetbench.report.tables.published_comparison import PublishedComparison, comparison_scale, direction_label
+from vnetbench.results.records import BURST_STEP, LOSS_CURVE_STEP, GENERATOR_STEP, SEARCH_STEP, StepRecord
+from vnetbench.search.interface import SearchStep
+from vnetbench.search.loss_curve import LossCurve, fit_loss_curve
+from vnetbench.wording.estimate_text import metric_heading, metric_scale
+from vnetbench.wording.factor_text import factor_names, treatment_phrase
 
-_ETHERNETS_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
+_ETHERNET_LINE_RATES_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """Line rates that are drawn where no `link_rate` was set."""
-_BETWEEN_BYTES = 20
-_NEAR_LEAST, _NEAR_MOST = 0.05, 1.1
+_PREAMBLE_AND_GAP_BYTES = 20
+_MIN_NEARBY_SHARE, _MAX_NEARBY_SHARE = 0.05, 1.1
 """An Ethernet is near whose line rate for the largest frames is within these shares of the highest figure."""
-NEAR_SHARE = 0.1
-MODEL_SHARE = 0.9
+ZOOM_SHARE = 0.1
+MODEL_BAND_SHARE = 0.9
 """Of steps at a load that the band of the model holds."""
-_POINTS_OF_MODEL = 120
-_MOST_LEARNED = 60
-_MOST_PANELS = 8
-_POINTS_OF_LINE = 24
-_MOST_POINTS = 200
+_MODEL_POINTS = 120
+_MAX_MODEL_STEPS = 60
+_MAX_PANELS = 8
+_LINE_RATE_POINTS = 24
+_MAX_POINTS_PER_TRIAL = 200
 
 
 def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
     """Frames/s of this size that fill a link: each has 8 bytes of preamble before it and a gap of 12 behind
     it (IEEE 802.3, 4A.4.2), and its size includes the frame check sequence."""
-    return rate_bps / (8 * (frame_bytes + _BETWEEN_BYTES))
+    return rate_bps / (8 * (frame_bytes + _PREAMBLE_AND_GAP_BYTES))
 
 
-def size_rows(summary: CampaignSummary, layout: Layout, metric: str) -> tuple[list[Row], float]:
+def frame_size_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> tuple[list[ChartRow], float]:
     """Rows of `metric_rows` and of kinds `line rate` and `packet limit` around them; where the y axis ends.
 
     A line rate is that of `link_rate`, or of each Ethernet that results come near; twice that where all
     frames of a panel go both ways at once.
     """
     rows = metric_rows(summary, layout, metric)
-    scale = scale_of(summary.treatments, metric)
+    scale = metric_scale(summary.treatments, metric)
     top = 1.12 * max((row.get("high") or row["value"] or 0.0 for row in rows), default=0.0)
-    assert layout.x is not None
-    xs = list(positions(layout.x).values())
+    assert layout.x_factor is not None
+    xs = list(level_positions(layout.x_factor).values())
     panels: dict[str, list[TreatmentSummary]] = {}
-    for row, treatment in _of_treatments(summary, rows):
+    for row, treatment in _estimates_with_treatments(summary, rows):
         panels.setdefault(row["combination"], []).append(treatment)
     for combination, treatments in panels.items():
         base = {"combination": combination, "series": None}
         ways = 2 if all(t.factors.get("direction") == "both" for t in treatments) else 1
         for rate_bps in _line_rates(treatments, metric, ways, max(xs)):
-            label = f"{'2 × ' if ways == 2 else ''}{spell_rate(rate_bps)}"
-            rows += [{**base, **row} for row in _line(rate_bps * ways, label, min(xs), max(xs), top, scale)]
-    return [*rows, *_packet_limits(rows, scale)], top
+            label = f"{'2 × ' if ways == 2 else ''}{format_exact_rate(rate_bps)}"
+            rows += [{**base, **row} for row in _line_rate_rows(rate_bps * ways, label, min(xs), max(xs), top, scale)]
+    return [*rows, *_packet_limit_rows(rows, scale)], top
 
 
-def step_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale, str]:
+def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], Scale, str]:
     """Kinds `step`, `model`, `goal`, `answer` of treatments that searched; the loads' unit; what is left out.
 
     Loads are of each direction of each pair.
     """
-    searched = [t for t in summary.treatments if _steps(t, SEARCH)]
-    chosen = searched[:_MOST_PANELS]
+    searched = [t for t in summary.treatments if _select_steps(t, SEARCH_STEP)]
+    chosen = searched[:_MAX_PANELS]
     # The highest load of all may be far above all that is of interest.
-    loads = [_load_fps(step) for t in chosen for _, step in _steps(t, SEARCH)]
-    scale = scale_for("frame/s", statistics.median(loads) if loads else 0.0)
+    loads = [_offered_load_fps(step) for t in chosen for _, step in _select_steps(t, SEARCH_STEP)]
+    scale = choose_scale("frame/s", statistics.median(loads) if loads else 0.0)
     rows = [
-        {"treatment": treatment_phrase(t.factors, names_of(layout.varying)), **row}
+        {"treatment": treatment_phrase(t.factors, factor_names(layout.varying)), **row}
         for t in chosen
-        for row in _of_search(t, scale.divisor)
+        for row in _search_rows(t, scale.divisor)
     ]
     few = len(searched) > len(chosen)
     return rows, scale, f"Drawn are the first {len(chosen)} of {len(searched)} treatments." if few else ""
 
 
-def near_rows(rows: Sequence[Row]) -> list[Row]:
+def zoomed_step_rows(rows: Sequence[ChartRow]) -> list[ChartRow]:
     """Of `step_rows` what lies within NEAR_SHARE of the throughputs of its treatment."""
     found = []
     for name in dict.fromkeys(row["treatment"] for row in rows):
         of_it = [row for row in rows if row["treatment"] == name]
         loads = [row["load"] for row in of_it if row["kind"] == "answer" and row["load"]]
         if loads:
-            least, most = min(loads) * (1 - NEAR_SHARE), max(loads) * (1 + NEAR_SHARE)
+            least, most = min(loads) * (1 - ZOOM_SHARE), max(loads) * (1 + ZOOM_SHARE)
             found += [
-                _clipped(row, least, most) if row["kind"] == "answer" else row
+                _clip_interval(row, least, most) if row["kind"] == "answer" else row
                 for row in of_it
                 if row["kind"] == "goal" or least <= row["load"] <= most
             ]
     return found
 
 
-def curve_rows(summary: CampaignSummary, layout: Layout) -> tuple[list[Row], Scale]:
+def loss_curve_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], Scale]:
     """Kind `step` of each load of the course of loss of each trial, and the loads' unit."""
-    loads = [_load_fps(step) for t in summary.treatments for _, step in _steps(t, CURVE)]
-    scale = scale_for("frame/s", max(loads, default=0.0))
+    loads = [_offered_load_fps(step) for t in summary.treatments for _, step in _select_steps(t, LOSS_CURVE_STEP)]
+    scale = choose_scale("frame/s", max(loads, default=0.0))
     rows = [
         {
-            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
-            **_step(trial, step, _load_fps(step) / scale.divisor),
+            "treatment": treatment_phrase(t.factors, factor_names(layout.varying)),
+            **_step_row(trial, step, _offered_load_fps(step) / scale.divisor),
         }
         for t in summary.treatments
-        for trial, step in _steps(t, CURVE)
+        for trial, step in _select_steps(t, LOSS_CURVE_STEP)
     ]
     return rows, scale
 
 
-def burst_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
+def burst_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
     """Kind `step` of each burst of each trial; its load is how many frames it had in each direction."""
     return [
         {
-            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
-            **_step(trial, step, step.burst_frames or 0),
+            "treatment": treatment_phrase(t.factors, factor_names(layout.varying)),
+            **_step_row(trial, step, step.burst_frames or 0),
         }
         for t in summary.treatments
-        for trial, step in _steps(t, BURST)
+        for trial, step in _select_steps(t, BURST_STEP)
     ]
 
 
-def missing_rows(summary: CampaignSummary, layout: Layout) -> list[Row]:
+def missing_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
     """Of each trial how many frames were sent and had not come by then, in the course of its run."""
     return [
         {
-            "treatment": treatment_phrase(t.factors, names_of(layout.varying)),
+            "treatment": treatment_phrase(t.factors, factor_names(layout.varying)),
             "trial": point.trial,
-            "t": short((at + 1) / len(point.missing) * point.duration_s),
-            "missing": point.missing[at],
+            "t": round_for_chart((at + 1) / len(point.outstanding_frames) * point.duration_s),
+            "missing": point.outstanding_frames[at],
         }
         for t in summary.treatments
         for point in t.points
-        for at in _few(len(point.missing))
+        for at in _evenly_spaced_indices(len(point.outstanding_frames))
     ]
 
 
-def published_rows(found: Beside) -> tuple[list[Row], str]:
+def published_comparison_rows(found: PublishedComparison) -> tuple[list[ChartRow], str]:
     """Means, least and most of each pair, measured here and published; the title of their axis."""
-    scale = scale_of_beside(found)
+    scale = comparison_scale(found)
     rows = []
     for pair in found.pairs:
         measured = [("here", "", pair.here)]
@@ -153,26 +153,26 @@ def published_rows(found: Beside) -> tuple[list[Row], str]:
             rows += [
                 {
                     "pair": pair.treatment, "where": where, "setting": setting,
-                    "direction": way_of(direction), "mean": short(spread.mean / scale.divisor),
-                    **_ends(spread, scale),
+                    "direction": direction_label(direction), "mean": round_for_chart(spread.mean / scale.divisor),
+                    **_range_ends(spread, scale),
                 }
                 for direction, spread in ways.items()
             ]  # fmt: skip
-    return rows, heading(found.source.metric, scale)
+    return rows, metric_heading(found.source.metric, scale)
 
 
-def _ends(spread: Spread, scale: Scale) -> Row:
+def _range_ends(spread: ValueRange, scale: Scale) -> ChartRow:
     """Both None of a figure that was published alone."""
-    ends = {"least": spread.least, "most": spread.most}
-    return {name: None if end is None else short(end / scale.divisor) for name, end in ends.items()}
+    ends = {"least": spread.minimum, "most": spread.maximum}
+    return {name: None if end is None else round_for_chart(end / scale.divisor) for name, end in ends.items()}
 
 
-def _clipped(answer: Row, least: float, most: float) -> Row:
+def _clip_interval(answer: ChartRow, least: float, most: float) -> ChartRow:
     """Its interval as far as it is between these loads."""
     return {**answer, "low": max(answer["low"], least), "high": min(answer["high"], most)}
 
 
-def _of_treatments(summary: CampaignSummary, rows: Iterable[Row]) -> Iterator[tuple[Row, TreatmentSummary]]:
+def _estimates_with_treatments(summary: CampaignSummary, rows: Iterable[ChartRow]) -> Iterator[tuple[ChartRow, TreatmentSummary]]:
     """Each treatment's row of kind `estimate`, of which there is one in the order of the treatments."""
     estimates = [row for row in rows if row["kind"] == "estimate"]
     return zip(estimates, summary.treatments, strict=True)
@@ -186,23 +186,23 @@ def _line_rates(treatments: Sequence[TreatmentSummary], metric: str, ways: int, 
     most_fps = max((t.metrics[metric].value for t in treatments if metric in t.metrics), default=0.0)
     return [
         rate
-        for rate in _ETHERNETS_BPS
-        if _NEAR_LEAST * most_fps < ways * line_rate_fps(rate, 2**x_high) < _NEAR_MOST * most_fps
+        for rate in _ETHERNET_LINE_RATES_BPS
+        if _MIN_NEARBY_SHARE * most_fps < ways * line_rate_fps(rate, 2**x_high) < _MAX_NEARBY_SHARE * most_fps
     ]
 
 
-def _line(
+def _line_rate_rows(
     rate_bps: float, label: str, x_low: float, x_high: float, top: float, scale: Scale
-) -> Iterator[Row]:
+) -> Iterator[ChartRow]:
     """The line rate over the sizes, from where it comes into view; its label stands in the middle."""
-    enters = math.log2(max(1.0, rate_bps / (8 * top * scale.divisor) - _BETWEEN_BYTES))
-    for place, x in enumerate(np.linspace(max(x_low, enters), x_high, _POINTS_OF_LINE).tolist()):
-        value = short(line_rate_fps(rate_bps, 2**x) / scale.divisor)
-        text = label if place == _POINTS_OF_LINE // 2 else ""
-        yield {"kind": "line rate", "x": short(x), "value": value, "rate": label, "text": text}
+    enters = math.log2(max(1.0, rate_bps / (8 * top * scale.divisor) - _PREAMBLE_AND_GAP_BYTES))
+    for place, x in enumerate(np.linspace(max(x_low, enters), x_high, _LINE_RATE_POINTS).tolist()):
+        value = round_for_chart(line_rate_fps(rate_bps, 2**x) / scale.divisor)
+        text = label if place == _LINE_RATE_POINTS // 2 else ""
+        yield {"kind": "line rate", "x": round_for_chart(x), "value": value, "rate": label, "text": text}
 
 
-def _packet_limits(rows: Sequence[Row], scale: Scale) -> Iterator[Row]:
+def _packet_limit_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[ChartRow]:
     """The highest value of each line, whatever the size of frames."""
     best: dict[tuple[str, str], list[float]] = {}
     for row in rows:
@@ -217,7 +217,7 @@ def _packet_limits(rows: Sequence[Row], scale: Scale) -> Iterator[Row]:
             }  # fmt: skip
 
 
-def _steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
+def _select_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
     """Its trials' steps of these purposes, each with the number of its trial."""
     return [
         (point.trial, step)
@@ -227,70 +227,70 @@ def _steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepR
     ]
 
 
-def _load_fps(step: StepRecord) -> float:
+def _offered_load_fps(step: StepRecord) -> float:
     """What was really offered in each direction of each pair: the generator may have fallen behind."""
     return step.sent / step.duration_s / int(str(step.details["ways"]))
 
 
-def _of_search(treatment: TreatmentSummary, divisor: float) -> Iterator[Row]:
-    for trial, step in _steps(treatment, SEARCH, GENERATOR):
-        yield _step(trial, step, _load_fps(step) / divisor)
+def _search_rows(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartRow]:
+    for trial, step in _select_steps(treatment, SEARCH_STEP, GENERATOR_STEP):
+        yield _step_row(trial, step, _offered_load_fps(step) / divisor)
     for point in treatment.points:
-        for answer in point.answers:
+        for answer in point.search_answers:
             yield {
                 "kind": "answer", "trial": point.trial, "loss": answer.goal,
-                "load": short(answer.throughput_fps / divisor),
-                "low": short(answer.low_fps / divisor), "high": short(answer.high_fps / divisor),
-                "text": f"{spell_share(answer.goal)} lost, limited by {answer.limited_by}",
+                "load": round_for_chart(answer.throughput_fps / divisor),
+                "low": round_for_chart(answer.low_fps / divisor), "high": round_for_chart(answer.high_fps / divisor),
+                "text": f"{format_exact_share(answer.goal)} lost, limited by {answer.limited_by}",
             }  # fmt: skip
-    yield from _model(_newest(treatment), divisor)
-    for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.answers):
-        yield {"kind": "goal", "loss": goal, "text": spell_share(goal)}
+    yield from _model_rows(_newest_search_steps(treatment), divisor)
+    for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.search_answers):
+        yield {"kind": "goal", "loss": goal, "text": format_exact_share(goal)}
 
 
-def _newest(treatment: TreatmentSummary) -> tuple[Step, ...]:
+def _newest_search_steps(treatment: TreatmentSummary) -> tuple[SearchStep, ...]:
     """The steps of its newest searches, of so many as a model can learn from in little time."""
-    newest: list[Step] = []
+    newest: list[SearchStep] = []
     for point in reversed(treatment.points):
         steps = [
-            Step(_load_fps(step), step.duration_s, step.sent, step.received)
+            SearchStep(_offered_load_fps(step), step.duration_s, step.sent, step.received)
             for step in point.steps
-            if step.purpose == SEARCH and step.sent
+            if step.purpose == SEARCH_STEP and step.sent
         ]
-        if newest and len(newest) + len(steps) > _MOST_LEARNED:
+        if newest and len(newest) + len(steps) > _MAX_MODEL_STEPS:
             break
         newest += steps
     return tuple(newest)
 
 
 @lru_cache(maxsize=64)
-def _fitted(steps: tuple[Step, ...]) -> Model:
+def _fit_cached(steps: tuple[SearchStep, ...]) -> LossCurve:
     # It takes a second, and the page and the pictures want the same.
-    return fit(steps)
+    return fit_loss_curve(steps)
 
 
-def _model(steps: tuple[Step, ...], divisor: float) -> Iterator[Row]:
+def _model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Iterator[ChartRow]:
     """What full steps at the loads that were tried are expected to lose, from these steps together."""
-    model = _fitted(steps)
-    loads = np.geomspace(model.least_fps, model.most_fps, _POINTS_OF_MODEL)
-    for load, median, low, high in zip(loads, *model.loss_at(loads, MODEL_SHARE), strict=True):
+    model = _fit_cached(steps)
+    loads = np.geomspace(model.least_fps, model.most_fps, _MODEL_POINTS)
+    for load, median, low, high in zip(loads, *model.loss_ratios_at(loads, MODEL_BAND_SHARE), strict=True):
         if math.isnan(median):
             continue
         yield {
-            "kind": "model", "load": short(load / divisor), "loss": short(median),
-            "low": short(low), "high": short(high),
+            "kind": "model", "load": round_for_chart(load / divisor), "loss": round_for_chart(median),
+            "low": round_for_chart(low), "high": round_for_chart(high),
         }  # fmt: skip
 
 
-def _step(trial: int, step: StepRecord, load: float) -> Row:
+def _step_row(trial: int, step: StepRecord, load: float) -> ChartRow:
     return {
-        "kind": "step", "trial": trial, "load": short(load), "loss": short(step.loss_ratio),
-        "lost": "some" if step.loss_ratio else "none", "duration": short(step.duration_s),
+        "kind": "step", "trial": trial, "load": round_for_chart(load), "loss": round_for_chart(step.loss_ratio),
+        "lost": "some" if step.loss_ratio else "none", "duration": round_for_chart(step.duration_s),
         "text": f"{step.sent - step.received} of {step.sent}",
     }  # fmt: skip
 
 
-def _few(count: int) -> list[int]:
+def _evenly_spaced_indices(count: int) -> list[int]:
     """Places of at most _MOST_POINTS of so many, evenly, with the last."""
-    step = -(-count // _MOST_POINTS) if count else 1
+    step = -(-count // _MAX_POINTS_PER_TRIAL) if count else 1
     return list(range(count - 1, -1, -step))[::-1]

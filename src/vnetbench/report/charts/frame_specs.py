@@ -9,23 +9,23 @@ from typing import Any
 import altair as alt
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.charts.chart_rows import Row
-from vnetbench.report.charts.chart_specs import AXIS_ROOM, DATA, Spec, as_spec, lines, panel_each, series
-from vnetbench.report.charts.factor_layout import Layout
+from vnetbench.report.charts.chart_rows import ChartRow
+from vnetbench.report.charts.chart_specs import Y_AXIS_WIDTH_KEY, DATASET, VegaSpec, to_spec, line_chart, facet_by_treatment, series_colour
+from vnetbench.report.charts.factor_layout import FactorLayout
 
-_LEAST_LOSS = 1e-6
+_MIN_LOSS_RATIO = 1e-6
 """The loss axis is logarithmic down to this share at most, and linear from there to 0."""
-_LABEL_PIXELS = 7
+_LABEL_CHAR_WIDTH_PX = 7
 """Of a character of an axis's label, at most."""
-_AS_PERCENT = "datum.value === 0 ? '0' : format(100 * datum.value, '.6~g') + ' %'"
-_LOST = ["none", "some"]
+_PERCENT_LABEL_EXPR = "datum.value === 0 ? '0' : format(100 * datum.value, '.6~g') + ' %'"
+_LOSS_CATEGORIES = ["none", "some"]
 
 
-def size_chart(summary: CampaignSummary, layout: Layout, metric: str, top: float) -> Spec:
+def frame_size_spec(summary: CampaignSummary, layout: FactorLayout, metric: str, top: float) -> VegaSpec:
     """Rates over frame sizes, with the line rates and each line's highest rate, up to `top`."""
-    rows = alt.Chart(DATA).encode(x="x:Q", y="value:Q")
+    rows = alt.Chart(DATASET).encode(x="x:Q", y="value:Q")
     rates = rows.transform_filter("datum.kind == 'line rate'")
-    limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series(layout))
+    limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series_colour(layout))
     beneath = (
         rates.mark_line(strokeWidth=1.2, strokeDash=[2, 3], clip=True, style="soft").encode(detail="rate:N"),
         rates.mark_text(align="left", dx=6, style="soft", fontSize=11).encode(text="text:N"),
@@ -33,16 +33,16 @@ def size_chart(summary: CampaignSummary, layout: Layout, metric: str, top: float
             x=alt.value(0), x2=alt.value("width"), tooltip=alt.Tooltip("text:N", title="Most of any size")
         ),
     )
-    return as_spec(lines(summary, layout, metric, beneath, top))
+    return to_spec(line_chart(summary, layout, metric, beneath, top))
 
 
-def steps_chart(rows_of_steps: Sequence[Row], load: str, *, is_whole: bool = True) -> Spec:
+def step_loss_spec(rows_of_steps: Sequence[ChartRow], load: str, *, is_whole: bool = True) -> VegaSpec:
     """Loss against `load` (the x axis's title), a panel a treatment: steps, model, goals, answers.
 
     The whole of a search spans decades of loads, so its axis is logarithmic.
     """
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_steps))
-    data = alt.Chart(DATA)
+    data = alt.Chart(DATASET)
     x = alt.X(
         "load:Q",
         title=load,
@@ -52,8 +52,8 @@ def steps_chart(rows_of_steps: Sequence[Row], load: str, *, is_whole: bool = Tru
     y = _loss_axis([row["loss"] for row in rows_of_steps if row["kind"] in ("step", "goal")])
     lost = alt.Color(
         "lost:N",
-        sort=_LOST,
-        scale=alt.Scale(domain=_LOST),
+        sort=_LOSS_CATEGORIES,
+        scale=alt.Scale(domain=_LOSS_CATEGORIES),
         title="Frames lost",
         legend=alt.Legend(symbolOpacity=1),
     )
@@ -88,19 +88,19 @@ def steps_chart(rows_of_steps: Sequence[Row], load: str, *, is_whole: bool = Tru
             tooltip=tooltip[:3]
         ),
     ).properties(width=330, height=190)
-    return as_spec(panel_each(layers, names, columns=2, row_gap=92).resolve_scale(x="independent"))
+    return to_spec(facet_by_treatment(layers, names, columns=2, row_gap_px=92).resolve_scale(x="independent"))
 
 
-def loss_curve_chart(rows_of_curves: Sequence[Row], load: str) -> Spec:
+def loss_curve_spec(rows_of_curves: Sequence[ChartRow], load: str) -> VegaSpec:
     """The share lost at each load, a line a trial, a colour a treatment (RFC 2544, section 26.3)."""
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_curves))
-    rows = alt.Chart(DATA).encode(
+    rows = alt.Chart(DATASET).encode(
         x=alt.X("load:Q", title=load, scale=alt.Scale(zero=True), axis=alt.Axis(format=".6~g", tickCount=8)),
         y=alt.Y(
             "loss:Q",
             title=None,
             scale=alt.Scale(zero=True, domainMin=0),
-            axis=alt.Axis(labelExpr=_AS_PERCENT, tickCount=5),
+            axis=alt.Axis(labelExpr=_PERCENT_LABEL_EXPR, tickCount=5),
         ),
         color=alt.Color(
             "treatment:N", sort=names, scale=alt.Scale(domain=names), title=None, legend=alt.Legend(columns=3)
@@ -114,13 +114,13 @@ def loss_curve_chart(rows_of_curves: Sequence[Row], load: str) -> Spec:
         ],
     )
     layers = rows.mark_line(strokeWidth=1.6, opacity=0.7) + rows.mark_point(filled=True, size=26)
-    return as_spec(layers.properties(width=640, height=300))
+    return to_spec(layers.properties(width=640, height=300))
 
 
-def missing_chart(rows_of_trials: Sequence[Row]) -> Spec:
+def missing_frames_spec(rows_of_trials: Sequence[ChartRow]) -> VegaSpec:
     """Frames that were sent and had not come, in the course of each trial; a panel a treatment."""
     names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
-    rows = alt.Chart(DATA).encode(
+    rows = alt.Chart(DATASET).encode(
         x=alt.X("t:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
         y=alt.Y(
             "missing:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)
@@ -133,28 +133,28 @@ def missing_chart(rows_of_trials: Sequence[Row]) -> Spec:
         ],
     )
     layers = alt.layer(rows.mark_line(strokeWidth=1.4, opacity=0.7)).properties(width=250, height=120)
-    return as_spec(panel_each(layers, names, columns=3).resolve_scale(y="independent"))
+    return to_spec(facet_by_treatment(layers, names, columns=3).resolve_scale(y="independent"))
 
 
 def _loss_axis(losses: Sequence[float]) -> alt.Y:
     """From 0 to 1, a tick a decade of the losses above 0."""
     least = min((loss for loss in losses if loss > 0), default=0.01)
-    first = max(_LEAST_LOSS, 10.0 ** math.floor(math.log10(least)))
+    first = max(_MIN_LOSS_RATIO, 10.0 ** math.floor(math.log10(least)))
     decades = [first * 10**step for step in range(round(-math.log10(first)) + 1)]
     return alt.Y(
         "loss:Q",
         title=None,
         scale=alt.Scale(type="symlog", constant=first, domain=[0, 1], nice=False),
-        axis=alt.Axis(values=[0, *decades], labelExpr=_AS_PERCENT),
+        axis=alt.Axis(values=[0, *decades], labelExpr=_PERCENT_LABEL_EXPR),
     )
 
 
-def published_chart(rows_beside: Sequence[Row], title: str) -> Spec:
+def published_comparison_spec(rows_beside: Sequence[ChartRow], title: str) -> VegaSpec:
     """Measured here and published, side by side: a row a treatment, a panel a direction."""
     names = list(dict.fromkeys(str(row["pair"]) for row in rows_beside))
     where = ["here", "published"]
     key: dict[str, Any] = {"sort": where, "scale": alt.Scale(domain=where), "title": None}
-    rows = alt.Chart(DATA).encode(
+    rows = alt.Chart(DATASET).encode(
         y=alt.Y(
             "pair:N",
             sort=names,
@@ -186,5 +186,5 @@ def published_chart(rows_beside: Sequence[Row], title: str) -> Spec:
     panels = layers.facet(
         facet=alt.Facet("direction:N", sort=["one way", "both ways"], title=None), columns=2, bounds="flush"
     )
-    room = _LABEL_PIXELS * max(map(len, names))
-    return as_spec(panels.properties(usermeta={AXIS_ROOM: room}))
+    room = _LABEL_CHAR_WIDTH_PX * max(map(len, names))
+    return to_spec(panels.properties(usermeta={Y_AXIS_WIDTH_KEY: room}))

@@ -11,7 +11,7 @@ _CATEGORY_DARK = ["#5DB3E8", "#F08A4B", "#3CC79B", "#DD9BC4", "#E9B949", "#A5D4F
 """Okabe & Ito's hues (Color Universal Design, 2008), darkened or lightened for 3:1 on each background."""
 
 
-def chart_config(dark: bool) -> dict[str, Any]:
+def vega_config(dark: bool) -> dict[str, Any]:
     """A Vega-Lite `config`: fonts, inks and palettes. Charts name no colour, so that one serves both."""
     ink, soft, faint, paper = (
         ("#E7E9EC", "#A2A9B3", "#2E343C", "#15181C") if dark else ("#1C2024", "#5F6772", "#E6E8EB", "#FFFFFF")

@@ -12,21 +12,21 @@ from dataclasses import asdict
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.report.export.explanation_json import explanation_form
-from vnetbench.report.one_at_a_time import by_change, gain_column
+from vnetbench.report.export.explanation_json import explanation_fields
+from vnetbench.report.one_at_a_time import to_single_factor, gain_column
 from vnetbench.report.tables.columns import (
     Column,
     factor_columns,
     metric_columns,
     search_columns,
-    stopped_column,
+    stop_reason_column,
     trials_column,
 )
-from vnetbench.report.tables.published_comparison import Beside, Ways, beside, both_over_one, columns_beside
-from vnetbench.report.text.emulation_warning import accelerator
-from vnetbench.report.text.evidence_text import exhibit_text
-from vnetbench.report.text.narrative import Story, story_of
-from vnetbench.report.text.notes import legend, notes
+from vnetbench.report.tables.published_comparison import PublishedComparison, DirectionRanges, compare_with_published, bidirectional_ratio, comparison_columns
+from vnetbench.report.text.emulation_warning import find_accelerator
+from vnetbench.report.text.evidence_text import format_evidence
+from vnetbench.report.text.narrative import Narrative, build_narrative
+from vnetbench.report.text.notes import legend, campaign_notes
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.wording.estimate_text import measured_metrics
 
@@ -36,9 +36,9 @@ _MARKDOWN_METRICS = 6
 _MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
-def as_json(summary: CampaignSummary) -> str:
+def campaign_json(summary: CampaignSummary) -> str:
     """The whole summary in the form of docs/show-json.md; numbers in base units (bytes, bit/s, seconds)."""
-    told = story_of(summary)
+    told = build_narrative(summary)
     form = {
         "version": VERSION,
         "title": summary.title,
@@ -46,7 +46,7 @@ def as_json(summary: CampaignSummary) -> str:
         "workload": summary.workload,
         "main_metric": summary.main_metric,
         "status": summary.status,
-        "accelerator": accelerator(summary),
+        "accelerator": find_accelerator(summary),
         "started": summary.started,
         "elapsed_s": summary.elapsed_s,
         "seed": summary.seed,
@@ -73,25 +73,25 @@ def as_json(summary: CampaignSummary) -> str:
         "facts": summary.facts,
         "warnings": list(summary.warnings),
         "findings": [finding.text for finding in told.findings],
-        "explanation": explanation_form(told.explanation),
-        "published": _beside(beside(summary)),
+        "explanation": explanation_fields(told.explanation),
+        "published": _beside(compare_with_published(summary)),
         "reference": _reference(summary),
         "study": summary.study_text,
     }
     return _json(form)
 
 
-def as_explanation_json(summary: CampaignSummary, told: Story) -> str:
+def explanation_json(summary: CampaignSummary, told: Narrative) -> str:
     """What `told` has of the campaign, in the same form as the summary's `explanation`."""
     head = {"version": VERSION, "title": summary.title, "path": summary.path}
-    return _json({**head, **explanation_form(told.explanation)})
+    return _json({**head, **explanation_fields(told.explanation)})
 
 
 def _json(form: object) -> str:
     return json.dumps(form, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
 
 
-def as_csv(summary: CampaignSummary) -> str:
+def campaign_csv(summary: CampaignSummary) -> str:
     """One row a treatment; for each metric its value, low, high and modes (`value*share` joined by blanks).
 
     Numbers are in base units, an empty cell says that there is none. Where throughputs were searched a
@@ -102,7 +102,7 @@ def as_csv(summary: CampaignSummary) -> str:
     metrics = measured_metrics(summary.treatments)
     out = io.StringIO()
     writer = csv.writer(out)
-    ran_by = accelerator(summary)
+    ran_by = find_accelerator(summary)
     groups = [f"{metric}{part}" for metric in metrics for part in ("", "_low", "_high", "_modes")]
     guests = () if ran_by is None else ("accelerator",)
     limits = search_columns(summary.treatments)[:1]
@@ -118,12 +118,12 @@ def as_csv(summary: CampaignSummary) -> str:
     return out.getvalue()
 
 
-def as_markdown(summary: CampaignSummary) -> str:
+def campaign_markdown(summary: CampaignSummary) -> str:
     """Title, question, the table of the terminal with its most important metrics, and the notes."""
-    told = story_of(summary)
-    summary = by_change(summary)
+    told = build_narrative(summary)
+    summary = to_single_factor(summary)
     rows, gains, source = summary.treatments, gain_column(summary), summary.reference
-    of_trials = [trials_column(rows), *search_columns(rows), stopped_column(rows)]
+    of_trials = [trials_column(rows), *search_columns(rows), stop_reason_column(rows)]
     columns = [
         *factor_columns(rows, summary.factors),
         *([gains] if gains else []),
@@ -137,15 +137,15 @@ def as_markdown(summary: CampaignSummary) -> str:
         lines += [_escaped(summary.question), ""]
     lines += _markdown_story(told)
     lines += [*_markdown_table(columns), "", legend(summary)]
-    lines += [*(f"\n- {_escaped(note)}" for note in notes(summary)), ""]
-    if (compared := beside(summary)) is not None:
+    lines += [*(f"\n- {_escaped(note)}" for note in campaign_notes(summary)), ""]
+    if (compared := compare_with_published(summary)) is not None:
         published = compared.source
         lines += [f"## {_escaped(published.title)}, beside", "", _escaped(published.conditions), ""]
-        lines += [*_markdown_table(columns_beside(compared)), ""]
+        lines += [*_markdown_table(comparison_columns(compared)), ""]
     return "\n".join(lines)
 
 
-def _markdown_story(told: Story) -> Iterator[str]:
+def _markdown_story(told: Narrative) -> Iterator[str]:
     """The answer, and each finding with the first suspect's evidence and proving command."""
     if told.lead:
         yield f"**{_escaped(' '.join(told.lead))}**"
@@ -153,7 +153,7 @@ def _markdown_story(told: Story) -> Iterator[str]:
     for number, finding in enumerate(told.findings, 1):
         yield f"{number}. {_escaped(finding.text)}"
         for suspect in finding.candidates[:1]:
-            for text in map(exhibit_text, suspect.evidence):
+            for text in map(format_evidence, suspect.evidence):
                 cells = (text.figure, text.range, text.threshold)
                 yield f"   - {_escaped(f'{text.label}: ' + ', '.join(filter(None, cells)))}"
             if suspect.command:
@@ -171,7 +171,7 @@ def _markdown_table(columns: Sequence[Column]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _beside(compared: Beside | None) -> dict[str, object] | None:
+def _beside(compared: PublishedComparison | None) -> dict[str, object] | None:
     if compared is None:
         return None
     source = compared.source
@@ -199,13 +199,13 @@ def _reference(summary: CampaignSummary) -> dict[str, object] | None:
         "title": source.title,
         "source": source.source,
         "conditions": source.conditions,
-        "each": source.each,
+        "each": source.value_description,
     }
 
 
-def _ways(ways: Ways) -> dict[str, object]:
+def _ways(ways: DirectionRanges) -> dict[str, object]:
     spreads = {direction: asdict(spread) for direction, spread in ways.items()}
-    return {**spreads, "both_over_one": both_over_one(ways)}
+    return {**spreads, "both_over_one": bidirectional_ratio(ways)}
 
 
 def _treatment(treatment: TreatmentSummary) -> dict[str, object]:
@@ -242,12 +242,12 @@ def _point(point: TrialPoint) -> dict[str, object]:
     return {
         "trial": point.trial,
         "block": point.block,
-        "started_at_s": point.started_at,
+        "started_at_s": point.started_s,
         "duration_s": point.duration_s,
         "warmup_s": point.warmup_s,
-        "steady": point.steady,
+        "steady": point.has_steady_state,
         "values": point.values,
-        **({"answers": [asdict(answer) for answer in point.answers]} if point.answers else {}),
+        **({"answers": [asdict(answer) for answer in point.search_answers]} if point.search_answers else {}),
         **({"steps": [asdict(step) for step in point.steps]} if point.steps else {}),
         "notes": list(point.notes),
         **({"imported": point.imported} if point.imported else {}),

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from vnetbench.explain.model import EvidenceItem, Explanation, Finding, EvidenceChart, ExperimentResult, CandidateCause
-from vnetbench.report.text.evidence_text import figure_of
+from vnetbench.report.text.evidence_text import find_evidence_metric
 from vnetbench.wording.estimate_text import finite_or_none
 
 Form = dict[str, object]
 
 
-def explanation_form(explanation: Explanation) -> Form:
+def explanation_fields(explanation: Explanation) -> Form:
     """The answer and all findings, numbers in base units (docs/show-json.md)."""
     return {
         "answer": list(explanation.answer),
@@ -53,20 +53,20 @@ def _proof(proof: ExperimentResult) -> Form:
     found = proof.experiment
     return {
         "verdict": proof.verdict,
-        "path": found.path,
-        "levels": dict(found.levels),
-        "setting": dict(found.setting),
+        "path": found.results_path,
+        "levels": dict(found.base_levels),
+        "setting": dict(found.changed_levels),
         "metric": found.metric,
         "ratio": finite_or_none(found.ratio.value),
         "low": found.ratio.low,
         "high": found.ratio.high,
         "confidence": found.ratio.confidence,
-        "blocks": found.blocks,
+        "blocks": found.shared_blocks,
     }
 
 
 def _exhibit(exhibit: EvidenceItem) -> Form:
-    figure = figure_of(exhibit.metric)
+    figure = find_evidence_metric(exhibit.metric)
     return {
         **asdict(exhibit),
         "unit": figure.unit,

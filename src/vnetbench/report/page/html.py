@@ -20,50 +20,50 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import study_placeholder_note
 from vnetbench.explain.model import Finding, CandidateCause
-from vnetbench.published.tables import Published
+from vnetbench.published.tables import PublishedTable
 from vnetbench.quantity import Scale, format_duration, format_interval
 from vnetbench.report.charts.campaign_charts import (
     main_charts,
     other_metric_charts,
-    still_picture,
+    render_svg,
     trial_charts,
 )
 from vnetbench.report.charts.chart import Chart
-from vnetbench.report.charts.chart_rows import Row
-from vnetbench.report.charts.chart_specs import ROWS
+from vnetbench.report.charts.chart_rows import ChartRow
+from vnetbench.report.charts.chart_specs import DATASET_NAME
 from vnetbench.report.charts.evidence_charts import evidence_chart
-from vnetbench.report.charts.file_comparison import Overview, overview
-from vnetbench.report.charts.theme import chart_config
-from vnetbench.report.environment import Fact, facts_of
-from vnetbench.report.one_at_a_time import by_change, gain_column
+from vnetbench.report.charts.file_comparison import FileComparison, compare_files
+from vnetbench.report.charts.theme import vega_config
+from vnetbench.report.environment import Fact, list_facts
+from vnetbench.report.one_at_a_time import to_single_factor, gain_column
 from vnetbench.report.tables.columns import (
     Column,
     factor_columns,
     metric_columns,
     search_columns,
-    stopped_column,
+    stop_reason_column,
     trials_column,
 )
-from vnetbench.report.tables.published_comparison import beside, columns_beside
-from vnetbench.report.text.emulation_warning import emulation
+from vnetbench.report.tables.published_comparison import compare_with_published, comparison_columns
+from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import (
-    ExhibitText,
-    exhibit_text,
-    has_certainty,
-    headline,
-    is_told,
-    proof_text,
+    EvidenceText,
+    format_evidence,
+    needs_confidence_label,
+    split_headline,
+    is_named_in_finding,
+    format_experiment_result,
 )
-from vnetbench.report.text.method import method
-from vnetbench.report.text.narrative import Story, story_of
-from vnetbench.report.text.notes import legend, notes
+from vnetbench.report.text.method import describe_method
+from vnetbench.report.text.narrative import Narrative, build_narrative
+from vnetbench.report.text.notes import legend, campaign_notes
 from vnetbench.study.labs import IMPORTED
-from vnetbench.wording.estimate_text import metric_of, mode_texts, scale_of, short_figure
-from vnetbench.wording.factor_text import counted
+from vnetbench.wording.estimate_text import find_metric, format_modes, metric_scale, format_short_estimate
+from vnetbench.wording.factor_text import pluralize
 
 _OF_ALL = "all"
 """The part of a page that several files share, as sections have an id."""
-LARGEST_PAGE = 3_000_000
+MAX_PAGE_BYTES = 3_000_000
 """Bytes. Where a page would be larger, charts of the least useful metrics are left out, and it says so."""
 
 
@@ -84,7 +84,7 @@ class _Suspect:
     is_told: bool
     """By what the finding says."""
     has_certainty: bool
-    evidence: list[ExhibitText]
+    evidence: list[EvidenceText]
     proof: str
     about_study: str
     """What the command's word for the study stands for, where it names no file."""
@@ -109,7 +109,7 @@ class _Section:
     summary: CampaignSummary
     size: str
     emulation: tuple[str, ...]
-    story: Story
+    story: Narrative
     findings: list[_Finding]
     main: list[Chart]
     others: list[Chart]
@@ -129,11 +129,11 @@ class _Section:
 
 def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
     """Write the page; it is there whole or not at all. Raises BenchError when it can't be written."""
-    page = render(summaries)
-    beside = path.with_name(f".{path.name}.part")
+    page = render_page(summaries)
+    compare_with_published = path.with_name(f".{path.name}.part")
     try:
-        beside.write_text(page, encoding="utf-8")
-        beside.replace(path)
+        compare_with_published.write_text(page, encoding="utf-8")
+        compare_with_published.replace(path)
     except OSError as error:
         raise BenchError(
             f"the page can't be written: {error.strerror}",
@@ -142,13 +142,13 @@ def write_html(summaries: Sequence[CampaignSummary], path: Path) -> None:
         ) from error
 
 
-def render(summaries: Sequence[CampaignSummary]) -> str:
+def render_page(summaries: Sequence[CampaignSummary]) -> str:
     """The page as text, below LARGEST_PAGE bytes as long as leaving out charts can make it so."""
-    together = overview(summaries)
+    together = compare_files(summaries)
     sections = [_section(f"c{place + 1}", summary) for place, summary in enumerate(summaries)]
     most = max((len(section.others) for section in sections), default=0)
     page = _page(together, sections)
-    while len(page.encode()) > LARGEST_PAGE and most > 0:
+    while len(page.encode()) > MAX_PAGE_BYTES and most > 0:
         most -= 1
         page = _page(together, [_with_fewer_charts(section, most) for section in sections])
     return page
@@ -160,13 +160,13 @@ def _with_fewer_charts(section: _Section, most: int) -> _Section:
 
 
 def _section(id_: str, summary: CampaignSummary) -> _Section:
-    told = by_change(summary)
+    told = to_single_factor(summary)
     if summary.reference is not None:
         return _published(id_, told, summary.reference)
-    return _measured(id_, told, story_of(summary))
+    return _measured(id_, told, build_narrative(summary))
 
 
-def _published(id_: str, summary: CampaignSummary, source: Published) -> _Section:
+def _published(id_: str, summary: CampaignSummary, source: PublishedTable) -> _Section:
     """Of a published table: nothing was measured, so there is no answer, no method and no environment."""
     rows = summary.treatments
     columns = [
@@ -177,9 +177,9 @@ def _published(id_: str, summary: CampaignSummary, source: Published) -> _Sectio
     return _Section(
         id=id_,
         summary=summary,
-        size=f"Published: {counted(len(rows), 'figure')}, named {summary.path}",
+        size=f"Published: {pluralize(len(rows), 'figure')}, named {summary.path}",
         emulation=(),
-        story=Story(summary.title, (f"{source.source}.",), (), (source.conditions, legend(summary)), (), ()),
+        story=Narrative(summary.title, (f"{source.source}.",), (), (source.conditions, legend(summary)), (), ()),
         findings=[],
         main=main,
         others=other_metric_charts(summary),
@@ -187,16 +187,16 @@ def _published(id_: str, summary: CampaignSummary, source: Published) -> _Sectio
         left_out=[],
         columns=columns,
         rows=_cells(summary, columns),
-        notes=notes(summary),
+        notes=campaign_notes(summary),
         published="",
         beside=[],
         facts=(),
         method=(),
-        fallback=_as_image(still_picture(main[0])),
+        fallback=_as_image(render_svg(main[0])),
     )
 
 
-def _measured(id_: str, summary: CampaignSummary, told: Story) -> _Section:
+def _measured(id_: str, summary: CampaignSummary, told: Narrative) -> _Section:
     rows = summary.treatments
     columns_of_metrics = metric_columns(rows, summary.main_metric)
     first, *others = (_with_long_title(summary, column) for column in columns_of_metrics)
@@ -207,16 +207,16 @@ def _measured(id_: str, summary: CampaignSummary, told: Story) -> _Section:
         *([gains] if gains else []),
         trials_column(rows),
         *search_columns(rows),
-        stopped_column(rows),
+        stop_reason_column(rows),
         *others,
     ]
     main = main_charts(summary)
-    compared = beside(summary)
+    compared = compare_with_published(summary)
     return _Section(
         id=id_,
         summary=summary,
         size=_size(summary),
-        emulation=emulation(summary),
+        emulation=emulation_warnings(summary),
         story=told,
         findings=[_finding(each, number) for number, each in enumerate(told.findings, 1)],
         main=main,
@@ -225,12 +225,12 @@ def _measured(id_: str, summary: CampaignSummary, told: Story) -> _Section:
         left_out=[],
         columns=columns,
         rows=_cells(summary, columns),
-        notes=notes(summary),
+        notes=campaign_notes(summary),
         published=f"{compared.source.title}: {compared.source.conditions}" if compared else "",
-        beside=columns_beside(compared) if compared else [],
-        facts=facts_of(summary),
-        method=method(summary),
-        fallback=_as_image(still_picture(main[0])) if main else "",
+        beside=comparison_columns(compared) if compared else [],
+        facts=list_facts(summary),
+        method=describe_method(summary),
+        fallback=_as_image(render_svg(main[0])) if main else "",
     )
 
 
@@ -238,29 +238,29 @@ def _finding(finding: Finding, number: int) -> _Finding:
     suspects = [
         _Suspect(
             suspect,
-            is_told(suspect, finding),
-            has_certainty(suspect, finding),
-            [exhibit_text(exhibit) for exhibit in suspect.evidence],
-            "" if suspect.experiment_result is None else f"{suspect.experiment_result.verdict}: {proof_text(suspect.experiment_result)}",
+            is_named_in_finding(suspect, finding),
+            needs_confidence_label(suspect, finding),
+            [format_evidence(exhibit) for exhibit in suspect.evidence],
+            "" if suspect.experiment_result is None else f"{suspect.experiment_result.verdict}: {format_experiment_result(suspect.experiment_result)}",
             study_placeholder_note(suspect.command),
         )
         for suspect in finding.candidates
     ]
-    return _Finding(finding.kind, *headline(finding), evidence_chart(finding, number), suspects)
+    return _Finding(finding.kind, *split_headline(finding), evidence_chart(finding, number), suspects)
 
 
 def _size(summary: CampaignSummary) -> str:
     """How much was measured, and when; of logs that is not known, but when they were imported."""
     trials = sum(treatment.trials for treatment in summary.treatments)
-    counts = f"{counted(len(summary.treatments), 'treatment')}, {counted(trials, 'trial')}"
+    counts = f"{pluralize(len(summary.treatments), 'treatment')}, {pluralize(trials, 'trial')}"
     if summary.kind == IMPORTED:
         return f"{counts}, imported {summary.started}"
     return f"{counts}, {format_duration(summary.elapsed_s)}, {summary.status}, started {summary.started}"
 
 
 def _with_long_title(summary: CampaignSummary, column: Column) -> Column:
-    metric = metric_of(column.key)
-    return replace(column, title=metric.label, unit=scale_of(summary.treatments, column.key).unit)
+    metric = find_metric(column.key)
+    return replace(column, title=metric.label, unit=metric_scale(summary.treatments, column.key).unit)
 
 
 def _cells(summary: CampaignSummary, columns: Sequence[Column]) -> list[list[_Cell]]:
@@ -272,27 +272,27 @@ def _cell(summary: CampaignSummary, column: Column, i: int) -> _Cell:
     rank = column.ranks[i]
     lines = tuple((line, "") for line in column.cells[i])
     if column.key in treatment.metrics:
-        lines = tuple(_figures(treatment, column.key, scale_of(summary.treatments, column.key)))
+        lines = tuple(_figures(treatment, column.key, metric_scale(summary.treatments, column.key)))
     return _Cell(lines, rank if math.isfinite(rank) else "", column.is_number)
 
 
 def _figures(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator[tuple[str, str]]:
     estimate = treatment.metrics[metric]
     if estimate.modes:
-        for mode in mode_texts(estimate, metric, scale):
+        for mode in format_modes(estimate, metric, scale):
             value, _, share = mode.partition(" ")
             yield value, share
         return
     if estimate.is_published:
-        value, _, ends = short_figure(estimate, metric, scale)[0].partition(" ")
+        value, _, ends = format_short_estimate(estimate, metric, scale)[0].partition(" ")
         yield value, ends
         return
-    unit = metric_of(metric).unit
+    unit = find_metric(metric).unit
     told = format_interval(estimate.value, estimate.low, estimate.high, unit, scale=scale)
     yield told.value, told.interval or "no interval"
 
 
-def _page(together: Overview | None, sections: Sequence[_Section]) -> str:
+def _page(together: FileComparison | None, sections: Sequence[_Section]) -> str:
     of_all = [(_OF_ALL, chart) for chart in (*together.main, *together.others)] if together else []
     of_each = [
         (section.id, chart)
@@ -303,14 +303,14 @@ def _page(together: Overview | None, sections: Sequence[_Section]) -> str:
         f"{owner}-{chart.name}": {"spec": chart.spec, "rows": _columnar(chart.rows)}
         for owner, chart in (*of_all, *of_each)
     }
-    data = {"configs": {"light": chart_config(dark=False), "dark": chart_config(dark=True)}, "charts": charts}
+    data = {"configs": {"light": vega_config(dark=False), "dark": vega_config(dark=True)}, "charts": charts}
     return _template().render(
         sections=sections,
         together=together,
         of_all=_OF_ALL,
-        picture=_as_image(still_picture(together.main[0])) if together and together.main else "",
+        picture=_as_image(render_svg(together.main[0])) if together and together.main else "",
         version=__version__,
-        data=_json_in_html({"dataset": ROWS, **data}),
+        data=_json_in_html({"dataset": DATASET_NAME, **data}),
         style=Markup(_file("page.css")),
         script=Markup(_file("page.js")),
         vega=_vega() if charts else Markup(),
@@ -321,7 +321,7 @@ def _of_findings(section: _Section) -> list[Chart]:
     return [each.chart for each in section.findings if each.chart is not None]
 
 
-def _columnar(rows: Sequence[Row]) -> dict[str, object]:
+def _columnar(rows: Sequence[ChartRow]) -> dict[str, object]:
     """Rows as columns, each text once: a fifth of the bytes, as most texts repeat in every row."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     texts: dict[str, int] = {}

@@ -10,25 +10,25 @@ from typing import Protocol
 
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import TreatmentSummary
-from vnetbench.quantity import format_share, spell_share
-from vnetbench.search.interface import Answer
+from vnetbench.quantity import format_share, format_exact_share
+from vnetbench.search.interface import GoalResult
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import THROUGHPUTS
+from vnetbench.study.workloads import THROUGHPUT_METRICS
 from vnetbench.wording.estimate_text import (
-    Measured,
-    is_zero_throughout,
+    MetricOwner,
+    is_always_zero,
     measured_metrics,
-    metric_of,
-    scale_of,
-    short_figure,
+    find_metric,
+    metric_scale,
+    format_short_estimate,
 )
 from vnetbench.wording.factor_text import factor_label, level_text
 from vnetbench.wording.treatment_names import varying_factors
 
-UNMEASURED = ("refused", "failed")
-_BY_IMPORTANCE = (
-    *THROUGHPUTS, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
+UNMEASURED_STATES = ("refused", "failed")
+_METRICS_BY_IMPORTANCE = (
+    *THROUGHPUT_METRICS, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
     "frame_loss_percent",
     "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "delay_p99_9_us",
     "delay_p99_99_us", "delay_p99_999_us", "forwarding_rate_fps", "offered_load_fps", "datagrams_sent_per_s",
@@ -108,7 +108,7 @@ _SHORT_UNITS = {
 }
 
 
-class Row(Measured, Protocol):
+class TableRow(MetricOwner, Protocol):
     """What one line of the table needs of a treatment, at its end or while it runs."""
 
     @property
@@ -132,7 +132,7 @@ class Column:
     """What a table that sorts goes by, a number a cell; empty: it is not sorted by this column."""
 
 
-def factor_columns(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> list[Column]:
+def factor_columns(rows: Sequence[TableRow], factors: Sequence[FactorLevels]) -> list[Column]:
     """A column for each factor that varies."""
     return [
         Column(
@@ -142,36 +142,36 @@ def factor_columns(rows: Sequence[Row], factors: Sequence[FactorLevels]) -> list
             tuple(
                 (level_text(f.name, row.factors[f.name]),) if f.name in row.factors else ("",) for row in rows
             ),
-            f.name in FACTORS and FACTORS[f.name].numeric,
-            tuple(_rank(f, row.factors.get(f.name)) for row in rows),
+            f.name in FACTORS and FACTORS[f.name].is_numeric,
+            tuple(_level_sort_key(f, row.factors.get(f.name)) for row in rows),
         )
         for f in varying_factors(rows, factors)
     ]
 
 
-def metric_columns(rows: Sequence[Row], main: str) -> list[Column]:
+def metric_columns(rows: Sequence[TableRow], main: str) -> list[Column]:
     """A column for each metric that any row has: the main one, always, then the most important first.
 
     What is zero in every row comes last.
     """
     seen = measured_metrics(rows)
-    ranked = [name for name in _BY_IMPORTANCE if name in seen and name != main]
+    ranked = [name for name in _METRICS_BY_IMPORTANCE if name in seen and name != main]
     names = [*ranked, *(name for name in seen if name not in (main, *ranked))]
-    names.sort(key=lambda name: is_zero_throughout(rows, name))
+    names.sort(key=lambda name: is_always_zero(rows, name))
     return [_metric_column(rows, name, main) for name in (main, *names)]
 
 
-def search_columns(rows: Sequence[Row]) -> list[Column]:
+def search_columns(rows: Sequence[TableRow]) -> list[Column]:
     """What limited the throughput, and how sure a search is of it by itself; none where none was searched."""
     found = [
-        [point.answers[0] for point in row.points if point.answers]
+        [point.search_answers[0] for point in row.points if point.search_answers]
         for row in rows
         if isinstance(row, TreatmentSummary)
     ]
     if not any(found):
         return []
-    limits = [_limits(answers) for answers in found]
-    halves = [_widest(answers) for answers in found]
+    limits = [_limit_lines(answers) for answers in found]
+    halves = [_max_half_width_share(answers) for answers in found]
     words = sorted(set(limits))
     return [
         Column(
@@ -185,27 +185,27 @@ def search_columns(rows: Sequence[Row]) -> list[Column]:
     ]  # fmt: skip
 
 
-def trials_column(rows: Sequence[Row]) -> Column:
+def trials_column(rows: Sequence[TableRow]) -> Column:
     """How many trials each estimate rests on."""
     ranks = tuple(float(row.trials) for row in rows)
     return Column("trials", "Trials", "", tuple((str(row.trials),) for row in rows), True, ranks)
 
 
-def stopped_column(rows: Sequence[Row]) -> Column:
+def stop_reason_column(rows: Sequence[TableRow]) -> Column:
     """Why the bench stopped repeating, in the words of the results file."""
     words = sorted({row.stopped_by for row in rows})
     ranks = tuple(float(words.index(row.stopped_by)) for row in rows)
     return Column("stopped_by", "Stopped by", "", tuple((row.stopped_by,) for row in rows), False, ranks)
 
 
-def _rank(factor: FactorLevels, level: Level | None) -> float:
+def _level_sort_key(factor: FactorLevels, level: Level | None) -> float:
     """Numbers by themselves, words behind them in the study's order, an absent level last."""
     if level is None:
         return math.inf
     return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
 
 
-def _limits(answers: Sequence[Answer]) -> tuple[str, ...]:
+def _limit_lines(answers: Sequence[GoalResult]) -> tuple[str, ...]:
     """What limited the trials: a line, or where it was not always the same a line each."""
     counts = Counter(answer.limited_by for answer in answers)
     if len(counts) == 1:
@@ -213,33 +213,33 @@ def _limits(answers: Sequence[Answer]) -> tuple[str, ...]:
     return tuple(f"{reason} ({count})" for reason, count in counts.most_common()) or ("–",)
 
 
-def _widest(answers: Sequence[Answer]) -> float:
+def _max_half_width_share(answers: Sequence[GoalResult]) -> float:
     """Half of the widest interval, as a share of its throughput; 0 without any."""
     return max(
         ((a.high_fps - a.low_fps) / 2 / a.throughput_fps for a in answers if a.throughput_fps), default=0.0
     )
 
 
-def _title(rows: Sequence[Row], name: str) -> str:
+def _metric_title(rows: Sequence[TableRow], name: str) -> str:
     """A metric's heading; a throughput's by what share of the frames may be lost."""
     goals = next(
-        (p.answers for row in rows if isinstance(row, TreatmentSummary) for p in row.points if p.answers), ()
+        (p.search_answers for row in rows if isinstance(row, TreatmentSummary) for p in row.points if p.search_answers), ()
     )
-    if name in THROUGHPUTS[: len(goals)] and len(goals) > 1:
-        lost = f"{spell_share(goals[THROUGHPUTS.index(name)].goal)} lost"
-        return f"{metric_of(name).label}, {lost}" if name == THROUGHPUTS[0] else lost
-    return _SHORT_LABELS.get(name, metric_of(name).label)
+    if name in THROUGHPUT_METRICS[: len(goals)] and len(goals) > 1:
+        lost = f"{format_exact_share(goals[THROUGHPUT_METRICS.index(name)].goal)} lost"
+        return f"{find_metric(name).label}, {lost}" if name == THROUGHPUT_METRICS[0] else lost
+    return _SHORT_LABELS.get(name, find_metric(name).label)
 
 
-def _metric_column(rows: Sequence[Row], name: str, main: str) -> Column:
-    scale = scale_of(rows, name)
+def _metric_column(rows: Sequence[TableRow], name: str, main: str) -> Column:
+    scale = metric_scale(rows, name)
     cells = tuple(
-        short_figure(row.metrics[name], name, scale)
+        format_short_estimate(row.metrics[name], name, scale)
         if name in row.metrics
-        else ((row.stopped_by,) if name == main and row.stopped_by in UNMEASURED else ("–",))
+        else ((row.stopped_by,) if name == main and row.stopped_by in UNMEASURED_STATES else ("–",))
         for row in rows
     )
     unit = METRICS[name].unit if name in METRICS else ""
     shown = _SHORT_UNITS.get(unit, scale.unit)
     ranks = tuple(row.metrics[name].value if name in row.metrics else -math.inf for row in rows)
-    return Column(name, _title(rows, name), shown, cells, True, ranks)
+    return Column(name, _metric_title(rows, name), shown, cells, True, ranks)

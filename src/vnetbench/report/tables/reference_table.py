@@ -11,15 +11,15 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.published.catalog import NAMES
-from vnetbench.published.tables import Published, published
+from vnetbench.published.catalog import TABLE_NAMES
+from vnetbench.published.tables import PublishedTable, load_table
 from vnetbench.quantity import format_count
 from vnetbench.report.tables.columns import Column, factor_columns, metric_columns
-from vnetbench.report.tables.text_table import GAP, drawn, total_width
-from vnetbench.report.text.notes import legend, notes
+from vnetbench.report.tables.text_table import COLUMN_GAP, draw_table, columns_width
+from vnetbench.report.text.notes import legend, campaign_notes
 from vnetbench.wording.factor_text import treatment_phrase
 
-_WIDEST_TEXT = 100
+_MAX_TEXT_WIDTH = 100
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ReferenceTable:
     """A rich renderable; where it is narrow the first factors become headings, each over its own table."""
 
     summary: CampaignSummary
-    source: Published
+    source: PublishedTable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
@@ -38,7 +38,7 @@ class ReferenceTable:
         factors = factor_columns(rows, self.summary.factors)
         metrics = metric_columns(rows, self.summary.main_metric)
         over = 0
-        while over < len(factors) and total_width([*factors[over:], *metrics]) > width:
+        while over < len(factors) and columns_width([*factors[over:], *metrics]) > width:
             over += 1
         above = [column.key for column in factors[:over]]
         headings = [treatment_phrase(row.factors, above) if above else "" for row in rows]
@@ -47,9 +47,9 @@ class ReferenceTable:
             yield Text("")
             if heading:
                 yield Text(heading, style="bold")
-            yield drawn([*_once(factors[over:], shown), *metrics], [""] * len(rows), shown)
+            yield draw_table([*_blank_repeated_cells(factors[over:], shown), *metrics], [""] * len(rows), shown)
         yield Text("")
-        for note in notes(self.summary):
+        for note in campaign_notes(self.summary):
             yield _paragraph(note, width)
 
 
@@ -62,18 +62,18 @@ def reference_table(summary: CampaignSummary) -> ReferenceTable:
 
 def reference_list() -> Iterator[Text]:
     """Each published table: what a command calls it, what it is, how much is in it."""
-    wide = max(map(len, NAMES)) + GAP
-    for name in NAMES:
-        source = published(name)
-        what = f"{source.title}: {format_count(len(source.figures))} figures"
+    wide = max(map(len, TABLE_NAMES)) + COLUMN_GAP
+    for name in TABLE_NAMES:
+        source = load_table(name)
+        what = f"{source.title}: {format_count(len(source.rows))} figures"
         yield Text(name.ljust(wide), style="bold").append(what, style="not bold")
 
 
 def _paragraph(text: str, width: int) -> Text:
-    return Text("\n".join(textwrap.wrap(text, min(width, _WIDEST_TEXT))))
+    return Text("\n".join(textwrap.wrap(text, min(width, _MAX_TEXT_WIDTH))))
 
 
-def _once(columns: Sequence[Column], shown: Sequence[int]) -> list[Column]:
+def _blank_repeated_cells(columns: Sequence[Column], shown: Sequence[int]) -> list[Column]:
     """The columns with a cell left blank where it and all to its left are as in the row shown above."""
     cells = [list(column.cells) for column in columns]
     for above, here in itertools.pairwise(shown):

@@ -12,20 +12,20 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from vnetbench.estimate.model import Ratio
-from vnetbench.printable import printable
-from vnetbench.quantity import format_share, scale_for
+from vnetbench.printable import make_printable
+from vnetbench.quantity import format_share, choose_scale
 from vnetbench.statements.check import StatementResult
 from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, StatementEvidence, StatementPart, Statement, Verdict
 from vnetbench.statements.warm_up import WARM_UP
-from vnetbench.wording.estimate_text import figure, finite_or_none, metric_of, noun_of, ratio_text
-from vnetbench.wording.factor_text import counted, treatment_phrase
+from vnetbench.wording.estimate_text import format_estimate, finite_or_none, find_metric, metric_noun, format_ratio
+from vnetbench.wording.factor_text import pluralize, treatment_phrase
 
 VERSION = 1
 _STYLES = {SHOWN: "green", REFUTED: "red", CANNOT_TELL: "dim"}
 _MARKS = {SHOWN: "+", REFUTED: "-", CANNOT_TELL: "?"}
-_MOST_SHOWN = 3
+_MAX_EVIDENCE_LINES = 3
 """So many figures of a part are listed, those first that decide it; the JSON has all."""
-_WIDEST_TEXT = 110
+_MAX_TEXT_WIDTH = 110
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class StatementsTable:
     """Whether there are several files, so that each verdict names its own."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = min(options.max_width, _WIDEST_TEXT)
+        width = min(options.max_width, _MAX_TEXT_WIDTH)
         counts = Counter(each.state for each in self.checked)
         said = ", ".join(f"{counts[state]} {state}" for state in _STYLES)
-        yield Text(f"{counted(len(self.checked), 'published statement')}: {said}")
+        yield Text(f"{pluralize(len(self.checked), 'published statement')}: {said}")
         for each in self.checked:
             yield Text("")
-            yield from _statement(each, width, self.several)
+            yield from _statement_lines(each, width, self.several)
 
 
 def statements_table(checked: Sequence[StatementResult], files: int) -> StatementsTable:
@@ -51,9 +51,9 @@ def statements_table(checked: Sequence[StatementResult], files: int) -> Statemen
     return StatementsTable(checked, files > 1)
 
 
-def as_json(checked: Sequence[StatementResult]) -> str:
+def statements_json(checked: Sequence[StatementResult]) -> str:
     """All of it for a program; docs/statements.md has the form."""
-    form = {"version": VERSION, "statements": [_form(each) for each in checked]}
+    form = {"version": VERSION, "statements": [_statement_json(each) for each in checked]}
     return json.dumps(form, indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -62,77 +62,77 @@ def evidence_text(evidence: StatementEvidence, varying: Sequence[str]) -> str:
     names = [name for name in varying if name in evidence.levels]
     where = f"{treatment_phrase(evidence.levels, names)}: " if names else ""
     note = f" ({evidence.note})" if evidence.note else ""
-    return f"{where}{_figure_text(evidence)}{note}"
+    return f"{where}{_value_text(evidence)}{note}"
 
 
-def _figure_text(evidence: StatementEvidence) -> str:
+def _value_text(evidence: StatementEvidence) -> str:
     own = evidence.value
     if isinstance(own, Ratio):
         level, base = (
             treatment_phrase(each or {}, tuple(each or {})) for each in (evidence.level, evidence.base)
         )
-        return f"{level} against {base}, {noun_of(evidence.metric)} times {ratio_text(own)}"
+        return f"{level} against {base}, {metric_noun(evidence.metric)} times {format_ratio(own)}"
     if evidence.metric == WARM_UP:
         low, high = (format_share(end or 0.0) for end in (own.low, own.high))
-        return f"{format_share(own.value)} [{low}, {high}] of {counted(own.trials, 'trial')}"
-    scale = scale_for(metric_of(evidence.metric).unit, own.value)
-    text = figure(own, evidence.metric, scale)
-    return f"{noun_of(evidence.metric)} {text} {scale.unit}".rstrip()
+        return f"{format_share(own.value)} [{low}, {high}] of {pluralize(own.trials, 'trial')}"
+    scale = choose_scale(find_metric(evidence.metric).unit, own.value)
+    text = format_estimate(own, evidence.metric, scale)
+    return f"{metric_noun(evidence.metric)} {text} {scale.unit}".rstrip()
 
 
-def _statement(each: StatementResult, width: int, several: bool) -> Iterator[Text]:
+def _statement_lines(each: StatementResult, width: int, several: bool) -> Iterator[Text]:
     statement = each.statement
     head = Text(f"{statement.id}  ", style="bold")
     head.append(each.state, style=_STYLES[each.state])
     yield head
-    yield from _wrapped(f"{statement.condition}: {statement.statement}", width, 5)
-    yield from _wrapped(_source(statement), width, 5, style="dim")
+    yield from _wrap_lines(f"{statement.condition}: {statement.statement}", width, 5)
+    yield from _wrap_lines(_source_text(statement), width, 5, style="dim")
     for verdict in each.verdicts:
         if several:
-            yield from _wrapped(verdict.path, width, 5, style="bold")
+            yield from _wrap_lines(verdict.path, width, 5, style="bold")
         for part in verdict.parts:
-            yield from _part(part, verdict, width)
+            yield from _part_lines(part, verdict, width)
         if verdict.reported_values and verdict.state != CANNOT_TELL:
-            yield from _beside(statement, verdict, width)
+            yield from _reported_value_lines(statement, verdict, width)
     if each.state == CANNOT_TELL:
         if statement.run:
-            yield from _wrapped(f"to tell: vnetbench run {statement.run}", width, 5, further=7)
-        if statement.short_of:
-            yield from _wrapped(f"what no run can tell: {statement.short_of}", width, 5, further=7)
+            yield from _wrap_lines(f"to tell: vnetbench run {statement.run}", width, 5, further=7)
+        if statement.limitation:
+            yield from _wrap_lines(f"what no run can tell: {statement.limitation}", width, 5, further=7)
 
 
-def _part(part: StatementPart, verdict: Verdict, width: int) -> Iterator[Text]:
+def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[Text]:
     if part.claim != verdict.statement.statement:
         text = f"{_MARKS[part.state]} {part.claim}"
-        yield from _wrapped(text, width, 5, further=7, style=_STYLES[part.state])
+        yield from _wrap_lines(text, width, 5, further=7, style=_STYLES[part.state])
     deciding = sorted(part.evidence, key=lambda each: each.state != part.state)
-    for each in deciding[:_MOST_SHOWN]:
-        yield from _wrapped(evidence_text(each, verdict.varying), width, 7, further=9)
-    if len(deciding) > _MOST_SHOWN:
+    for each in deciding[:_MAX_EVIDENCE_LINES]:
+        yield from _wrap_lines(evidence_text(each, verdict.varying), width, 7, further=9)
+    if len(deciding) > _MAX_EVIDENCE_LINES:
         agreeing = sum(each.state == part.state for each in deciding)
         so = "" if part.state == CANNOT_TELL else f"; {agreeing} of {len(deciding)} say so"
-        yield from _wrapped(f"and {len(deciding) - _MOST_SHOWN} more{so}", width, 7)
+        yield from _wrap_lines(f"and {len(deciding) - _MAX_EVIDENCE_LINES} more{so}", width, 7)
     if part.missing:
-        yield from _wrapped(f"missing: {part.missing}", width, 7, further=9)
+        yield from _wrap_lines(f"missing: {part.missing}", width, 7, further=9)
 
 
-def _beside(statement: Statement, verdict: Verdict, width: int) -> Iterator[Text]:
+def _reported_value_lines(statement: Statement, verdict: Verdict, width: int) -> Iterator[Text]:
     told = f"{statement.value} {statement.unit}".strip()
     before = f"not checked, another machine's: {told}; here" if told else "here"
-    for each in verdict.reported_values[:_MOST_SHOWN]:
-        yield from _wrapped(f"{before} {evidence_text(each, verdict.varying)}", width, 5, further=7)
+    for each in verdict.reported_values[:_MAX_EVIDENCE_LINES]:
+        yield from _wrap_lines(f"{before} {evidence_text(each, verdict.varying)}", width, 5, further=7)
 
 
-def _source(statement: Statement) -> str:
+def _source_text(statement: Statement) -> str:
     told = f"; {statement.value} {statement.unit}" if statement.value else ""
     return f"{statement.source}, {statement.subject}{told}"
 
 
-def _wrapped(
+def _wrap_lines(
     text: str, width: int, indent: int, further: int | None = None, style: str = ""
 ) -> Iterator[Text]:
     lines = textwrap.wrap(
-        printable(text),
+        make_printable(text),
         max(width, 40),
         initial_indent=" " * indent,
         subsequent_indent=" " * (indent if further is None else further),
@@ -141,7 +141,7 @@ def _wrapped(
     yield from (Text(line, style=style) for line in lines)
 
 
-def _form(each: StatementResult) -> dict[str, object]:
+def _statement_json(each: StatementResult) -> dict[str, object]:
     own = each.statement
     return {
         "id": own.id,
@@ -153,7 +153,7 @@ def _form(each: StatementResult) -> dict[str, object]:
         "unit": own.unit or None,
         "state": each.state,
         "run": own.run or None,
-        "short_of": own.short_of or None,
+        "short_of": own.limitation or None,
         "files": [
             {
                 "path": verdict.path,
@@ -163,18 +163,18 @@ def _form(each: StatementResult) -> dict[str, object]:
                         "what": part.claim,
                         "state": part.state,
                         "missing": part.missing or None,
-                        "evidence": [_evidence_form(evidence) for evidence in part.evidence],
+                        "evidence": [_evidence_json(evidence) for evidence in part.evidence],
                     }
                     for part in verdict.parts
                 ],
-                "beside": [_evidence_form(evidence) for evidence in verdict.reported_values],
+                "beside": [_evidence_json(evidence) for evidence in verdict.reported_values],
             }
             for verdict in each.verdicts
         ],
     }
 
 
-def _evidence_form(evidence: StatementEvidence) -> dict[str, object]:
+def _evidence_json(evidence: StatementEvidence) -> dict[str, object]:
     own = evidence.value
     is_ratio = isinstance(own, Ratio)
     return {
@@ -185,7 +185,7 @@ def _evidence_form(evidence: StatementEvidence) -> dict[str, object]:
         "low": own.low,
         "high": own.high,
         "confidence": own.confidence,
-        "unit": "1" if is_ratio else metric_of(evidence.metric).unit,
+        "unit": "1" if is_ratio else find_metric(evidence.metric).unit,
         "modes": [] if isinstance(own, Ratio) else [asdict(mode) for mode in own.modes],
         "base": None if evidence.base is None else dict(evidence.base),
         "level": None if evidence.level is None else dict(evidence.level),

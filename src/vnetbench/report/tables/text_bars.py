@@ -5,7 +5,7 @@ from __future__ import annotations
 from vnetbench.estimate.model import Estimate
 
 
-def bar(estimate: Estimate, largest: float, width: int) -> str:
+def draw_bar(estimate: Estimate, largest: float, width: int) -> str:
     """A bar from zero, where `largest` would end at `width` characters.
 
     `●` is the value, `├` and `┤` the interval's ends, `○` a value without an interval, `◆` each of two
@@ -19,19 +19,19 @@ def bar(estimate: Estimate, largest: float, width: int) -> str:
 
     if estimate.modes:
         first, *_, last = (place(mode.value) for mode in estimate.modes)
-        return _joined({first: "◆", last: "◆"}, first, last, inner="╌")
+        return _join_marks({first: "◆", last: "◆"}, first, last, inner="╌")
     at = place(estimate.value)
     if estimate.low is None or estimate.high is None:
-        return _joined({at: "○"}, at, at)
+        return _join_marks({at: "○"}, at, at)
     low, high = place(estimate.low), place(estimate.high)
-    return _joined({low: "├", high: "┤", at: "●"}, low, high)
+    return _join_marks({low: "├", high: "┤", at: "●"}, low, high)
 
 
-def largest_shown(estimates: list[Estimate]) -> float:
+def max_bar_value(estimates: list[Estimate]) -> float:
     """What the longest bar has to reach: the highest value, interval's end or mode."""
     ends = [each.value if each.high is None else each.high for each in estimates]
     return max([*ends, *(mode.value for each in estimates for mode in each.modes)], default=0.0)
 
 
-def _joined(marks: dict[int, str], low: int, high: int, inner: str = "─") -> str:
+def _join_marks(marks: dict[int, str], low: int, high: int, inner: str = "─") -> str:
     return "━" * low + "".join(marks.get(place, inner) for place in range(low, high + 1))

@@ -13,18 +13,18 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from vnetbench.printable import printable
-from vnetbench.report.tables.columns import Column, Row
+from vnetbench.printable import make_printable
+from vnetbench.report.tables.columns import Column, TableRow
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.factor_text import names_of, treatment_phrase
+from vnetbench.wording.factor_text import factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
-GAP = 2
-_NARROWEST_FOLD = 12
+COLUMN_GAP = 2
+_MIN_FOLDED_WIDTH = 12
 
 
 @dataclass(frozen=True)
-class Unpadded:
+class TrimmedLines:
     """A rich renderable: another one, without the blanks that tables fill their lines up with."""
 
     body: RenderableType
@@ -39,56 +39,56 @@ class Unpadded:
             yield Segment.line()
 
 
-def safe(text: str) -> Text:
+def to_safe_text(text: str) -> Text:
     """The text as rich may draw it: its lines, and nothing that a terminal would obey."""
-    return Text(printable(text, keep="\n"))
+    return Text(make_printable(text, keep="\n"))
 
 
-def width_of(column: Column) -> int:
+def column_width(column: Column) -> int:
     """Characters that the column needs."""
     return max(
-        cell_len(line) for line in (*_header(column), *(line for c in column.cells for line in c), " ")
+        cell_len(line) for line in (*_header_lines(column), *(line for c in column.cells for line in c), " ")
     )
 
 
-def total_width(columns: Sequence[Column]) -> int:
+def columns_width(columns: Sequence[Column]) -> int:
     """Characters that the columns need side by side."""
-    return sum(map(width_of, columns)) + GAP * (len(columns) - 1)
+    return sum(map(column_width, columns)) + COLUMN_GAP * (len(columns) - 1)
 
 
-def folded(rows: Sequence[Row], factors: Sequence[FactorLevels], width: int) -> Column:
+def fold_factors(rows: Sequence[TableRow], factors: Sequence[FactorLevels], width: int) -> Column:
     """One column in place of a column for each factor: treatments as phrases, wrapped at `width`."""
-    names = names_of(varying_factors(rows, factors))
+    names = factor_names(varying_factors(rows, factors))
     phrases = [treatment_phrase(row.factors, names) for row in rows]
-    cells = tuple(tuple(textwrap.wrap(phrase, max(_NARROWEST_FOLD, width))) for phrase in phrases)
+    cells = tuple(tuple(textwrap.wrap(phrase, max(_MIN_FOLDED_WIDTH, width))) for phrase in phrases)
     return Column("treatment", "Treatment", "", cells, False)
 
 
-def drawn(columns: Sequence[Column], styles: Sequence[str], shown: Iterable[int]) -> Table:
+def draw_table(columns: Sequence[Column], styles: Sequence[str], shown: Iterable[int]) -> Table:
     """The columns with the rows of the places `shown`, each in its style."""
     # The box itself sets columns one character apart.
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, GAP - 1, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, COLUMN_GAP - 1, 0, 0))
     for column in columns:
         table.add_column(
-            Text("\n".join(_header(column))),
+            Text("\n".join(_header_lines(column))),
             justify="right" if column.is_number else "left",
             no_wrap=True,
-            width=width_of(column),
+            width=column_width(column),
         )
     for i in shown:
-        table.add_row(*(safe("\n".join(c.cells[i])) for c in columns), style=styles[i])
+        table.add_row(*(to_safe_text("\n".join(c.cells[i])) for c in columns), style=styles[i])
     return table
 
 
-def listed(notes: Iterable[str]) -> Table:
+def bullet_list(notes: Iterable[str]) -> Table:
     """Notes as a list with hanging indents."""
     table = Table.grid(padding=(0, 1, 0, 0))
     for note in notes:
-        table.add_row("·", safe(note))
+        table.add_row("·", to_safe_text(note))
     return table
 
 
-def _header(column: Column) -> list[str]:
+def _header_lines(column: Column) -> list[str]:
     """The title, folded at its words to the width that the cells have anyway, and the unit below it."""
     cells = max((cell_len(line) for cell in column.cells for line in cell), default=0)
     longest_word = max(map(cell_len, column.title.split()), default=0)

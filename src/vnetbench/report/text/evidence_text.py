@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vnetbench.estimate.evidence import FIGURES
-from vnetbench.estimate.evidence.metric import YES_OR_NO, Figure
+from vnetbench.estimate.evidence import EVIDENCE_METRICS
+from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.explain.model import EvidenceItem, Finding, ExperimentResult, CandidateCause
 from vnetbench.explain.phrases import is_count, yes_or_no
-from vnetbench.quantity import Scale, format_interval, scale_for
-from vnetbench.wording.estimate_text import metric_of, noun_of, ratio_text
-from vnetbench.wording.factor_text import counted, treatment_phrase
+from vnetbench.quantity import Scale, format_interval, choose_scale
+from vnetbench.wording.estimate_text import find_metric, metric_noun, format_ratio
+from vnetbench.wording.factor_text import pluralize, treatment_phrase
 
 
 @dataclass(frozen=True)
-class ExhibitText:
+class EvidenceText:
     """One figure of evidence in words, every number of it in one unit."""
 
     label: str
@@ -34,77 +34,77 @@ class ExhibitText:
         return f"{self.value} {self.unit}".rstrip()
 
 
-def exhibit_text(exhibit: EvidenceItem) -> ExhibitText:
+def format_evidence(exhibit: EvidenceItem) -> EvidenceText:
     """The exhibit as it is shown in a terminal, on the page and in Markdown."""
-    figure, scale = figure_of(exhibit.metric), scale_of_exhibit(exhibit)
-    value, low, high = _numbers(exhibit, figure, scale)
-    return ExhibitText(
+    figure, scale = find_evidence_metric(exhibit.metric), evidence_scale(exhibit)
+    value, low, high = _value_texts(exhibit, figure, scale)
+    return EvidenceText(
         label=figure.label,
         value=value,
         unit="" if figure.unit == YES_OR_NO else scale.unit,
         range=low if low == high else f"{low} to {high}",
-        threshold=_threshold(exhibit, figure, scale),
+        threshold=_threshold_text(exhibit, figure, scale),
         counters=figure.counters,
     )
 
 
-def headline(finding: Finding) -> tuple[str, str]:
+def split_headline(finding: Finding) -> tuple[str, str]:
     """The first sentence of what a finding says, and the rest."""
     first, stop, rest = finding.text.partition(". ")
     return (f"{first}.", rest) if stop else (first, "")
 
 
-def is_told(suspect: CandidateCause, finding: Finding) -> bool:
+def is_named_in_finding(suspect: CandidateCause, finding: Finding) -> bool:
     """Whether the finding's own words name the suspect, and how sure it is; what they count needs no more."""
     is_counted = not suspect.evidence and finding.details.get("cause") == suspect.cause.name
     return is_counted or suspect.cause.description.lower() in finding.text.lower()
 
 
-def has_certainty(suspect: CandidateCause, finding: Finding) -> bool:
+def needs_confidence_label(suspect: CandidateCause, finding: Finding) -> bool:
     """Whether a word tells how sure a suspect is: not of what the finding says as measured, without one."""
-    return not is_told(suspect, finding) or suspect.confidence in finding.text
+    return not is_named_in_finding(suspect, finding) or suspect.confidence in finding.text
 
 
-def proof_text(proof: ExperimentResult) -> str:
+def format_experiment_result(proof: ExperimentResult) -> str:
     """`with 4 MiB socket buffer goodput times 1.85 [1.80, 1.90], 8 blocks (jumbo.proof.vnb)`."""
     found = proof.experiment
-    setting = treatment_phrase(found.setting, tuple(found.setting))
-    was = treatment_phrase(found.levels, [name for name in found.setting if name in found.levels])
+    setting = treatment_phrase(found.changed_levels, tuple(found.changed_levels))
+    was = treatment_phrase(found.base_levels, [name for name in found.changed_levels if name in found.base_levels])
     return (
-        f"{setting} instead of {was}: {noun_of(found.metric)} times {ratio_text(found.ratio)}, "
-        f"in {counted(found.blocks, 'block')} ({Path(found.path).name})"
+        f"{setting} instead of {was}: {metric_noun(found.metric)} times {format_ratio(found.ratio)}, "
+        f"in {pluralize(found.shared_blocks, 'block')} ({Path(found.results_path).name})"
     )
 
 
-def figure_of(name: str) -> Figure:
+def find_evidence_metric(name: str) -> EvidenceMetric:
     """The figure of that name; of a metric that stands as evidence, what is known of the metric."""
-    if name in FIGURES:
-        return FIGURES[name]
-    metric = metric_of(name)
-    return Figure(name, metric.unit, metric.label[:1].lower() + metric.label[1:], metric.meaning, ())
+    if name in EVIDENCE_METRICS:
+        return EVIDENCE_METRICS[name]
+    metric = find_metric(name)
+    return EvidenceMetric(name, metric.unit, metric.label[:1].lower() + metric.label[1:], metric.meaning, ())
 
 
-def scale_of_exhibit(exhibit: EvidenceItem) -> Scale:
+def evidence_scale(exhibit: EvidenceItem) -> Scale:
     """One unit for value and range: that of the value, as sentences have it."""
-    return scale_for(
-        figure_of(exhibit.metric).unit, exhibit.value or max(abs(exhibit.low), abs(exhibit.high))
+    return choose_scale(
+        find_evidence_metric(exhibit.metric).unit, exhibit.value or max(abs(exhibit.low), abs(exhibit.high))
     )
 
 
-def _threshold(exhibit: EvidenceItem, figure: Figure, scale: Scale) -> str:
+def _threshold_text(exhibit: EvidenceItem, figure: EvidenceMetric, scale: Scale) -> str:
     """With its unit where that is another than the value's: `for > 20 /s` of 6.28 k/s."""
     if exhibit.threshold is None:
         return ""
     if figure.unit == YES_OR_NO:
         return f"{exhibit.role} {'no' if exhibit.supports_when_low else 'yes'}"
-    own = scale_for(figure.unit, exhibit.threshold) if exhibit.threshold else scale
+    own = choose_scale(figure.unit, exhibit.threshold) if exhibit.threshold else scale
     number = exhibit.threshold / own.divisor
     digits = f"{number:.0f}" if number == round(number) else f"{number:.3g}"
     unit = "" if own == scale else f" {own.unit}"
     return f"{exhibit.role} {'<' if exhibit.supports_when_low else '>'} {digits}{unit}"
 
 
-def _numbers(exhibit: EvidenceItem, figure: Figure, scale: Scale) -> list[str]:
+def _value_texts(exhibit: EvidenceItem, figure: EvidenceMetric, scale: Scale) -> list[str]:
     """Value, least and most."""
     found = (exhibit.value, exhibit.low, exhibit.high)
     if figure.unit == YES_OR_NO:

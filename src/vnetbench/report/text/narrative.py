@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
 from vnetbench.explain.model import Explanation, Finding
-from vnetbench.report.one_at_a_time import by_change
-from vnetbench.report.text.answer import answer
+from vnetbench.report.one_at_a_time import to_single_factor
+from vnetbench.report.text.answer import answer_question
 
 
 @dataclass(frozen=True)
-class Story:
+class Narrative:
     """All sentences about a campaign, one sentence or two a string."""
 
     question: str
@@ -32,22 +32,22 @@ class Story:
         return Explanation(self.lead, self.findings)
 
 
-def story_of(summary: CampaignSummary) -> Story:
+def build_narrative(summary: CampaignSummary) -> Narrative:
     """The story of a campaign that was measured or imported; a published table has none."""
     if summary.reference is not None:
-        return Story(summary.title, (), (), (), (), ())
-    return story(by_change(summary), explain(summary))
+        return Narrative(summary.title, (), (), (), (), ())
+    return combine_narrative(to_single_factor(summary), explain(summary))
 
 
-def story(summary: CampaignSummary, explanation: Explanation) -> Story:
+def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Narrative:
     """The answer to the study's question from the estimates, and why from the explanation.
 
     Where a finding says what is best, or what factors do, the estimates' own sentences are left out.
     """
     told = {finding.kind for finding in explanation.findings}
-    measured = answer(summary)
+    measured = answer_question(summary)
     first, rest = measured.best[:1], measured.best[1:]
-    return Story(
+    return Narrative(
         question=measured.question,
         lead=(*first, *explanation.answer),
         findings=explanation.findings,
