@@ -22,12 +22,12 @@ from vnetbench.quantity import (
     parse_frame_rate,
     parse_rate,
     parse_share,
-    scale_for,
-    spell_bytes,
-    spell_duration,
-    spell_frame_rate,
-    spell_rate,
-    spell_share,
+    choose_scale,
+    format_exact_bytes,
+    format_exact_duration,
+    format_exact_frame_rate,
+    format_exact_rate,
+    format_exact_share,
 )
 
 
@@ -119,27 +119,27 @@ def test_what_is_no_quantity_says_which_units_are_meant(
 
 @given(st.integers(0, 2**60))
 def test_a_size_reads_back_from_its_spelling(size: int) -> None:
-    assert parse_bytes(spell_bytes(size)) == size
+    assert parse_bytes(format_exact_bytes(size)) == size
 
 
 @given(st.integers(0, 10**15))
 def test_a_rate_reads_back_from_its_spelling(rate: int) -> None:
-    assert parse_rate(spell_rate(rate)) == rate
+    assert parse_rate(format_exact_rate(rate)) == rate
 
 
 @given(st.floats(1e-3, 1e12))
 def test_a_rate_of_frames_reads_back_from_its_spelling(rate: float) -> None:
-    assert parse_frame_rate(spell_frame_rate(rate)) == rate
+    assert parse_frame_rate(format_exact_frame_rate(rate)) == rate
 
 
 @given(st.floats(1e-9, 1e9))
 def test_a_duration_reads_back_from_its_spelling(seconds: float) -> None:
-    assert parse_duration(spell_duration(seconds)) == seconds
+    assert parse_duration(format_exact_duration(seconds)) == seconds
 
 
 @given(st.floats(1e-9, 100.0))
 def test_a_share_reads_back_from_its_spelling(share: float) -> None:
-    assert parse_share(spell_share(share)) == share
+    assert parse_share(format_exact_share(share)) == share
 
 
 @given(st.text(max_size=80))
@@ -154,18 +154,18 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("spelled", "expected"),
     [
-        (spell_bytes(65536), "64 KiB"),
-        (spell_bytes(64000), "64 kB"),
-        (spell_bytes(9000), "9000 B"),
-        (spell_bytes(0), "0 B"),
-        (spell_rate(2.5e9), "2.5 Gbit/s"),
-        (spell_rate(0), "0 Gbit/s"),
-        (spell_frame_rate(14.88e6), "14.88 Mframe/s"),
-        (spell_duration(0.05), "50 ms"),
-        (spell_duration(150), "150 s"),
-        (spell_duration(120), "2 min"),
-        (spell_share(0.03), "3 %"),
-        (spell_share(0.025), "2.5 %"),
+        (format_exact_bytes(65536), "64 KiB"),
+        (format_exact_bytes(64000), "64 kB"),
+        (format_exact_bytes(9000), "9000 B"),
+        (format_exact_bytes(0), "0 B"),
+        (format_exact_rate(2.5e9), "2.5 Gbit/s"),
+        (format_exact_rate(0), "0 Gbit/s"),
+        (format_exact_frame_rate(14.88e6), "14.88 Mframe/s"),
+        (format_exact_duration(0.05), "50 ms"),
+        (format_exact_duration(150), "150 s"),
+        (format_exact_duration(120), "2 min"),
+        (format_exact_share(0.03), "3 %"),
+        (format_exact_share(0.025), "2.5 %"),
     ],
 )
 def test_a_spelling_is_the_shortest_exact_one(spelled: str, expected: str) -> None:
@@ -214,5 +214,5 @@ def test_plus_minus_is_the_wider_side() -> None:
 
 
 def test_a_column_keeps_one_scale() -> None:
-    scale = scale_for("bit/s", 27e9)
+    scale = choose_scale("bit/s", 27e9)
     assert format_interval(0.5e9, None, None, "bit/s", scale=scale).text == "0.500 Gbit/s"

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 
-def printable(text: str, keep: str = "") -> str:
+def make_printable(text: str, keep: str = "") -> str:
     """The text with every character that a terminal would obey replaced; those in `keep` stay."""
     return "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -7,18 +7,18 @@ import signal
 from pathlib import Path
 
 
-def this_process() -> str:
+def current_process_identity() -> str:
     """`pid:start` of this process; start is in clock ticks since boot, with the boot's id before it."""
-    return _identity(os.getpid()) or f"{os.getpid()}:"
+    return _process_identity(os.getpid()) or f"{os.getpid()}:"
 
 
-def is_alive(identity: str) -> bool:
+def is_process_alive(identity: str) -> bool:
     """Whether the process that gave itself this identity still runs on this boot."""
     pid = identity.split(":", 1)[0]
-    return pid.isdigit() and _identity(int(pid)) == identity
+    return pid.isdigit() and _process_identity(int(pid)) == identity
 
 
-def _identity(pid: int) -> str | None:
+def _process_identity(pid: int) -> str | None:
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -30,6 +30,6 @@ def _identity(pid: int) -> str | None:
     return None if state == "Z" else f"{pid}:{boot}:{start}"
 
 
-def spell_end(code: int) -> str:
+def format_exit_status(code: int) -> str:
     """How a child ended, by what `subprocess` says of it: "killed by SIGKILL", "exit code 1"."""
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from vnetbench.errors import BenchError
-from vnetbench.printable import printable
+from vnetbench.printable import make_printable
 
 MAX_TEXT = 64
 """A quantity longer than this is no quantity; it bounds the work that a hostile file can ask for."""
@@ -16,14 +16,14 @@ MAX_TEXT = 64
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _TERM = re.compile(rf"\s*(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9+.,-][^\s0-9+,-]*)?\s*")
 
-_TIME = {
+_TIME_UNITS = {
     "µs": Decimal("1e-6"),
     "ms": Decimal("1e-3"),
     "s": Decimal(1),
     "min": Decimal(60),
     "h": Decimal(3600),
 }
-_BYTES = {
+_SIZE_UNITS = {
     "B": Decimal(1),
     "kB": Decimal(10**3),
     "KiB": Decimal(2**10),
@@ -32,18 +32,18 @@ _BYTES = {
     "GB": Decimal(10**9),
     "GiB": Decimal(2**30),
 }
-_RATE = {
+_RATE_UNITS = {
     "bit/s": Decimal(1),
     "kbit/s": Decimal(10**3),
     "Mbit/s": Decimal(10**6),
     "Gbit/s": Decimal(10**9),
 }
-_FREQUENCY = {"/s": Decimal(1), "k/s": Decimal(10**3), "M/s": Decimal(10**6)}
-_FRAMES = {"frame/s": Decimal(1), "kframe/s": Decimal(10**3), "Mframe/s": Decimal(10**6)}
-_SHARE = {"%": Decimal("0.01")}
+_FREQUENCY_UNITS = {"/s": Decimal(1), "k/s": Decimal(10**3), "M/s": Decimal(10**6)}
+_FRAME_RATE_UNITS = {"frame/s": Decimal(1), "kframe/s": Decimal(10**3), "Mframe/s": Decimal(10**6)}
+_SHARE_UNITS = {"%": Decimal("0.01")}
 
 # U+03BC (Greek mu) and U+00B5 (micro sign) look alike, and keyboards without either write "us".
-_SAME = {
+_UNIT_ALIASES = {
     "us": "µs",
     "μs": "µs",
     "KB": "kB",
@@ -55,7 +55,7 @@ _SAME = {
     "kframes/s": "kframe/s",
     "Mframes/s": "Mframe/s",
 }
-_SLIPS = {
+_MISSPELLED_UNITS = {
     "sec": "s",
     "secs": "s",
     "second": "s",
@@ -92,22 +92,22 @@ class QuantityError(BenchError):
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _QuantityType:
     noun: str
     units: dict[str, Decimal]
     example: str
     largest: Decimal
 
-    def help(self) -> str:
+    def unit_hint(self) -> str:
         return f'write a number and its unit, such as "{self.example}" (units: {", ".join(self.units)})'
 
 
-_DURATION = _Kind("duration", _TIME, "10 s", Decimal(10**9))
-_SIZE = _Kind("size", _BYTES, "64 KiB", Decimal(2**60))
-_BITRATE = _Kind("rate", _RATE, "10 Gbit/s", Decimal(10**15))
-_OFTEN = _Kind("frequency", _FREQUENCY, "10 k/s", Decimal(10**12))
-_FRAME_RATE = _Kind("frame rate", _FRAMES, "100 kframe/s", Decimal(10**12))
-_PART = _Kind("share", _SHARE, "3 %", Decimal(10**4))
+_DURATION = _QuantityType("duration", _TIME_UNITS, "10 s", Decimal(10**9))
+_SIZE = _QuantityType("size", _SIZE_UNITS, "64 KiB", Decimal(2**60))
+_RATE = _QuantityType("rate", _RATE_UNITS, "10 Gbit/s", Decimal(10**15))
+_FREQUENCY = _QuantityType("frequency", _FREQUENCY_UNITS, "10 k/s", Decimal(10**12))
+_FRAME_RATE = _QuantityType("frame rate", _FRAME_RATE_UNITS, "100 kframe/s", Decimal(10**12))
+_SHARE = _QuantityType("share", _SHARE_UNITS, "3 %", Decimal(10**4))
 
 
 def parse_duration(text: str) -> float:
@@ -117,17 +117,17 @@ def parse_duration(text: str) -> float:
 
 def parse_bytes(text: str) -> int:
     """Whole bytes of a size such as "64 KiB" (1024) or "64 kB" (1000); raises QuantityError."""
-    return _whole(_parse(text, _SIZE), text, "bytes", _SIZE)
+    return _require_whole(_parse(text, _SIZE), text, "bytes", _SIZE)
 
 
 def parse_rate(text: str) -> int:
     """Whole bits/s of a rate such as "10 Gbit/s" or "10 Gbps" (powers of 1000); raises QuantityError."""
-    return _whole(_parse(text, _BITRATE), text, "bits/s", _BITRATE)
+    return _require_whole(_parse(text, _RATE), text, "bits/s", _RATE)
 
 
 def parse_frequency(text: str) -> float:
     """How often a second: 10000.0 for "10000 /s" or "10 k/s"; raises QuantityError."""
-    return float(_parse(text, _OFTEN))
+    return float(_parse(text, _FREQUENCY))
 
 
 def parse_frame_rate(text: str) -> float:
@@ -137,118 +137,120 @@ def parse_frame_rate(text: str) -> float:
 
 def parse_share(text: str) -> float:
     """The share that a percentage such as "3 %" names, 1.0 for "100 %"; raises QuantityError."""
-    return float(_parse(text, _PART))
+    return float(_parse(text, _SHARE))
 
 
-def _whole(value: Decimal, text: str, of: str, kind: _Kind) -> int:
+def _require_whole(value: Decimal, text: str, of: str, kind: _QuantityType) -> int:
     if value != value.to_integral_value():
-        raise QuantityError(f'"{text.strip()}" is not a whole number of {of}', fix=kind.help())
+        raise QuantityError(f'"{text.strip()}" is not a whole number of {of}', fix=kind.unit_hint())
     return int(value)
 
 
-def _parse(text: str, kind: _Kind, *, sums: bool = False) -> Decimal:
+def _parse(text: str, kind: _QuantityType, *, sums: bool = False) -> Decimal:
     if len(text) > MAX_TEXT:
-        raise QuantityError(f"{len(text)} characters are too many for a {kind.noun}", fix=kind.help())
+        raise QuantityError(f"{len(text)} characters are too many for a {kind.noun}", fix=kind.unit_hint())
     stripped = text.strip()
     total, at, previous = Decimal(0), 0, None
     while at < len(text) or at == 0:
         match = _TERM.match(text, at)
         if match is None or (at > 0 and not sums):
-            raise QuantityError(f"{_quoted(stripped)} is not a {kind.noun}", fix=kind.help())
-        unit = _unit(match["unit"], match["number"], kind)
+            raise QuantityError(f"{_quote(stripped)} is not a {kind.noun}", fix=kind.unit_hint())
+        unit = _find_unit(match["unit"], match["number"], kind)
         if previous is not None and kind.units[unit] >= previous:
             raise QuantityError(
-                f"{_quoted(stripped)} is not a {kind.noun}: its units must go from large to small",
+                f"{_quote(stripped)} is not a {kind.noun}: its units must go from large to small",
                 fix='write the larger unit first, such as "2 min 30 s"',
             )
         previous = kind.units[unit]
-        total += _number(match["number"], stripped, kind) * previous
+        total += _parse_number(match["number"], stripped, kind) * previous
         at = match.end()
     if total > kind.largest:
-        raise QuantityError(f"{_quoted(stripped)} is too large for a {kind.noun}", fix=kind.help())
+        raise QuantityError(f"{_quote(stripped)} is too large for a {kind.noun}", fix=kind.unit_hint())
     return total
 
 
-def _number(text: str, whole: str, kind: _Kind) -> Decimal:
+def _parse_number(text: str, whole: str, kind: _QuantityType) -> Decimal:
     if text.startswith("-"):
-        raise QuantityError(f"{_quoted(whole)} is negative", fix=f"a {kind.noun} is zero or more")
+        raise QuantityError(f"{_quote(whole)} is negative", fix=f"a {kind.noun} is zero or more")
     number = Decimal(text)
     # Far beyond every unit's largest and smallest: an exponent that Decimal itself would stumble over.
     if number and abs(number.adjusted()) > 30:
         what = "large" if number.adjusted() > 0 else "small"
-        raise QuantityError(f"{_quoted(whole)} is too {what} for a {kind.noun}", fix=kind.help())
+        raise QuantityError(f"{_quote(whole)} is too {what} for a {kind.noun}", fix=kind.unit_hint())
     return number
 
 
-def _unit(unit: str | None, number: str, kind: _Kind) -> str:
+def _find_unit(unit: str | None, number: str, kind: _QuantityType) -> str:
     if unit is None:
         number = number if len(number) < 16 else "1"
         choices = ", ".join(f'"{number} {name}"' for name in kind.units)
         raise QuantityError("the unit is missing", fix=f"say which is meant: {choices}")
-    name = _SAME.get(unit, unit)
+    name = _UNIT_ALIASES.get(unit, unit)
     if name in kind.units:
         return name
-    near = {known.lower(): known for known in kind.units}.get(name.lower()) or _SLIPS.get(name.lower())
+    near = {known.lower(): known for known in kind.units}.get(name.lower()) or _MISSPELLED_UNITS.get(
+        name.lower()
+    )
     hint = f'did you mean "{near}"? ' if near in kind.units else ""
     raise QuantityError(
-        f"{_quoted(unit)} is not a unit of a {kind.noun}", fix=f"{hint}units: {', '.join(kind.units)}"
+        f"{_quote(unit)} is not a unit of a {kind.noun}", fix=f"{hint}units: {', '.join(kind.units)}"
     )
 
 
-def _quoted(text: str) -> str:
-    return f'"{printable(text)}"'
+def _quote(text: str) -> str:
+    return f'"{make_printable(text)}"'
 
 
 # Exact spellings: what is read back is what was written.
 
 
-def spell_bytes(size: int) -> str:
+def format_exact_bytes(size: int) -> str:
     """An exact spelling of a size in bytes: 65536 is "64 KiB", 64000 is "64 kB", 1500 is "1500 B"."""
     for name in ("GiB", "MiB", "KiB"):
-        if size and size % int(_BYTES[name]) == 0:
-            return f"{size // int(_BYTES[name])} {name}"
+        if size and size % int(_SIZE_UNITS[name]) == 0:
+            return f"{size // int(_SIZE_UNITS[name])} {name}"
     for name in ("GB", "MB", "kB"):
         # From 10 kB on: an MTU of 9000 is known by that figure and no other.
-        if size >= 10_000 and size % int(_BYTES[name]) == 0:
-            return f"{size // int(_BYTES[name])} {name}"
+        if size >= 10_000 and size % int(_SIZE_UNITS[name]) == 0:
+            return f"{size // int(_SIZE_UNITS[name])} {name}"
     return f"{size} B"
 
 
-def spell_rate(rate_bps: float) -> str:
+def format_exact_rate(rate_bps: float) -> str:
     """An exact spelling of a rate in bits/s: 2.5e9 is "2.5 Gbit/s"."""
-    return _spell(Decimal(str(rate_bps)), ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"), _RATE)
+    return _format_exact(Decimal(str(rate_bps)), ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"), _RATE_UNITS)
 
 
-def spell_duration(seconds: float) -> str:
+def format_exact_duration(seconds: float) -> str:
     """An exact spelling of a duration in seconds: 0.05 is "50 ms", 150 is "150 s", 120 is "2 min"."""
     value = Decimal(str(seconds))
     for name in ("h", "min"):
-        if value and value % _TIME[name] == 0:
-            return f"{_plain(value / _TIME[name])} {name}"
-    return _spell(value, ("s", "ms", "µs"), _TIME)
+        if value and value % _TIME_UNITS[name] == 0:
+            return f"{_format_decimal(value / _TIME_UNITS[name])} {name}"
+    return _format_exact(value, ("s", "ms", "µs"), _TIME_UNITS)
 
 
-def spell_frequency(per_s: float) -> str:
+def format_exact_frequency(per_s: float) -> str:
     """An exact spelling of a frequency: 10000 is "10 k/s", 2.5 is "2.5 /s"."""
-    return _spell(Decimal(str(per_s)), ("M/s", "k/s", "/s"), _FREQUENCY)
+    return _format_exact(Decimal(str(per_s)), ("M/s", "k/s", "/s"), _FREQUENCY_UNITS)
 
 
-def spell_frame_rate(rate_fps: float) -> str:
+def format_exact_frame_rate(rate_fps: float) -> str:
     """An exact spelling of a frame rate: 100000 is "100 kframe/s"."""
-    return _spell(Decimal(str(rate_fps)), ("Mframe/s", "kframe/s", "frame/s"), _FRAMES)
+    return _format_exact(Decimal(str(rate_fps)), ("Mframe/s", "kframe/s", "frame/s"), _FRAME_RATE_UNITS)
 
 
-def spell_share(share: float) -> str:
+def format_exact_share(share: float) -> str:
     """A share as a percentage without loss: 0.03 is "3 %"."""
-    return f"{_plain(Decimal(str(share)) * 100)} %"
+    return f"{_format_decimal(Decimal(str(share)) * 100)} %"
 
 
-def _spell(value: Decimal, names: tuple[str, ...], units: dict[str, Decimal]) -> str:
+def _format_exact(value: Decimal, names: tuple[str, ...], units: dict[str, Decimal]) -> str:
     name = next((name for name in names if value >= units[name]), names[-1] if value else names[0])
-    return f"{_plain(value / units[name])} {name}"
+    return f"{_format_decimal(value / units[name])} {name}"
 
 
-def _plain(number: Decimal) -> str:
+def _format_decimal(number: Decimal) -> str:
     text = f"{number:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -282,7 +284,7 @@ class IntervalText:
 
 
 # A number is shown in the last of its unit's steps whose third entry it reaches.
-_STEPS: dict[str, tuple[tuple[float, str, float], ...]] = {
+_UNIT_SCALES: dict[str, tuple[tuple[float, str, float], ...]] = {
     "bit/s": ((1, "bit/s", 0), (1e3, "kbit/s", 1e3), (1e6, "Mbit/s", 1e6), (1e9, "Gbit/s", 1e9)),
     # An MTU or a segment is known by its four digits: 1448 B, not 1.45 kB.
     "B": ((1, "B", 0), (1e3, "kB", 1e4), (1e6, "MB", 1e6), (1e9, "GB", 1e9)),
@@ -292,15 +294,15 @@ _STEPS: dict[str, tuple[tuple[float, str, float], ...]] = {
     "frame/s": ((1, "frame/s", 0), (1e3, "kframe/s", 1e3), (1e6, "Mframe/s", 1e6)),
     "1": ((1, "", 0), (1e3, "k", 1e4), (1e6, "M", 1e6)),
 }
-_NO_FIGURE = "–"
+_NO_NUMBER = "–"
 
 
-def scale_for(unit: str, largest: float) -> Scale:
+def choose_scale(unit: str, largest: float) -> Scale:
     """The scale in which numbers of `unit` up to `largest` read best; a unit without prefixes is kept.
 
     One scale for a column or an axis: pass it to `format_interval`.
     """
-    steps = _STEPS.get(unit)
+    steps = _UNIT_SCALES.get(unit)
     if steps is None or not math.isfinite(largest):
         return Scale(1, unit if unit != "1" else "")
     divisor, shown = steps[0][:2]
@@ -320,20 +322,20 @@ def format_interval(
     digit of the interval's half-width, or its second where the first is 1 or 2. Without an interval: three
     digits. A value that is no number is shown as a dash.
     """
-    scale = scale or scale_for(unit, value)
+    scale = scale or choose_scale(unit, value)
     if not math.isfinite(value):
-        return IntervalText(_NO_FIGURE, "", "", "")
+        return IntervalText(_NO_NUMBER, "", "", "")
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-        return IntervalText(_figure(value / scale.divisor), "", "", scale.unit)
+        return IntervalText(_format_three_digits(value / scale.divisor), "", "", scale.unit)
     value, low, high = value / scale.divisor, low / scale.divisor, high / scale.divisor
-    decimals = _decimals((high - low) / 2) if high > low else _decimals_of_three(value)
+    decimals = _interval_decimals((high - low) / 2) if high > low else _three_digit_decimals(value)
     # Six digits are more than any trial justifies, whatever a narrow interval says.
-    decimals = max(0, min(decimals, _decimals_of_three(value) + 3))
+    decimals = max(0, min(decimals, _three_digit_decimals(value) + 3))
     side = max(high - value, value - low)
     return IntervalText(
-        value=_fixed(value, decimals),
-        interval=f"[{_fixed(low, decimals)}, {_fixed(high, decimals)}]",
-        plus_minus=f"± {_fixed(side, decimals)}",
+        value=_format_fixed(value, decimals),
+        interval=f"[{_format_fixed(low, decimals)}, {_format_fixed(high, decimals)}]",
+        plus_minus=f"± {_format_fixed(side, decimals)}",
         unit=scale.unit,
     )
 
@@ -366,7 +368,7 @@ def format_duration(seconds: float) -> str:
 
 def format_share(share: float) -> str:
     """A share of 1 as a percentage with three digits: "3.00 %"; 0.9687 is "96.9 %"."""
-    return f"{_figure(share * 100)} %" if math.isfinite(share) else _NO_FIGURE
+    return f"{_format_three_digits(share * 100)} %" if math.isfinite(share) else _NO_NUMBER
 
 
 def format_count(count: int) -> str:
@@ -374,22 +376,22 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
-def _figure(value: float) -> str:
-    return _fixed(value, max(0, _decimals_of_three(value)))
+def _format_three_digits(value: float) -> str:
+    return _format_fixed(value, max(0, _three_digit_decimals(value)))
 
 
-def _fixed(value: float, decimals: int) -> str:
+def _format_fixed(value: float, decimals: int) -> str:
     text = f"{value:.{decimals}f}"
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _decimals(half_width: float) -> int:
+def _interval_decimals(half_width: float) -> int:
     exponent = math.floor(math.log10(half_width))
     digits = 2 if half_width / 10.0**exponent < 2.95 else 1
     return max(0, digits - 1 - exponent)
 
 
-def _decimals_of_three(value: float) -> int:
+def _three_digit_decimals(value: float) -> int:
     if value == 0:
         return 0
     exponent = math.floor(math.log10(abs(value)))

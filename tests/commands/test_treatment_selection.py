@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.explain.comparisons.simulated import campaign, treatment
-from vnetbench.commands.treatment_selection import indices_of
+from vnetbench.commands.treatment_selection import select_treatments
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.study.model import FactorLevels, Level
@@ -36,9 +36,9 @@ LABELLED = of(
 )
 
 PARTLY_TOLD = of(
-    {"mtu": 1500, "thread_cpus": "untold"},
-    {"mtu": "untold", "thread_cpus": "untold"},
-    {"mtu": "untold", "thread_cpus": "0,2"},
+    {"mtu": 1500, "thread_cpus": "unspecified"},
+    {"mtu": "unspecified", "thread_cpus": "unspecified"},
+    {"mtu": "unspecified", "thread_cpus": "0,2"},
 )
 
 
@@ -56,7 +56,7 @@ PARTLY_TOLD = of(
     ],
 )
 def test_a_level_may_have_commas_where_no_factor_follows_them(asked: str, found: list[int]) -> None:
-    assert indices_of(PINNED, asked) == found
+    assert select_treatments(PINNED, asked) == found
 
 
 @pytest.mark.parametrize(
@@ -70,20 +70,20 @@ def test_a_level_may_have_commas_where_no_factor_follows_them(asked: str, found:
     ],
 )
 def test_a_label_may_be_any_text(asked: str, found: list[int]) -> None:
-    assert indices_of(LABELLED, asked) == found
+    assert select_treatments(LABELLED, asked) == found
 
 
 @pytest.mark.parametrize(
     ("asked", "found"),
     [
-        ("mtu=untold", [1, 2]),
-        ("mtu=untold,thread_cpus=0,2", [2]),
-        ("thread_cpus=untold", [0, 1]),
+        ("mtu=unspecified", [1, 2]),
+        ("mtu=unspecified,thread_cpus=0,2", [2]),
+        ("thread_cpus=unspecified", [0, 1]),
         ("mtu=1500", [0]),
     ],
 )
 def test_a_level_that_a_log_does_not_tell_can_be_named(asked: str, found: list[int]) -> None:
-    assert indices_of(PARTLY_TOLD, asked) == found
+    assert select_treatments(PARTLY_TOLD, asked) == found
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_level_that_a_log_does_not_tell_can_be_named(asked: str, found: list[i
         (PINNED, "thread_cpus=0,2,streem=1", '"streem" is not a factor', 'did you mean "streams"?'),
         (PINNED, "thread_cpus=any,0,2", "names no CPUs", "write "),
         (PINNED, "thread_cpus=0,3", "no treatment is thread_cpus=0,3", "name levels of its factors"),
-        (PINNED, "mtu=untold", "no treatment is mtu=untold", "name levels of its factors"),
+        (PINNED, "mtu=unspecified", "no treatment is mtu=unspecified", "name levels of its factors"),
         (PINNED, "mtu=", "is not a whole number", "write "),
         (PINNED, "", '"" is not a factor', "name levels of its factors"),
         (PINNED, ",mtu=1500", '"" is not a factor', "name levels of its factors"),
@@ -106,7 +106,7 @@ def test_what_cannot_be_told_is_refused_with_what_to_write(
     summary: CampaignSummary, asked: str, what: str, fix: str
 ) -> None:
     with pytest.raises(BenchError) as error:
-        indices_of(summary, asked)
+        select_treatments(summary, asked)
 
     assert error.value.where == "--treatment"
     assert what in error.value.what and fix in str(error.value.fix)

@@ -77,4 +77,4 @@ def test_a_folder_that_knows_nothing_of_others_imports_nothing_of_them(folder: s
 
 def test_a_study_knows_the_names_of_published_tables_and_nothing_else_of_them() -> None:
     found = {other for one, other in imports() if stage_of(one) == "study"}
-    assert {other for other in found if stage_of(other) == "published"} == {"published/names.py"}
+    assert {other for other in found if stage_of(other) == "published"} == {"published/catalog.py"}

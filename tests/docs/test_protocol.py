@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.pages import ROOT
-from vnetbench.campaign.hosts_instrument import GREETING_PATIENCE_S, PATIENCE_S, SERVER_FIXES
+from vnetbench.campaign.iperf3_instrument import GREETING_PATIENCE_S, PATIENCE_S, SERVER_FIXES
 from vnetbench.campaign.load_checks import REFUSALS
 
 pytestmark = pytest.mark.pure

@@ -66,5 +66,5 @@ def test_between_campaigns_of_ours_a_default_counts_and_beside_an_import_it_does
     assert match_treatments(other, unnamed) == []
     imported = made(goodputs("streams", {4: 9.0, 8: 9.0}), Way(kind="imported"))
     assert len(match_treatments(other, imported)) == 1
-    untold = made(goodputs("streams", {4: 9.0}, mtu="untold"), Way(kind="imported"))
+    untold = made(goodputs("streams", {4: 9.0}, mtu="unspecified"), Way(kind="imported"))
     assert len(match_treatments(untold, other)) == 1

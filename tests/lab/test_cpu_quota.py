@@ -14,18 +14,18 @@ from click.testing import CliRunner
 
 from tests.lab.test_requests import measured
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.trial import Load
+from vnetbench.campaign.trial import TrialLoad
 from vnetbench.commands.lab import lab
 from vnetbench.lab import cpu_quota, privilege, registry
 from vnetbench.lab.cpu_quota import Hierarchy
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.netns.testbed import NetnsBed, NetnsLab, raise_bed
-from vnetbench.lab.netns.topology import Shape
-from vnetbench.lab.testbed import Bed
-from vnetbench.process import this_process
+from vnetbench.lab.netns.testbed import NetnsTestbed, NetnsLab, create_testbed
+from vnetbench.lab.netns.topology import NetnsShape
+from vnetbench.lab.testbed import Testbed
+from vnetbench.process import current_process_identity
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors.registry import complete
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, TestbedSpec
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_who_wants_more_than_the_quota_stands_still_and_its_counters_say_so(
     assert found == {"none": "most trials", 0.05: "most trials"}, [t.failures for t in summary.treatments]
     limited = 0
     for trial in ResultsFile.open_to_read(tmp_path / "r.vnb").trials():
-        (sender,) = (side for side in trial.sides if side.role == "source")
+        (sender,) = (side for side in trial.endpoints if side.role == "source")
         counters = sender.totals["counters"]
         assert isinstance(counters, dict)
         if trial.effective["cpu_quota"] != "none":
@@ -63,11 +63,11 @@ def test_who_wants_more_than_the_quota_stands_still_and_its_counters_say_so(
 
 @pytest.mark.lab
 def test_a_quota_changes_from_treatment_to_treatment_and_can_be_taken_away(hierarchy: Hierarchy) -> None:
-    bed = raise_bed("t-quota", Shape(), "a test")
+    bed = create_testbed("t-quota", NetnsShape(), "a test")
     try:
         for level in ("none", 0.5, 0.01, 0.25, "none"):
-            factors = complete({"cpu_quota": level})
-            assert bed.apply(factors, TestbedAsked())["cpu_quota"] == level
+            factors = complete_levels({"cpu_quota": level})
+            assert bed.apply(factors, TestbedSpec())["cpu_quota"] == level
             limited = [(group / cpu_quota.PROCESSES).read_text() for group in groups(hierarchy, "t-quota")]
             assert [text.count("\n") for text in limited] == ([] if level == "none" else [1, 1])
     finally:
@@ -79,10 +79,10 @@ def test_a_quota_changes_from_treatment_to_treatment_and_can_be_taken_away(hiera
 def test_what_a_killed_bench_left_limited_is_found_and_removed(hierarchy: Hierarchy) -> None:
     program = (
         "from vnetbench.lab.netns.testbed import raise_bed; from vnetbench.lab.netns.topology import Shape\n"
-        "from vnetbench.study.factors.registry import complete; from vnetbench.study.model import TestbedAsked\n"
+        "from vnetbench.study.factors.registry import complete_levels; from vnetbench.study.model import TestbedSpec\n"
         "import time\n"
         "bed = raise_bed('t-limited', Shape(), 'a test')\n"
-        "bed.apply(complete({'cpu_quota': 0.5}), TestbedAsked())\n"
+        "bed.apply(complete_levels({'cpu_quota': 0.5}), TestbedSpec())\n"
         "print('limited', flush=True); time.sleep(300)\n"
     )
     bench = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -93,9 +93,9 @@ def test_what_a_killed_bench_left_limited_is_found_and_removed(hierarchy: Hierar
     bench.wait()
     assert len(groups(hierarchy, "t-limited")) == 2
     # As after a kill of all that has seen this /run: nothing but the groups tells of the testbed.
-    (registry.DIRECTORY / "t-limited.json").unlink()
+    (registry.REGISTRY_DIR / "t-limited.json").unlink()
     assert "t-limited" in cpu_quota.left()
-    registry.remove("t-limited")
+    registry.remove_testbed("t-limited")
     assert groups(hierarchy, "t-limited") == []
 
 
@@ -123,30 +123,30 @@ def test_the_controller_is_found_in_either_version_and_only_where_groups_can_hav
 def test_version_2_is_told_the_quota_and_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 2))
     assert cpu_quota.apply("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
-    of_b1 = tmp_path / f"vnb.t-two.b1.{this_process()}"
+    of_b1 = tmp_path / f"vnb.t-two.b1.{current_process_identity()}"
     assert (of_b1 / "cpu.max").read_text() == "50000 100000"
     assert (of_b1 / cpu_quota.PROCESSES).read_text() == "72"
 
 
 @pytest.mark.lab
 def test_a_quota_that_something_else_sets_is_told(hierarchy: Hierarchy) -> None:
-    def meddle(bed: Bed) -> None:
-        assert isinstance(bed, NetnsBed)
-        (of_b1,) = (group for group in groups(hierarchy, bed.testbed.name) if ".b1." in group.name)
+    def meddle(bed: Testbed) -> None:
+        assert isinstance(bed, NetnsTestbed)
+        (of_b1,) = (group for group in groups(hierarchy, bed.topology.name) if ".b1." in group.name)
         (of_b1 / hierarchy.quota_file).write_text("25000 100000" if hierarchy.version == 2 else "25000")
         pid = str(cpu_quota.pids_of(bed.endpoints, bed.agents)["a1"])
         (hierarchy.own / cpu_quota.PROCESSES).write_text(pid)
 
     @contextmanager
-    def meddled(bed: Bed, load: Load) -> Iterator[Bed]:
+    def meddled(bed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
         if load.duration_s < 0.3:
             meddle(bed)
         yield bed
 
-    asked = TestbedAsked()
+    asked = TestbedSpec()
     with closing(LabInstrument(NetnsLab(asked, "a test"), asked, meddled)) as instrument:
         untouched, touched = (
-            instrument.measure(Load(complete({"cpu_quota": 0.5}), seconds, 0.1), lambda: False).measured
+            instrument.measure(TrialLoad(complete_levels({"cpu_quota": 0.5}), seconds, 0.1), lambda: False).measurement
             for seconds in (0.4, 0.2)
         )
     note = "cpu_quota was set by something else while this was measured"
@@ -198,7 +198,7 @@ def test_a_quota_that_cannot_be_had_is_refused_and_none_is_not(
 def test_groups_of_others_may_go_while_a_bench_looks_for_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, others = (tmp_path / "bench" / f"vnb.{name}.a1.{this_process()}" for name in ("t-own", "t-other"))
+    own, others = (tmp_path / "bench" / f"vnb.{name}.a1.{current_process_identity()}" for name in ("t-own", "t-other"))
     others.mkdir(parents=True)
     own.mkdir()
     scandir = os.scandir
@@ -217,9 +217,9 @@ def test_groups_of_others_may_go_while_a_bench_looks_for_its_own(
 def test_a_bench_that_is_gone_is_told_from_a_process_with_its_id(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, boot, _ = this_process().split(":")
+    own, boot, _ = current_process_identity().split(":")
     for name, bench in (
-        ("t-own", this_process()),
+        ("t-own", current_process_identity()),
         ("t-gone", f"{os.getppid()}:{boot}:1"),
         ("t-gone-too", f"{own}:{boot}:1"),
     ):
@@ -231,12 +231,12 @@ def test_a_bench_that_is_gone_is_told_from_a_process_with_its_id(
 
 
 def test_a_group_whose_process_does_not_end_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    group = tmp_path / f"vnb.t-stuck.a1.{this_process()}"
+    group = tmp_path / f"vnb.t-stuck.a1.{current_process_identity()}"
     (group / "process").mkdir(parents=True)  # as for a process in it, the group cannot be removed
     monkeypatch.setattr(cpu_quota, "mounted", lambda: Hierarchy(tmp_path, tmp_path, 1))
     monkeypatch.setattr(cpu_quota, "EMPTYING_TIMEOUT_S", 0.1)
     monkeypatch.setattr(registry, "remove", cpu_quota.remove)
-    monkeypatch.setattr(registry, "entries", lambda: [registry.Entry("t-stuck", "a test", "", {})])
+    monkeypatch.setattr(registry, "entries", lambda: [registry.TestbedEntry("t-stuck", "a test", "", {})])
     monkeypatch.setattr(privilege, "has_root", lambda: True)
     for command in (["down", "t-stuck"], ["down", "--all"]):
         said = CliRunner().invoke(lab, command, standalone_mode=False)
@@ -251,7 +251,7 @@ def test_a_group_whose_process_does_not_end_is_told(tmp_path: Path, monkeypatch:
 def test_a_process_that_ends_while_its_quota_is_taken_away_refuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    group = tmp_path / f"vnb.t-ended.a1.{this_process()}"
+    group = tmp_path / f"vnb.t-ended.a1.{current_process_identity()}"
     group.mkdir()
     (group / cpu_quota.PROCESSES).write_text("71\n")
 

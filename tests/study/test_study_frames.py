@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_study_load import the_problem
-from vnetbench.study.factors.frame_sizes import mean_bytes, packet_bytes
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.frame_sizes import largest_packet_bytes, mean_frame_bytes
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.model import SearchAsked
-from vnetbench.study.workloads import OF_FRAMES, main_metric
+from vnetbench.study.model import SearchSpec
+from vnetbench.study.workloads import FRAME_WORKLOADS, deciding_metric
 
 
 def frames(factors: str, more: str = "", workload: str = "frames") -> str:
@@ -33,10 +33,10 @@ def test_frames_are_not_asked_for_in_ways_that_cannot_be(factors: str, what: str
 
 
 def test_frames_of_1518_bytes_fill_an_mtu_of_1500_and_tags_come_on_top() -> None:
-    assert packet_bytes({"frame_size": 1518}) == 1500
-    assert packet_bytes({"frame_size": 1522, "vlan_tags": 1}) == 1500
+    assert largest_packet_bytes({"frame_size": 1518}) == 1500
+    assert largest_packet_bytes({"frame_size": 1522, "vlan_tags": 1}) == 1500
     # Linux lets a frame be one tag longer, and no more.
-    assert packet_bytes({"frame_size": 1522, "vlan_tags": 2}) == 1500
+    assert largest_packet_bytes({"frame_size": 1522, "vlan_tags": 2}) == 1500
     parse_study(frames("frame_size = [1518, 1519]\nmtu = [1500, 1501]", EXCLUDED), None)
 
 
@@ -44,16 +44,16 @@ EXCLUDED = "[[exclude]]\nframe_size = 1519\nmtu = 1500\n"
 
 
 def test_frames_that_nobody_names_are_the_smallest_and_the_mtu_follows_large_ones() -> None:
-    assert complete({}, "frames")["frame_size"] == 64
-    assert complete({"ip_version": "6", "vlan_tags": 2}, "frames")["frame_size"] == 92
-    assert complete({}, "frames")["mtu"] == 1500
-    assert complete({"frame_size": 9018}, "frames")["mtu"] == 9000
-    assert complete({"frame_size": 9018, "mtu": 9216}, "frames")["mtu"] == 9216
+    assert complete_levels({}, "frames")["frame_size"] == 64
+    assert complete_levels({"ip_version": "6", "vlan_tags": 2}, "frames")["frame_size"] == 92
+    assert complete_levels({}, "frames")["mtu"] == 1500
+    assert complete_levels({"frame_size": 9018}, "frames")["mtu"] == 9000
+    assert complete_levels({"frame_size": 9018, "mtu": 9216}, "frames")["mtu"] == 9216
 
 
 def test_the_mix_is_seven_four_and_one_of_twelve() -> None:
-    assert mean_bytes("imix") == pytest.approx((7 * 64 + 4 * 570 + 1518) / 12)
-    assert mean_bytes(128) == 128
+    assert mean_frame_bytes("imix") == pytest.approx((7 * 64 + 4 * 570 + 1518) / 12)
+    assert mean_frame_bytes(128) == 128
 
 
 def test_a_router_takes_no_tags() -> None:
@@ -70,10 +70,10 @@ def test_a_fixed_mtu_of_the_vswitch_is_held_against_the_frames() -> None:
 def test_frames_search_where_the_section_stands_and_the_other_tests_always() -> None:
     factors = "frame_size = 64"
     assert parse_study(frames(factors), None).search is None
-    assert parse_study(frames(factors, "[search]\n"), None).search == SearchAsked()
-    assert parse_study(frames(factors), None, ["search.width=2%"]).search == SearchAsked(width=0.02)
+    assert parse_study(frames(factors, "[search]\n"), None).search == SearchSpec()
+    assert parse_study(frames(factors), None, ["search.width=2%"]).search == SearchSpec(width=0.02)
     for workload in ("frame_latency", "frame_loss", "back_to_back"):
-        assert parse_study(frames(factors, workload=workload), None).search == SearchAsked()
+        assert parse_study(frames(factors, workload=workload), None).search == SearchSpec()
 
 
 def test_goals_are_a_text_or_a_list_of_ascending_shares() -> None:
@@ -122,10 +122,10 @@ def test_a_factor_of_sockets_is_answered_with_that_of_frames(factor: str, neares
 
 def test_a_search_decides_by_the_throughput_and_a_load_by_what_is_forwarded() -> None:
     decided = {
-        workload: main_metric(
+        workload: deciding_metric(
             parse_study(frames("flows = 1", '[timing]\nduration = "1 s"\n', workload), None)
         )
-        for workload in OF_FRAMES
+        for workload in FRAME_WORKLOADS
     }
     assert decided == {
         "frames": "forwarding_rate_fps",
@@ -134,4 +134,4 @@ def test_a_search_decides_by_the_throughput_and_a_load_by_what_is_forwarded() ->
         "back_to_back": "back_to_back_frames",
         "soak": "forwarding_rate_fps",
     }
-    assert main_metric(parse_study(frames("flows = 1", "[search]\n"), None)) == "throughput_fps"
+    assert deciding_metric(parse_study(frames("flows = 1", "[search]\n"), None)) == "throughput_fps"

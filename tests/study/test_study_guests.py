@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import QEMU
 from vnetbench.study.problems import StudyError
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 HEAD = 'title = "x"\n[testbed]\nlab = "qemu"\n'
 
@@ -85,7 +85,7 @@ def test_a_virtual_function_is_of_a_named_adapter() -> None:
 
 
 def test_a_treatment_says_which_guests_it_is_about() -> None:
-    levels = complete({}, STREAM, QEMU)
+    levels = complete_levels({}, TCP_STREAM, QEMU)
     assert {name: levels[name] for name in ("adapter", "guests", "role", "vcpus")} == {
         "adapter": "virtio-net", "guests": 1, "role": "guest-to-guest", "vcpus": 1,
     }  # fmt: skip

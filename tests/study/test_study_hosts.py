@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
-from vnetbench.study.file.host_value_types import servers, split
+from vnetbench.study.file.host_value_types import iperf3_servers, split_host_port
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.labs import HOSTS, IPERF3, OF_IPERF3
-from vnetbench.study.model import HostAsked
+from vnetbench.study.labs import HOSTS, IPERF3, IPERF3_FACTORS
+from vnetbench.study.model import HostSpec
 from vnetbench.study.problems import StudyError, WrongValue
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 HEAD = 'title = "x"\n[testbed]\nlab = "hosts"\n'
 SERVER = '[[testbed.host]]\nname = "esx-07"\niperf3 = "192.0.2.7"\n'
@@ -35,8 +35,8 @@ def test_an_endpoint_with_an_iperf3_server_and_this_machine_are_read() -> None:
     study = parse_study(HEAD + SERVER + local + FACTORS, None)
     assert study.testbed.lab == HOSTS
     assert study.testbed.hosts == (
-        HostAsked("esx-07", iperf3="192.0.2.7:5201"),
-        HostAsked("web-01", local=True, interface="ens192", address="2001:db8::1"),
+        HostSpec("esx-07", iperf3="192.0.2.7:5201"),
+        HostSpec("web-01", local=True, interface="ens192", address="2001:db8::1"),
     )
 
 
@@ -45,17 +45,17 @@ def test_hosts_reached_by_ssh_and_this_machine_make_pairs_in_order() -> None:
         HEAD + 'ports = "5300 - 5399"\n' + WEB_1 + WEB_2 + FACTORS + "mtu = [1500, 9000]\n", None
     )
     assert study.testbed.hosts == (
-        HostAsked("web-01", ssh="root@web-01"),
-        HostAsked("web-02", ssh="ssh://root@192.0.2.8:2222", interface="ens192"),
+        HostSpec("web-01", ssh="root@web-01"),
+        HostSpec("web-02", ssh="ssh://root@192.0.2.8:2222", interface="ens192"),
     )
-    assert (study.testbed.ports, study.testbed.kind) == ("5300-5399", HOSTS)
-    assert parse_study(HEAD + WEB_1 + THIS + FACTORS, None).testbed.kind == HOSTS
+    assert (study.testbed.ports, study.testbed.backend) == ("5300-5399", HOSTS)
+    assert parse_study(HEAD + WEB_1 + THIS + FACTORS, None).testbed.backend == HOSTS
 
 
 def test_only_what_a_trial_has_to_choose_has_a_default_on_hosts() -> None:
     """What nobody asks for is left as it is: no MTU, no placement."""
-    assert not set(complete({}, STREAM, HOSTS)) & {factor.name for factor in TESTBED_FACTORS}
-    assert complete({}, STREAM, HOSTS)["congestion_control"] == "cubic"
+    assert not set(complete_levels({}, TCP_STREAM, HOSTS)) & {factor.name for factor in TESTBED_FACTORS}
+    assert complete_levels({}, TCP_STREAM, HOSTS)["congestion_control"] == "cubic"
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_ports_are_of_hosts_that_an_agent_listens_on() -> None:
     ],
 )
 def test_a_server_is_named_in_every_usual_way(written: str, host: str, port: int) -> None:
-    kind = servers()
-    assert split(str(kind.parse(written))) == (host, port)
-    assert kind.parse(kind.spell(kind.parse(written))) == kind.parse(written)
+    kind = iperf3_servers()
+    assert split_host_port(str(kind.parse(written))) == (host, port)
+    assert kind.parse(kind.format(kind.parse(written))) == kind.parse(written)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_a_server_is_named_in_every_usual_way(written: str, host: str, port: int
 )
 def test_what_names_no_server_is_turned_down(written: object) -> None:
     with pytest.raises(WrongValue, match="names no server"):
-        servers().parse(written)
+        iperf3_servers().parse(written)
 
 
 def test_only_what_this_side_can_set_is_a_factor_and_has_a_default() -> None:
-    assert set(complete({}, STREAM, IPERF3)) <= set(OF_IPERF3)
-    assert complete({}, STREAM, IPERF3)["congestion_control"] == "cubic"
+    assert set(complete_levels({}, TCP_STREAM, IPERF3)) <= set(IPERF3_FACTORS)
+    assert complete_levels({}, TCP_STREAM, IPERF3)["congestion_control"] == "cubic"
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnetbench.errors import BenchError
-from vnetbench.study.factors.cpu_lists import cpu_list, spell_cpu_list
+from vnetbench.study.factors.cpu_lists import format_cpu_list, parse_cpu_list
 from vnetbench.study.factors.guest_factors import ADAPTERS, ROLES
-from vnetbench.study.factors.level_expressions import MAX_LEVELS, read_levels
-from vnetbench.study.factors.registry import FACTORS, complete, format_level, parse_level
+from vnetbench.study.factors.level_expressions import MAX_LEVELS, parse_levels
+from vnetbench.study.factors.registry import FACTORS, complete_levels, format_level, parse_level
 from vnetbench.study.model import Level
 
 
 def levels(name: str, raw: object) -> tuple[Level, ...]:
-    read = read_levels(FACTORS[name].kind, raw)
+    read = parse_levels(FACTORS[name].value_type, raw)
     assert not read.problems
     return tuple(level for _, level in read.levels)
 
 
 def problem(name: str, raw: object) -> BenchError:
-    read = read_levels(FACTORS[name].kind, raw)
+    read = parse_levels(FACTORS[name].value_type, raw)
     ((_, error),) = read.problems
     return error
 
@@ -113,7 +113,7 @@ def test_what_is_no_level_is_answered_with_what_is(name: str, raw: object, what:
 
 
 def test_a_list_of_long_ranges_ends_at_the_limit() -> None:
-    read = read_levels(FACTORS["streams"].kind, ["1..1000"] * 1000)
+    read = parse_levels(FACTORS["streams"].value_type, ["1..1000"] * 1000)
     assert len(read.levels) == MAX_LEVELS
     assert [str(error.what) for _, error in read.problems] == [f"more than {MAX_LEVELS} levels"]
 
@@ -191,7 +191,7 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
 
 
 def cpus() -> st.SearchStrategy[str]:
-    return st.sets(st.integers(0, 4095), min_size=1, max_size=20).map(lambda c: spell_cpu_list(tuple(c)))
+    return st.sets(st.integers(0, 4095), min_size=1, max_size=20).map(lambda c: format_cpu_list(tuple(c)))
 
 
 @given(st.sampled_from(sorted(FACTORS)).flatmap(lambda n: st.tuples(st.just(n), level_of(n))))
@@ -201,23 +201,23 @@ def test_every_level_reads_back_from_its_spelling(case: tuple[str, Level]) -> No
 
 
 @given(
-    st.sampled_from([n for n, f in FACTORS.items() if not f.kind.commas]).flatmap(
+    st.sampled_from([n for n, f in FACTORS.items() if not f.value_type.has_commas]).flatmap(
         lambda n: st.tuples(st.just(n), st.lists(level_of(n), min_size=1, max_size=9))
     )
 )
 def test_a_spelled_list_reads_back_as_the_same_levels(case: tuple[str, list[Level]]) -> None:
     name, given_levels = case
-    spelled = ", ".join(FACTORS[name].kind.spell(level) for level in given_levels)
+    spelled = ", ".join(FACTORS[name].value_type.format(level) for level in given_levels)
     assert levels(name, spelled) == tuple(given_levels)
 
 
 @given(st.sets(st.integers(0, 4095), min_size=1, max_size=50))
 def test_a_cpu_list_reads_back_from_its_spelling(chosen: set[int]) -> None:
-    assert cpu_list(spell_cpu_list(tuple(chosen))) == tuple(sorted(chosen))
+    assert parse_cpu_list(format_cpu_list(tuple(chosen))) == tuple(sorted(chosen))
 
 
 def test_defaults_complete_a_treatment_without_changing_it() -> None:
-    assert complete({"mtu": 9000, "tso": "off"}) == {
+    assert complete_levels({"mtu": 9000, "tso": "off"}) == {
         "streams": 1,
         "direction": "forward",
         "mtu": 9000,

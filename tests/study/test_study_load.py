@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from vnetbench.study.file.load import load_study, parse_study
-from vnetbench.study.model import FactorLevels, Precision, Study, TestbedAsked, Timing
+from vnetbench.study.model import FactorLevels, Precision, Study, TestbedSpec, Timing
 from vnetbench.study.problems import Problem, StudyError
 
 SMALL = 'title = "Small"\n[factors]\nstreams = [1, 4]\nmtu = [1500, 9000]\n'
@@ -63,7 +63,7 @@ time_limit = "1 h"
         None,
     )
     assert study.question == "Does it help?"
-    assert study.testbed == TestbedAsked("netns", uplink=True, shaper="htb", vswitch_mtu=9000)
+    assert study.testbed == TestbedSpec("netns", uplink=True, shaper="htb", vswitch_mtu=9000)
     assert study.factors == (
         FactorLevels("message_size", (64, 65536)),
         FactorLevels("link_rate", ("none", 2_500_000_000)),
@@ -78,7 +78,7 @@ time_limit = "1 h"
 def test_what_is_not_named_has_the_documented_default() -> None:
     study = parse_study(SMALL, None)
     assert study.workload == "tcp_stream"
-    assert (study.testbed, study.timing, study.precision) == (TestbedAsked(), Timing(), Precision())
+    assert (study.testbed, study.timing, study.precision) == (TestbedSpec(), Timing(), Precision())
     assert study.question == ""
     assert study.text == SMALL
 

@@ -15,7 +15,7 @@ from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file.load import load_study, parse_study
 from vnetbench.study.file.reference import PAGE, SCHEMA, reference_page, schema_text
 from vnetbench.study.file.schema import json_schema
-from vnetbench.study.file.sections import SECTIONS, TOP
+from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
 from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.plan import make_plan
 
@@ -124,7 +124,7 @@ def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -
     if key == "ports":
         line += 'lab = "hosts"\n' + "".join(f'[[testbed.host]]\nname = "{n}"\nssh = "{n}"\n' for n in "ab")
     factors = "[factors]\nmtu = 1500\n"
-    text = line + head + factors if section == TOP else f"{head}{factors}[{section}]\n{line}"
+    text = line + head + factors if section == TOP_LEVEL else f"{head}{factors}[{section}]\n{line}"
     parse_study(text, None)
     VALIDATOR.validate(tomllib.loads(text))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_study_load import the_problem
-from vnetbench.campaign.workloads import parameters
-from vnetbench.study.factors.registry import FACTORS, complete
+from vnetbench.campaign.agent_parameters import parameters
+from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, LABS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import StudyError
-from vnetbench.study.workloads import WORKLOADS, main_metric
+from vnetbench.study.workloads import WORKLOADS, deciding_metric
 
 
 def study(workload: str, factor: str, more: str = "") -> str:
@@ -83,7 +83,7 @@ def test_datagrams_are_not_asked_for_in_ways_that_contradict_each_other(factors:
     [({}, None), ({"rate": 1000}, 1000.0), ({"bit_rate": 10**6, "datagram_size": 125}, 1000.0)],
 )
 def test_a_rate_in_bits_is_that_of_the_payload(levels: dict[str, Level], rate_per_s: float | None) -> None:
-    asked = parameters("udp_stream", complete(levels, "udp_stream"))
+    asked = parameters("udp_stream", complete_levels(levels, "udp_stream"))
     assert asked["rate_per_s"] == rate_per_s
 
 
@@ -102,21 +102,21 @@ def test_a_rate_in_bits_is_that_of_the_payload(levels: dict[str, Level], rate_pe
     ],
 )
 def test_each_workload_has_a_metric_that_decides(workload: str, factor: str, metric: str) -> None:
-    assert main_metric(parse_study(study(workload, factor), None)) == metric
+    assert deciding_metric(parse_study(study(workload, factor), None)) == metric
 
 
 def test_the_study_may_name_another_metric_of_its_workload() -> None:
     text = study("tcp_rr", "connections = 1", '[precision]\nmetric = "latency_p50_us"\n')
-    assert main_metric(parse_study(text, None)) == "latency_p50_us"
+    assert deciding_metric(parse_study(text, None)) == "latency_p50_us"
     problem = the_problem(text.replace("latency_p50_us", "goodput_bps"))
     assert problem.what == "goodput_bps is not measured by the workload tcp_rr"
     assert problem.line == 6
 
 
 def test_a_mixture_has_the_factors_of_both_its_parts_and_asks_at_a_rate() -> None:
-    levels = complete({}, "mixed")
+    levels = complete_levels({}, "mixed")
     assert {"streams", "message_size", "connections", "request_size", "waiting"} <= levels.keys()
-    assert (levels["rate"], complete({}, "tcp_rr")["rate"]) == (1000.0, "none")
+    assert (levels["rate"], complete_levels({}, "tcp_rr")["rate"]) == (1000.0, "none")
 
 
 def test_the_connections_of_a_mixture_count_among_its_streams() -> None:
@@ -150,7 +150,7 @@ def test_a_queue_needs_a_link_whose_shaper_can_have_it(levels: str, shaper: str,
 
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_a_treatment_is_completed_by_factors_of_its_own_workload(workload: str) -> None:
-    assert all(workload in FACTORS[name].workloads for name in complete({}, workload))
+    assert all(workload in FACTORS[name].workloads for name in complete_levels({}, workload))
 
 
 @pytest.mark.parametrize("lab", LABS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 
-def difference(recorded: str, found: str, path: str) -> str:
+def diff_study(recorded: str, current: str, path: str) -> str:
     """A unified diff from the recorded text to the one found at `path`; empty where they are the same.
 
     How lines end does not count: another editor's line ends ask nothing else.
@@ -13,7 +13,7 @@ def difference(recorded: str, found: str, path: str) -> str:
     return "\n".join(
         difflib.unified_diff(
             recorded.splitlines(),
-            found.splitlines(),
+            current.splitlines(),
             "recorded with the campaign",
             path,
             lineterm="",

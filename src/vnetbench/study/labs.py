@@ -12,5 +12,5 @@ tell. It has every factor, and labels; none has a default."""
 IPERF3 = "iperf3"
 """A kind of testbed, of the lab `hosts`: one end only has an iperf3 server. Every other kind is its lab's."""
 
-OF_IPERF3 = ("streams", "direction", "message_size", "socket_buffer", "congestion_control", "cpus")
+IPERF3_FACTORS = ("streams", "direction", "message_size", "socket_buffer", "congestion_control", "cpus")
 """The factors that it has: what a trial sets on this side. Nothing of a host itself is touched."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vnetbench.study.labs import IPERF3
 
-ALL, ONE_AT_A_TIME = "all", "one-at-a-time"
+ALL_COMBINATIONS, ONE_AT_A_TIME = "all", "one-at-a-time"
 """How levels make treatments (`Study.combine`)."""
 
 Level = str | int | float
@@ -51,7 +51,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class SearchAsked:
+class SearchSpec:
     """How the throughput is searched: a series of steps, each a load held for a time (RFC 2544's trial)."""
 
     method: str = "vnetbench"
@@ -78,7 +78,7 @@ class SearchAsked:
 
 
 @dataclass(frozen=True)
-class HostAsked:
+class HostSpec:
     """An endpoint that exists already, of the lab `hosts`."""
 
     name: str
@@ -96,13 +96,13 @@ class HostAsked:
     """The MAC address that frames are sent to. None: that of the pair's other interface."""
 
     @property
-    def machine(self) -> str:
+    def machine_key(self) -> str:
         """Alike for two interfaces of one machine, as far as the study tells."""
         return self.ssh or self.iperf3 or ""
 
 
 @dataclass(frozen=True)
-class TestbedAsked:
+class TestbedSpec:
     """The testbed that the study asks for, without the factors that vary it."""
 
     __test__ = False  # pytest: not a test class
@@ -116,13 +116,13 @@ class TestbedAsked:
     """A fixed MTU of every port of the vSwitch; None: it follows the factor `mtu`."""
     vf_of: str | None = None
     """Of the lab `qemu`: the host's adapter whose virtual functions guests get."""
-    hosts: tuple[HostAsked, ...] = ()
+    hosts: tuple[HostSpec, ...] = ()
     """Of the lab `hosts`: its endpoints."""
     ports: str | None = None
     """Of the lab `hosts`: those that data connections are made to, `first-last`; None: any."""
 
     @property
-    def kind(self) -> str:
+    def backend(self) -> str:
         """Of testbed: decides which factors can be set on it (`labs.py`)."""
         return IPERF3 if any(host.iperf3 for host in self.hosts) else self.lab
 
@@ -134,7 +134,7 @@ class Study:
     title: str
     question: str
     workload: str
-    testbed: TestbedAsked
+    testbed: TestbedSpec
     factors: tuple[FactorLevels, ...]
     exclude: tuple[Mapping[str, tuple[Level, ...]], ...]
     """A treatment is left out when every named factor has one of the levels named for it."""
@@ -142,11 +142,11 @@ class Study:
     precision: Precision
     text: str
     """The study file's own text, kept in the results file."""
-    combine: str = ALL
+    combine: str = ALL_COMBINATIONS
     """`all` combinations of levels; or `one-at-a-time`: the first levels, and one change to them each."""
     together: tuple[Mapping[str, Level], ...] = ()
     """Of `one-at-a-time`: changes that are made together, a treatment each."""
-    search: SearchAsked | None = None
+    search: SearchSpec | None = None
     """How each trial searches the throughput; None: it does not."""
     published: str | None = None
     """The published figures that results are shown beside (`published.figures.NAMES`)."""

@@ -18,23 +18,23 @@ def make_plan(study: Study, seed: int | None) -> Plan:
     `Treatment.factors` holds the study's own factors only: they are what tells its treatments apart.
     `factors.complete` adds the levels of the others.
     """
-    treatments = tuple(Treatment(index, levels) for index, levels in enumerate(combinations(study)))
+    treatments = tuple(Treatment(index, levels) for index, levels in enumerate(level_combinations(study)))
     return Plan(treatments, secrets.randbits(SEED_BITS) if seed is None else seed)
 
 
-def combinations(study: Study) -> Iterator[dict[str, Level]]:
+def level_combinations(study: Study) -> Iterator[dict[str, Level]]:
     """The study's combinations of levels that no exclusion leaves out; the last factor varies fastest."""
-    for combination in _one_at_a_time(study) if study.combine == ONE_AT_A_TIME else _all(study):
-        if not any(_matches(combination, exclusion) for exclusion in study.exclude):
+    for combination in _one_at_a_time(study) if study.combine == ONE_AT_A_TIME else _all_combinations(study):
+        if not any(_is_excluded(combination, exclusion) for exclusion in study.exclude):
             yield combination
 
 
-def base_of(study: Study) -> dict[str, Level]:
+def base_levels(study: Study) -> dict[str, Level]:
     """The first level of every factor."""
     return {factor.name: factor.levels[0] for factor in study.factors}
 
 
-def _all(study: Study) -> Iterator[dict[str, Level]]:
+def _all_combinations(study: Study) -> Iterator[dict[str, Level]]:
     names = [factor.name for factor in study.factors]
     for levels in itertools.product(*(factor.levels for factor in study.factors)):
         yield dict(zip(names, levels, strict=True))
@@ -42,7 +42,7 @@ def _all(study: Study) -> Iterator[dict[str, Level]]:
 
 def _one_at_a_time(study: Study) -> Iterator[dict[str, Level]]:
     """The base, each single change to it, and the changes that are made together; none of them twice."""
-    base = base_of(study)
+    base = base_levels(study)
     changes: list[Mapping[str, Level]] = [{}]
     changes += [{factor.name: level} for factor in study.factors for level in factor.levels[1:]]
     found = [{**base, **change} for change in (*changes, *study.together)]
@@ -56,18 +56,18 @@ def block_order(plan: Plan, block: int, members: Collection[int]) -> tuple[int, 
     index alone, so the order of those still open does not change when others are done: a campaign that is
     resumed goes on with the block that it was in. (Randomised blocks: Abedi & Brecht, ICPE 2017.)
     """
-    return tuple(sorted(members, key=lambda index: (_draw(plan.seed, block, index), index)))
+    return tuple(sorted(members, key=lambda index: (_hash_digest(plan.seed, block, index), index)))
 
 
 def search_seed(plan: Plan, block: int, index: int) -> int:
     """The seed of the search that is a treatment's trial in a block: the same whenever that is resumed."""
-    return int.from_bytes(_draw(plan.seed, block, index)[:4], "big")
+    return int.from_bytes(_hash_digest(plan.seed, block, index)[:4], "big")
 
 
-def _draw(seed: int, block: int, index: int) -> bytes:
+def _hash_digest(seed: int, block: int, index: int) -> bytes:
     # A hash and not `random`: its values stay the same in every version of Python.
     return hashlib.blake2b(f"{seed}/{block}/{index}".encode(), digest_size=16).digest()
 
 
-def _matches(combination: Mapping[str, Level], exclusion: Mapping[str, tuple[Level, ...]]) -> bool:
+def _is_excluded(combination: Mapping[str, Level], exclusion: Mapping[str, tuple[Level, ...]]) -> bool:
     return all(combination.get(name) in levels for name, levels in exclusion.items())

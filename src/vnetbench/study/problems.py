@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
-from vnetbench.printable import printable
+from vnetbench.printable import make_printable
 
-_SHOWN = 50
+_MAX_PRINTED_PROBLEMS = 50
 """Problems printed of one study; a file with more is wrong as a whole."""
 
 
@@ -34,13 +34,13 @@ class Problem:
 
 
 @dataclass(frozen=True)
-class Place:
+class StudyLocation:
     """Where something in a study stands: a line of its file, or a `--set` argument (no line)."""
 
     where: str
     line: int | None = None
 
-    def problem(self, error: BenchError) -> Problem:
+    def make_problem(self, error: BenchError) -> Problem:
         """What `error` says, as a problem of this place."""
         return Problem(error.what, self.where, error.fix or "", self.line)
 
@@ -58,13 +58,13 @@ class StudyError(BenchError):
         if len(self.problems) == 1:
             return str(self.problems[0])
         lines = [f"{len(self.problems)} things in the study must change:"]
-        lines += [str(problem) for problem in self.problems[:_SHOWN]]
-        if len(self.problems) > _SHOWN:
-            lines.append(f"and {len(self.problems) - _SHOWN} more")
+        lines += [str(problem) for problem in self.problems[:_MAX_PRINTED_PROBLEMS]]
+        if len(self.problems) > _MAX_PRINTED_PROBLEMS:
+            lines.append(f"and {len(self.problems) - _MAX_PRINTED_PROBLEMS} more")
         return "\n".join(lines)
 
 
-def nearest(word: str, choices: Iterable[str]) -> str | None:
+def find_nearest(word: str, choices: Iterable[str]) -> str | None:
     """The choice that `word` was most likely meant to be, case aside; None when nothing is near."""
     by_lower = {choice.lower(): choice for choice in choices}
     # A long word is near to nothing, and comparing it would take time that grows with its length.
@@ -74,17 +74,17 @@ def nearest(word: str, choices: Iterable[str]) -> str | None:
 
 def suggest(word: str, choices: Iterable[str], *, otherwise: str) -> str:
     """ "did you mean …?" before `otherwise` when a choice is near, else `otherwise` alone."""
-    near = nearest(word, choices)
+    near = find_nearest(word, choices)
     return f'did you mean "{near}"? {otherwise}' if near else otherwise
 
 
-def shown(raw: object) -> str:
+def format_raw_value(raw: object) -> str:
     """A raw TOML value as a person would recognise it, short and without control characters."""
     match raw:
         case bool():
             return "true" if raw else "false"
         case str():
-            text = printable(raw[:61])
+            text = make_printable(raw[:61])
             return f'"{text[:60]}…"' if len(raw) > 60 else f'"{text}"'
         case int():
             # Beyond 4300 digits Python refuses to write an integer in decimal.

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from vnetbench.results.records import INTERRUPTED, RUNNING
 from vnetbench.study.factors.guest_factors import ADAPTERS
-from vnetbench.study.factors.imported_factors import LABEL_PREFIX, UNTOLD
+from vnetbench.study.factors.imported_factors import LABEL_PREFIX, UNSPECIFIED
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
 
-CHANGED = "changed"
+CHANGE_FACTOR = "changed"
 """Stands for all factors of a study of one change at a time (`changes.py`)."""
 
-NAMED = "treatment"
+TREATMENT_FACTOR = "treatment"
 """Stands for all factors of imported runs that differ in many ways at once (`changes.py`)."""
 
 _LABELS = {
@@ -59,8 +59,8 @@ _COUNTED = {
     "vlan_tags": "VLAN tag",
 }
 _PHRASES = {
-    CHANGED: "{}",
-    NAMED: "{}",
+    CHANGE_FACTOR: "{}",
+    TREATMENT_FACTOR: "{}",
     "direction": "{}",
     "ip_version": "IPv{}",
     "mtu": "MTU {}",
@@ -113,7 +113,7 @@ _STOPPED = {
 }
 
 
-def capitalised(sentence: str) -> str:
+def capitalize_sentence(sentence: str) -> str:
     """With a capital, unless it begins with a name of hardware: `vmxnet3`, `virtio-net`, `vCPUs`."""
     word = sentence.partition(" ")[0].rstrip(":,")
     is_word = word.replace("-", "").isalpha() and word.islower() and word not in ADAPTERS
@@ -136,13 +136,13 @@ def factor_noun(name: str) -> str:
 
 def level_text(name: str, level: Level) -> str:
     """One level as it is read: `8192` of `socket_buffer` is `8 KiB`; of an unknown factor as it stands."""
-    return FACTORS[name].kind.spell(level) if name in FACTORS else str(level)
+    return FACTORS[name].value_type.format(level) if name in FACTORS else str(level)
 
 
 def level_phrase(name: str, level: Level) -> str:
     """One level so that it can be read without a heading: `4 streams`, `MTU 9000`, `TSO off`."""
-    if level == UNTOLD:
-        return f"{factor_noun(name)} {UNTOLD}"
+    if level == UNSPECIFIED:
+        return f"{factor_noun(name)} {UNSPECIFIED}"
     if name in _COUNTED:
         return f"{level} {_COUNTED[name]}{'' if level == 1 else 's'}"
     return _PHRASES.get(name, f"{factor_label(name)} {{}}").format(level_text(name, level))
@@ -151,20 +151,20 @@ def level_phrase(name: str, level: Level) -> str:
 def treatment_phrase(factors: Mapping[str, Level], names: Sequence[str]) -> str:
     """A treatment by its levels of the named factors: `4 streams, forward, MTU 9000`; without untold ones."""
     levels = [(name, factors[name]) for name in names if name in factors]
-    phrases = [level_phrase(name, level) for name, level in levels if level != UNTOLD]
+    phrases = [level_phrase(name, level) for name, level in levels if level != UNSPECIFIED]
     return ", ".join(phrases) or ("nothing told" if levels else "the only treatment")
 
 
-def names_of(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
+def factor_names(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
     """The factors' names, in their order."""
     return tuple(factor.name for factor in factors)
 
 
-def stop_text(stopped_by: str) -> str:
+def stop_reason_text(stopped_by: str) -> str:
     """Why the bench stopped repeating a treatment, as a phrase."""
     return _STOPPED.get(stopped_by, stopped_by)
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """`1 trial`, `4 trials`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -10,15 +10,15 @@ from vnetbench.study.problems import WrongValue
 MAX_CPU = 4095
 """Highest CPU number that a list may name; the kernel's own limit (NR_CPUS) is 8192 at most."""
 
-MAX_EACH = 256
+MAX_CPUS_PER_VM = 256
 
 _SPAN = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
 _EACH = re.compile(r"\s*([0-9]{1,5})\s+each\s*")
 
-LIST_PATTERN = r"[0-9]+(\s*-\s*[0-9]+)?(\s*,\s*[0-9]+(\s*-\s*[0-9]+)?)*"
+CPU_LIST_PATTERN = r"[0-9]+(\s*-\s*[0-9]+)?(\s*,\s*[0-9]+(\s*-\s*[0-9]+)?)*"
 
 
-def cpu_list(text: str) -> tuple[int, ...]:
+def parse_cpu_list(text: str) -> tuple[int, ...]:
     """The CPUs of a list such as "0-1,3", ascending; raises WrongValue.
 
     The form is that of the kernel's cpulists (Documentation/admin-guide/cputopology.rst).
@@ -39,7 +39,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def spell_cpu_list(cpus: Iterable[int]) -> str:
+def format_cpu_list(cpus: Iterable[int]) -> str:
     """The shortest list of the CPUs: (0, 1, 3) is "0-1,3"."""
     spans: list[list[int]] = []
     for cpu in sorted(set(cpus)):
@@ -52,22 +52,22 @@ def spell_cpu_list(cpus: Iterable[int]) -> str:
 
 def canonical_cpu_list(text: str) -> str:
     """A CPU list in its one canonical spelling; raises WrongValue."""
-    return spell_cpu_list(cpu_list(text))
+    return format_cpu_list(parse_cpu_list(text))
 
 
-def canonical_placement(text: str) -> str:
+def canonical_vm_cpus(text: str) -> str:
     """The canonical spelling of a level of `cpus` that is no word: "N each", "LIST" or "LIST/LIST"."""
     each = _EACH.fullmatch(text)
     if each:
-        if not 1 <= int(each[1]) <= MAX_EACH:
+        if not 1 <= int(each[1]) <= MAX_CPUS_PER_VM:
             raise WrongValue(
-                f'"{text.strip()}" is no number of CPUs', fix=f"give each VM 1 to {MAX_EACH} CPUs"
+                f'"{text.strip()}" is no number of CPUs', fix=f"give each VM 1 to {MAX_CPUS_PER_VM} CPUs"
             )
         return f"{int(each[1])} each"
-    return canonical_sides(text)
+    return canonical_endpoint_cpus(text)
 
 
-def canonical_sides(text: str) -> str:
+def canonical_endpoint_cpus(text: str) -> str:
     """The canonical spelling of "LIST" or "LIST/LIST"; raises WrongValue."""
     sides = text.split("/")
     if len(sides) > 2:

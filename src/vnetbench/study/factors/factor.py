@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.study.factors.value_types import Kind
+from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.labs import LABS
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
@@ -16,7 +16,7 @@ class Factor:
     """One factor."""
 
     name: str
-    kind: Kind
+    value_type: ValueType
     unit: str
     """Unit of the canonical levels that are numbers; empty for words."""
     default: Level | None
@@ -26,12 +26,12 @@ class Factor:
     """Values as they stand in a study file (TOML)."""
     workloads: tuple[str, ...] = WORKLOADS
     """Those that it holds for."""
-    defaults: Mapping[str, Level] = field(default_factory=dict)
+    workload_defaults: Mapping[str, Level] = field(default_factory=dict)
     """Workloads that have another default."""
     labs: tuple[str, ...] = LABS
     """Those that can set it."""
 
     @property
-    def numeric(self) -> bool:
+    def is_numeric(self) -> bool:
         """Whether its levels are numbers, a word such as "auto" or "none" at most beside them."""
         return self.unit != ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.labs import HOSTS, QEMU
-from vnetbench.study.workloads import OF_FRAMES
+from vnetbench.study.workloads import FRAME_WORKLOADS
 
 ADAPTERS = (
     "virtio-net", "virtio-net-vhost", "vmxnet3", "e1000e", "e1000", "rtl8139", "igb", "vf", "macvtap",
@@ -15,7 +15,7 @@ ROLES = ("guest-to-guest", "guest-to-host", "router", "bridge")
 GUEST_FACTORS = (
     Factor(
         "adapter",
-        value_types.words(*ADAPTERS),
+        value_types.keywords(*ADAPTERS),
         "",
         "virtio-net",
         "The guests' virtual network adapter, by the name of its hardware. `virtio-net-vhost`: virtio-net "
@@ -26,7 +26,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "guests",
-        value_types.counts(1, 64),
+        value_types.integers(1, 64),
         "1",
         1,
         "Pairs of guests at work at once.",
@@ -35,7 +35,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "role",
-        value_types.words(*ROLES),
+        value_types.keywords(*ROLES),
         "",
         "guest-to-guest",
         "What the guests do. `guest-to-guest`: both ends of a stream are guests. `guest-to-host`: the second "
@@ -43,12 +43,12 @@ GUEST_FACTORS = (
         "forwards IP packets or frames from one of its two adapters to the other. With frames it is one of "
         "these two, and the ends are its taps themselves, so that the guest alone is tested.",
         ('["guest-to-guest", "guest-to-host"]', '"router"'),
-        defaults=dict.fromkeys(OF_FRAMES, "router"),
+        workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "router"),
         labs=(QEMU,),
     ),
     Factor(
         "vcpus",
-        value_types.counts(1, 64),
+        value_types.integers(1, 64),
         "1",
         1,
         "Virtual CPUs of every guest.",
@@ -57,7 +57,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "vcpu_pin",
-        value_types.thread_placements(),
+        value_types.thread_cpus(),
         "",
         None,
         "The host's CPU for each vCPU thread. `any`: all may run everywhere. `spread`: one CPU for each, in "
@@ -88,7 +88,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "rx_ring",
-        value_types.counts(1, 65536),
+        value_types.integers(1, 65536),
         "1",
         None,
         "Descriptors of each receive ring of the adapter.",
@@ -97,7 +97,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "tx_ring",
-        value_types.counts(1, 65536),
+        value_types.integers(1, 65536),
         "1",
         None,
         "Descriptors of each transmit ring of the adapter.",
@@ -116,7 +116,7 @@ GUEST_FACTORS = (
     ),
     Factor(
         "lro",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         None,
         "Large receive offload: the adapter joins packets of one stream before it hands them over.",

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.factors.value_types import Kind
+from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import Level
 
 LABEL_PREFIX = "label_"
 LABEL_PATTERN = "^label_[A-Za-z0-9_]{1,40}$"
-LONGEST_LABEL = 100
+MAX_LABEL_CHARACTERS = 100
 
-UNTOLD = "untold"
+UNSPECIFIED = "unspecified"
 """A level of any factor: these runs' logs tell another one, and this run's does not."""
 
 
@@ -24,11 +24,11 @@ def is_label(name: str) -> bool:
     return name.startswith(LABEL_PREFIX)
 
 
-def label(name: str) -> Factor | None:
+def label_factor(name: str) -> Factor | None:
     """The factor that a label is; None where the name is no label's."""
     if re.fullmatch(LABEL_PATTERN, name) is None:
         return None
-    text = replace(value_types.texts(LONGEST_LABEL), is_text=True)
+    text = replace(value_types.texts(MAX_LABEL_CHARACTERS), is_free_text=True)
     return Factor(
         name,
         text,
@@ -40,10 +40,10 @@ def label(name: str) -> Factor | None:
     )
 
 
-def or_untold(kind: Kind) -> Kind:
+def allow_unspecified(kind: ValueType) -> ValueType:
     """The same kind of level, or the word for none."""
 
     def parse(raw: object) -> Level:
-        return UNTOLD if isinstance(raw, str) and raw.strip() == UNTOLD else kind.parse(raw)
+        return UNSPECIFIED if isinstance(raw, str) and raw.strip() == UNSPECIFIED else kind.parse(raw)
 
     return replace(kind, parse=parse)

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from vnetbench.errors import BenchError
-from vnetbench.study.factors.value_types import Kind
+from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.model import Level
-from vnetbench.study.problems import WrongValue, shown
+from vnetbench.study.problems import WrongValue, format_raw_value
 
 MAX_LEVELS = 1000
 """Levels of one factor; a factor with more is a slip of the pen ("1..65535")."""
 
-MAX_TEXT = 10_000
+MAX_EXPRESSION_CHARACTERS = 10_000
 """Characters of one expression."""
 
 
 @dataclass(frozen=True)
-class Read:
+class ParsedLevels:
     """Levels as read: the good ones, and what was wrong with the others.
 
     The first entry of each pair is the position in the TOML list that it came from; None outside of a list.
@@ -30,7 +30,7 @@ class Read:
     problems: tuple[tuple[int | None, BenchError], ...]
 
 
-def read_levels(kind: Kind, raw: object) -> Read:
+def parse_levels(kind: ValueType, raw: object) -> ParsedLevels:
     """The canonical levels of a raw TOML value, in order; problems are collected, not raised."""
     levels: list[tuple[int | None, Level]] = []
     problems: list[tuple[int | None, BenchError]] = []
@@ -40,42 +40,42 @@ def read_levels(kind: Kind, raw: object) -> Read:
         items = [(None, raw)]
     for position, item in items:
         try:
-            levels += [(position, level) for level in _item(kind, item)]
+            levels += [(position, level) for level in _parse_item(kind, item)]
         except BenchError as error:
             problems.append((position, error))
         if len(levels) > MAX_LEVELS:
             break
     if not levels and not problems:
-        problems.append((None, WrongValue("there is no level", fix=f"write {kind.expects}")))
+        problems.append((None, WrongValue("there is no level", fix=f"write {kind.expected_form}")))
     if len(levels) > MAX_LEVELS:
-        problems.append((None, _too_many()))
-    return Read(tuple(levels[:MAX_LEVELS]), tuple(problems))
+        problems.append((None, _too_many_levels()))
+    return ParsedLevels(tuple(levels[:MAX_LEVELS]), tuple(problems))
 
 
-def _too_many() -> WrongValue:
+def _too_many_levels() -> WrongValue:
     return WrongValue(
         f"more than {MAX_LEVELS} levels", fix="name fewer levels, such as doublings: 1, 2, 4 .. 64"
     )
 
 
-def _item(kind: Kind, raw: object) -> list[Level]:
-    if not isinstance(raw, str) or len(raw) > MAX_TEXT:
+def _parse_item(kind: ValueType, raw: object) -> list[Level]:
+    if not isinstance(raw, str) or len(raw) > MAX_EXPRESSION_CHARACTERS:
         if isinstance(raw, str):
-            raise WrongValue(f"{len(raw)} characters are too many", fix=f"write {kind.expects}")
+            raise WrongValue(f"{len(raw)} characters are too many", fix=f"write {kind.expected_form}")
         return [kind.parse(raw)]
-    if kind.is_text:
+    if kind.is_free_text:
         return [kind.parse(raw)]
-    if kind.commas:
-        return [kind.parse(part) for part in _apart(raw)]
+    if kind.has_commas:
+        return [kind.parse(part) for part in _split_cpu_levels(raw)]
     if not raw.strip():
-        raise WrongValue("there is no level", fix=f"write {kind.expects}")
+        raise WrongValue("there is no level", fix=f"write {kind.expected_form}")
     terms: list[Level] = []
     # A progression continues the terms written just before it, never those that an earlier one ended with.
     begin = 0
     for part in raw.split(","):
         if not part.strip():
             raise WrongValue(
-                f"{shown(raw)} has a comma with no level at one side", fix="take that comma away"
+                f"{format_raw_value(raw)} has a comma with no level at one side", fix="take that comma away"
             )
         first, dots, last = part.partition("..")
         if not dots:
@@ -83,17 +83,17 @@ def _item(kind: Kind, raw: object) -> list[Level]:
             continue
         if ".." in last or last.startswith(".") or not first.strip() or not last.strip():
             raise WrongValue(
-                f"{shown(part.strip())} is no range", fix='write both of its ends, such as "1..16"'
+                f"{format_raw_value(part.strip())} is no range", fix='write both of its ends, such as "1..16"'
             )
         terms.append(kind.parse(first))
-        terms += _continued(kind, terms[begin:], kind.parse(last))
+        terms += _continue_progression(kind, terms[begin:], kind.parse(last))
         begin = len(terms)
         if begin > MAX_LEVELS:
-            raise _too_many()
+            raise _too_many_levels()
     return terms
 
 
-def _apart(raw: str) -> list[str]:
+def _split_cpu_levels(raw: str) -> list[str]:
     """Levels of a kind with commas: "own, apart" are two; "0,2" is one; a mixture must be a TOML list."""
     parts = raw.split(",")
     words = [bool(re.search(r"[a-z]", part)) for part in parts]
@@ -101,12 +101,13 @@ def _apart(raw: str) -> list[str]:
         return parts
     if any(words):
         raise WrongValue(
-            f"{shown(raw)} mixes words and CPU lists", fix='write a list of strings, such as ["own", "0,2"]'
+            f"{format_raw_value(raw)} mixes words and CPU lists",
+            fix='write a list of strings, such as ["own", "0,2"]',
         )
     return [raw]
 
 
-def _continued(kind: Kind, shown_terms: list[Level], end: Level) -> Iterator[Level]:
+def _continue_progression(kind: ValueType, shown_terms: list[Level], end: Level) -> Iterator[Level]:
     """The levels after the last of `shown_terms` up to and with `end`."""
     if isinstance(end, str) or any(isinstance(term, str) for term in shown_terms[-3:]):
         raise WrongValue(
@@ -115,43 +116,43 @@ def _continued(kind: Kind, shown_terms: list[Level], end: Level) -> Iterator[Lev
     terms = [Fraction(str(term)) for term in shown_terms[-3:]]
     last, stop = terms[-1], Fraction(str(end))
     if stop <= last:
-        first, second = kind.spell(shown_terms[-1]), kind.spell(end)
+        first, second = kind.format(shown_terms[-1]), kind.format(end)
         raise WrongValue(
             f'a range from "{first}" to "{second}" goes down', fix="write the smaller number first"
         )
     if len(terms) == 1:
-        if not kind.counts:
+        if not kind.is_integer:
             raise WrongValue(
                 "a range of quantities needs its steps shown",
-                fix=f'begin it with three terms, such as "{_example(kind, shown_terms[-1])}"',
+                fix=f'begin it with three terms, such as "{_example_progression(kind, shown_terms[-1])}"',
             )
         add, times = Fraction(1), Fraction(1)
     elif len(terms) == 2:
-        one, two = (kind.spell(term) for term in shown_terms[-2:])
+        one, two = (kind.format(term) for term in shown_terms[-2:])
         raise WrongValue(
             f'"{one}, {two} .." may go on in steps or in doublings',
             fix='show three terms: "1, 2, 3 .. 8" goes on in steps, "1, 2, 4 .. 8" in doublings',
         )
     else:
-        add, times = _step(terms)
+        add, times = _find_progression(terms)
     levels: list[Level] = []
     while last < stop:
         last = last * times + add
         if len(levels) > MAX_LEVELS:
-            raise _too_many()
+            raise _too_many_levels()
         if last.denominator != 1 and isinstance(end, int):
             break
         levels.append(int(last) if last.denominator == 1 else float(last))
     if last != stop:
         below = [level for level in levels if Fraction(str(level)) < stop]
         raise WrongValue(
-            f'the range does not meet its end "{kind.spell(end)}"',
-            fix=f'end it at "{kind.spell(below[-1])}"' if below else "write every level instead",
+            f'the range does not meet its end "{kind.format(end)}"',
+            fix=f'end it at "{kind.format(below[-1])}"' if below else "write every level instead",
         )
     return iter(levels)
 
 
-def _step(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
+def _find_progression(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
     """What is added and multiplied to get from each of three terms to the next."""
     a, b, c = terms
     if b - a == c - b and c > b:
@@ -164,8 +165,8 @@ def _step(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
     )
 
 
-def _example(kind: Kind, start: Level) -> str:
+def _example_progression(kind: ValueType, start: Level) -> str:
     if isinstance(start, str) or start <= 0:
         return "1, 2, 4 .. 64"
-    terms = ", ".join(kind.spell(start * factor) for factor in (1, 2, 4))
-    return f"{terms} .. {kind.spell(start * 16)}"
+    terms = ", ".join(kind.format(start * factor) for factor in (1, 2, 4))
+    return f"{terms} .. {kind.format(start * 16)}"

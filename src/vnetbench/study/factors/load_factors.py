@@ -4,35 +4,43 @@ from __future__ import annotations
 
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, MIXED, OF_FRAMES, OF_SOCKETS, REQUESTS, STREAM
+from vnetbench.study.workloads import (
+    FRAME_WORKLOADS,
+    MIXED,
+    SOCKET_WORKLOADS,
+    TCP_CRR,
+    TCP_RR,
+    TCP_STREAM,
+    UDP_STREAM,
+)
 
-BATCHED = ("io_uring", "io_uring_zerocopy")
+BATCH_SEND_MODES = ("io_uring", "io_uring_zerocopy")
 """Send modes by which one call can hand over several messages."""
 VSOCK = "vsock"
 """A level of `transport` that has nothing of TCP."""
-LENDING = ("zerocopy", "io_uring_zerocopy")
+ZERO_COPY_SEND_MODES = ("zerocopy", "io_uring_zerocopy")
 """Send modes that lend the messages' memory to the kernel."""
 
 LOAD_FACTORS = (
     Factor(
         "streams",
-        value_types.counts(1, 1024),
+        value_types.integers(1, 1024),
         "1",
         1,
         "TCP connections, or flows of datagrams, at work at once in each pair of VMs (in each direction when "
         "`direction` is `both`; 1024 both ways together at most).",
         ('"1, 2, 4 .. 16"', "[1, 4]", "4"),
-        (STREAM, DATAGRAMS, MIXED),
+        (TCP_STREAM, UDP_STREAM, MIXED),
     ),
     Factor(
         "connections",
-        value_types.counts(1, 1024),
+        value_types.integers(1, 1024),
         "1",
         1,
         "Connections that ask at once in each pair of VMs (in each direction when `direction` is `both`). "
         "With `tcp_crr` each of them makes one connection after the other.",
         ('"1, 2, 4 .. 16"', "[1, 100]", "4"),
-        (REQUESTS, CONNECTIONS, MIXED),
+        (TCP_RR, TCP_CRR, MIXED),
     ),
     Factor(
         "request_size",
@@ -41,7 +49,7 @@ LOAD_FACTORS = (
         1,
         "Bytes of a request.",
         ('"1 B, 64 B, 4 KiB"', '"100 B"'),
-        (REQUESTS, CONNECTIONS, MIXED),
+        (TCP_RR, TCP_CRR, MIXED),
     ),
     Factor(
         "response_size",
@@ -50,7 +58,7 @@ LOAD_FACTORS = (
         1,
         "Bytes of the answer to a request.",
         ('["1 B", "64 KiB"]', '"1 KiB"'),
-        (REQUESTS, CONNECTIONS, MIXED),
+        (TCP_RR, TCP_CRR, MIXED),
     ),
     Factor(
         "rate",
@@ -62,29 +70,29 @@ LOAD_FACTORS = (
         "counts from the time that was set, so that what a slow answer keeps waiting is not left out. "
         "With `udp_stream` how often each stream sends a datagram; `none`: as fast as it goes.",
         ('["1 k/s", "10 k/s"]', '"10000 /s"', '"none"'),
-        (REQUESTS, DATAGRAMS, MIXED),
-        defaults={MIXED: 1000.0},
+        (TCP_RR, UDP_STREAM, MIXED),
+        workload_defaults={MIXED: 1000.0},
     ),
     Factor(
         "bit_rate",
-        value_types.rates(1000, 10**12, "none"),
+        value_types.bit_rates(1000, 10**12, "none"),
         "bit/s",
         "none",
         "The same as `rate` in bits of payload: each stream sends a datagram as often as makes this rate. "
         "Not together with a `rate`.",
         ('["100 Mbit/s", "1 Gbit/s"]', '"none"'),
-        (DATAGRAMS,),
+        (UDP_STREAM,),
     ),
     Factor(
         "pacing",
-        value_types.words("spin", "sleep"),
+        value_types.keywords("spin", "sleep"),
         "",
         "spin",
         "How a source waits until a datagram is due, where there is a rate. `spin`: awake for the last "
         "100 µs, exact, but a whole CPU at high rates. `sleep`: the kernel wakes it; what is due then goes "
         "out at once.",
         ('["spin", "sleep"]', '"sleep"'),
-        (DATAGRAMS,),
+        (UDP_STREAM,),
     ),
     Factor(
         "datagram_size",
@@ -94,41 +102,41 @@ LOAD_FACTORS = (
         "Payload bytes of a datagram, without UDP's and IP's headers. 18 B make the smallest Ethernet frame, "
         "1472 B (with IPv6 1452 B) fill an MTU of 1500.",
         ('"18 B, 64 B, 512 B, 1472 B"', '"1 KiB"'),
-        (DATAGRAMS,),
+        (UDP_STREAM,),
     ),
     Factor(
         "udp_gso",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         "off",
         "Whether sources hand the kernel up to 64 datagrams as one message (UDP_SEGMENT). On a virtual "
         "network these cross the vSwitch as one, unless `uso` is off. Not with a rate. `off`: each is a "
         "message of its own, up to 64 in one call (sendmmsg).",
         ('["on", "off"]', '"on"'),
-        (DATAGRAMS,),
+        (UDP_STREAM,),
     ),
     Factor(
         "udp_gro",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         "off",
         "Whether sinks take datagrams that belong together as one message (UDP_GRO). `off`: each by itself, "
         "up to 64 in one call (recvmmsg).",
         ('["on", "off"]', '"on"'),
-        (DATAGRAMS,),
+        (UDP_STREAM,),
     ),
     Factor(
         "fragments",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         "off",
         "Whether a datagram larger than the MTU is sent in fragments. `off`: the treatment is refused.",
         ('["on", "off"]', '"on"'),
-        (DATAGRAMS,),
+        (UDP_STREAM,),
     ),
     Factor(
         "waiting",
-        value_types.words("block", "spin", "busy_poll"),
+        value_types.keywords("block", "spin", "busy_poll"),
         "",
         "block",
         "How both sides wait. `block`: the kernel puts them to sleep. `spin`: they ask again and again, on "
@@ -136,7 +144,7 @@ LOAD_FACTORS = (
         "50 µs before it puts them to sleep (SO_BUSY_POLL); needs root, and a driver that can be asked "
         "(a veth cannot, unless its GRO is on). Not with a `rate`.",
         ('["block", "spin"]', '"busy_poll"'),
-        (REQUESTS, MIXED),
+        (TCP_RR, MIXED),
     ),
     Factor(
         "direction",
@@ -156,11 +164,13 @@ LOAD_FACTORS = (
         2**20,
         "Bytes handed to the kernel in one `send` call.",
         ('"64 B, 256 B, 1 KiB .. 64 KiB"', '"1 MiB"'),
-        (STREAM, MIXED),
+        (TCP_STREAM, MIXED),
     ),
     Factor(
         "send_mode",
-        value_types.words("copy", "auto", "sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy"),
+        value_types.keywords(
+            "copy", "auto", "sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy"
+        ),
         "",
         "copy",
         "How messages are handed to the kernel. `copy`: one `send` call each. `sendfile`: from a file in "
@@ -170,27 +180,27 @@ LOAD_FACTORS = (
         "treatment's first trial short trials try them all, and `copy` is taken unless another is faster "
         "beyond doubt; the trials' `effective` say which, and why.",
         ('["copy", "zerocopy"]', '"auto"'),
-        (STREAM,),
+        (TCP_STREAM,),
     ),
     Factor(
         "send_batch",
-        value_types.counts(1, 256),
+        value_types.integers(1, 256),
         "1",
         1,
         "Messages that one call hands to the kernel. More than one only with `send_mode` `io_uring` or "
         "`io_uring_zerocopy`; each is still a request of its own.",
         ('"1, 4, 16 .. 256"', "16"),
-        (STREAM,),
+        (TCP_STREAM,),
     ),
     Factor(
         "receive_mode",
-        value_types.words("discard", "copy"),
+        value_types.keywords("discard", "copy"),
         "",
         "discard",
         "What the receiver does with the data. `discard`: the kernel throws it away after all of TCP "
         "(MSG_TRUNC). `copy`: it is copied out, as an application does that looks at it.",
         ('["discard", "copy"]', '"copy"'),
-        (STREAM,),
+        (TCP_STREAM,),
     ),
     Factor(
         "socket_buffer",
@@ -201,11 +211,11 @@ LOAD_FACTORS = (
         "kernel grants less (`net.core.wmem_max`, `rmem_max`) the treatment is refused. Of `udp_stream` the "
         "buffers of its UDP sockets; `auto` is the kernel's default.",
         ('["8 KiB", "64 KiB", "auto"]', '"auto"'),
-        OF_SOCKETS,
+        SOCKET_WORKLOADS,
     ),
     Factor(
         "transport",
-        value_types.words("tcp", "mptcp", VSOCK),
+        value_types.keywords("tcp", "mptcp", VSOCK),
         "",
         "tcp",
         "What carries the streams. `mptcp`: Multipath TCP (RFC 8684), read back of every stream at the "
@@ -216,31 +226,31 @@ LOAD_FACTORS = (
         "no adapter. It has no congestion control, and received data is copied out, whatever those factors "
         "say.",
         ('["tcp", "mptcp"]', '"vsock"'),
-        (STREAM, REQUESTS, CONNECTIONS),
+        (TCP_STREAM, TCP_RR, TCP_CRR),
     ),
     Factor(
         "pacing_rate",
-        value_types.rates(10**5, 10**12, "none"),
+        value_types.bit_rates(10**5, 10**12, "none"),
         "bit/s",
         "none",
         "The rate that each stream is paced to by the kernel (SO_MAX_PACING_RATE): read back, and held "
         "against what arrives.",
         ('["none", "1 Gbit/s"]', '"100 Mbit/s, 1 Gbit/s"'),
-        (STREAM,),
+        (TCP_STREAM,),
     ),
     Factor(
         "threads",
-        value_types.counts(1, 1024, "auto"),
+        value_types.integers(1, 1024, "auto"),
         "1",
         "auto",
         "Threads of each VM that its streams (or connections) are dealt out to in turn. `auto`: one for each "
         "of them; with `waiting = spin` at most so many that each has a CPU.",
         ('[1, 4, "auto"]', '"1, 2, 4 .. 16"'),
-        (STREAM, REQUESTS),
+        (TCP_STREAM, TCP_RR),
     ),
     Factor(
         "thread_cpus",
-        value_types.thread_placements(),
+        value_types.thread_cpus(),
         "",
         "any",
         "Where the threads of the load run. `any`: where the VM's processes may (`cpus`). `spread`: each on "
@@ -248,16 +258,16 @@ LOAD_FACTORS = (
         "the threads of each VM take these in turn. `0-1/2-3`: those of the first VM of a pair take the ones "
         "before the stroke, those of the second the ones after it.",
         ('["any", "spread"]', '"0/1"'),
-        defaults=dict.fromkeys(OF_FRAMES, "spread"),
+        workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "spread"),
     ),
     Factor(
         "congestion_control",
-        value_types.algorithms(),
+        value_types.congestion_controls(),
         "",
         "cubic",
         "TCP's congestion control, by the kernel's name for it. The system's own default differs between "
         "machines, so it is set in every trial.",
         ('["cubic", "bbr"]', '"reno"'),
-        (STREAM, REQUESTS, CONNECTIONS, MIXED),
+        (TCP_STREAM, TCP_RR, TCP_CRR, MIXED),
     ),
 )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
-from vnetbench.study.workloads import OF_FRAMES, OF_SOCKETS
+from vnetbench.study.workloads import FRAME_WORKLOADS, SOCKET_WORKLOADS
 
 AUTO = "auto"
 
-LEAST_MTU6 = 1280
+MIN_IPV6_MTU = 1280
 """A link of a smaller MTU carries no IPv6 (RFC 8200, section 5)."""
 
 LINK_IMPAIRMENTS = ("link_delay", "link_jitter", "link_loss", "link_reordering")
 """What a link does to packets beside carrying them at a rate."""
-NOT_IMPAIRED = "none"
+NO_IMPAIRMENT = "none"
 _IMPAIRED = (
     " The link is the uplink; without `testbed.uplink` the VMs of a pair get switches of their own with it "
     "between them, and with `direct` and `router` it is the link that leads to side b."
@@ -23,7 +23,7 @@ _IMPAIRED = (
 TESTBED_FACTORS = (
     Factor(
         "mtu",
-        value_types.counts(576, 65535, unit="B"),
+        value_types.integers(576, 65535, unit="B"),
         "B",
         1500,
         "MTU in bytes of every interface on the path. The ports of the vSwitch follow it unless "
@@ -40,7 +40,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "tso",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         None,
         "TCP segmentation offload of the VMs' interfaces. The kernel has it off wherever scatter-gather or "
@@ -49,7 +49,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "gso",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         None,
         "Generic segmentation offload of the VMs' interfaces: large segments are cut just before the driver. "
@@ -58,7 +58,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "uso",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         None,
         "UDP segmentation offload of the VMs' interfaces. Off: what a source hands over with `udp_gso` is "
@@ -67,7 +67,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "gro",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         None,
         "Generic receive offload of the VMs' interfaces: packets of one stream are joined before the stack.",
@@ -75,7 +75,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "checksum_offload",
-        value_types.switches(),
+        value_types.on_off(),
         "",
         None,
         "Transmit and receive checksum offload of the VMs' interfaces.",
@@ -83,7 +83,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "pairs",
-        value_types.counts(1, 64),
+        value_types.integers(1, 64),
         "1",
         1,
         "Pairs of VMs at work at once.",
@@ -92,7 +92,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "cpus",
-        value_types.placements(),
+        value_types.vm_cpus(),
         "",
         None,
         "CPUs that a VM's processes may use. `any`: all of them. `N each`: every VM in turn gets N CPUs, "
@@ -103,14 +103,14 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "cpu_quota",
-        value_types.shares(0.01, 1024, "none"),
+        value_types.percentages(0.01, 1024, "none"),
         "1",
         None,
         "CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a CPU, "
         "`200 %` two. Where it is used up they stand still until the next period of 100 ms (a control group "
         "with a quota). `none`: no quota. It wants root, and is refused beyond the CPUs of this machine.",
         ('["none", "200 %", "50 %"]', '"50 %"'),
-        OF_SOCKETS,
+        SOCKET_WORKLOADS,
         labs=(NETNS,),
     ),
     Factor(
@@ -127,7 +127,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "queues",
-        value_types.counts(1, 64),
+        value_types.integers(1, 64),
         "1",
         None,
         "Transmit and receive queues of the VMs' interfaces.",
@@ -136,7 +136,7 @@ TESTBED_FACTORS = (
     Factor(
         "link_rate",
         # What tc's 32-bit field of bytes per second holds is a little more.
-        value_types.rates(1000, 34 * 10**9, "none"),
+        value_types.bit_rates(1000, 34 * 10**9, "none"),
         "bit/s",
         None,
         "Rate to which the uplink (`testbed.uplink = true`) or else every VM's interface is shaped, by "
@@ -158,7 +158,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_delay",
-        value_types.durations(0.00001, 1, NOT_IMPAIRED),
+        value_types.durations(0.00001, 1, NO_IMPAIRMENT),
         "s",
         None,
         "Delay of the link, one way, the same both ways: twice this is added to a round trip. It is behind "
@@ -171,7 +171,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_jitter",
-        value_types.durations(0.00001, 1, NOT_IMPAIRED),
+        value_types.durations(0.00001, 1, NO_IMPAIRMENT),
         "s",
         None,
         "How much the delay of each packet may be less or more than `link_delay`, any amount as likely. "
@@ -181,7 +181,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_loss",
-        value_types.shares(0, 0.5),
+        value_types.percentages(0, 0.5),
         "1",
         None,
         "Share of the packets that the link loses, each by itself, both ways. What TCP hands over as one is "
@@ -191,7 +191,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "link_reordering",
-        value_types.shares(0, 0.5),
+        value_types.percentages(0, 0.5),
         "1",
         None,
         "Share of the packets that the link holds back for another 250 µs, so that those behind them arrive "
@@ -201,7 +201,7 @@ TESTBED_FACTORS = (
     ),
     Factor(
         "vswitch",
-        value_types.words("bridge", "direct", "macvlan", "router", "openvswitch"),
+        value_types.keywords("bridge", "direct", "macvlan", "router", "openvswitch"),
         "",
         "bridge",
         "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no "
@@ -225,7 +225,7 @@ TESTBED_FACTORS = (
         "`apart` where this machine lets it (root, two CPUs, Linux 6.9), else `any`; the trial keeps "
         "which, and why. Or a CPU list.",
         ('["apart", "any"]', '"2-3"'),
-        OF_FRAMES,
+        FRAME_WORKLOADS,
         labs=(NETNS,),
     ),
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
-from vnetbench.study.factors.registry import FACTORS, has_factor
-from vnetbench.study.file.host_section import HOST
-from vnetbench.study.file.keys import Key, Section
+from vnetbench.study.factors.registry import FACTORS, has_factor_on
+from vnetbench.study.file.host_section import HOST_SECTION
+from vnetbench.study.file.keys import StudyKey, StudySection
 from vnetbench.study.file.load import MAX_TABLES
 from vnetbench.study.file.schema import json_schema
 from vnetbench.study.file.sections import (
@@ -19,7 +19,7 @@ from vnetbench.study.file.sections import (
     FACTORS_DESCRIPTION,
     SECTIONS,
     TOGETHER_DESCRIPTION,
-    TOP,
+    TOP_LEVEL,
 )
 from vnetbench.study.labs import IPERF3, LABS
 from vnetbench.study.rules.study_checks import MAX_TREATMENTS
@@ -124,9 +124,18 @@ file. It may be given several times.
 def reference_page() -> str:
     """The page, in Markdown."""
     sections = list(SECTIONS.values())
-    sections.insert(1 + sections.index(SECTIONS["testbed"]), HOST)
-    parts = [_HEAD, *map(_section, sections), _factors(), _EXCLUDE, _TOGETHER, _QUANTITIES, _LEVELS, _SET]
-    return "\n".join([*parts, _limits()])
+    sections.insert(1 + sections.index(SECTIONS["testbed"]), HOST_SECTION)
+    parts = [
+        _HEAD,
+        *map(_section_text, sections),
+        _factors_text(),
+        _EXCLUDE,
+        _TOGETHER,
+        _QUANTITIES,
+        _LEVELS,
+        _SET,
+    ]
+    return "\n".join([*parts, _limits_text()])
 
 
 def schema_text() -> str:
@@ -134,34 +143,35 @@ def schema_text() -> str:
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _section(section: Section) -> str:
-    heading = f"[[{section.name}]]" if section is HOST else f"[{section.name}]"
-    title = "The head of the file" if section.name == TOP else f"`{heading}`"
-    rows = [_row(key) for key in section.keys.values()]
+def _section_text(section: StudySection) -> str:
+    heading = f"[[{section.name}]]" if section is HOST_SECTION else f"[{section.name}]"
+    title = "The head of the file" if section.name == TOP_LEVEL else f"`{heading}`"
+    rows = [_key_row(key) for key in section.keys.values()]
     table = ["| key | meaning | written | without it |", "|---|---|---|---|", *rows]
     return "\n".join([f"## {title}", "", section.description, "", *table, ""])
 
 
-def _row(key: Key) -> str:
-    without = "required" if key.required else f"`{key.spelled_default}`" if key.spelled_default else "–"
-    return f"| `{key.name}` | {key.description} | {key.kind.expects}, e.g. `{key.example}` | {without} |"
+def _key_row(key: StudyKey) -> str:
+    without = "required" if key.required else f"`{key.default_text}`" if key.default_text else "–"
+    return f"| `{key.name}` | {key.description} | {key.value_type.expected_form}, e.g. `{key.example}` | {without} |"
 
 
-def _factors() -> str:
+def _factors_text() -> str:
     lines = [f"## `[factors]`\n\n{FACTORS_DESCRIPTION} At least one factor must be named.\n"]
     for factor in FACTORS.values():
-        lines += _factor(factor)
+        lines += _factor_lines(factor)
     return "\n".join(lines)
 
 
-def _factor(factor: Factor) -> Iterator[str]:
+def _factor_lines(factor: Factor) -> Iterator[str]:
     without = (
         "it is left as the system has it"
         if factor.default is None
-        else f"`{factor.kind.spell(factor.default)}`, set in every trial"
+        else f"`{factor.value_type.format(factor.default)}`, set in every trial"
     )
     without += "".join(
-        f"; with `{workload}` `{factor.kind.spell(level)}`" for workload, level in factor.defaults.items()
+        f"; with `{workload}` `{factor.value_type.format(level)}`"
+        for workload, level in factor.workload_defaults.items()
     )
     examples = " or ".join(f"`{factor.name} = {example}`" for example in factor.examples)
     yield f"### `{factor.name}`\n\n{factor.description}\n"
@@ -169,14 +179,14 @@ def _factor(factor: Factor) -> Iterator[str]:
         yield f"- Only with the workload {' or '.join(f'`{name}`' for name in factor.workloads)}."
     if factor.labs != LABS:
         yield f"- Only in the lab {' or '.join(f'`{lab}`' for lab in factor.labs)}."
-    if has_factor(IPERF3, factor.name):
+    if has_factor_on(IPERF3, factor.name):
         yield "- Also towards an endpoint that only has an iperf3 server."
-    yield f"- A level: {factor.kind.expects}."
+    yield f"- A level: {factor.value_type.expected_form}."
     yield f"- Without it: {without}."
     yield f"- Example: {examples}.\n"
 
 
-def _limits() -> str:
+def _limits_text() -> str:
     return f"""\
 ## Limits
 

@@ -9,16 +9,16 @@ from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.imported_factors import LABEL_PATTERN
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS
-from vnetbench.study.factors.value_types import Json, Kind
-from vnetbench.study.file.host_section import HOST
-from vnetbench.study.file.keys import Key, Section
+from vnetbench.study.factors.value_types import Json, ValueType
+from vnetbench.study.file.host_section import HOST_SECTION
+from vnetbench.study.file.keys import StudyKey, StudySection
 from vnetbench.study.file.load import MAX_HOSTS, MAX_TABLES
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     SECTIONS,
     TOGETHER_DESCRIPTION,
-    TOP,
+    TOP_LEVEL,
 )
 
 
@@ -28,18 +28,18 @@ def json_schema() -> dict[str, Any]:
     Not the other way round: it knows the form of each value, not what a range ends at or whether two keys
     contradict each other.
     """
-    levels = {name: _levels(factor) for name, factor in FACTORS.items()}
-    top = _table(SECTIONS[TOP])
-    testbed = _table(SECTIONS["testbed"])
+    levels = {name: _factor_schema(factor) for name, factor in FACTORS.items()}
+    top = _section_schema(SECTIONS[TOP_LEVEL])
+    testbed = _section_schema(SECTIONS["testbed"])
     testbed["properties"]["host"] = {
         "type": "array",
-        "description": HOST.description,
+        "description": HOST_SECTION.description,
         "maxItems": MAX_HOSTS,
-        "items": _table(HOST),
+        "items": _section_schema(HOST_SECTION),
     }
     properties: dict[str, Any] = {
         **top["properties"],
-        **{name: _table(section) for name, section in SECTIONS.items() if name != TOP},
+        **{name: _section_schema(section) for name, section in SECTIONS.items() if name != TOP_LEVEL},
         "testbed": testbed,
         "factors": {
             "type": "object",
@@ -49,8 +49,8 @@ def json_schema() -> dict[str, Any]:
             "additionalProperties": False,
             "minProperties": 1,
         },
-        "exclude": _tables_of_levels(EXCLUDE_DESCRIPTION),
-        "together": _tables_of_levels(TOGETHER_DESCRIPTION),
+        "exclude": _level_tables_schema(EXCLUDE_DESCRIPTION),
+        "together": _level_tables_schema(TOGETHER_DESCRIPTION),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -63,7 +63,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _tables_of_levels(description: str) -> dict[str, Any]:
+def _level_tables_schema(description: str) -> dict[str, Any]:
     return {
         "type": "array",
         "description": description,
@@ -77,57 +77,63 @@ def _tables_of_levels(description: str) -> dict[str, Any]:
     }
 
 
-def _table(section: Section) -> dict[str, Any]:
+def _section_schema(section: StudySection) -> dict[str, Any]:
     return {
         "type": "object",
         "description": section.description,
-        "properties": {name: _value(key) for name, key in section.keys.items()},
+        "properties": {name: _key_schema(key) for name, key in section.keys.items()},
         "required": [name for name, key in section.keys.items() if key.required],
         "additionalProperties": False,
     }
 
 
-def _value(key: Key) -> Json:
-    schema: Json = {"description": key.description, **_forms(key.kind), "examples": [_toml(key.example)]}
-    if key.spelled_default:
+def _key_schema(key: StudyKey) -> Json:
+    schema: Json = {
+        "description": key.description,
+        **_value_type_schema(key.value_type),
+        "examples": [_parse_toml_value(key.example)],
+    }
+    if key.default_text:
         # A number or a truth value stands without quotes; a quantity or a word is text.
-        bare = isinstance(key.default, int) and key.kind.other_forms
-        schema["default"] = key.default if bare else key.spelled_default
+        bare = isinstance(key.default, int) and key.value_type.other_schemas
+        schema["default"] = key.default if bare else key.default_text
     return schema
 
 
-def _levels(factor: Factor) -> Json:
+def _factor_schema(factor: Factor) -> Json:
     """One level, an expression of several, or a list of either."""
-    one = _forms(factor.kind, several=True)
+    one = _value_type_schema(factor.value_type, several=True)
     schema: Json = {
         "description": factor.description,
         "anyOf": [
-            *_alternatives(one),
+            *_schema_alternatives(one),
             {"type": "array", "items": one, "minItems": 1, "maxItems": MAX_LEVELS},
         ],
-        "examples": [_toml(example) for example in factor.examples],
+        "examples": [_parse_toml_value(example) for example in factor.examples],
     }
     if factor.default is not None:
-        schema["default"] = factor.default if factor.kind.counts else factor.kind.spell(factor.default)
+        schema["default"] = (
+            factor.default if factor.value_type.is_integer else factor.value_type.format(factor.default)
+        )
     return schema
 
 
-def _forms(kind: Kind, *, several: bool = False) -> Json:
+def _value_type_schema(kind: ValueType, *, several: bool = False) -> Json:
     """The forms that a value of this kind may have; `several`: or an expression of them, such as a range."""
-    forms: list[Json] = [{"enum": list(kind.words)}] if kind.words else []
-    forms += kind.other_forms
+    forms: list[Json] = [{"enum": list(kind.keywords)}] if kind.keywords else []
+    forms += kind.other_schemas
     if kind.pattern:
-        more = r"(,|\.\.)" if not kind.commas else ","
+        more = r"(,|\.\.)" if not kind.has_commas else ","
         rest = rf"(\s*{more}\s*({kind.pattern}))*" if several else ""
         forms.append({"type": "string", "pattern": rf"^\s*({kind.pattern}){rest}\s*$"})
     return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
 
-def _alternatives(schema: Json) -> list[Any]:
+def _schema_alternatives(schema: Json) -> list[Any]:
     alternatives = schema.get("anyOf", [schema])
     assert isinstance(alternatives, list)
     return alternatives
 
 
-def _toml(example: str) -> object:
+def _parse_toml_value(example: str) -> object:
     return tomllib.loads(f"example = {example}")["example"]

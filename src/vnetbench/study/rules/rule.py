@@ -9,15 +9,15 @@ from vnetbench.study.model import Level, Study
 
 TreatmentLevels = Mapping[str, Level]
 """Levels with defaults. What is of another workload or lab, a problem of its own, may stand alone."""
-EXCLUDE = "leave these out with [[exclude]]"
+EXCLUDE_FIX = "leave these out with [[exclude]]"
 
 
 @dataclass(frozen=True)
-class Rule:
+class LevelRule:
     """A contradiction. `what` and `fix` may name factors in braces: their levels stand there."""
 
     factor: str
     """The one that the problem is told at."""
     is_broken: Callable[[TreatmentLevels, Study], bool]
     what: str
-    fix: str = EXCLUDE
+    fix: str = EXCLUDE_FIX
