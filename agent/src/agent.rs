@@ -17,8 +17,8 @@ use crate::trial::Trials;
 use crate::{facts, guest, journal, knob_requests};
 use vnetbench_counters::ProcessCycles;
 use vnetbench_delay_line::DelayLines;
-use vnetbench_frames::able::able;
-use vnetbench_iperf3::greeting;
+use vnetbench_frames::capabilities::able;
+use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
 
@@ -156,7 +156,7 @@ impl Agent {
                 Err(error) => reply.send(Err(error)),
             },
             "iperf3.greet" => match rpc::params(params) {
-                Ok(params) => self.apart(reply, || greeting::greet(params)),
+                Ok(params) => self.apart(reply, || server_probe::greet(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "trial.prepare" => match rpc::params(params).and_then(|p| self.trials.prepare(p)) {

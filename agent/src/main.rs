@@ -1,7 +1,8 @@
 //! vnetbench-agent: the instrument of vnetbench, on one endpoint.
 //!
-//! The bench starts one agent on each endpoint and sends it requests, one line of JSON-RPC each (docs/protocol.md). The agent drives
-//! the load of trials, counts what happens, and sends samples as events. This file parses the arguments of the program.
+//! The bench starts one agent on each endpoint and sends it requests, one line of JSON-RPC each
+//! (docs/protocol.md). The agent drives the load of trials, counts what happens, and sends samples as events.
+//! This file parses the arguments of the program.
 //!
 //! | module | knows |
 //! |---|---|
@@ -14,8 +15,8 @@
 //! | `path` | the proof of a path: which packet sizes pass |
 //! | `guest` | the agent as the first process of a guest |
 //!
-//! The libraries `vnetbench-…` do the work: workloads (`traffic`, `frames`, `iperf3`), delay lines, counters. None of them
-//! knows of trials or of the protocol between bench and agent; this crate connects them with both.
+//! The libraries `vnetbench-…` do the work: workloads (`traffic`, `frames`, `iperf3`), delay lines, counters.
+//! None of them knows of trials or of the protocol between bench and agent; this crate connects them with both.
 
 mod agent;
 mod facts;

@@ -1,4 +1,4 @@
-//! Compiles the BPF programs of src/bpf with clang. src/loading.rs and src/sink_program.rs embed the results.
+//! Compiles the BPF programs of src/bpf with clang. src/bpf_programs.rs and src/sink_program.rs embed the results.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

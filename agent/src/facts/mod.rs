@@ -3,7 +3,7 @@
 mod adapter;
 mod files;
 mod interface;
-mod surroundings;
+mod platform;
 
 use serde_json::{Value, json};
 
@@ -43,9 +43,9 @@ pub fn facts(cycles: &ProcessCycles) -> Value {
             "system_cycles": kind(perf.system),
             "reason": perf.reason,
         },
-        "hypervisor": surroundings::hypervisor(),
-        "dmi": surroundings::dmi(),
-        "services": surroundings::services(),
+        "hypervisor": platform::hypervisor(),
+        "dmi": platform::dmi(),
+        "services": platform::services(),
         "interfaces": names().iter().map(|name| describe(name)).collect::<Vec<_>>(),
     })
 }

@@ -1,12 +1,12 @@
 //! The proof of a path: datagrams that must not be fragmented, sent out and sent back, as large as the path should carry.
 
-mod answering;
-mod probing;
+mod prober;
+mod responder;
 mod socket;
 mod wire;
 
-pub use answering::Paths;
-pub use probing::probe;
+pub use prober::probe;
+pub use responder::Paths;
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use super::message::Message;
 use super::registry::{Registry, Trial};
 use crate::outbox::Outbox;
 
-/// Conducts one trial: `conduct` from connecting to its end, `underway` while the load runs.
+/// Conducts one trial: `lifecycle` from connecting to its end, `running` while the load runs.
 pub struct Conductor {
     pub registry: Arc<Registry>,
     pub outbox: Arc<Outbox>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::trial::limits::{bad, within};
+use super::limits::{bad, within};
 use vnetbench_frames::headers::MAX_TAGS;
 use vnetbench_frames::template::{self, MOST_FLOWS};
 use vnetbench_frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way};
@@ -141,7 +141,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::trial::asked::tests::plan_of;
+    use crate::trial::requests::tests::plan_of;
     use vnetbench_traffic::Work;
 
     fn asked(changes: Value) -> Result<Asked> {

@@ -1,23 +1,23 @@
 //! Trials: those that there are, from `trial.prepare` to `trial.end`, and what may be asked of each.
 
-mod asked;
-mod building;
-mod conduct;
 mod conductor;
-mod detail;
+mod endpoint;
 mod frames;
+mod lifecycle;
 mod limits;
+mod load_plan;
 mod message;
 mod parameters;
-mod place;
 mod ready;
 mod registry;
 mod report;
+mod requests;
+mod running;
 mod sampler;
 mod series;
 mod server;
+mod socket_detail;
 mod streams;
-mod underway;
 
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
@@ -27,13 +27,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use socket2::Domain;
 
-use self::asked::{Named, Prepare, Start};
-use self::conduct::Entry;
 use self::conductor::Conductor;
+use self::endpoint::Place;
+use self::lifecycle::Entry;
 use self::message::Message;
-use self::place::Place;
 use self::ready::{Connecting, Ready};
 use self::registry::{Registry, Trial, lock};
+use self::requests::{Named, Prepare, Start};
 use self::sampler::Counted;
 use crate::outbox::Outbox;
 use vnetbench_counters::{CyclesOf, ProcessCycles, Scope};

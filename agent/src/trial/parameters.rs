@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::frames;
 use super::limits::{bad, within};
 use vnetbench_counters::watched;
-use vnetbench_streams::udp_head::{HEAD_BYTES, MAX_DATAGRAM_BYTES};
+use vnetbench_streams::datagram_header::{HEAD_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_traffic::Work;
 use vnetbench_traffic::receive::Receive;

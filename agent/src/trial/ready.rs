@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use vnetbench_frames::Ways;
 use vnetbench_system::error::Error;
-use vnetbench_traffic::found::Found;
+use vnetbench_traffic::effective_options::Found;
 
 /// How far a trial's streams are.
 pub enum Connecting {

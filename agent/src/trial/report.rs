@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::detail::{Detail, ReceiveMemory};
+use super::socket_detail::{Detail, ReceiveMemory};
 use vnetbench_counters::socket_memory::Memory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, driver, watched};

@@ -5,11 +5,11 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::detail::DETAILED_STREAMS;
 use super::report::{
     DatagramReading, DatagramsReceived, DatagramsSent, FramesMoved, Kind, Moved, StreamMoved,
     TcpMoved,
 };
+use super::socket_detail::DETAILED_STREAMS;
 use vnetbench_counters::driver::{self, Driver};
 use vnetbench_counters::load_thread::{self, LoadThread};
 use vnetbench_counters::socket_memory::{self, DropMeter};

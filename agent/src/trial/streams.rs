@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
+use super::ready::{Ready, ReadyPort};
 use super::report::PacingError;
-use crate::trial::ready::{Ready, ReadyPort};
 use vnetbench_counters::load_thread::LoadThread;
 use vnetbench_frames::{AtPort, Watch, Ways};
 use vnetbench_streams::datagrams::{Datagrams, Gaps};
@@ -15,7 +15,7 @@ use vnetbench_streams::threads::Started;
 use vnetbench_streams::{End, OnEnd, Order, Orders, Stream};
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Kind, Result};
-use vnetbench_traffic::{Load, Part, Work, found, sockets};
+use vnetbench_traffic::{Load, Part, Work, effective_options, sockets};
 
 #[derive(Default)]
 pub struct Streams {
@@ -178,7 +178,11 @@ impl Streams {
                 .map_or_else(|_| String::new(), |cpus| cpus.to_string())
         };
         Ready {
-            streams: self.all.iter().map(|stream| found::found(stream)).collect(),
+            streams: self
+                .all
+                .iter()
+                .map(|stream| effective_options::found(stream))
+                .collect(),
             thread_cpus: self.threads.iter().map(cpus).collect(),
             frames: self
                 .ways

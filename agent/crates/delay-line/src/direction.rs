@@ -13,8 +13,8 @@ use rustix::thread::{Pid, gettid};
 use serde_json::{Value, json};
 
 use crate::counts::Counts;
+use crate::delay_queue::Passage;
 use crate::impairments::{Fates, Impairments};
-use crate::passage::Passage;
 use crate::ports::Port;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};

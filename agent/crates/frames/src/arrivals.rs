@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use aya::Ebpf;
 
+use crate::bpf_programs::{Able, SharedArray, SharedWithPrograms};
 use crate::foreign::{EXAMPLE_BYTES, Kind, Strangers};
-use crate::loading::{Able, SharedArray, SharedWithPrograms};
 use vnetbench_system::histogram::{BUCKETS, Counts};
 
 /// The words of one stream (WORDS in bpf/arrivals.h).

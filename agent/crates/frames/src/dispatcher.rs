@@ -9,7 +9,7 @@ use std::io;
 
 use aya::programs::{Xdp, XdpMode};
 
-use crate::loading::{Able, why};
+use crate::bpf_programs::{Able, why};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_interfaces::tap::{self, TUN};
 

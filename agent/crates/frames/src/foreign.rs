@@ -10,7 +10,7 @@ use crate::headers::{
     ARP, ETHERNET_BYTES, IPV4, IPV4_BYTES, IPV6, IPV6_BYTES, LLDP, MAX_TAGS, OUTER_TAG, TAG,
     TAG_BYTES, UDP, UDP_BYTES,
 };
-use vnetbench_streams::udp_head::{HEAD_BYTES, Head};
+use vnetbench_streams::datagram_header::{HEAD_BYTES, Head};
 
 /// Of a frame, so much is kept as an example (EXAMPLE_BYTES in bpf/arrivals.h).
 pub const EXAMPLE_BYTES: usize = 64;

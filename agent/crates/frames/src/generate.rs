@@ -10,16 +10,16 @@ use aya::Ebpf;
 use aya::maps::xdp::DevMap;
 use rustix::thread::set_current_timer_slack;
 
+use crate::bpf_programs::{self, Able, Shared};
 use crate::dispatcher::Place;
-use crate::loading::{self, Able, Shared};
 use crate::parameters::{Asked, FCS_BYTES, Pacing, Refused};
 use crate::plan::{Late, Progress, plan};
 use crate::port::Port;
 use crate::template::Template;
+use vnetbench_streams::datagram_header::SMALL_PROBE;
 use vnetbench_streams::frame_pacing::{Bursts, Kept};
 use vnetbench_streams::frames::{Counts, Frames, Outcome, Sent};
 use vnetbench_streams::timing::{Pace, Schedule};
-use vnetbench_streams::udp_head::SMALL_PROBE;
 use vnetbench_streams::{End, Order, Orders};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
@@ -79,15 +79,15 @@ impl Source {
         }
         let frame = template.frame(largest, 0, 0, 0);
         let plan = plan(asked, &template, &shapes, largest);
-        let mut object = loading::load(loading::GENERATE, |loader| {
+        let mut object = bpf_programs::load(bpf_programs::GENERATE, |loader| {
             loader.override_global("plan", &plan, true);
         })?;
         let map = object.map_mut("port").ok_or("there is no map port")?;
-        let mut map: DevMap<_> = map.try_into().map_err(|error| loading::why(&error))?;
+        let mut map: DevMap<_> = map.try_into().map_err(|error| bpf_programs::why(&error))?;
         map.set(0, port.index, None, 0)
-            .map_err(|error| loading::why(&error))?;
-        let in_dispatcher = Place::of(loading::xdp(&mut object, "generate")?)?;
-        loading::attach_to_tracepoint(&mut object, "handed_over", "xdp_devmap_xmit")?;
+            .map_err(|error| bpf_programs::why(&error))?;
+        let in_dispatcher = Place::of(bpf_programs::xdp(&mut object, "generate")?)?;
+        bpf_programs::attach_to_tracepoint(&mut object, "handed_over", "xdp_devmap_xmit")?;
         let source = Self {
             progress: Shared::of(&object, "progress")?,
             late: Shared::of(&object, "late")?,
@@ -140,7 +140,7 @@ impl Source {
     }
 
     fn run_program(&self, runs: u32, batch: u32) -> io::Result<()> {
-        match loading::run_live(self.program(), &self.frame, runs, batch) {
+        match bpf_programs::run_live(self.program(), &self.frame, runs, batch) {
             // The order that is in force is looked at next.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             other => other,

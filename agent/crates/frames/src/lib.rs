@@ -1,10 +1,10 @@
 //! The workload `frames`: Ethernet frames made and counted at one port, without IP sockets in between.
 //!
-//! A stream is the frames that one thread makes at one endpoint and that are counted at the other. What stands at their head
-//! is in `bpf/frame.h`. The endpoints have no connection: each is ready when its own port is.
+//! A stream is the frames that one thread makes at one endpoint and that are counted at the other. What stands at
+//! their head is in `bpf/frame.h`. The endpoints have no connection: each is ready when its own port is.
 //!
-//! [`open`] makes a port ready for the streams that [`Asked`] describes, and [`start`] starts their threads. [`able::able`]
-//! tries which ways of making and counting frames a port has.
+//! [`open`] makes a port ready for the streams that [`Asked`] describes, and [`start`] starts their threads.
+//! [`capabilities::able`] tries which ways of making and counting frames a port has.
 //!
 //! | module | knows |
 //! |---|---|
@@ -16,28 +16,24 @@
 //! | `filter` | which streams a side sends and which it counts |
 //! | `foreign` | frames at the port that belong to no stream, by kind |
 //! | [`headers`], [`template`] | what a frame looks like |
-//! | `loading` | loading BPF programs and sharing memory with them |
+//! | `bpf_programs` | loading BPF programs and sharing memory with them |
 //! | `port` | the interface that frames leave and come in by |
 //!
-//! `build.rs` compiles the BPF programs with clang, and `loading` and `sink_program` embed them.
+//! `build.rs` compiles the BPF programs with clang, and `bpf_programs` and `sink_program` embed them.
 //!
 //! # What does not belong here
 //!
-//! TCP and UDP sockets (crate `vnetbench-traffic`), trials, and the parsing of requests, except for that of `frames.able`.
-//! Limits of the parameters are the agent's (`trial`).
+//! TCP and UDP sockets (crate `vnetbench-traffic`), trials, and the parsing of requests, except for that of
+//! `frames.able`. Limits of the parameters are the agent's (`trial`).
 
-pub mod able;
 mod arrivals;
+mod bpf_programs;
+pub mod capabilities;
 mod dispatcher;
 mod filter;
 mod foreign;
 mod generate;
-#[cfg(test)]
-mod hand_made;
 pub mod headers;
-mod loading;
-#[cfg(test)]
-mod own_network;
 mod packet;
 mod parameters;
 mod plan;
@@ -45,6 +41,10 @@ mod port;
 mod sink;
 mod sink_program;
 pub mod template;
+#[cfg(test)]
+mod test_frames;
+#[cfg(test)]
+mod test_network;
 mod workload;
 
 pub use parameters::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way, Ways};

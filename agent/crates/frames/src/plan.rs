@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use aya::Pod;
 
-use crate::loading::SharedWithPrograms;
+use crate::bpf_programs::SharedWithPrograms;
 use crate::parameters::{Asked, MOST_WEIGHTS};
 use crate::template::{Shape, Template};
 use vnetbench_streams::frame_pacing::{BURST_CLASSES, Gap};

@@ -7,8 +7,8 @@ use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfLoader};
 
 use crate::arrivals::{Arrivals, WORDS};
+use crate::bpf_programs::{self, Able};
 use crate::filter::Sought;
-use crate::loading::{self, Able};
 use crate::port::Port;
 
 /// What build.rs has made of bpf/sink.bpf.c.
@@ -50,7 +50,7 @@ impl SinkProgram {
         // A map has one element at least.
         let elements = |count: usize| count.max(1) as u32;
         let cpus_told = cpus as u32;
-        let mut object = loading::load(SINK, |loader: &mut EbpfLoader<'_>| {
+        let mut object = bpf_programs::load(SINK, |loader: &mut EbpfLoader<'_>| {
             loader
                 .override_global("secret", &sought.prefix, true)
                 .override_global("cpus", &cpus_told, true)
@@ -61,7 +61,7 @@ impl SinkProgram {
                 .map_max_entries("receivers", elements(cpus));
         })?;
         let arrivals = Arrivals::of(&object, sinks, cpus)?;
-        let program = loading::xdp(&mut object, "sink")?;
+        let program = bpf_programs::xdp(&mut object, "sink")?;
         let (mode, why) = attach(program, port)?;
         let attached = Self {
             arrivals,
@@ -110,6 +110,6 @@ fn reason(error: &ProgramError, port: &Port) -> String {
             "{name} has fewer receive queues than the other end of its pair has transmit queues (ethtool -L)"
         ),
         Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
-        None => loading::why(error),
+        None => bpf_programs::why(error),
     }
 }

@@ -8,7 +8,7 @@ use crate::headers::{
 };
 use crate::parameters::{Asked, FCS_BYTES, Size};
 use crate::port::Port;
-use vnetbench_streams::udp_head::{HEAD_BYTES, PROBE};
+use vnetbench_streams::datagram_header::{HEAD_BYTES, PROBE};
 
 /// The longest, with all tags and IPv6.
 pub const MOST_START_BYTES: usize =

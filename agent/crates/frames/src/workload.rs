@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use socket2::Socket;
 
+use crate::bpf_programs::Able;
 use crate::filter::{MAX_STREAMS, Sought};
-use crate::loading::Able;
 use crate::packet::source::PacketSource;
 use crate::parameters::{Asked, Way, Ways};
 use crate::port::Port;
@@ -14,7 +14,7 @@ use crate::sink::{self, Watch};
 use crate::{generate, template};
 use vnetbench_streams::frames::Frames;
 use vnetbench_streams::threads::{self, Started, Threads};
-use vnetbench_streams::{End, Guard, OnEnd, Orders, Role, Secret, Stream, udp_head};
+use vnetbench_streams::{End, Guard, OnEnd, Orders, Role, Secret, Stream, datagram_header};
 use vnetbench_system::error::{Error, Result};
 
 /// A side's streams in the load's order, each with a socket at the port, and how they are carried.
@@ -37,7 +37,7 @@ pub fn open(roles: &[(u32, Role)], secret: &Secret, asked: &Asked) -> Result<Ope
         let of_role = roles.iter().filter(move |(_, of)| *of == role);
         of_role.map(|(id, _)| *id).collect()
     };
-    let key = |id| udp_head::key(secret, id);
+    let key = |id| datagram_header::key(secret, id);
     let sought = Sought {
         prefix: key(0),
         sources: ids(Role::Source),

@@ -15,8 +15,8 @@
 //!
 //! # What does not belong here
 //!
-//! What an interface counts (crate `vnetbench-counters`), which settings a user may change (the agent's `knobs`), and frames
-//! (crate `vnetbench-frames`). This crate uses no other crate of the workspace.
+//! What an interface counts (crate `vnetbench-counters`), which settings a user may change (the agent's `knobs`),
+//! and frames (crate `vnetbench-frames`). This crate uses no other crate of the workspace.
 
 pub mod ethtool_strings;
 pub mod features;

@@ -7,8 +7,8 @@ use std::time::Instant;
 use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
-use crate::control::STEP_TIMEOUT;
-use crate::conversation::Conversation;
+use crate::client_control::Conversation;
+use crate::control_connection::STEP_TIMEOUT;
 use crate::limits::{MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, Transport};
 use crate::options::ClientOptions;
 use crate::parameters::{Direction, Parameters};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::control::Control;
+use crate::control_connection::Control;
 use crate::cpu_time::CpuTime;
 use crate::json;
 use crate::limits::{Ending, MAX_SECONDS};

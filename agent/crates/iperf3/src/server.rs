@@ -9,14 +9,14 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::Socket;
 
-use crate::control::Control;
-use crate::door::Door;
-use crate::house::House;
+use crate::control_connection::Control;
 use crate::interrupt;
+use crate::listener::Door;
 use crate::options::ServeOptions;
 use crate::printer::print_whole;
 use crate::session::{Session, deny};
 use crate::states::Failure;
+use crate::test_registry::House;
 use crate::wire::Cookie;
 use vnetbench_system::signals::on_signals;
 use vnetbench_system::waiting::Bell;

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-use crate::control::{Control, STEP_TIMEOUT};
-use crate::house::{MAX_STREAMS, Place};
+use crate::control_connection::{Control, STEP_TIMEOUT};
 use crate::json;
 use crate::parameters::{Direction, Parameters};
 use crate::printer::{Printer, print_whole};
@@ -18,6 +17,7 @@ use crate::running::{Manner, Running};
 use crate::sockets::{open, plain, tune};
 use crate::states::{Failure, Reason, State};
 use crate::streams::Flow;
+use crate::test_registry::{MAX_STREAMS, Place};
 use crate::wire::{Cookie, FromClient, ServerEar, framed, server_error};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;

@@ -1,7 +1,7 @@
 //! One stream of load, whatever carries it: its role, orders, thread, times and counts.
 //!
-//! A [`Stream`] moves data in one direction between two endpoints; each endpoint has one [`Role`] in it. One thread drives it,
-//! and only that thread writes its counts; the sampler reads them while it runs.
+//! A [`Stream`] moves data in one direction between two endpoints; each endpoint has one [`Role`] in it. One
+//! thread drives it, and only that thread writes its counts; the sampler reads them while it runs.
 //!
 //! | module | knows |
 //! |---|---|
@@ -11,17 +11,19 @@
 //! | [`threads`] | starting the threads, placing them on CPUs, and holding them until the start |
 //! | [`timing`] | what a source of requests measures, and when requests are due |
 //! | [`datagrams`] | what a flow of datagrams counts |
-//! | [`udp_head`] | the header of each datagram and of each test frame: stream, number, time of sending |
+//! | [`datagram_header`] | the header of each datagram and of each test frame: stream, number, time of sending |
 //! | [`reception`], [`jitter`] | lost, duplicate and reordered datagrams by their numbers; jitter (RFC 3550) |
 //! | [`frames`] | [`frames::Frames`]: a stream of frames as a trial sees it, and its outcome |
 //! | [`frame_pacing`] | the times at which frames are due, and how well they were kept |
 //!
 //! # What does not belong here
 //!
-//! How data is sent and received: sockets are in `vnetbench-traffic`, frames in `vnetbench-frames`. Both use this crate, and
-//! neither this crate nor `vnetbench-frames` knows of the workloads of sockets. This crate knows nothing of trials or of the protocol between
-//! bench and agent, except that some results are serialised as they are.
+//! How data is sent and received: sockets are in `vnetbench-traffic`, frames in `vnetbench-frames`. Both use this
+//! crate, and neither this crate nor `vnetbench-frames` knows of the workloads of sockets. This crate knows
+//! nothing of trials or of the protocol between bench and agent, except that some results are serialised as they
+//! are.
 
+pub mod datagram_header;
 pub mod datagrams;
 mod end;
 mod enforcement;
@@ -35,7 +37,6 @@ mod secret;
 mod stream;
 pub mod threads;
 pub mod timing;
-pub mod udp_head;
 
 pub use end::End;
 pub use orders::{Order, Orders};

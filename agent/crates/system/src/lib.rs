@@ -16,8 +16,9 @@
 //!
 //! # What does not belong here
 //!
-//! Anything that only one crate uses. A module moves here when a second crate needs it, and not before. Nothing here
-//! knows of streams, trials, interfaces, or of the messages of the protocol; [`error`] only knows the codes of failures.
+//! Anything that only one crate uses. A module moves here when a second crate needs it, and not before. Nothing
+//! here knows of streams, trials, interfaces, or of the messages of the protocol; [`error`] only knows the codes
+//! of failures.
 
 pub mod clock;
 pub mod cpu_list;

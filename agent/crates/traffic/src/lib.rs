@@ -1,35 +1,37 @@
 //! The workloads of sockets (TCP, MPTCP, VSOCK and UDP), and the load of a trial.
 //!
-//! A [`Load`] is the streams of one endpoint as they are requested, in one or two [`Part`]s. [`Work`] says what the streams of a part
-//! do; [`Part::start`] starts the threads that do it, those of the workload `frames` (crate `vnetbench-frames`) too.
+//! A [`Load`] is the streams of one endpoint as they are requested, in one or two [`Part`]s. [`Work`] says what
+//! the streams of a part do; [`Part::start`] starts the threads that do it, those of the workload `frames` (crate
+//! `vnetbench-frames`) too.
 //!
 //! | module | knows |
 //! |---|---|
 //! | `load` | [`Load`], [`Part`], [`Work`]: what is requested, and which workload carries it out |
 //! | [`route`] | addresses and transports |
 //! | [`sockets`] | socket options, and how a socket is opened |
-//! | [`connecting`], [`connection`], `opening` | connecting and listening, and the 64 bytes that tell whose connection it is |
-//! | [`udp_opening`] | agreeing on a flow of datagrams and proving that they pass |
+//! | [`connector`], [`listener`], `handshake` | connecting and listening, and the 64 bytes that tell whose connection it is |
+//! | [`udp_handshake`] | agreeing on a flow of datagrams and proving that they pass |
 //! | [`tcp_stream`], `tcp_driver`, `event_loop` | bulk transfers: one stream a thread, or many by epoll |
-//! | [`tcp_rr`], `asking`, [`tcp_crr`] | requests and responses, on one connection or with a connection each |
+//! | [`tcp_rr`], `request_response`, [`tcp_crr`] | requests and responses, on one connection or with a connection each |
 //! | [`udp_stream`], `udp_calls` | datagrams, many in one system call |
 //! | [`send`], [`senders`], `send_pages`, `send_uring`, `send_zerocopy` | the modes of sending |
 //! | [`receive`] | the modes of receiving |
-//! | [`found`] | what a connected socket really has, read back |
+//! | [`effective_options`] | what a connected socket really has, read back |
 //!
 //! # What does not belong here
 //!
-//! What every stream has, whatever carries it (crate `vnetbench-streams`), how frames are made (`vnetbench-frames`), the protocol of iperf3
-//! (`vnetbench-iperf3`), and everything of a trial but its load: samples, events and the states of a trial are the agent's.
+//! What every stream has, whatever carries it (crate `vnetbench-streams`), how frames are made
+//! (`vnetbench-frames`), the protocol of iperf3 (`vnetbench-iperf3`), and everything of a trial but its load:
+//! samples, events and the states of a trial are the agent's.
 
-mod asking;
-pub mod connecting;
-pub mod connection;
+pub mod connector;
+pub mod effective_options;
 mod event_loop;
-pub mod found;
+mod handshake;
+pub mod listener;
 mod load;
-mod opening;
 pub mod receive;
+mod request_response;
 pub mod route;
 pub mod send;
 mod send_pages;
@@ -42,7 +44,7 @@ mod tcp_driver;
 pub mod tcp_rr;
 pub mod tcp_stream;
 mod udp_calls;
-pub mod udp_opening;
+pub mod udp_handshake;
 pub mod udp_stream;
 
 pub use load::{Load, Part, Work};

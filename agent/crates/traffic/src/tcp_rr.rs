@@ -17,7 +17,7 @@ use rustix::net::{Shutdown, shutdown};
 use rustix::thread::set_current_timer_slack;
 use serde::Deserialize;
 
-use crate::asking::{Answering, Asking, Heard};
+use crate::request_response::{Answering, Asking, Heard};
 use crate::send::message;
 use crate::tcp_driver::Step;
 use vnetbench_streams::threads::{self, Started, Threads};

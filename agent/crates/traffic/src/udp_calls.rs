@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::send::message;
-use vnetbench_streams::udp_head::{HEAD_BYTES, Head, MAX_DATAGRAM_BYTES};
+use vnetbench_streams::datagram_header::{HEAD_BYTES, Head, MAX_DATAGRAM_BYTES};
 
 /// Messages of one call.
 const MESSAGES: usize = 64;

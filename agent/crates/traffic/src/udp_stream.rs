@@ -1,6 +1,6 @@
 //! The workload `udp_stream`: numbered, stamped datagrams one way, as fast as they go or at a rate.
 //!
-//! The stream's own connection opens the flow (`udp_opening.rs`), and at the end carries how many datagrams were sent. A
+//! The stream's own connection opens the flow (`udp_handshake.rs`), and at the end carries how many datagrams were sent. A
 //! thread drives one stream, with calls that wait.
 
 use std::io;
@@ -16,12 +16,12 @@ use serde::Deserialize;
 
 use crate::receive::GATHERING;
 use crate::udp_calls::{Incoming, Outgoing, Received};
+use vnetbench_streams::datagram_header::{Head, SMALL_PROBE, now_nanos};
 use vnetbench_streams::datagrams::{DatagramCounts, Datagrams, Gaps};
 use vnetbench_streams::jitter::Jitter;
 use vnetbench_streams::reception::Reception;
 use vnetbench_streams::threads::{self, Started, Threads};
 use vnetbench_streams::timing::{Pace, Pacing};
-use vnetbench_streams::udp_head::{Head, SMALL_PROBE, now_nanos};
 use vnetbench_streams::{End, Guard, OnEnd, Order, Orders, Role, Stream};
 
 /// How often a call that waits looks whether the trial is over.

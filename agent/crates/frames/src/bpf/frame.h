@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-/* Big endian, as in traffic/udp_head.rs: the stream's key, the frame's number from 0, and the lowest 48 bits of
+/* Big endian, as in streams/src/datagram_header.rs: the stream's key, the frame's number from 0, and the lowest 48 bits of
  * CLOCK_MONOTONIC in nanoseconds. */
 struct head {
 	__be32 key;
@@ -20,7 +20,7 @@ struct head {
 /* Numbers from this one on are of frames that only make the port known to the device. */
 #define FIRST_LEARNING (~0ULL - 1)
 
-/* The histogram of traffic/histogram.rs: each power of two in 128 buckets; 2^36 ns and more in the last one. */
+/* The histogram of system/src/histogram.rs: each power of two in 128 buckets; 2^36 ns and more in the last one. */
 #define HISTOGRAM_BITS 7
 #define HISTOGRAM_MOST_BITS 36
 #define HISTOGRAM_BUCKETS ((HISTOGRAM_MOST_BITS - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS)

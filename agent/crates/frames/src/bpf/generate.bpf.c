@@ -26,7 +26,7 @@ struct shape {
 	__u32 udp_sum;
 };
 
-/* `Plan` of generate.rs. It is constant before the program is loaded, so the verifier drops the branches that it rules
+/* `Plan` of plan.rs. It is constant before the program is loaded, so the verifier drops the branches that it rules
  * out. */
 struct plan {
 	/* The first frame of the first size up to the head's number, in words of 8 bytes. */
@@ -51,7 +51,7 @@ struct plan {
 
 const volatile struct plan plan = {};
 
-/* `Progress` of generate.rs. The first line is written by the agent, the rest by the programs while frames are made. */
+/* `Progress` of plan.rs. The first line is written by the agent, the rest by the programs while frames are made. */
 struct progress {
 	__u64 stop;
 	__u64 first_number;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::conversation::Conversation;
+use crate::client_control::Conversation;
 use crate::limits::Ending;
 use crate::parameters::Parameters;
 use crate::results::{Results, StreamResult, tame};

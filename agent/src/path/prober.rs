@@ -11,10 +11,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::{SockAddr, Socket};
 
+use super::socket::{MAX_PACKET_BYTES, header_bytes, unfragmented};
 use super::wire::{
     self, HEADER_BYTES, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES, Token,
 };
-use crate::path::socket::{MAX_PACKET_BYTES, header_bytes, unfragmented};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::{Bell, Waited, wait};
 

@@ -1,14 +1,14 @@
 //! What `trial.prepare` and `trial.start` ask for: read, checked against the limits, and made into a plan. What only one
-//! workload knows is in `parameters.rs`, how a load is built in `building.rs`.
+//! workload knows is in `parameters.rs`, how a load is built in `load_plan.rs`.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::place::{Connect, Listen, Place};
-use crate::trial::limits::bad;
-use crate::trial::parameters::{self, PartName, Workload};
+use super::endpoint::{Connect, Listen, Place};
+use super::limits::bad;
+use super::parameters::{self, PartName, Workload};
 use vnetbench_counters::watched;
 use vnetbench_streams::Role;
 use vnetbench_system::error::Result;
@@ -144,7 +144,7 @@ fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::building::MAX_STREAMS;
+    use super::super::load_plan::MAX_STREAMS;
     use super::*;
     use serde_json::json;
     use vnetbench_traffic::Work;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-use crate::control::Control;
+use crate::control_connection::Control;
 use crate::parameters::Parameters;
 use crate::results::Results;
 use crate::sockets::connect;

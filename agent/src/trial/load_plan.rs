@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::asked::{Prepare, interval};
-use super::place::{Connect, Place};
-use crate::trial::limits::{bad, within};
-use crate::trial::parameters::{self, PartName, Workload};
+use super::endpoint::{Connect, Place};
+use super::limits::{bad, within};
+use super::parameters::{self, PartName, Workload};
+use super::requests::{Prepare, interval};
 use vnetbench_iperf3::parameters::Parameters;
 use vnetbench_iperf3::trial;
 use vnetbench_streams::Secret;
@@ -223,8 +223,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::trial::asked::Plan;
-    use crate::trial::asked::tests::plan_of;
+    use crate::trial::requests::Plan;
+    use crate::trial::requests::tests::plan_of;
     use vnetbench_streams::Role;
     use vnetbench_traffic::Work;
 

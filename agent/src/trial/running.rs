@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::conductor::Conductor;
+use super::message::Message;
 use super::report::Instrument;
 use super::sampler::{Sampler, Snapshot};
 use super::series::Series;
 use super::server::Server;
 use super::streams::Streams;
 use crate::outbox::Outbox;
-use crate::trial::conductor::Conductor;
-use crate::trial::message::Message;
 use vnetbench_counters::driver;
 use vnetbench_streams::Order;
 use vnetbench_system::error::Result;

@@ -12,9 +12,9 @@ use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
 use socket2::{SockAddr, Socket};
 
-use crate::house::{House, Visit};
 use crate::limits::Transport;
 use crate::sockets::open;
+use crate::test_registry::{House, Visit};
 use crate::udp::answer_to;
 use crate::wire::{COOKIE_BYTES, Cookie};
 use vnetbench_system::waiting::{Bell, wait};

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::Socket;
 
+use super::socket::{MAX_PACKET_BYTES, unfragmented};
 use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
-use crate::path::socket::{MAX_PACKET_BYTES, unfragmented};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
 use vnetbench_system::waiting::{Bell, Waited, wait};

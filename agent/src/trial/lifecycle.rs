@@ -1,4 +1,4 @@
-//! The life of one trial on its own thread: connecting, waiting for the start, running (`underway`), ending.
+//! The life of one trial on its own thread: connecting, waiting for the start, running (`running`), ending.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -9,25 +9,25 @@ use rustix::thread::set_current_timer_slack;
 use serde_json::{Value, json};
 use socket2::Socket;
 
+use super::conductor::Conductor;
+use super::endpoint::Place;
+use super::message::Message;
 use super::parameters::PartName;
-use super::place::Place;
+use super::ready::{Connecting, Ready};
+use super::registry::lock;
 use super::report::{End, Instrument};
+use super::running::{Outcome, Reason};
 use super::sampler::{Counted, Sampler};
 use super::server::Server;
 use super::streams::Streams;
-use super::underway::{Outcome, Reason};
 use crate::rpc;
-use crate::trial::conductor::Conductor;
-use crate::trial::message::Message;
-use crate::trial::ready::{Connecting, Ready};
-use crate::trial::registry::lock;
 use vnetbench_iperf3::parameters::Parameters;
 use vnetbench_iperf3::trial::Agreed;
 use vnetbench_streams::OnEnd;
 use vnetbench_streams::datagrams::Datagrams;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_traffic::route::Route;
-use vnetbench_traffic::{Load, Part, Work, connecting, connection, found, udp_opening};
+use vnetbench_traffic::{Load, Part, Work, connector, effective_options, listener, udp_handshake};
 
 /// Where a trial's streams come from.
 pub enum Entry {
@@ -45,7 +45,7 @@ impl Entry {
             None => (Self::Nothing, Some(json!(Ready::default()))),
             Some((Place::Listens(address), load)) => {
                 let streams = load.roles.len();
-                let (listener, port) = connection::listen(&address, streams, &load.options)?;
+                let (listener, port) = listener::listen(&address, streams, &load.options)?;
                 let answer = json!({ "port": port });
                 (Self::Listener(listener, load), Some(answer))
             }
@@ -115,11 +115,11 @@ impl Conductor {
                 return Ok(true);
             }
             Entry::Listener(listener, load) => {
-                let sockets = connection::accept_all(&listener, &load, bell, &mut streams.foreign)?;
+                let sockets = listener::accept_all(&listener, &load, bell, &mut streams.foreign)?;
                 (load, sockets)
             }
             Entry::Connect(route, load) => {
-                let sockets = connecting::connect_all(&route, &load, bell, self.trial.timeout)?;
+                let sockets = connector::connect_all(&route, &load, bell, self.trial.timeout)?;
                 (load, sockets)
             }
             Entry::Iperf3(route, asked, load) => {
@@ -161,7 +161,9 @@ impl Conductor {
                     work: Work::Datagrams(flow),
                     ..
                 },
-            ] => udp_opening::open_all(load, flow, sockets, &self.trial.bell, self.trial.timeout)?,
+            ] => {
+                udp_handshake::open_all(load, flow, sockets, &self.trial.bell, self.trial.timeout)?
+            }
             _ => Some(Vec::new()),
         };
         Ok(opened.map(Vec::into_iter))
@@ -193,7 +195,7 @@ impl Conductor {
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
             moved.state = stream.end.get().map(vnetbench_streams::End::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
-            moved.transport = is_tcp.then(|| found::transport(stream));
+            moved.transport = is_tcp.then(|| effective_options::transport(stream));
             moved.lent = stream.lent.get().copied();
             let frames = stream.frames.as_ref();
             moved.frames = frames.map(|frames| frames.outcome(outcome.ended));

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::arrivals::Arrived;
 use crate::filter::Sought;
-use crate::own_network::{frame, has_all_rights, in_own_network, pair, run_on, shell};
 use crate::packet::ring::Ring;
 use crate::parameters::{FCS_BYTES, Way};
 use crate::port::Port;
 use crate::sink::Counting;
 use crate::template::tests::asked;
+use crate::test_network::{frame, has_all_rights, in_own_network, pair, run_on, shell};
 use vnetbench_system::histogram::Counts;
 
 const IPV4: [&str; 2] = ["198.18.0.1", "198.19.0.1"];

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::facts::files::line_of;
+use super::files::line_of;
 
 const DMI: &str = "/sys/class/dmi/id";
 /// A vendor and the beginning of a product (SMBIOS, system information), and the hypervisor that shows them.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
+use crate::handshake::{self, Heard, Hearing};
 use crate::load::Load;
-use crate::opening::{self, Heard, Hearing};
 use crate::route::{self, spelled};
 use crate::sockets::{Options, abort_on_close, is_gone, open};
 use vnetbench_streams::Secret;
@@ -113,7 +113,7 @@ pub fn accept_all(
                     let at = load.roles.iter().position(|(expected, _)| *expected == id);
                     match at.map(|at| &mut connected[at]) {
                         Some(place @ None)
-                            if opening::answer(&connection.socket, id, &load.secret).is_ok() =>
+                            if handshake::answer(&connection.socket, id, &load.secret).is_ok() =>
                         {
                             *place = Some(connection.socket);
                         }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use socket2::Socket;
 
+use crate::handshake::{self, Heard, Hearing};
 use crate::load::Load;
-use crate::opening::{self, Heard, Hearing};
 use crate::route::{Route, spelled};
 use crate::sockets::{Options, abort_on_close, open};
 use vnetbench_streams::Secret;
@@ -96,7 +96,7 @@ fn go_on(
     to: &str,
 ) -> Result<Option<Hearing>> {
     let Some(mut hearing) = hearing else {
-        opening::ask(socket, id, secret)
+        handshake::ask(socket, id, secret)
             .map_err(|error| Error::system(format!("connect to {to}"), error))?;
         return Ok(Some(Hearing::default()));
     };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::counts::{Counts, add};
+use crate::frame_queue::{Frame, Queue, Rooms};
 use crate::impairments::{Fate, Fates};
-use crate::queue::{Frame, Queue, Rooms};
 use crate::segments::Layout;
 
 pub struct Passage {
