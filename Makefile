@@ -4,11 +4,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 AGENT := src/vnetbench/agents/bin/vnetbench-agent
+WORDED := src agent bench tests tools studies docs README.md CONTRIBUTING.md CHANGELOG.md Makefile
 NOW := $(shell date +%Y%m%d-%H%M%S)
 DEMO := out/jumbo-frames-$(NOW)
 DEMO_ADAPTERS := out/adapters-$(NOW)
 
-.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain docs clean
+.PHONY: help install demo demo-adapters test test-computed test-agent test-agent-built test-bench test-pure test-real test-peers fuzz lint bench bench-estimates bench-search corpus bench-explain words docs clean
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
@@ -21,6 +22,7 @@ help:
 	@echo "make bench-search     the ways of searching a throughput on simulated devices: trial time, wrong answers"
 	@echo "make corpus           runs with a cause put there on purpose, in out/corpus (two to three hours; goes on where it was ended)"
 	@echo "make bench-explain    the explanations of those runs, held against what was put there"
+	@echo "make words            every sentence that a user can see, by module"
 	@echo "make docs             the generated pages: study reference, its JSON Schema, evidence"
 
 install: $(BIN)/vnetbench $(AGENT)
@@ -66,6 +68,7 @@ lint: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	$(BIN)/codespell $(WORDED)
 	cargo fmt --all --check
 	cargo clippy --locked --quiet --all-targets -- -D warnings
 
@@ -108,6 +111,9 @@ corpus: install
 
 bench-explain: install
 	$(BIN)/python -m bench.explain
+
+words: install
+	$(BIN)/python -m tools.user_sentences
 
 docs: install
 	$(BIN)/python -m vnetbench.study.file.reference docs
