@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from vnetbench.lab import netlink, registry
-from vnetbench.lab.privilege import is_inside
+from vnetbench.lab.privilege import is_in_user_namespace
 
 # How fast an example runs says nothing on a machine that others use too.
 settings.register_profile("any speed", deadline=None)
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def real_root() -> None:
     """Only root on the machine itself may do this; `make test` without root says so here."""
-    if is_inside():
+    if is_in_user_namespace():
         pytest.skip("needs root on the machine itself")
 
 
@@ -45,13 +45,15 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     left = _left() - before
     for testbed, _ in left:
-        registry.remove(testbed)
+        registry.remove_testbed(testbed)
     assert not left, f"left behind: {sorted(left)}"
 
 
 def _left() -> set[tuple[str, str]]:
     """Testbed and namespace, or testbed and entry, of all that no living process uses."""
-    used = {entry.name for entry in registry.entries() if entry.in_use}
-    namespaces = {(n.split(".")[1], n) for n in netlink.namespaces() if n.startswith(registry.PREFIX)}
-    entries = {(entry.name, f"entry of {entry.owner}") for entry in registry.entries()}
+    used = {entry.name for entry in registry.list_testbeds() if entry.is_in_use}
+    namespaces = {
+        (n.split(".")[1], n) for n in netlink.list_namespaces() if n.startswith(registry.NAMESPACE_PREFIX)
+    }
+    entries = {(entry.name, f"entry of {entry.owner}") for entry in registry.list_testbeds()}
     return {(testbed, what) for testbed, what in namespaces | entries if testbed not in used}

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import Histogram, Sample, SideRecord, StreamSample, TrialRecord
+from vnetbench.results.records import EndpointRecord, Histogram, Sample, StreamSample, TrialRecord
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Plan, Study
 from vnetbench.study.plan import make_plan
 
-STUDY = """\
+STUDY_TEXT = """\
 title = "Made up"
 question = "Does it work?"
 workload = "tcp_stream"
@@ -28,18 +28,18 @@ most_trials = 20
 """
 
 
-def study(text: str = STUDY, path: str | None = None) -> Study:
+def make_study(text: str = STUDY_TEXT, path: str | None = None) -> Study:
     return parse_study(text, path)
 
 
-def file_at(path: Path, asked: Study | None = None) -> tuple[ResultsFile, Plan]:
+def create_results_file(path: Path, asked: Study | None = None) -> tuple[ResultsFile, Plan]:
     """A new results file of a study."""
-    asked = asked or study()
+    asked = asked or make_study()
     plan = make_plan(asked, 1)
     return ResultsFile.create(path, asked, plan), plan
 
 
-def trial(
+def make_trial(
     treatment: int = 0, block: int = 0, *, rates: list[float] | None = None, failure: str = "", seed: int = 0
 ) -> TrialRecord:
     """A trial of one pair; `rates` are the goodput of each 50 ms, bit/s."""
@@ -51,20 +51,20 @@ def trial(
     return TrialRecord(
         treatment=treatment,
         block=block,
-        shape="bridge pairs=1",
+        testbed_shape="bridge pairs=1",
         started_s=1.0,
         duration_s=0.05 * len(rates),
         setup_s=0.1,
         effective={"mtu": 1500},
-        sides=(
-            side("a1", "source", samples),
-            side("b1", "sink", samples),
-            side("host", "observe", samples),
+        endpoints=(
+            endpoint_record("a1", "source", samples),
+            endpoint_record("b1", "sink", samples),
+            endpoint_record("host", "observe", samples),
         ),
     )
 
 
-def side(endpoint: str, role: str, sizes: list[int]) -> SideRecord:
+def endpoint_record(endpoint: str, role: str, sizes: list[int]) -> EndpointRecord:
     sent = sizes if role == "source" else [0] * len(sizes)
     received = sizes if role == "sink" else [0] * len(sizes)
     samples = tuple(
@@ -85,7 +85,7 @@ def side(endpoint: str, role: str, sizes: list[int]) -> SideRecord:
         for i in range(len(sizes))
     )
     totals = {"bytes_sent": sum(sent), "bytes_received": sum(received), "drained": True}
-    return SideRecord(endpoint, role, totals, samples)
+    return EndpointRecord(endpoint, role, totals, samples)
 
 
 def _counters(size: int, *, observing: bool) -> dict[str, float]:
@@ -103,7 +103,7 @@ def _counters(size: int, *, observing: bool) -> dict[str, float]:
     }
 
 
-def mixed_trial(
+def make_mixed_trial(
     treatment: int = 0,
     block: int = 0,
     *,
@@ -122,7 +122,7 @@ def mixed_trial(
     ramp = [min(1.0, (at + 1) / (filling + 1)) for at in range(20)]
     medians = [idle_us] * 10 + [idle_us + share * increase_us for share in ramp]
     bytes_moved = [0] * 10 + [int(1e9 * 0.05 / 8)] * 20
-    source, sink = side("a1", "source", bytes_moved), side("b1", "sink", bytes_moved)
+    source, sink = endpoint_record("a1", "source", bytes_moved), endpoint_record("b1", "sink", bytes_moved)
     timed = tuple(
         replace(sample, histograms={"latency": _histogram(noise.normal(median, 0.05 * median, requests))})
         for sample, median in zip(source.samples, medians, strict=True)
@@ -130,19 +130,19 @@ def mixed_trial(
     return TrialRecord(
         treatment=treatment,
         block=block,
-        shape="bridge pairs=1 uplink",
+        testbed_shape="bridge pairs=1 uplink",
         started_s=1.0,
         duration_s=1.0,
         setup_s=0.6,
         effective={"mtu": 1500},
-        sides=(_beside_requests(replace(source, samples=timed)), _beside_requests(sink)),
+        endpoints=(_beside_requests(replace(source, samples=timed)), _beside_requests(sink)),
         idle_s=0.5,
     )
 
 
-def _beside_requests(of: SideRecord) -> SideRecord:
+def _beside_requests(of: EndpointRecord) -> EndpointRecord:
     """The side's stream as a transfer, and a stream of requests of a byte beside it."""
-    requests = StreamSample(0, "source" if of.endpoint == "a1" else "sink", 50, 90.0, 10, 0, part="requests")
+    requests = StreamSample(0, "source" if of.name == "a1" else "sink", 50, 90.0, 10, 0, load_part="requests")
     samples = tuple(
         replace(
             sample,
@@ -160,9 +160,9 @@ def _histogram(latencies_us: NDArray[np.float64]) -> Histogram:
     return tuple(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def frame_sides(
+def frame_endpoint_records(
     duration_s: float, interval_s: float, sent: int, received: int, delay_ns: int = 20_000
-) -> tuple[SideRecord, ...]:
+) -> tuple[EndpointRecord, ...]:
     """Both ends of one pair, whose frames went forward evenly, and the host."""
     count = max(1, round(duration_s / interval_s))
     out, into = (_dealt(sum_of, count) for sum_of in (sent, received))
@@ -184,7 +184,7 @@ def _dealt(total: int, parts: int) -> list[int]:
 
 def _frame_side(
     endpoint: str, role: str, kind: str, counts: list[int], interval_s: float, stream: dict[str, object]
-) -> SideRecord:
+) -> EndpointRecord:
     samples = tuple(
         Sample(
             seq=at,
@@ -200,4 +200,4 @@ def _frame_side(
     totals: dict[str, object] = {"drained": True}
     if stream:
         totals["streams"] = [stream]
-    return SideRecord(endpoint, role, totals, samples)
+    return EndpointRecord(endpoint, role, totals, samples)

@@ -14,11 +14,11 @@ from vnetbench.agents.client import AgentClient, AgentError
 
 
 def agent() -> AgentClient:
-    return AgentClient("a1", transport.start([str(agent_binary()), "stdio"], "t-client"))
+    return AgentClient("a1", transport.spawn([str(agent_binary()), "stdio"], "t-client"))
 
 
 def imposter(program: str) -> AgentClient:
-    return AgentClient("a1", transport.start([sys.executable, "-c", program], "t-client"))
+    return AgentClient("a1", transport.spawn([sys.executable, "-c", program], "t-client"))
 
 
 def test_a_real_agent_says_what_it_is_and_ends_with_its_input() -> None:

@@ -118,7 +118,7 @@ def test_a_hung_guest_whose_port_is_full_is_asked_without_waiting_for_it(
     writer.start()
     for _ in range(3):
         writer.join(timeout=0.2)  # it fills what the port holds, and hangs
-        met.ask_for_a_sign()
+        met.request_heartbeat()
     assert writer.is_alive()
     is_over.set()
     met.close()

@@ -111,7 +111,7 @@ def assert_complete(path: Path) -> None:
 def agents() -> list[int]:
     """Ids of the agents that belong to testbeds of campaigns on this machine."""
     found = []
-    for entry in registry.entries():
+    for entry in registry.list_testbeds():
         if entry.name.startswith("run-"):
-            found += registry.processes_of(entry.name)
+            found += registry.testbed_processes(entry.name)
     return found

@@ -18,7 +18,7 @@ import pytest
 from tests.faults import bench_process as bench
 from vnetbench.lab import netlink, registry
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import SideRecord, TrialRecord
+from vnetbench.results.records import EndpointRecord, TrialRecord
 
 pytestmark = pytest.mark.lab
 
@@ -63,7 +63,7 @@ def wait_for_load() -> str:
     """Until data flows between two VMs; returns the testbed's name."""
     deadline = time.monotonic() + bench.PATIENCE_S
     while time.monotonic() < deadline:
-        for entry in registry.entries():
+        for entry in registry.list_testbeds():
             with suppress(Exception):  # it may only just be coming up
                 if entry.name.startswith("run-") and received(entry.name) > 50_000_000:
                     return entry.name
@@ -72,32 +72,34 @@ def wait_for_load() -> str:
 
 
 def received(testbed: str) -> int:
-    with netlink.in_namespace(f"vnb.{testbed}.b1") as ipr:
-        (link,) = ipr.get_links(netlink.index_of(ipr, "eth0"))
+    with netlink.open_in_namespace(f"vnb.{testbed}.b1") as ipr:
+        (link,) = ipr.get_links(netlink.interface_index(ipr, "eth0"))
         return int(link.get_attr("IFLA_STATS64")["rx_bytes"])
 
 
 def agent_of(testbed: str, endpoint: str) -> int:
     inode = (netlink.NETNS_DIR / f"vnb.{testbed}.{endpoint}").stat().st_ino
     (pid,) = [
-        pid for pid in registry.processes_of(testbed) if Path(f"/proc/{pid}/ns/net").stat().st_ino == inode
+        pid
+        for pid in registry.testbed_processes(testbed)
+        if Path(f"/proc/{pid}/ns/net").stat().st_ino == inode
     ]
     return pid
 
 
 def assert_all_streams_were_kept(trial: TrialRecord, *, but: str = "") -> None:
     """Those of every side that could still say something: samples, and the totals with each stream's end."""
-    assert [side.endpoint for side in trial.sides] == ["a1", "b1", "host"]
-    for side in trial.sides[:2]:
+    assert [side.name for side in trial.endpoints] == ["a1", "b1", "host"]
+    for side in trial.endpoints[:2]:
         assert side.samples
         assert all(len(sample.streams) == 3 for sample in side.samples)
-        if side.endpoint != but:
+        if side.name != but:
             streams = streams_of(side)
             assert len(streams) == 3
             assert all(stream["bytes"] > 0 and "state" in stream for stream in streams)
 
 
-def streams_of(side: SideRecord) -> list[dict[str, Any]]:
+def streams_of(side: EndpointRecord) -> list[dict[str, Any]]:
     streams: Any = side.totals["streams"]
     return list(streams)
 
@@ -152,7 +154,7 @@ def test_one_stream_that_is_cut_is_named_and_the_others_figures_are_kept(tmp_pat
     # The other side tears down its streams then, and on a busy machine either may hear of another one first.
     named = re.findall(r"(a1|b1): stream (\d) broke: ", trial.failure)
     assert named, trial.failure
-    states = {side.endpoint: [stream["state"] for stream in streams_of(side)] for side in trial.sides[:2]}
+    states = {side.name: [stream["state"] for stream in streams_of(side)] for side in trial.endpoints[:2]}
     assert all(states[endpoint][int(stream)] == "broken" for endpoint, stream in named)
 
 

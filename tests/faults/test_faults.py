@@ -73,11 +73,11 @@ def test_bench_and_agents_killed_together_leave_nothing_after_lab_clean(tmp_path
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     before = set(bench.trials(results))
-    assert [n for n in netlink.namespaces() if n.startswith("vnb.run-")]
+    assert [n for n in netlink.list_namespaces() if n.startswith("vnb.run-")]
     code, output = bench.run("lab", "clean")
     assert (code, output.startswith("removed: run-")) == (0, True)
-    assert not [n for n in netlink.namespaces() if n.startswith("vnb.run-")]
-    assert not [e for e in registry.entries() if e.name.startswith("run-")]
+    assert not [n for n in netlink.list_namespaces() if n.startswith("vnb.run-")]
+    assert not [e for e in registry.list_testbeds() if e.name.startswith("run-")]
     assert bench.agents() == []
     code, _ = bench.run("resume", results)
     assert code == 0
@@ -102,7 +102,7 @@ def test_an_interface_that_vanishes_in_a_trial_costs_that_trial_only(tmp_path: P
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 3)
-    (victim,) = [n for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".a1")]
+    (victim,) = [n for n in netlink.list_namespaces() if n.startswith("vnb.run-") and n.endswith(".a1")]
     subprocess.run(["ip", "-n", victim, "link", "del", "eth0"], check=True)
     output = process.communicate(timeout=bench.PATIENCE_S)[0]
     assert process.returncode == 0, output

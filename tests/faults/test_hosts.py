@@ -14,17 +14,17 @@ from tests.faults import bench_process
 from tests.lab import ssh_hosts
 from tests.lab.ssh_hosts import Ground, await_
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.trial import Load
+from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab import netlink
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.hosts import leftovers, ssh
 from vnetbench.lab.hosts.testbed import HostsLab
-from vnetbench.lab.links.shaping import shape
-from vnetbench.lab.netns.topology import Device
+from vnetbench.lab.links.shaping import shape_link
+from vnetbench.lab.netns.topology import NetDevice
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS
-from vnetbench.study.model import TestbedAsked
+from vnetbench.study.model import TestbedSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root")]
 
@@ -59,19 +59,19 @@ def instrument(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[LabI
         monkeypatch.setenv(name, value)
     monkeypatch.setitem(ssh._MASTER_OPTIONS, "ServerAliveInterval", "1")
     monkeypatch.setitem(ssh._MASTER_OPTIONS, "ServerAliveCountMax", "2")
-    asked = TestbedAsked(lab=HOSTS, hosts=tuple(host.asked for host in ground.hosts.values()))
+    asked = TestbedSpec(lab=HOSTS, hosts=tuple(host.asked for host in ground.hosts.values()))
     with closing(LabInstrument(HostsLab(asked, "a test"), asked)) as made:
         yield made
     assert_as_found(ground)
-    assert leftovers.entries() == []
+    assert leftovers.list_leftovers() == []
 
 
-def load(duration_s: float) -> Load:
-    return Load(complete({"mtu": 1400}, bed=HOSTS), duration_s, 0.05)
+def load(duration_s: float) -> TrialLoad:
+    return TrialLoad(complete_levels({"mtu": 1400}, backend=HOSTS), duration_s, 0.05)
 
 
 def mtus(ground: Ground) -> list[int]:
-    return [netlink.mtu_of(host.vm.namespace, host.vm.interface) for host in ground.hosts.values()]
+    return [netlink.interface_mtu(host.vm.namespace, host.vm.interface) for host in ground.hosts.values()]
 
 
 def assert_as_found(ground: Ground) -> None:
@@ -113,8 +113,8 @@ def test_a_link_that_is_down_is_noticed_and_when_it_is_up_again_knobs_are_as_the
     ):
         instrument.measure(load(LONG_S), lambda: False)
     # Its agent has not heard of it: it still runs, and what it set still stands.
-    (left,) = leftovers.entries()
-    assert (left.host, left.is_ours) == ("web-02", True)
+    (left,) = leftovers.list_leftovers()
+    assert (left.host, left.is_own) == ("web-02", True)
     assert mtus(ground) == [1500, 1400]
     with meanwhile(lambda: ground.set_link(host, "up")):
         instrument.measure(load(0.2), lambda: False)
@@ -124,7 +124,7 @@ def test_a_remote_agent_that_is_killed_costs_the_trial_and_leaves_nothing(
     ground: Ground, instrument: LabInstrument
 ) -> None:
     instrument.measure(load(0.2), lambda: False)
-    (web_02,) = [left.folder for left in leftovers.entries() if left.host == "web-02"]
+    (web_02,) = [left.folder for left in leftovers.list_leftovers() if left.host == "web-02"]
     (agent,) = [pid for pid, folder in ssh_hosts.agents().items() if Path(folder).name == web_02]
     with meanwhile(lambda: ssh_hosts.kill(agent)), pytest.raises(TrialFailed, match=r"web-02.*killed"):
         instrument.measure(load(LONG_S), lambda: False)
@@ -181,8 +181,8 @@ def test_a_campaign_between_this_machine_and_a_host_ends_well_over_a_slow_link_w
     """The connections that it is led by share that link with its load."""
     study, results = campaign(ground, tmp_path, "400 ms", HERE + HOST.format("web-01"))
     host, switch = ground.hosts["web-01"].vm, ground.testbed.switch_namespace
-    for device in (host.device, Device("its port", switch, host.name)):
-        shape(device, 5e7, "tbf", 0.08)
+    for device in (host.device, NetDevice("its port", switch, host.name)):
+        shape_link(device, 5e7, "tbf", 0.08)
     try:
         code, said = bench_process.run(
             "run", study, "-o", results, env=ground.environment, inside=ground.bench.namespace
@@ -195,7 +195,7 @@ def test_a_campaign_between_this_machine_and_a_host_ends_well_over_a_slow_link_w
         assert all(trial.effective["mtu"] == 1400 for trial in trials)
         assert facts["web-01"]["kernel"]
     finally:
-        for device in (host.device, Device("its port", switch, host.name)):
-            shape(device, None, "tbf", "auto")
+        for device in (host.device, NetDevice("its port", switch, host.name)):
+            shape_link(device, None, "tbf", "auto")
     assert_as_found(ground)
-    assert netlink.mtu_of(ground.bench.namespace, ground.bench.interface) == 1500
+    assert netlink.interface_mtu(ground.bench.namespace, ground.bench.interface) == 1500

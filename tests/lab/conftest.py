@@ -9,7 +9,7 @@ import pytest
 from tests.lab import ssh_hosts
 from tests.lab.ssh_hosts import Ground
 from vnetbench.lab.hosts import leftovers
-from vnetbench.process import this_process
+from vnetbench.process import current_process_identity
 
 
 @pytest.fixture
@@ -20,5 +20,5 @@ def reached(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     assert ssh_hosts.folders() == []
     assert ssh_hosts.agents() == {}
-    assert leftovers.entries() == []
-    assert this_process() not in ssh_hosts.connections()
+    assert leftovers.list_leftovers() == []
+    assert current_process_identity() not in ssh_hosts.connections()

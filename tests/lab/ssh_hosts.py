@@ -19,8 +19,8 @@ from pathlib import Path
 
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.netns import builder
-from vnetbench.lab.netns.topology import Device, Shape, Testbed, Vm, describe
-from vnetbench.study.model import HostAsked
+from vnetbench.lab.netns.topology import NetDevice, NetnsShape, NetnsTopology, Vm, make_topology
+from vnetbench.study.model import HostSpec
 
 NAME = "t-hosts"
 ROOT = Path("/mnt")
@@ -41,9 +41,9 @@ class Host:
     sshd: subprocess.Popen[bytes]
 
     @property
-    def asked(self) -> HostAsked:
+    def asked(self) -> HostSpec:
         """As a study names it."""
-        return HostAsked(self.name, ssh=f"root@{self.name}")
+        return HostSpec(self.name, ssh=f"root@{self.name}")
 
     def connections(self) -> list[int]:
         """Ids of sshd's children, one for each connection."""
@@ -56,7 +56,7 @@ class Host:
 class Ground:
     """The hosts web-01, web-02 … and the bench's own namespace. Made by `raised`."""
 
-    def __init__(self, testbed: Testbed, hosts: dict[str, Host]) -> None:
+    def __init__(self, testbed: NetnsTopology, hosts: dict[str, Host]) -> None:
         self.testbed = testbed
         self.hosts = hosts
         self.bench, *self._free = testbed.endpoints
@@ -130,25 +130,25 @@ class Ground:
         return f"root@{name}"
 
     @contextmanager
-    def device(self, host: Host) -> Iterator[tuple[Device, Device]]:
+    def device(self, host: Host) -> Iterator[tuple[NetDevice, NetDevice]]:
         """Two more interfaces of a host, p0 and p1, which have no address, with a bridge between them."""
         switch = self.testbed.switch_namespace
-        with netlink.in_namespace(switch) as ipr:
+        with netlink.open_in_namespace(switch) as ipr:
             bridge = builder.add_bridges(ipr, ["device"])["device"]
             for name in PORTS:
                 there = {"ifname": name, "net_ns_fd": host.vm.namespace}
                 ipr.link("add", ifname=f"to-{name}", kind="veth", peer=there)
-                builder.plug_in(ipr, f"to-{name}", bridge)
-        with netlink.in_namespace(host.vm.namespace) as ipr:
+                builder.attach_port(ipr, f"to-{name}", bridge)
+        with netlink.open_in_namespace(host.vm.namespace) as ipr:
             for name in PORTS:
-                ipr.link("set", index=netlink.index_of(ipr, name), state="up")
+                ipr.link("set", index=netlink.interface_index(ipr, name), state="up")
         try:
-            first, second = (Device(name, host.vm.namespace, name) for name in PORTS)
+            first, second = (NetDevice(name, host.vm.namespace, name) for name in PORTS)
             yield first, second
         finally:
-            with netlink.in_namespace(switch) as ipr:
+            with netlink.open_in_namespace(switch) as ipr:
                 for name in (*(f"to-{name}" for name in PORTS), "device"):
-                    ipr.link("del", index=netlink.index_of(ipr, name))
+                    ipr.link("del", index=netlink.interface_index(ipr, name))
 
     @contextmanager
     def strangers(self) -> Iterator[None]:
@@ -162,19 +162,19 @@ class Ground:
 
     def set_link(self, host: Host, state: str) -> None:
         """Pull its cable at the switch, or put it back: "down", "up"."""
-        with netlink.in_namespace(self.testbed.switch_namespace) as ipr:
-            ipr.link("set", index=netlink.index_of(ipr, host.vm.name), state=state)
+        with netlink.open_in_namespace(self.testbed.switch_namespace) as ipr:
+            ipr.link("set", index=netlink.interface_index(ipr, host.vm.name), state=state)
 
 
 @contextmanager
 def raised(*names: str) -> Iterator[Ground]:
     """Hosts of these names; ended and removed at the end."""
-    testbed = describe(NAME, Shape(pairs=3))
+    testbed = make_topology(NAME, NetnsShape(pairs=3))
     registry.register(NAME, "tests", testbed.as_facts())
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ground", ROOT], check=True)
     hosts: dict[str, Host] = {}
     try:
-        builder.build(testbed)
+        builder.build_network(testbed)
         ground = Ground(testbed, hosts)
         for name in names:
             ground.add(name)
@@ -184,7 +184,7 @@ def raised(*names: str) -> Iterator[Ground]:
             # By its id: it writes its title where the label of its testbed would be.
             host.sshd.terminate()
             host.sshd.wait()
-        registry.remove(NAME)
+        registry.remove_testbed(NAME)
         subprocess.run(["umount", "--lazy", ROOT], check=True)
 
 
@@ -196,7 +196,7 @@ def folders() -> list[Path]:
 
 def agents() -> dict[int, str]:
     """Process ids of the agents on these hosts, and the folders that they run in."""
-    ours = {path.stat().st_ino for path in netlink.NETNS_DIR.glob(f"{registry.PREFIX}{NAME}.*")}
+    ours = {path.stat().st_ino for path in netlink.NETNS_DIR.glob(f"{registry.NAMESPACE_PREFIX}{NAME}.*")}
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -31,14 +31,14 @@ def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
         assert "it has: a1, a2, b1, b2, sw" in output
         assert bench.run("lab", "up", "t-cli")[0] == 2
         background = bench.start("lab", "exec", "t-cli", "b1", "--", "sleep", "600")
-        while not registry.processes_of("t-cli"):
+        while not registry.testbed_processes("t-cli"):
             assert background.poll() is None
     finally:
         code, _ = bench.run("lab", "down", "t-cli")
     assert code == 0
     background.communicate(timeout=bench.PATIENCE_S)
-    assert registry.processes_of("t-cli") == []
-    assert not [n for n in netlink.namespaces() if n.startswith("vnb.t-cli.")]
+    assert registry.testbed_processes("t-cli") == []
+    assert not [n for n in netlink.list_namespaces() if n.startswith("vnb.t-cli.")]
 
 
 def test_the_live_table_is_drawn_in_a_terminal_and_leaves_a_clean_screen(tmp_path: Path) -> None:

@@ -5,35 +5,42 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.cpus import Shares, local_cpus, receive_cpus, shares, thread_cpus, vm_cpus
-from vnetbench.lab.netns.topology import Shape, describe
+from vnetbench.lab.cpus import (
+    CpuPartition,
+    assign_thread_cpus,
+    assign_vm_cpus,
+    partition_cpus,
+    select_local_cpus,
+    select_rps_cpus,
+)
+from vnetbench.lab.netns.topology import NetnsShape, make_topology
 
-BED = describe("t-cpus", Shape(pairs=2)).endpoints
+BED = make_topology("t-cpus", NetnsShape(pairs=2)).endpoints
 FOUR = frozenset({0, 1, 2, 3})
 TWO = frozenset({0, 1})
 
 
 def test_any_gives_every_cpu_to_every_vm() -> None:
-    assert vm_cpus("any", BED, FOUR) == dict.fromkeys(("a1", "b1", "a2", "b2"), FOUR)
+    assert assign_vm_cpus("any", BED, FOUR) == dict.fromkeys(("a1", "b1", "a2", "b2"), FOUR)
 
 
 def test_each_gives_cpus_in_turn_and_begins_again() -> None:
-    assert [sorted(c) for c in vm_cpus("1 each", BED, FOUR).values()] == [[0], [1], [2], [3]]
-    assert [sorted(c) for c in vm_cpus("2 each", BED, TWO).values()] == [[0, 1]] * 4
-    assert [sorted(c) for c in vm_cpus("1 each", BED, TWO).values()] == [[0], [1], [0], [1]]
+    assert [sorted(c) for c in assign_vm_cpus("1 each", BED, FOUR).values()] == [[0], [1], [2], [3]]
+    assert [sorted(c) for c in assign_vm_cpus("2 each", BED, TWO).values()] == [[0, 1]] * 4
+    assert [sorted(c) for c in assign_vm_cpus("1 each", BED, TWO).values()] == [[0], [1], [0], [1]]
 
 
 def test_lists_name_the_cpus_of_both_sides_or_of_each() -> None:
-    assert vm_cpus("1-2", BED, FOUR)["b2"] == {1, 2}
-    found = vm_cpus("0/2-3", BED, FOUR)
+    assert assign_vm_cpus("1-2", BED, FOUR)["b2"] == {1, 2}
+    found = assign_vm_cpus("0/2-3", BED, FOUR)
     assert [sorted(found[name]) for name in ("a1", "b1", "a2")] == [[0], [2, 3], [0]]
 
 
 def test_cpus_that_the_machine_lacks_are_refused_by_name() -> None:
     with pytest.raises(BenchError, match="names CPU 4-5; this machine has 0-3"):
-        vm_cpus("3-5", BED, FOUR)
+        assign_vm_cpus("3-5", BED, FOUR)
     with pytest.raises(BenchError, match="has 2 CPUs"):
-        vm_cpus("3 each", BED, TWO)
+        assign_vm_cpus("3 each", BED, TWO)
 
 
 @pytest.mark.parametrize(
@@ -48,14 +55,14 @@ def test_cpus_that_the_machine_lacks_are_refused_by_name() -> None:
     ],
 )
 def test_threads_go_where_their_word_says_in_turn(cpus: str, level: str, expected: list[list[str]]) -> None:
-    vms = vm_cpus(cpus, BED, FOUR)
-    assert list(thread_cpus(level, dict.fromkeys(vms, 2), BED, vms).values()) == expected
+    vms = assign_vm_cpus(cpus, BED, FOUR)
+    assert list(assign_thread_cpus(level, dict.fromkeys(vms, 2), BED, vms).values()) == expected
 
 
 def test_threads_are_not_put_on_cpus_that_are_not_the_vms() -> None:
-    vms = vm_cpus("1 each", BED, FOUR)
+    vms = assign_vm_cpus("1 each", BED, FOUR)
     with pytest.raises(BenchError, match="names CPU 1; a1 has 0") as refused:
-        thread_cpus("0-1", dict.fromkeys(vms, 2), BED, vms)
+        assign_thread_cpus("0-1", dict.fromkeys(vms, 2), BED, vms)
     assert "'spread'" in str(refused.value.fix)
 
 
@@ -63,20 +70,20 @@ def test_threads_are_not_put_on_cpus_that_are_not_the_vms() -> None:
     ("level", "expected"), [("off", ""), ("own", "1"), ("apart", "0,2-3"), ("spread", "0-3"), ("2-3", "2-3")]
 )
 def test_receive_processing_goes_where_its_word_says(level: str, expected: str) -> None:
-    assert receive_cpus(level, BED[1], frozenset({1}), FOUR) == expected
+    assert select_rps_cpus(level, BED[1], frozenset({1}), FOUR) == expected
 
 
 def test_nothing_is_apart_from_a_vm_that_has_every_cpu() -> None:
     with pytest.raises(BenchError, match="none is apart"):
-        receive_cpus("apart", BED[0], TWO, TWO)
+        select_rps_cpus("apart", BED[0], TWO, TWO)
 
 
 def test_one_endpoint_alone_gets_what_is_said_of_it() -> None:
-    found = [local_cpus(level, FOUR) for level in ("any", "2 each", "1-2")]
+    found = [select_local_cpus(level, FOUR) for level in ("any", "2 each", "1-2")]
     assert [sorted(cpus) for cpus in found] == [[0, 1, 2, 3], [0, 1], [1, 2]]
     for level in ("5 each", "4"):
         with pytest.raises(BenchError) as refused:
-            local_cpus(level, FOUR)
+            select_local_cpus(level, FOUR)
         assert refused.value.fix
 
 
@@ -96,8 +103,10 @@ def test_one_endpoint_alone_gets_what_is_said_of_it() -> None:
 def test_a_device_has_cpus_that_its_tester_has_not(
     level: str, cpus: str, online: frozenset[int], tester: set[int], device: set[int]
 ) -> None:
-    found = shares(level, cpus, BED, online)
-    assert found == Shares(dict.fromkeys(("a1", "b1", "a2", "b2"), frozenset(tester)), frozenset(device))
+    found = partition_cpus(level, cpus, BED, online)
+    assert found == CpuPartition(
+        dict.fromkeys(("a1", "b1", "a2", "b2"), frozenset(tester)), frozenset(device)
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,5 +119,5 @@ def test_a_device_has_cpus_that_its_tester_has_not(
 )
 def test_a_device_without_a_cpu_is_refused(level: str, cpus: str, online: frozenset[int], what: str) -> None:
     with pytest.raises(BenchError, match=what) as refused:
-        shares(level, cpus, BED, online)
+        partition_cpus(level, cpus, BED, online)
     assert refused.value.fix

@@ -44,11 +44,11 @@ def lines(answer: Mapping[str, Any] | AgentError) -> DelayLines:
 )
 def test_cpus_that_a_line_cannot_have_refuse_the_treatment(answer: Any, what: str) -> None:
     with pytest.raises(TreatmentRefused) as refused:
-        lines(answer).place(LOAD, ONLINE)
+        lines(answer).place_threads(LOAD, ONLINE)
     assert refused.value.what == f"CPUs 2-3 for its threads {what}"
     assert (refused.value.where, refused.value.fix) == ("delay line", FIXES["cpus"])
 
 
 def test_an_agent_of_a_line_that_is_gone_refuses_nothing() -> None:
     with pytest.raises(AgentError):
-        lines(AgentError("line", "it was killed")).place(LOAD, ONLINE)
+        lines(AgentError("line", "it was killed")).place_threads(LOAD, ONLINE)

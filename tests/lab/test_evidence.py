@@ -7,33 +7,33 @@ from contextlib import closing
 import pytest
 
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.trial import Load
-from vnetbench.estimate.evidence import evidence_of
-from vnetbench.estimate.evidence.trial_data import case_of
-from vnetbench.estimate.steady_state import steady_part
-from vnetbench.estimate.time_series import course
-from vnetbench.estimate.trial_metrics import metrics_of
+from vnetbench.campaign.trial import TrialLoad
+from vnetbench.estimate.evidence import collect_evidence
+from vnetbench.estimate.evidence.trial_data import build_trial_data
+from vnetbench.estimate.steady_state import select_steady_part
+from vnetbench.estimate.time_series import metric_time_series
+from vnetbench.estimate.trial_metrics import steady_metrics
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors.registry import complete
-from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import REQUESTS, STREAM
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 
 pytestmark = pytest.mark.lab
 
 
-def evidence(workload: str = STREAM, **levels: Level) -> dict[str, float]:
+def evidence(workload: str = TCP_STREAM, **levels: Level) -> dict[str, float]:
     """The figures of a short trial with these levels, from its third interval on."""
-    asked = TestbedAsked()
+    asked = TestbedSpec()
     with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
-        load = Load(complete(levels, workload), 0.6, 0.1, workload)
+        load = TrialLoad(complete_levels(levels, workload), 0.6, 0.1, workload)
         done = instrument.measure(load, lambda: False)
-        (testbed,) = instrument.learned().testbeds.values()
-    measured = done.measured
-    trial = TrialRecord(0, 0, None, 0.0, 0.6, 0.0, measured.effective, measured.sides)
-    part = steady_part(trial, 2)
-    of_trial = course(trial, "latency_p50_us" if workload == REQUESTS else "goodput_bps")
-    return evidence_of(case_of(part, metrics_of(part), of_trial, testbed))
+        (testbed,) = instrument.take_new_facts().testbeds.values()
+    measured = done.measurement
+    trial = TrialRecord(0, 0, None, 0.0, 0.6, 0.0, measured.effective, measured.endpoints)
+    part = select_steady_part(trial, 2)
+    of_trial = metric_time_series(trial, "latency_p50_us" if workload == TCP_RR else "goodput_bps")
+    return collect_evidence(build_trial_data(part, steady_metrics(part), of_trial, testbed))
 
 
 def test_a_load_that_nothing_holds_back_shows_nothing_of_the_sort() -> None:
@@ -78,6 +78,6 @@ def test_a_small_receive_buffer_shows_as_a_window_that_is_full() -> None:
 
 
 def test_one_request_at_a_time_spends_all_its_time_waiting() -> None:
-    found = evidence(REQUESTS)
+    found = evidence(TCP_RR)
     assert found["latency_share"] == pytest.approx(1, abs=0.2)
     assert found["bytes_per_call"] == 1

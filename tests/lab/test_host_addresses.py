@@ -7,8 +7,14 @@ from collections.abc import Mapping
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.hosts.addresses import Placed, Side, own_addresses, place, place_on_one
-from vnetbench.study.model import HostAsked
+from vnetbench.lab.hosts.addresses import (
+    LoadInterface,
+    PairHost,
+    choose_interfaces,
+    choose_interfaces_of_one_machine,
+    usable_addresses,
+)
+from vnetbench.study.model import HostSpec
 
 WEB_1 = """\
 1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
@@ -24,57 +30,57 @@ LINKS = {"192": "ens160", "10.0": "ens192", "2001": "ens192", "127": "lo"}
 
 
 def side(
-    asked: HostAsked, addresses: str, reached_at: str = "", also: Mapping[str, str] | None = None
-) -> Side:
+    asked: HostSpec, addresses: str, reached_at: str = "", also: Mapping[str, str] | None = None
+) -> PairHost:
     """A host with a route by each of its links; `also` are routes to single addresses."""
 
     def route(to: str, source: str | None) -> tuple[str, str]:
         (link,) = (link for start, link in LINKS.items() if to.startswith(start))
-        own = [address for interface, address in own_addresses(addresses) if interface == link]
+        own = [address for interface, address in usable_addresses(addresses) if interface == link]
         return (also or {}).get(to, link), source or next(a for a in own if (":" in a) == (":" in to))
 
-    return Side(asked, addresses, reached_at, route)
+    return PairHost(asked, addresses, reached_at, route)
 
 
-def web_1(interface: str | None = None, address: str | None = None) -> Side:
-    return side(HostAsked("web-01", "web-01", interface=interface, address=address), WEB_1, "192.0.2.11")
+def web_1(interface: str | None = None, address: str | None = None) -> PairHost:
+    return side(HostSpec("web-01", "web-01", interface=interface, address=address), WEB_1, "192.0.2.11")
 
 
-def web_2(interface: str | None = None, address: str | None = None) -> Side:
-    return side(HostAsked("web-02", "web-02", interface=interface, address=address), WEB_2, "192.0.2.12")
+def web_2(interface: str | None = None, address: str | None = None) -> PairHost:
+    return side(HostSpec("web-02", "web-02", interface=interface, address=address), WEB_2, "192.0.2.12")
 
 
 def test_where_nothing_is_named_load_goes_where_ssh_comes_from() -> None:
-    found = place(web_1(), web_2())
+    found = choose_interfaces(web_1(), web_2())
     assert found == (
-        Placed("ens160", "192.0.2.11", "", has_ipv6=True),
-        Placed("ens160", "192.0.2.12", "", has_ipv6=True),
+        LoadInterface("ens160", "192.0.2.11", "", has_ipv6=True),
+        LoadInterface("ens160", "192.0.2.12", "", has_ipv6=True),
     )
 
 
 def test_a_named_interface_decides_for_the_other_host_too() -> None:
     for a, b in ((web_1(interface="ens192"), web_2()), (web_1(), web_2(address="10.0.0.12"))):
-        assert place(a, b) == (
-            Placed("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True),
-            Placed("ens192", "10.0.0.12", "2001:db8::c", has_ipv6=True),
+        assert choose_interfaces(a, b) == (
+            LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True),
+            LoadInterface("ens192", "10.0.0.12", "2001:db8::c", has_ipv6=True),
         )
 
 
 def test_an_address_of_ipv6_is_the_address_for_load() -> None:
-    a, b = place(web_1(address="2001:db8::b"), web_2(address="2001:db8::c"))
+    a, b = choose_interfaces(web_1(address="2001:db8::b"), web_2(address="2001:db8::c"))
     assert (a.interface, a.address, b.address6) == ("ens192", "2001:db8::b", "2001:db8::c")
 
 
 def test_this_machine_goes_by_its_route_to_the_host() -> None:
-    here = side(HostAsked("here", local=True), WEB_1)
-    for pair in (place(here, web_2()), reversed(place(web_2(), here))):
+    here = side(HostSpec("here", local=True), WEB_1)
+    for pair in (choose_interfaces(here, web_2()), reversed(choose_interfaces(web_2(), here))):
         assert [placed.address for placed in pair] == ["192.0.2.11", "192.0.2.12"]
 
 
 def test_addresses_that_hold_on_a_link_only_or_not_for_long_are_passed_over() -> None:
-    found = own_addresses(WEB_1, "ens192")
+    found = usable_addresses(WEB_1, "ens192")
     assert found == [("ens192", "10.0.0.11"), ("ens192", "2001:db8::b")]
-    assert own_addresses(WEB_1, "wg0") == [("wg0", "10.9.0.1")]
+    assert usable_addresses(WEB_1, "wg0") == [("wg0", "10.9.0.1")]
 
 
 @pytest.mark.parametrize(
@@ -86,33 +92,35 @@ def test_addresses_that_hold_on_a_link_only_or_not_for_long_are_passed_over() ->
         ),
         (web_1(address="10.0.0.99"), "10.0.0.99 is none of its addresses"),
         (
-            side(HostAsked("web-01", ssh="web-01"), WEB_1),
+            side(HostSpec("web-01", ssh="web-01"), WEB_1),
             "it does not say at which of its addresses SSH reaches",
         ),
         (
-            side(HostAsked("web-01", ssh="x", interface="ens192"), WEB_1, also={"10.0.0.12": "wg0"}),
+            side(HostSpec("web-01", ssh="x", interface="ens192"), WEB_1, also={"10.0.0.12": "wg0"}),
             "packets to 10.0.0.12 leave by wg0, not by ens192",
         ),
     ],
 )
-def test_what_does_not_lead_to_the_other_host_is_said_with_the_fix(a: Side, what: str) -> None:
+def test_what_does_not_lead_to_the_other_host_is_said_with_the_fix(a: PairHost, what: str) -> None:
     with pytest.raises(BenchError) as refused:
-        place(a, web_2(interface="ens192"))
+        choose_interfaces(a, web_2(interface="ens192"))
     assert what in refused.value.what
     assert refused.value.where == "testbed.host web-01"
     assert refused.value.fix
 
 
 def test_two_names_of_one_machine_are_seen_through() -> None:
-    one = side(HostAsked("web-01", ssh="a"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
-    two = side(HostAsked("web-02", ssh="b"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
+    one = side(HostSpec("web-01", ssh="a"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
+    two = side(HostSpec("web-02", ssh="b"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
     with pytest.raises(BenchError, match="both hosts of the pair are one machine"):
-        place(one, two)
+        choose_interfaces(one, two)
 
 
 def test_two_interfaces_of_one_machine_need_neither_routes_nor_addresses() -> None:
-    a, b = place_on_one(web_1(interface="ens192"), web_1(interface="ens224"))
-    assert a == Placed("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True)
-    assert b == Placed("ens224", "198.19.0.1", "2001:2:0:1::1", has_ipv6=False)
-    a, _ = place_on_one(web_1(interface="ens192", address="10.9.9.9"), web_1(interface="ens224"))
+    a, b = choose_interfaces_of_one_machine(web_1(interface="ens192"), web_1(interface="ens224"))
+    assert a == LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True)
+    assert b == LoadInterface("ens224", "198.19.0.1", "2001:2:0:1::1", has_ipv6=False)
+    a, _ = choose_interfaces_of_one_machine(
+        web_1(interface="ens192", address="10.9.9.9"), web_1(interface="ens224")
+    )
     assert a.address == "10.9.9.9"

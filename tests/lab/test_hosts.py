@@ -19,22 +19,22 @@ from rich.console import Console
 from tests.lab import ssh_hosts
 from tests.lab.ssh_hosts import ROOT, USER, USER_ID, Ground
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.instrument import Done, LabInstrument
-from vnetbench.campaign.trial import Load
+from vnetbench.campaign.instrument import CompletedTrial, LabInstrument
+from vnetbench.campaign.trial import TrialLoad
 from vnetbench.commands import doctor_host
 from vnetbench.commands.doctor_check import GOOD, LIMITED
-from vnetbench.commands.doctor_host import examine_host
+from vnetbench.commands.doctor_host import check_host
 from vnetbench.errors import BenchError
-from vnetbench.estimate.trial_metrics import metric_values
+from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.lab import netlink
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.hosts import deployment, leftovers, ssh, testbed
-from vnetbench.lab.hosts.ssh_errors import Unreachable
+from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.hosts.testbed import HostsLab
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS
-from vnetbench.study.model import HostAsked, Level, TestbedAsked
+from vnetbench.study.model import HostSpec, Level, TestbedSpec
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root", "reached")]
 
@@ -53,31 +53,31 @@ def ground() -> Iterator[Ground]:
         yield raised
 
 
-def asked(ground: Ground, *names: str, **keys: Any) -> TestbedAsked:
-    return TestbedAsked(lab=HOSTS, hosts=tuple(ground.hosts[name].asked for name in names), **keys)
+def asked(ground: Ground, *names: str, **keys: Any) -> TestbedSpec:
+    return TestbedSpec(lab=HOSTS, hosts=tuple(ground.hosts[name].asked for name in names), **keys)
 
 
-def as_user(*names: str) -> TestbedAsked:
-    return TestbedAsked(lab=HOSTS, hosts=tuple(HostAsked(name, ssh=f"{USER}@{name}") for name in names))
+def as_user(*names: str) -> TestbedSpec:
+    return TestbedSpec(lab=HOSTS, hosts=tuple(HostSpec(name, ssh=f"{USER}@{name}") for name in names))
 
 
-def instrument(of: TestbedAsked) -> Any:
+def instrument(of: TestbedSpec) -> Any:
     return closing(LabInstrument(HostsLab(of, "a test"), of))
 
 
-def load(workload: str = "tcp_stream", /, **levels: Level) -> Load:
-    return Load(complete(levels, workload, HOSTS), 0.2, 0.05, workload)
+def load(workload: str = "tcp_stream", /, **levels: Level) -> TrialLoad:
+    return TrialLoad(complete_levels(levels, workload, HOSTS), 0.2, 0.05, workload)
 
 
-def measure(of: TestbedAsked, workload: str = "tcp_stream", /, **levels: Level) -> Done:
+def measure(of: TestbedSpec, workload: str = "tcp_stream", /, **levels: Level) -> CompletedTrial:
     with instrument(of) as made:
-        done: Done = made.measure(load(workload, **levels), lambda: False)
+        done: CompletedTrial = made.measure(load(workload, **levels), lambda: False)
         return done
 
 
 def mtu(ground: Ground, name: str) -> int:
     vm = ground.hosts[name].vm
-    return netlink.mtu_of(vm.namespace, vm.interface)
+    return netlink.interface_mtu(vm.namespace, vm.interface)
 
 
 def refusal(measured: Callable[[], object]) -> TreatmentRefused:
@@ -90,10 +90,10 @@ def refusal(measured: Callable[[], object]) -> TreatmentRefused:
 def test_a_trial_between_two_hosts_counts_on_both_and_keeps_what_each_is(ground: Ground) -> None:
     with instrument(asked(ground, "web-01", "web-02")) as made:
         measured = made.measure(load(streams=2, direction="both"), lambda: False).measured
-        learned = made.learned()
+        learned = made.take_new_facts()
     assert [side.endpoint for side in measured.sides] == ["web-01", "web-02", "host"]
     assert all(side.bytes_received > 0 for side in measured.sides[:2])
-    figures = metric_values(TrialRecord(0, 0, "", 0.0, 0.2, 0.0, {}, measured.sides), 0)
+    figures = trial_metrics(TrialRecord(0, 0, "", 0.0, 0.2, 0.0, {}, measured.sides), 0)
     assert all(figures[f"goodput_{way}_bps"] > 0 for way in ("forward", "reverse"))
     # Each host's kernel is its own, so each has its own account of CPUs.
     assert all(side.samples[0].cpu for side in measured.sides)
@@ -107,8 +107,8 @@ def test_a_trial_between_two_hosts_counts_on_both_and_keeps_what_each_is(ground:
 
 def test_four_hosts_are_two_pairs_that_work_at_once(ground: Ground) -> None:
     done = measure(asked(ground, "web-01", "web-02", "web-03", "web-04"))
-    assert done.shape == "web-01 to web-02, web-03 to web-04"
-    received = {side.endpoint: side.bytes_received > 0 for side in done.measured.sides}
+    assert done.testbed_shape == "web-01 to web-02, web-03 to web-04"
+    received = {side.name: side.bytes_received > 0 for side in done.measurement.endpoints}
     assert received == {"web-01": False, "web-02": True, "web-03": False, "web-04": True, "host": False}
 
 
@@ -117,7 +117,7 @@ def test_every_workload_runs_on_the_ports_that_the_study_names(ground: Ground, w
     of = asked(ground, "web-01", "web-02", ports="5300-5303")
     levels: dict[str, Level] = {"waiting": "spin"} if workload == "tcp_rr" else {}
     done = measure(of, workload, **levels)
-    assert done.measured.sides[1].bytes_received > 0
+    assert done.measurement.endpoints[1].bytes_received > 0
 
 
 def test_knobs_are_set_on_both_hosts_read_back_and_put_back_at_the_end(ground: Ground) -> None:
@@ -176,7 +176,7 @@ def test_a_strangers_connection_is_never_counted_and_the_trial_goes_on_beside_it
                 stranger.sendall(b"GET / HTTP/1.0\r\n\r\n" * 2)
 
     from_elsewhere = ground.hosts["web-03"].vm.namespace
-    stranger = threading.Thread(target=lambda: netlink.do_inside(from_elsewhere, knock))
+    stranger = threading.Thread(target=lambda: netlink.run_in_namespace(from_elsewhere, knock))
     stranger.start()
     try:
         with instrument(asked(ground, "web-01", "web-02", ports="5300-5301")) as made:
@@ -209,7 +209,7 @@ def test_a_host_that_cannot_be_entered_is_a_sentence_with_the_fix(
     ground: Ground, options: tuple[str, ...], what: str
 ) -> None:
     name = f"odd-{abs(hash(options)):x}"
-    with pytest.raises(Unreachable) as refused:
+    with pytest.raises(HostUnreachable) as refused:
         ssh.connect(name, ground.alias(name, *options), "a-test")
     assert what in refused.value.what
     assert refused.value.where == f"{name} (ssh root@{name})"
@@ -225,8 +225,8 @@ def test_the_users_own_configuration_applies_and_none_of_it_disturbs(ground: Gro
     )  # fmt: skip
     try:
         with closing(ssh.connect("busy-01", busy, "a-test")) as machine:
-            found = deployment.survey(machine)
-            assert (found.user, found.is_root, found.reached_at) == (
+            found = deployment.survey_host(machine)
+            assert (found.user, found.is_root, found.ssh_address) == (
                 "root",
                 True,
                 ground.hosts["web-01"].vm.address,
@@ -250,7 +250,7 @@ def test_a_temporary_folder_of_a_long_name_keeps_no_host_from_being_entered(
 
 def test_a_host_without_room_says_of_every_place_what_it_lacks(ground: Ground) -> None:
     with pytest.raises(BenchError, match="there is no place for the agent") as refused:
-        testbed.enter(ground.hosts["full-01"].asked, "a-test", "a test")
+        testbed.connect_host(ground.hosts["full-01"].asked, "a-test", "a test")
     for reason in (
         "/run: programs may not be run there (noexec)", "/var/tmp: 64 KiB are free, and ",
         "/tmp: Read-only file system", f"{ROOT}/full-01/root: 64 KiB are free, and ",
@@ -265,10 +265,10 @@ def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
     with monkeypatch.context() as patched:
         patched.setattr(deployment, "agent_hash", lambda: "0" * 64)
         with pytest.raises(BenchError, match="what arrived is not what was sent"):
-            testbed.enter(host, "a-test", "a test")
+            testbed.connect_host(host, "a-test", "a test")
     monkeypatch.setattr(deployment, "agent_machine", lambda: ("aarch64", "arm64"))
     with pytest.raises(BenchError, match="it is a x86_64, and the agent here is for aarch64") as refused:
-        testbed.enter(host, "a-test", "a test")
+        testbed.connect_host(host, "a-test", "a test")
     assert "VNETBENCH_AGENT" in str(refused.value.fix)
 
 
@@ -276,20 +276,20 @@ def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
 def test_what_another_user_of_the_host_puts_where_an_agent_may_be_is_neither_run_nor_removed(
     tmp_path: Path, *, is_link: bool
 ) -> None:
-    name = deployment.folder_name("root")
+    name = deployment.new_folder_name("root")
     folder, told = Path("/tmp") / name, tmp_path / "it-was-run"
     at = tmp_path / "elsewhere" if is_link else folder
     at.mkdir()
     (at / "journal").touch()
-    (at / deployment.AGENT).write_text(f"#!/bin/sh\ntouch {told}\n")
-    (at / deployment.AGENT).chmod(0o755)
+    (at / deployment.AGENT_FILE).write_text(f"#!/bin/sh\ntouch {told}\n")
+    (at / deployment.AGENT_FILE).chmod(0o755)
     if is_link:
         folder.symlink_to(at)
     else:
         os.chown(folder, USER_ID, USER_ID)
     try:
         with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
-            assert not deployment.remove(machine, name)
+            assert not deployment.remove_agent(machine, name)
         assert not told.exists()
         assert (folder / "journal").exists()
     finally:
@@ -299,7 +299,7 @@ def test_what_another_user_of_the_host_puts_where_an_agent_may_be_is_neither_run
 def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert examine_host(Console(width=200), f"{USER}@web-01") == 0
+    assert check_host(Console(width=200), f"{USER}@web-01") == 0
     said = {
         line[:22].strip(): line[23:].split()[0]
         for line in capsys.readouterr().out.splitlines()
@@ -309,7 +309,7 @@ def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays
         "connection": GOOD, "machine": GOOD, "agent on it": GOOD, "knobs": LIMITED, "interface": GOOD,
         "knobs it has": GOOD, "knobs it lacks": LIMITED, "clean-up": GOOD,
     }  # fmt: skip
-    assert examine_host(Console(width=200), "root@full-01") == 1
+    assert check_host(Console(width=200), "root@full-01") == 1
     assert "noexec" in capsys.readouterr().out
 
 
@@ -319,7 +319,7 @@ def test_a_doctor_that_is_broken_off_leaves_nothing_on_the_host(monkeypatch: pyt
 
     monkeypatch.setattr(doctor_host, "own_addresses", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        examine_host(Console(width=200), "root@web-01")
+        check_host(Console(width=200), "root@web-01")
 
 
 @pytest.mark.parametrize("folder", ["", "..", "vnetbench-x/..", "home"])
@@ -327,33 +327,35 @@ def test_a_note_of_what_is_on_a_host_that_names_another_folder_is_never_followed
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    left = leftovers.register("vnetbench-root-0123456789ab", "web-01", "root@web-01", "a-test", "a test")
-    assert leftovers.entries() == [left]
+    left = leftovers.record_leftover(
+        "vnetbench-root-0123456789ab", "web-01", "root@web-01", "a-test", "a test"
+    )
+    assert leftovers.list_leftovers() == [left]
     (note,) = (tmp_path / "vnetbench/hosts").iterdir()
     note.write_text(note.read_text().replace(left.folder, folder))
-    assert leftovers.entries() == []
+    assert leftovers.list_leftovers() == []
 
 
 def test_a_host_that_another_campaign_uses_is_left_to_it(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered = testbed.enter(ground.hosts["web-01"].asked, "a-test", "the first")
+    entered = testbed.connect_host(ground.hosts["web-01"].asked, "a-test", "the first")
     try:
-        monkeypatch.setattr(leftovers.Left, "is_ours", False)
+        monkeypatch.setattr(leftovers.HostLeftover, "is_ours", False)
         with pytest.raises(BenchError, match=r"another campaign is at work on it \(process \d+: the first\)"):
-            testbed.enter(ground.hosts["web-01"].asked, "a-test", "the second")
+            testbed.connect_host(ground.hosts["web-01"].asked, "a-test", "the second")
     finally:
-        testbed.leave(entered)
+        testbed.disconnect_host(entered)
 
 
 def test_of_two_campaigns_that_start_at_once_none_works_beside_the_other(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers.Left, "is_ours", False)
+    monkeypatch.setattr(leftovers.HostLeftover, "is_ours", False)
     both_look = threading.Barrier(2, timeout=ssh_hosts.PATIENCE_S)
-    survey = deployment.survey
+    survey = deployment.survey_host
 
-    def surveyed(machine: ssh.Machine) -> deployment.Survey:
+    def surveyed(machine: ssh.Machine) -> deployment.HostSurvey:
         found = survey(machine)
         both_look.wait()
         return found
@@ -361,10 +363,10 @@ def test_of_two_campaigns_that_start_at_once_none_works_beside_the_other(
     monkeypatch.setattr(deployment, "survey", surveyed)
     host = ground.hosts["web-01"].asked
     with ThreadPoolExecutor(2) as pool:
-        started = [pool.submit(testbed.enter, host, "a-test", "a test") for _ in range(2)]
+        started = [pool.submit(testbed.connect_host, host, "a-test", "a test") for _ in range(2)]
     entered = [each.result() for each in started if each.exception() is None]
     for each in entered:
-        testbed.leave(each)
+        testbed.disconnect_host(each)
     assert len(entered) <= 1
     assert all("another campaign" in str(each.exception()) for each in started if each.exception())
 
@@ -372,12 +374,12 @@ def test_of_two_campaigns_that_start_at_once_none_works_beside_the_other(
 def test_one_host_that_cannot_be_entered_leaves_nothing_on_the_other(ground: Ground) -> None:
     lab = HostsLab(asked(ground, "web-01", "full-01"), "a test")
     with pytest.raises(BenchError, match="no place for the agent"):
-        lab.raise_bed("a-test", lab.shape({}))
+        lab.create_testbed("a-test", lab.shape({}))
 
 
 def test_an_agent_that_dies_is_told_and_what_it_had_set_is_put_back(ground: Ground) -> None:
     lab = HostsLab(asked(ground, "web-01", "web-02"), "a test")
-    with closing(lab.raise_bed("a-test", lab.shape({}))) as bed:
+    with closing(lab.create_testbed("a-test", lab.shape({}))) as bed:
         bed.apply(load(mtu=1400).factors, asked(ground))
         ssh_hosts.kill(*ssh_hosts.agents())
         with pytest.raises(AgentError, match="killed"):

@@ -9,13 +9,13 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
 from vnetbench.campaign import trial
-from vnetbench.campaign.trial_notes import line_remarks
+from vnetbench.campaign.trial_notes import delay_line_notes
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.links import netem
-from vnetbench.lab.links.impaired_link import Link, needs_line
-from vnetbench.lab.links.impairments import Impairments, asked_of, check_round_trips
-from vnetbench.lab.netns.topology import BRIDGE, DIRECT, MACVLAN, ROUTER, Shape, describe
-from vnetbench.study.factors.registry import complete
+from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
+from vnetbench.lab.links.impairments import Impairments, check_round_trips, requested_impairments
+from vnetbench.lab.netns.topology import BRIDGE, DIRECT, MACVLAN, ROUTER, NetnsShape, make_topology
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -45,31 +45,33 @@ def test_netem_has_delays_alone_and_only_behind_what_is_shaped(
     monkeypatch: pytest.MonkeyPatch, vswitch: str, levels: dict[str, Level], is_line: bool
 ) -> None:
     has_netem(monkeypatch, True)
-    network = describe("check", Shape(vswitch))
-    assert needs_line(complete({"vswitch": vswitch, **levels}), network) == is_line
+    network = make_topology("check", NetnsShape(vswitch))
+    assert needs_delay_line(complete_levels({"vswitch": vswitch, **levels}), network) == is_line
 
 
 def test_without_netem_every_impairment_takes_a_line_and_none_takes_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     has_netem(monkeypatch, False)
-    network = describe("check", Shape())
-    assert needs_line(complete({"link_delay": 0.001}), network)
-    assert not needs_line(complete({"link_delay": "none", "link_loss": 0.0}), network)
+    network = make_topology("check", NetnsShape())
+    assert needs_delay_line(complete_levels({"link_delay": 0.001}), network)
+    assert not needs_delay_line(complete_levels({"link_delay": "none", "link_loss": 0.0}), network)
 
 
 def test_a_line_stands_where_an_uplink_would_and_else_before_side_b() -> None:
-    bridged = describe("t", Shape(line=True))
+    bridged = make_topology("t", NetnsShape(line=True))
     assert bridged.vswitches == ("sw0", "sw1")
-    assert [ends.taps for ends in bridged.lines] == [("up0", "up1")]
-    assert bridged.shaped == tuple(vm.device for vm in bridged.endpoints), "rates are limited before it"
-    assert describe("t", Shape(uplink=True, line=True)).shaped == bridged.uplinks
-    routed = describe("t", Shape(ROUTER, 2, line=True))
-    assert [[d.place for d in ends.devices] for ends in routed.lines] == [
+    assert [ends.taps for ends in bridged.delay_lines] == [("up0", "up1")]
+    assert bridged.shaped_devices == tuple(vm.device for vm in bridged.endpoints), (
+        "rates are limited before it"
+    )
+    assert make_topology("t", NetnsShape(uplink=True, line=True)).shaped_devices == bridged.uplinks
+    routed = make_topology("t", NetnsShape(ROUTER, 2, line=True))
+    assert [[d.location for d in ends.devices] for ends in routed.delay_lines] == [
         [("vnb.t.sw", "b1"), ("vnb.t.b1", "eth0")],
         [("vnb.t.sw", "b2"), ("vnb.t.b2", "eth0")],
     ]
-    assert describe("t", Shape(DIRECT, line=True)).has_switch_namespace
+    assert make_topology("t", NetnsShape(DIRECT, line=True)).has_switch_namespace
 
 
 class Answering:
@@ -87,21 +89,21 @@ class Answering:
 
 
 def test_netem_is_asked_for_microseconds_and_answers_in_ticks() -> None:
-    assert netem.settings(0.0205) == {"delay": 20_500, "limit": netem.MOST_PACKETS}
+    assert netem.netem_options(0.0205) == {"delay": 20_500, "limit": netem.MOST_PACKETS}
     ticks = int(20_500 * float(tick_in_usec))
     for answer, delay_s in ((Answering("netem", {"delay": ticks}), 0.0205), (Answering("noqueue", {}), 0.0)):
-        assert netem.read_back(cast(IPRoute, answer), 7) == delay_s
+        assert netem.read_delay(cast(IPRoute, answer), 7) == delay_s
 
 
 def test_levels_are_read_as_they_are_written() -> None:
-    asked = asked_of({"link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01})
-    assert asked == Impairments(0.02, loss=0.01)
+    asked = requested_impairments({"link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01})
+    assert asked == Impairments(0.02, loss_ratio=0.01)
     assert asked.as_levels() == {
         "link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01, "link_reordering": 0.0,
     }  # fmt: skip
-    assert not asked.is_delay_alone
-    assert Impairments(0.02).is_delay_alone
-    assert not Impairments().is_delay_alone
+    assert not asked.is_delay_only
+    assert Impairments(0.02).is_delay_only
+    assert not Impairments().is_delay_only
 
 
 @pytest.mark.parametrize("rtt_us", [None, 1_890.0, 5_600.0])
@@ -126,21 +128,21 @@ class Counting:
 
 
 def test_each_run_of_a_series_on_one_testbed_has_counts_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, link = Counting(), Link("t", describe("t", Shape(line=True)))
-    link.begin_counts()  # nothing to begin where there is no line
+    lines, link = Counting(), ImpairedLink("t", make_topology("t", NetnsShape(line=True)))
+    link.reset_counters()  # nothing to begin where there is no line
     monkeypatch.setattr(link, "_lines", lines)
     link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
     assert lines.asked == [Impairments(0.001)]
-    link.begin_counts()
+    link.reset_counters()
     assert lines.asked == [Impairments(0.001)] * 2, "what counts begin anew with is what was set"
 
 
 def test_what_a_line_does_not_take_is_told_as_a_study_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     class Rounding(Counting):
         def set(self, asked: Impairments) -> Impairments:
-            return Impairments(asked.delay_s, loss=0.002)
+            return Impairments(asked.delay_s, loss_ratio=0.002)
 
-    link = Link("t", describe("t", Shape(line=True)))
+    link = ImpairedLink("t", make_topology("t", NetnsShape(line=True)))
     monkeypatch.setattr(link, "_lines", Rounding())
     with pytest.raises(TreatmentRefused, match=r"link_loss = 0 % did not take effect: 0.2 % was read back"):
         link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
@@ -164,18 +166,18 @@ def test_a_run_begins_the_counts_before_its_load(monkeypatch: pytest.MonkeyPatch
         raise TrialFailed("enough")
 
     monkeypatch.setattr(trial, "run_trial", run)
-    load = trial.Load(complete({}), 1.0, 0.1)
+    load = trial.TrialLoad(complete_levels({}), 1.0, 0.1)
     for _ in range(2):
         with pytest.raises(TrialFailed):
-            trial.measure(cast(Any, Bed()), cast(Any, None), load)
+            trial.measure_trial(cast(Any, Bed()), cast(Any, None), load)
     assert done == ["counts", "load"] * 2
 
 
 def test_a_line_that_was_the_limit_is_told() -> None:
     idle = {"cpu_s": 0.5, "elapsed_s": 1.0, "overflowed": 0, "refused": 0, "late_p50_us": 40.0}
     limit = {"cpu_s": 0.97, "elapsed_s": 1.0, "overflowed": 12, "refused": 3, "late_p50_us": 2000.0}
-    assert line_remarks([{"forward": {"counts": idle}, "reverse": {"counts": idle}}]) == []
-    told = line_remarks([{"forward": {"counts": limit}, "reverse": {"counts": idle}}])
+    assert delay_line_notes([{"forward": {"counts": idle}, "reverse": {"counts": idle}}]) == []
+    told = delay_line_notes([{"forward": {"counts": limit}, "reverse": {"counts": idle}}])
     assert [sentence.partition(": ")[0] for sentence in told] == ["delay line 1 forward"] * 4
     for part in ("busy 97 %", "12 frames were lost", "3 frames were not taken", "2000 µs late"):
         assert any(part in sentence for sentence in told)

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from vnetbench.agents.launch import start_observer
-from vnetbench.campaign.trial import Load, measure
+from vnetbench.campaign.trial import TrialLoad, measure_trial
 from vnetbench.lab import netlink
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.netns.testbed import NetnsBed as Bed
-from vnetbench.lab.netns.testbed import raise_bed
-from vnetbench.lab.netns.topology import Shape
-from vnetbench.study.factors.registry import complete
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.lab.netns.testbed import NetnsTestbed as Bed
+from vnetbench.lab.netns.testbed import create_testbed
+from vnetbench.lab.netns.topology import NetnsShape
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, TestbedSpec
 
 pytestmark = pytest.mark.lab
 
@@ -27,24 +27,24 @@ ONLINE = frozenset(os.sched_getaffinity(0))
 
 @pytest.fixture(scope="module", params=["bridge", "direct", "macvlan"])
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    raised = raise_bed(f"t-knobs-{request.param}", Shape(request.param), "a test")
+    raised = create_testbed(f"t-knobs-{request.param}", NetnsShape(request.param), "a test")
     yield raised
     raised.close()
 
 
 @pytest.fixture(scope="module")
 def bridged() -> Iterator[Bed]:
-    raised = raise_bed("t-bridged", Shape(uplink=True), "a test")
+    raised = create_testbed("t-bridged", NetnsShape(uplink=True), "a test")
     yield raised
     raised.close()
 
 
-def apply(bed: Bed, asked: TestbedAsked | None = None, /, **levels: Level) -> dict[str, Any]:
-    return bed.apply(complete(levels), asked or TestbedAsked())
+def apply(bed: Bed, asked: TestbedSpec | None = None, /, **levels: Level) -> dict[str, Any]:
+    return bed.apply(complete_levels(levels), asked or TestbedSpec())
 
 
 def inside(bed: Bed, endpoint: str, *command: str) -> str:
-    namespace = next(e.namespace for e in bed.testbed.endpoints if e.name == endpoint)
+    namespace = next(e.namespace for e in bed.topology.endpoints if e.name == endpoint)
     return subprocess.run(
         ["ip", "netns", "exec", namespace, *command], capture_output=True, text=True, check=True
     ).stdout
@@ -61,14 +61,14 @@ def test_the_mtu_is_set_everywhere_and_proved(bed: Bed, mtu: int) -> None:
 
 @pytest.mark.parametrize("knob", ["tso", "gso", "uso", "gro"])
 def test_an_offload_goes_off_and_on_again(bed: Bed, knob: str) -> None:
-    if bed.testbed.shape.vswitch == "macvlan":
+    if bed.topology.shape.vswitch == "macvlan":
         pytest.skip("macvlan has some offloads fixed, which the next test is about")
     assert apply(bed, **{knob: "off"})[knob] is False
     assert apply(bed, **{knob: "on"})[knob] is True
 
 
 def test_an_offload_that_the_driver_has_fixed_is_refused_in_words() -> None:
-    bed = raise_bed("t-fixed", Shape("macvlan"), "a test")
+    bed = create_testbed("t-fixed", NetnsShape("macvlan"), "a test")
     try:
         for knob in ("tso", "gso"):
             with pytest.raises(
@@ -109,30 +109,30 @@ def test_receive_processing_goes_to_the_cpus_named(bed: Bed, real_root: None) ->
 
 def test_a_narrow_vswitch_is_found_and_named_with_the_fix(bridged: Bed) -> None:
     with pytest.raises(TreatmentRefused) as refused:
-        apply(bridged, TestbedAsked(uplink=True, vswitch_mtu=1500), mtu=9000)
+        apply(bridged, TestbedSpec(uplink=True, vswitch_mtu=1500), mtu=9000)
     text = str(refused.value)
     assert "packets of 9000 bytes do not pass from a1 to b1 unfragmented" in text
     assert "port a1 of vSwitch sw0 has MTU 1500" in text
     assert "vswitch_mtu = 9000" in text
-    assert apply(bridged, TestbedAsked(uplink=True, vswitch_mtu=9000), mtu=1500)["path_mtu_proved"] == 1500
+    assert apply(bridged, TestbedSpec(uplink=True, vswitch_mtu=9000), mtu=1500)["path_mtu_proved"] == 1500
 
 
 def test_one_narrow_hop_in_the_middle_is_the_one_that_is_named(bridged: Bed) -> None:
     apply(bridged, mtu=9000)
-    uplink = bridged.testbed.uplinks[1]
-    with netlink.in_namespace(uplink.namespace) as ipr:
-        ipr.link("set", index=netlink.index_of(ipr, uplink.interface), mtu=4000)
+    uplink = bridged.topology.uplinks[1]
+    with netlink.open_in_namespace(uplink.namespace) as ipr:
+        ipr.link("set", index=netlink.interface_index(ipr, uplink.interface), mtu=4000)
     with pytest.raises(TreatmentRefused) as refused:
-        bridged.prove(9000)
+        bridged.prove_paths(9000)
     assert refused.value.where == "uplink of vSwitch sw1"
     assert "has MTU 4000" in refused.value.what
     assert apply(bridged, mtu=9000)["path_mtu_proved"] == 9000
 
 
 def test_a_link_that_is_down_is_no_mystery(bridged: Bed) -> None:
-    uplink = bridged.testbed.uplinks[0]
-    with netlink.in_namespace(uplink.namespace) as ipr:
-        index = netlink.index_of(ipr, uplink.interface)
+    uplink = bridged.topology.uplinks[0]
+    with netlink.open_in_namespace(uplink.namespace) as ipr:
+        index = netlink.interface_index(ipr, uplink.interface)
         ipr.link("set", index=index, state="down")
         try:
             with pytest.raises(TreatmentRefused, match="though every hop has an MTU of 1500") as refused:
@@ -150,8 +150,8 @@ def test_more_queues_than_the_adapter_has_are_refused(bed: Bed) -> None:
 
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
 def test_a_shaped_link_is_shaped_in_truth(bridged: Bed, shaper: str) -> None:
-    assert apply(bridged, TestbedAsked(uplink=True, shaper=shaper), link_rate=200_000_000)["link_rate"] == 2e8
-    uplink = bridged.testbed.uplinks[0]
+    assert apply(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate=200_000_000)["link_rate"] == 2e8
+    uplink = bridged.topology.uplinks[0]
     shown = subprocess.run(
         ["tc", "-n", uplink.namespace, "-d", "qdisc", "show", "dev", uplink.interface],
         capture_output=True, text=True, check=True,
@@ -163,7 +163,7 @@ def test_a_shaped_link_is_shaped_in_truth(bridged: Bed, shaper: str) -> None:
     while max(rates) < 0.85 * 2e8 and len(rates) < 8:
         rates.append(_rate_through(bridged))
     assert max(rates) == pytest.approx(2e8, rel=0.15), rates
-    assert apply(bridged, TestbedAsked(uplink=True, shaper=shaper), link_rate="none")["link_rate"] == "none"
+    assert apply(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate="none")["link_rate"] == "none"
 
 
 def _sent(bed: Bed) -> tuple[int, int]:
@@ -174,7 +174,7 @@ def _sent(bed: Bed) -> tuple[int, int]:
 
 def _send(bed: Bed, size: int) -> None:
     """Move bytes from a1 to b1 over TCP by other means than the agent."""
-    a, b = bed.testbed.endpoints
+    a, b = bed.topology.endpoints
     sink = subprocess.Popen(
         ["ip", "netns", "exec", b.namespace, sys.executable, "-c",
          "import socket; s = socket.create_server(('0.0.0.0', 7000)); print('up', flush=True)\n"
@@ -192,9 +192,9 @@ def _rate_through(bed: Bed) -> float:
     """Bits per second that the agent moves through the testbed in a second, beginning not counted."""
     observer = start_observer("t-rate")
     try:
-        done = measure(bed, observer, Load(complete({}), 1.5, 0.1))
+        done = measure_trial(bed, observer, TrialLoad(complete_levels({}), 1.5, 0.1))
     finally:
         observer.close()
-    (sink,) = [s for s in done.sides if s.role == "sink"]
+    (sink,) = [s for s in done.endpoints if s.role == "sink"]
     late = [x for x in sink.samples if 0.45 < x.t_s < 1.55]
     return 8 * sum(x.bytes_received for x in late) / sum(x.interval_s for x in late)

@@ -12,13 +12,13 @@ from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
-from vnetbench.estimate.latency import count_of
+from vnetbench.estimate.latency import histogram_count
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.report.charts.campaign_charts import main_charts
-from vnetbench.report.export.campaign_export import as_json
-from vnetbench.report.page.html import render
+from vnetbench.report.export.campaign_export import campaign_json
+from vnetbench.report.page.html import render_page
 
 pytestmark = pytest.mark.lab
 
@@ -32,8 +32,8 @@ most_trials = 2
 
 
 def measured(path: Path, workload: str, factors: str) -> CampaignSummary:
-    study = fixtures.study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
-    file, plan = fixtures.file_at(path / "r.vnb", study)
+    study = fixtures.make_study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
+    file, plan = fixtures.create_results_file(path / "r.vnb", study)
     with Interrupts() as interrupts:
         instrument = LabInstrument(NetnsLab(study.testbed, "t-requests"), study.testbed)
         campaign = Campaign(file, study, plan, instrument, lambda sentence, index: None, lambda: None)
@@ -52,9 +52,9 @@ def test_closed_loops_are_measured_in_every_way_of_waiting_and_direction(tmp_pat
         'connections = 3\nrequest_size = "100 B"',
     )
     for treatment in summary.treatments:
-        assert (treatment.stopped_by, treatment.trials) == ("most trials", 2), treatment.failures
+        assert (treatment.stopped_by, treatment.trial_count) == ("most trials", 2), treatment.failures
         assert treatment.effective["no_delay"] is True
-        assert count_of(treatment.latencies) > 0
+        assert histogram_count(treatment.latency_histogram) > 0
         assert treatment.metrics["latency_p50_us"].value > 0
         for values in (point.values for point in treatment.points):
             # A trial that a full machine left with a few answers lacks the high percentile, or both.
@@ -62,22 +62,24 @@ def test_closed_loops_are_measured_in_every_way_of_waiting_and_direction(tmp_pat
         assert treatment.metrics["transactions_per_s"].value > 0
         assert "goodput_bps" not in treatment.metrics
     assert [chart.name for chart in main_charts(summary)] == ["transactions_per_s", "latency-percentiles"]
-    assert json.loads(as_json(summary))["main_metric"] == "transactions_per_s"
-    assert "Transaction rate is highest with" in render([summary]) or "highest median" in render([summary])
+    assert json.loads(campaign_json(summary))["main_metric"] == "transactions_per_s"
+    assert "Transaction rate is highest with" in render_page([summary]) or "highest median" in render_page(
+        [summary]
+    )
 
 
 def test_an_open_loop_makes_the_requests_of_its_rate(tmp_path: Path) -> None:
     summary = measured(tmp_path, "tcp_rr", 'rate = "500 /s"\nconnections = 2')
     (treatment,) = summary.treatments
-    assert treatment.trials == 2, treatment.failures
+    assert treatment.trial_count == 2, treatment.failures
     assert "outstanding_at_end" in treatment.metrics
-    assert summary.main_metric == "latency_p99_us"
+    assert summary.deciding_metric == "latency_p99_us"
 
 
 def test_connections_are_made_and_timed(tmp_path: Path) -> None:
     summary = measured(tmp_path, "tcp_crr", "connections = [1, 2]")
     assert len(summary.treatments) == 2
     for treatment in summary.treatments:
-        assert treatment.trials == 2, treatment.failures
+        assert treatment.trial_count == 2, treatment.failures
         assert treatment.metrics["connections_per_s"].value > 0
         assert treatment.metrics["latency_p50_us"].value > treatment.metrics["connect_p50_us"].value > 0

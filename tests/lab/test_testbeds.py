@@ -16,34 +16,34 @@ from pyroute2.netlink.rtnl import ifaddrmsg
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import shape
+from vnetbench.lab.links.shaping import shape_link
 from vnetbench.lab.netns import builder
-from vnetbench.lab.netns.topology import Shape, Testbed, Vm, describe, namespace
-from vnetbench.study.factors.testbed_factors import LEAST_MTU6
+from vnetbench.lab.netns.topology import NetnsShape, NetnsTopology, Vm, make_topology, namespace_name
+from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
 
 pytestmark = pytest.mark.lab
 
-Build = Callable[[str, Shape], Testbed]
+Build = Callable[[str, NetnsShape], NetnsTopology]
 
 
 @pytest.fixture
 def build() -> Iterator[Build]:
-    built: list[Testbed] = []
+    built: list[NetnsTopology] = []
 
-    def one(name: str, asked: Shape) -> Testbed:
-        testbed = describe(name, asked)
+    def one(name: str, asked: NetnsShape) -> NetnsTopology:
+        testbed = make_topology(name, asked)
         built.append(testbed)
-        builder.build(testbed)
+        builder.build_network(testbed)
         return testbed
 
     yield one
     for testbed in built:
-        registry.remove(testbed.name)
+        registry.remove_testbed(testbed.name)
 
 
-def reaches(testbed: Testbed, pair: int = 1, size: int = 0) -> bool:
+def reaches(testbed: NetnsTopology, pair: int = 1, size: int = 0) -> bool:
     """Whether a packet of `size` bytes passes from a to b and from b to a, unfragmented."""
-    a, b = (next(e for e in testbed.side(side) if e.pair == pair) for side in "ab")
+    a, b = (next(e for e in testbed.endpoints_on_side(side) if e.pair == pair) for side in "ab")
     return _passes(a.namespace, b.namespace, b.address, size) and _passes(
         b.namespace, a.namespace, a.address, size
     )
@@ -73,15 +73,15 @@ def _passes(source: str, target: str, address: str, size: int) -> bool:
 @pytest.mark.parametrize(
     "asked",
     [
-        Shape("bridge", 2),
-        Shape("bridge", 1, uplink=True),
-        Shape("direct", 2),
-        Shape("macvlan", 2),
-        Shape("macvlan", 1, uplink=True),
+        NetnsShape("bridge", 2),
+        NetnsShape("bridge", 1, uplink=True),
+        NetnsShape("direct", 2),
+        NetnsShape("macvlan", 2),
+        NetnsShape("macvlan", 1, uplink=True),
     ],
     ids=str,
 )
-def test_vms_of_a_pair_reach_each_other(build: Build, asked: Shape) -> None:
+def test_vms_of_a_pair_reach_each_other(build: Build, asked: NetnsShape) -> None:
     testbed = build("t-reach", asked)
     assert all(reaches(testbed, pair) for pair in range(1, asked.pairs + 1))
 
@@ -90,28 +90,28 @@ def test_vms_of_a_pair_reach_each_other(build: Build, asked: Shape) -> None:
 def test_a_vm_has_its_ipv6_address_at_once_no_other_and_again_after_a_small_mtu(
     build: Build, vswitch: str
 ) -> None:
-    testbed = build("t-ipv6", Shape(vswitch))
+    testbed = build("t-ipv6", NetnsShape(vswitch))
     for endpoint in testbed.endpoints:
         assert ipv6_addresses(endpoint) == [endpoint.address6]
-        netlink.do_inside(endpoint.namespace, partial(bind6, endpoint.address6))
-        set_mtu(endpoint, LEAST_MTU6 - 1)
+        netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.address6))
+        set_mtu(endpoint, MIN_IPV6_MTU - 1)
         assert ipv6_addresses(endpoint) == []
     with pytest.raises(TreatmentRefused, match="MTU of 1279 carries no IPv6") as refused:
         builder.restore_ipv6(testbed.endpoints)
     assert "a1 eth0" in str(refused.value)
     for endpoint in testbed.endpoints:
-        set_mtu(endpoint, LEAST_MTU6)
+        set_mtu(endpoint, MIN_IPV6_MTU)
     builder.restore_ipv6(testbed.endpoints)
     for endpoint in testbed.endpoints:
         assert ipv6_addresses(endpoint) == [endpoint.address6]
-        netlink.do_inside(endpoint.namespace, partial(bind6, endpoint.address6))
+        netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.address6))
 
 
 def test_a_kernel_without_ipv6_refuses_only_what_asks_for_it(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(builder, "_has_ipv6", lambda: False)
-    testbed = build("t-no6", Shape())
+    testbed = build("t-no6", NetnsShape())
     assert reaches(testbed)
     assert ipv6_addresses(testbed.endpoints[0]) == []
     with pytest.raises(TreatmentRefused, match="this kernel has no IPv6") as refused:
@@ -121,8 +121,8 @@ def test_a_kernel_without_ipv6_refuses_only_what_asks_for_it(
 
 def ipv6_addresses(endpoint: Vm) -> list[str]:
     """Those of its vNIC; one that may not be used yet counts as none."""
-    with netlink.in_namespace(endpoint.namespace) as ipr:
-        index = netlink.index_of(ipr, endpoint.interface)
+    with netlink.open_in_namespace(endpoint.namespace) as ipr:
+        index = netlink.interface_index(ipr, endpoint.interface)
         found = list(ipr.get_addr(family=socket.AF_INET6, index=index))
     return [a.get_attr("IFA_ADDRESS") for a in found if not a["flags"] & ifaddrmsg.IFA_F_TENTATIVE]
 
@@ -133,56 +133,56 @@ def bind6(address: str) -> None:
 
 
 def set_mtu(endpoint: Vm, mtu: int) -> None:
-    with netlink.in_namespace(endpoint.namespace) as ipr:
-        ipr.link("set", index=netlink.index_of(ipr, endpoint.interface), mtu=mtu)
+    with netlink.open_in_namespace(endpoint.namespace) as ipr:
+        ipr.link("set", index=netlink.interface_index(ipr, endpoint.interface), mtu=mtu)
 
 
 @pytest.mark.parametrize("vswitch", ["bridge", "macvlan"])
 def test_the_network_takes_jumbo_frames_once_its_mtu_is_set(build: Build, vswitch: str) -> None:
-    testbed = build("t-mtu", Shape(vswitch, 1, uplink=True))
+    testbed = build("t-mtu", NetnsShape(vswitch, 1, uplink=True))
     assert not reaches(testbed, size=9000)
     builder.set_network_mtu(testbed, 9000)
     for endpoint in testbed.endpoints:
-        with netlink.in_namespace(endpoint.namespace) as ipr:
-            ipr.link("set", index=netlink.index_of(ipr, endpoint.interface), mtu=9000)
-    assert builder.network_mtu(testbed) == 9000
+        with netlink.open_in_namespace(endpoint.namespace) as ipr:
+            ipr.link("set", index=netlink.interface_index(ipr, endpoint.interface), mtu=9000)
+    assert builder.read_network_mtu(testbed) == 9000
     assert reaches(testbed, size=9000)
 
 
 def test_two_testbeds_live_side_by_side_and_apart(build: Build) -> None:
-    first, second = build("t-one", Shape()), build("t-two", Shape())
+    first, second = build("t-one", NetnsShape()), build("t-two", NetnsShape())
     assert reaches(first)
     assert reaches(second)
-    registry.remove(first.name)
+    registry.remove_testbed(first.name)
     assert reaches(second)
 
 
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
 def test_a_shaped_link_reads_back_its_rate_and_loses_it_again(build: Build, shaper: str) -> None:
-    device = build("t-shape", Shape()).endpoints[0].device
+    device = build("t-shape", NetnsShape()).endpoints[0].device
     for rate in (1e9, 1e10):
-        shaped = shape(device, rate, shaper)
+        shaped = shape_link(device, rate, shaper)
         assert shaped is not None and shaped.rate_bps == rate
-    assert shape(device, None, shaper) is None
+    assert shape_link(device, None, shaper) is None
 
 
 def test_a_queue_before_a_shaped_link_is_as_long_as_asked_or_refused(build: Build) -> None:
-    device = build("t-queue", Shape()).endpoints[0].device
-    shaped = shape(device, 1e8, "tbf", 0.04)
+    device = build("t-queue", NetnsShape()).endpoints[0].device
+    shaped = shape_link(device, 1e8, "tbf", 0.04)
     assert shaped is not None and shaped.queue == 500_000
     with pytest.raises(BenchError, match="12500 bytes"):
-        shape(device, 1e8, "tbf", 0.001)
+        shape_link(device, 1e8, "tbf", 0.001)
 
 
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
 def test_a_discipline_queues_before_a_shaped_link_or_is_named_as_missing(build: Build, shaper: str) -> None:
-    device = build("t-inner", Shape()).endpoints[0].device
+    device = build("t-inner", NetnsShape()).endpoints[0].device
     # One that every kernel has stands for those that this one may lack.
-    shaped = shape(device, 1e8, shaper, "pfifo")
+    shaped = shape_link(device, 1e8, shaper, "pfifo")
     assert shaped is not None and shaped.queue == "pfifo"
     for discipline in ("codel", "fq_codel"):
         try:
-            shaped = shape(device, 1e8, shaper, discipline)
+            shaped = shape_link(device, 1e8, shaper, discipline)
         except BenchError as refused:
             assert refused.what == f"this kernel has no queueing discipline {discipline}"
             assert f"modprobe sch_{discipline}" in str(refused.fix)
@@ -191,9 +191,9 @@ def test_a_discipline_queues_before_a_shaped_link_or_is_named_as_missing(build: 
 
 
 def test_a_rate_that_the_kernel_cannot_hold_is_refused(build: Build) -> None:
-    device = build("t-fast", Shape()).endpoints[0].device
+    device = build("t-fast", NetnsShape()).endpoints[0].device
     with pytest.raises(BenchError, match="cannot be shaped"):
-        shape(device, 1e12, "tbf")
+        shape_link(device, 1e12, "tbf")
 
 
 def test_a_name_is_taken_once() -> None:
@@ -202,7 +202,7 @@ def test_a_name_is_taken_once() -> None:
         with pytest.raises(BenchError, match="lab down t-name"):
             registry.register("t-name", "a test", {})
     finally:
-        registry.remove("t-name")
+        registry.remove_testbed("t-name")
 
 
 def test_what_a_killed_builder_left_is_found_and_removed() -> None:
@@ -220,28 +220,28 @@ def test_what_a_killed_builder_left_is_found_and_removed() -> None:
     builder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert builder.stdout is not None
     assert builder.stdout.readline() == "built\n"
-    assert registry.entry("t-killed").in_use
+    assert registry.find_testbed("t-killed").is_in_use
     builder.kill()
     builder.wait()
-    assert not registry.entry("t-killed").in_use
-    assert namespace("t-killed", "a1") in netlink.namespaces()
-    registry.remove("t-killed")
-    assert not [n for n in netlink.namespaces() if n.startswith(namespace("t-killed", ""))]
+    assert not registry.find_testbed("t-killed").is_in_use
+    assert namespace_name("t-killed", "a1") in netlink.list_namespaces()
+    registry.remove_testbed("t-killed")
+    assert not [n for n in netlink.list_namespaces() if n.startswith(namespace_name("t-killed", ""))]
     assert _labelled("t-killed") == []
 
 
 def test_an_entry_cut_short_still_names_what_to_remove() -> None:
-    registry.DIRECTORY.mkdir(parents=True, exist_ok=True)
-    (registry.DIRECTORY / "t-cut.json").write_text('{"purpose": "a te')
-    assert registry.entry("t-cut").purpose == "cut short while it was made"
-    registry.remove("t-cut")
-    assert "t-cut" not in [e.name for e in registry.entries()]
+    registry.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
+    (registry.REGISTRY_DIR / "t-cut.json").write_text('{"purpose": "a te')
+    assert registry.find_testbed("t-cut").purpose == "cut short while it was made"
+    registry.remove_testbed("t-cut")
+    assert "t-cut" not in [e.name for e in registry.list_testbeds()]
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a" * 25, "a.b", "-a", "a b", "../a", "a/b"])
 def test_a_name_that_could_not_be_told_apart_is_refused(name: str) -> None:
     with pytest.raises(BenchError, match="cannot name a testbed"):
-        describe(name, Shape())
+        make_topology(name, NetnsShape())
 
 
 def _labelled(name: str) -> list[str]:

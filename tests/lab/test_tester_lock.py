@@ -11,7 +11,7 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import registry
-from vnetbench.lab.tester_lock import only_tester
+from vnetbench.lab.tester_lock import hold_tester_lock
 
 OTHER = """\
 import sys, time
@@ -29,18 +29,18 @@ def test_a_second_tester_is_refused_until_the_first_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "DIRECTORY", tmp_path / "testbeds")
-    with only_tester():
+    with hold_tester_lock():
         pass
     other = subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(registry.DIRECTORY)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", OTHER, str(registry.REGISTRY_DIR)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert other.stdout is not None and other.stdout.readline() == "holds it\n"
-        with pytest.raises(BenchError, match="another campaign of frames is at work"), only_tester():
+        with pytest.raises(BenchError, match="another campaign of frames is at work"), hold_tester_lock():
             pass
     finally:
         other.send_signal(signal.SIGKILL)
         other.communicate()
-    with only_tester():
+    with hold_tester_lock():
         pass
-    assert list(registry.DIRECTORY.iterdir()) == []
+    assert list(registry.REGISTRY_DIR.iterdir()) == []

@@ -1,0 +1,1 @@
+"""Reaches the agents: locates and starts them, and speaks their protocol."""

@@ -1,4 +1,4 @@
-"""Where the agent's binary is, and that it is the one this bench speaks with."""
+"""Locates the agent's binary and reads its hash and architecture."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 
-NAME = "vnetbench-agent"
+AGENT_FILE_NAME = "vnetbench-agent"
 
 
 def agent_binary() -> Path:
-    """The agent shipped in this package, else the one built in a checkout; `VNETBENCH_AGENT` names another.
+    """Return the path of the agent's binary.
 
-    Raises BenchError when there is none.
+    `VNETBENCH_AGENT` has precedence, then the binary in this package, then the one built in a checkout.
+
+    Raises:
+        BenchError: if there is no executable at the path.
     """
     named = os.environ.get("VNETBENCH_AGENT")
     here = Path(__file__).resolve()
     candidates = (
-        [Path(named)] if named else [here.parent / "bin" / NAME, here.parents[3] / "target/release" / NAME]
+        [Path(named)]
+        if named
+        else [here.parent / "bin" / AGENT_FILE_NAME, here.parents[3] / "target/release" / AGENT_FILE_NAME]
     )
     for path in candidates:
         if path.is_file() and os.access(path, os.X_OK):
@@ -27,25 +32,33 @@ def agent_binary() -> Path:
     raise BenchError(
         "the agent's binary is missing",
         where=str(candidates[0]),
-        fix="make install builds it and puts it there",
+        fix="run make install, which builds the agent and puts it there",
     )
 
 
 def agent_hash() -> str:
-    """SHA-256 of the agent's binary, kept with every campaign."""
+    """Return the SHA-256 of the agent's binary, which is kept with every campaign."""
     return hashlib.sha256(agent_binary().read_bytes()).hexdigest()
 
 
-_MACHINES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64"), 243: ("riscv64",), 22: ("s390x",)}
-"""What `uname -m` prints where a binary of that e_machine runs (elf(5), <linux/elf-em.h>)."""
+_ARCHITECTURES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64"), 243: ("riscv64",), 22: ("s390x",)}
+"""Output of `uname -m` by the ELF header's e_machine (elf(5), <linux/elf-em.h>)."""
 
 
-def agent_machine() -> tuple[str, ...]:
-    """The names of the kind of machine that the agent's binary is for; raises BenchError for no binary."""
+def agent_architectures() -> tuple[str, ...]:
+    """Return the names that `uname -m` prints on machines for which the agent is built.
+
+    Raises:
+        BenchError: if the file is no ELF binary.
+    """
     path = agent_binary()
     with path.open("rb") as file:
         head = file.read(20)
     if head[:4] != b"\x7fELF" or len(head) < 20:
-        raise BenchError("this is no agent", where=str(path), fix="make install builds it")
+        raise BenchError(
+            "the file is not an ELF binary, so it cannot be the agent",
+            where=str(path),
+            fix="run make install, which builds the agent",
+        )
     number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
-    return _MACHINES.get(number, (f"an unknown machine ({number})",))
+    return _ARCHITECTURES.get(number, (f"an unknown architecture (e_machine {number})",))

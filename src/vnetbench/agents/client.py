@@ -1,4 +1,4 @@
-"""The bench's side of the agent's protocol (docs/protocol.md): requests, replies and events of one agent."""
+"""Client of the agent's protocol (docs/protocol.md): requests, replies and events of one agent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Event = tuple[str, dict[str, Any]]
 
 
 class AgentError(Exception):
-    """The agent answered with an error, or can no longer answer (`code` is then 0)."""
+    """An error reply of the agent, or the end of the agent (`code` is then 0)."""
 
     def __init__(
         self, endpoint: str, message: str, code: int = 0, data: Mapping[str, Any] | None = None
@@ -33,55 +33,63 @@ class AgentError(Exception):
 
     @property
     def is_dead(self) -> bool:
-        """Whether the agent itself is gone, not only the request refused."""
+        """Whether the agent itself has ended, so that no request can succeed."""
         return self.code == 0
 
 
 class AgentClient:
-    """One agent, at the other end of a transport. Its events arrive in `events`, in order."""
+    """A connection to one agent. Its events arrive in `events`, in order."""
 
     def __init__(self, endpoint: str, transport: Transport) -> None:
         self.endpoint = endpoint
         self.events: queue.Queue[Event] = queue.Queue()
         self._transport = transport
         self._ids = itertools.count(1)
-        self._waiting: dict[int, Future[dict[str, Any]]] = {}
+        self._pending: dict[int, Future[dict[str, Any]]] = {}
         self._lock = threading.Lock()
-        self._gone: AgentError | None = None
-        self._reader = threading.Thread(target=self._read, name=f"agent {endpoint}", daemon=True)
+        self._end_error: AgentError | None = None
+        self._reader = threading.Thread(target=self._read_messages, name=f"agent {endpoint}", daemon=True)
         self._reader.start()
 
     def send(self, method: str, **params: Any) -> Future[dict[str, Any]]:
-        """Ask without waiting; the future's result is the reply, its exception an AgentError."""
+        """Send a request without waiting.
+
+        Returns:
+            A future whose result is the reply and whose exception is an AgentError.
+        """
         future: Future[dict[str, Any]] = Future()
         with self._lock:
-            if self._gone:
-                future.set_exception(self._gone)
+            if self._end_error:
+                future.set_exception(self._end_error)
                 return future
             number = next(self._ids)
-            self._waiting[number] = future
+            self._pending[number] = future
         line = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         try:
             self._transport.write_line(line.encode())
         except OSError:
-            self._end()
+            self._fail_pending()
         return future
 
     def call(self, method: str, timeout_s: float = DEFAULT_TIMEOUT_S, **params: Any) -> dict[str, Any]:
-        """Ask and wait; raises AgentError on an error, a dead agent or no answer within `timeout_s`."""
+        """Send a request and return its reply.
+
+        Raises:
+            AgentError: on an error reply, if the agent has ended, or after `timeout_s` without a reply.
+        """
         return self.wait(self.send(method, **params), method, timeout_s)
 
     def wait(
         self, future: Future[dict[str, Any]], method: str, timeout_s: float = DEFAULT_TIMEOUT_S
     ) -> dict[str, Any]:
-        """The reply to an earlier `send`; raises as `call` does."""
+        """Return the reply to an earlier `send`; raises as `call` does."""
         try:
             return future.result(timeout_s)
         except FutureTimeout:
             raise AgentError(self.endpoint, f"the agent did not answer {method} in {timeout_s:g} s") from None
 
-    def forget_events(self) -> None:
-        """Drop events that a former trial left behind."""
+    def discard_events(self) -> None:
+        """Discard the events of an earlier trial."""
         while True:
             try:
                 self.events.get_nowait()
@@ -89,58 +97,58 @@ class AgentClient:
                 return
 
     def close(self) -> None:
-        """End the agent: it ends by itself when its input closes."""
+        """Close the connection, which ends the agent."""
         self._transport.close()
         self._reader.join(timeout=5)
 
-    def _read(self) -> None:
+    def _read_messages(self) -> None:
         try:
             for line in self._transport.lines():
                 try:
                     message = json.loads(line)
                 except ValueError:
-                    continue  # not the agent's: something else wrote to its output
+                    continue  # Not a message: another program wrote to the agent's output.
                 if isinstance(message, dict):
-                    self._take(message)
+                    self._dispatch(message)
         finally:
-            self._end()
+            self._fail_pending()
 
-    def _take(self, message: dict[str, Any]) -> None:
-        """One message of the agent; what has another shape than the protocol's is passed over."""
+    def _dispatch(self, message: dict[str, Any]) -> None:
+        """Route one message to its future or to `events`; ignore what does not follow the protocol."""
         if "method" in message:
-            self.events.put((str(message["method"]), _object(message.get("params"))))
+            self.events.put((str(message["method"]), _as_object(message.get("params"))))
             return
         number = message.get("id")
         with self._lock:
-            future = self._waiting.pop(number, None) if isinstance(number, int) else None
+            future = self._pending.pop(number, None) if isinstance(number, int) else None
         if future is None:
             return
         if "error" not in message:
-            future.set_result(_object(message.get("result")))
+            future.set_result(_as_object(message.get("result")))
             return
-        error = _object(message["error"])
+        error = _as_object(message["error"])
         code = error.get("code")
         future.set_exception(
             AgentError(
                 self.endpoint,
-                str(error.get("message") or "the agent refused and did not say why"),
+                str(error.get("message") or "the agent refused the request without a reason"),
                 code if isinstance(code, int) and code else -1,
-                _object(error.get("data")),
+                _as_object(error.get("data")),
             )
         )
 
-    def _end(self) -> None:
-        gone = AgentError(self.endpoint, f"the agent ended ({self._transport.how_it_ended()})")
+    def _fail_pending(self) -> None:
+        gone = AgentError(self.endpoint, f"the agent ended ({self._transport.end_reason()})")
         with self._lock:
-            if self._gone:
+            if self._end_error:
                 return
-            self._gone = gone
-            waiting = list(self._waiting.values())
-            self._waiting.clear()
+            self._end_error = gone
+            waiting = list(self._pending.values())
+            self._pending.clear()
         for future in waiting:
             future.set_exception(gone)
         self.events.put(("agent.gone", {"reason": gone.message}))
 
 
-def _object(value: object) -> dict[str, Any]:
+def _as_object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""Starts agents on the bench's own machine, and greets any."""
+"""Starts agents on the bench's own machine and checks their protocol version."""
 
 from __future__ import annotations
 
@@ -12,58 +12,74 @@ from vnetbench.errors import BenchError
 
 
 def start_observer(label: str) -> AgentClient:
-    """An agent on the bench's own host, to keep the host's counters."""
-    return start_here("host", label)
+    """Start an agent on the bench's own host that records the host's counters."""
+    return start_local_agent("host", label)
 
 
-def start_here(endpoint: str, label: str) -> AgentClient:
-    """An agent on the bench's own host."""
-    agent = AgentClient(endpoint, started([str(agent_binary()), "stdio"], label))
-    greet(agent)
+def start_local_agent(endpoint: str, label: str) -> AgentClient:
+    """Start an agent on the bench's own host."""
+    agent = AgentClient(endpoint, spawn_agent([str(agent_binary()), "stdio"], label))
+    check_protocol(agent)
     return agent
 
 
-def start_inside(namespaces: Mapping[str, str], testbed: str, agents: dict[str, AgentClient]) -> None:
-    """Start an agent in each network namespace, by its name; each is in `agents` as soon as it runs.
+def start_agents_in_namespaces(
+    namespaces: Mapping[str, str], testbed: str, agents: dict[str, AgentClient]
+) -> None:
+    """Start an agent in each network namespace.
 
-    Raises BenchError, or AgentError when one does not answer.
+    Args:
+        namespaces: The namespace of each agent, by the agent's name.
+        testbed: The testbed's name, which marks the processes.
+        agents: Receives each agent as soon as its process runs, so that you can close it after an error.
+
+    Raises:
+        BenchError: if an agent does not start or has another protocol version.
+        AgentError: if an agent does not answer.
     """
     for name, namespace in namespaces.items():
         command = ["ip", "netns", "exec", namespace, str(agent_binary()), "stdio"]
-        agents[name] = AgentClient(name, started(command, testbed))
+        agents[name] = AgentClient(name, spawn_agent(command, testbed))
     for name in namespaces:
-        greet(agents[name])
+        check_protocol(agents[name])
 
 
 def check_agent() -> None:
-    """Raise BenchError when the agent's binary is missing, does not run here or is another one's."""
+    """Raise BenchError if the agent's binary is missing, does not run here, or is another version."""
     binary = str(agent_binary())
     try:
         start_observer("check").close()
     except AgentError as error:
         raise BenchError(
-            f"this is no agent that runs here: {error.message}", where=binary, fix="make install builds it"
+            f"the agent does not run on this machine: {error.message}",
+            where=binary,
+            fix="run make install, which builds the agent",
         ) from error
 
 
-def started(command: list[str], label: str) -> PipeTransport:
-    """The program that `command` starts, to speak with; `label` is its testbed's name."""
+def spawn_agent(command: list[str], label: str) -> PipeTransport:
+    """Start `command` as an agent; `label` is its testbed's name. Raises BenchError."""
     try:
-        return transport.start(command, label)
+        return transport.spawn(command, label)
     except OSError as error:
         raise BenchError(
             f"{command[0]} does not start: {error.strerror}",
             where=command[0],
-            fix="apt-get install iproute2" if command[0] == "ip" else "make install builds the agent",
+            fix="apt-get install iproute2" if command[0] == "ip" else "run make install to build the agent",
         ) from error
 
 
-def greet(agent: AgentClient) -> None:
-    """Check that the agent speaks our protocol; raises BenchError, or AgentError when it does not answer."""
+def check_protocol(agent: AgentClient) -> None:
+    """Check that the agent has our protocol version.
+
+    Raises:
+        BenchError: if the version differs.
+        AgentError: if the agent does not answer.
+    """
     answer = agent.call("agent.hello")
     if answer.get("protocol") != PROTOCOL:
         raise BenchError(
-            f"the agent speaks protocol {answer.get('protocol')}, this bench speaks {PROTOCOL}",
+            f"the agent has protocol version {answer.get('protocol')}, this bench has {PROTOCOL}",
             where=agent.endpoint,
-            fix="make install builds the agent that fits",
+            fix="run make install, which builds the matching agent",
         )

@@ -1,4 +1,4 @@
-"""Ways to reach an agent: a program of this machine through pipes, a guest's virtio port through a socket."""
+"""Transports to an agent: pipes to a local process, or a UNIX socket to a guest's virtio port."""
 
 from __future__ import annotations
 
@@ -14,56 +14,64 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from vnetbench.process import spell_end
+from vnetbench.process import format_exit_status
 
-CLOSING_TIMEOUT_S = 3.0
-HELLO_AGAIN_S = 2.0
-_RECEIVED_BYTES = 1 << 16
+CLOSE_TIMEOUT_S = 3.0
+HELLO_INTERVAL_S = 2.0
+_RECEIVE_BUFFER_BYTES = 1 << 16
 
 
 class Transport(Protocol):
-    """A two-way stream of lines."""
+    """A bidirectional stream of lines."""
 
     def write_line(self, line: bytes) -> None:
-        """Send one line (without its end); raises OSError when the stream is closed."""
+        """Send one line, given without its newline; raises OSError if the stream is closed."""
 
     def lines(self) -> Iterator[bytes]:
-        """Lines as they come, until the stream ends."""
+        """Yield each received line until the stream ends."""
 
-    def how_it_ended(self) -> str:
-        """Why the stream ended, for an error message."""
+    def end_reason(self) -> str:
+        """Return why the stream ended, for an error message."""
 
     def close(self) -> None:
-        """Close both ways, and end what this transport started."""
+        """Close both directions and end the process that this transport started."""
 
 
-def start(command: Sequence[str], label: str) -> PipeTransport:
-    """Start an agent; `label` (the testbed's name) marks the process in its environment. Raises OSError."""
+def spawn(command: Sequence[str], label: str) -> PipeTransport:
+    """Start an agent as a child process.
+
+    Args:
+        command: The program and its arguments.
+        label: The testbed's name, which marks the process in its environment.
+
+    Raises:
+        OSError: if the program does not start.
+    """
     process = subprocess.Popen(
         list(command),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env={**os.environ, "VNETBENCH_TESTBED": label},
-        start_new_session=True,  # the terminal's Ctrl-C is the bench's to answer
+        start_new_session=True,  # The bench, not the agent, handles Ctrl-C of the terminal.
     )
     return PipeTransport(process)
 
 
 class PipeTransport:
-    """An agent spoken with through the standard input and output of a child process."""
+    """A transport over the standard input and output of a child process."""
 
     def __init__(
         self,
         process: subprocess.Popen[bytes],
-        closing_timeout_s: float = CLOSING_TIMEOUT_S,
-        ending: Callable[[int], str] = spell_end,
+        closing_timeout_s: float = CLOSE_TIMEOUT_S,
+        describe_exit: Callable[[int], str] = format_exit_status,
     ) -> None:
-        """`ending` puts an exit code into words."""
+        """Wrap a running process; `describe_exit` returns the text of an exit code."""
         self._lock = threading.Lock()
         self._process = process
         self._closing_timeout_s = closing_timeout_s
-        self._ending = ending
+        self._describe_exit = describe_exit
 
     @property
     def pid(self) -> int:
@@ -86,13 +94,13 @@ class PipeTransport:
         with self._process.stdout as output:
             yield from output
 
-    def how_it_ended(self) -> str:
+    def end_reason(self) -> str:
         """See Transport."""
         try:
             code = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             return "it closed its output"
-        return spell_end(code) if code < 0 else self._ending(code)
+        return format_exit_status(code) if code < 0 else self._describe_exit(code)
 
     def close(self) -> None:
         """See Transport."""
@@ -110,37 +118,45 @@ class PipeTransport:
 
 
 class SocketTransport:
-    """An agent that serves one host after the other on a port, which a UNIX socket leads to."""
+    """A transport over a UNIX socket to an agent that serves one client after the other."""
 
-    def __init__(self, path: Path, how_it_ended: Callable[[], str], timeout_s: float) -> None:
-        """Connect, and wait until the agent answers us; `how_it_ended` knows why the other end is gone.
+    def __init__(self, path: Path, end_reason: Callable[[], str], timeout_s: float) -> None:
+        """Connect and wait until the agent answers.
 
-        Raises OSError where nothing listens at `path`, ConnectionError where it ends, TimeoutError.
+        Args:
+            path: The UNIX socket.
+            end_reason: Returns why the other end closed the connection.
+            timeout_s: Limit for the agent's first answer.
+
+        Raises:
+            OSError: if nothing listens at `path`.
+            ConnectionError: if the other end closes the connection.
+            TimeoutError: if the agent does not answer in time.
         """
-        self.how_it_ended = how_it_ended
-        self.heard = 0
-        """So many times something has come."""
+        self.end_reason = end_reason
+        self.receive_count = 0
+        """Number of times that data has arrived."""
         self._lock = threading.Lock()
         self._received = bytearray()
-        self._hello = _hello(secrets.token_hex(8))
+        self._hello_request = _hello_request(secrets.token_hex(8))
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.connect(str(path))
-            self._meet(timeout_s)
+            self._synchronize(timeout_s)
         except BaseException:
             self._socket.close()
             raise
         self._socket.settimeout(None)
 
-    def ask_for_a_sign(self) -> None:
-        """Have the agent say something, which nobody waits for but who looks at `heard`.
+    def request_heartbeat(self) -> None:
+        """Request any answer from the agent, which increments `receive_count`.
 
-        Where the way there is full it is not asked, and says nothing: who looks must not hang with it.
+        Does nothing if the socket's buffer is full, so that the caller never blocks on a hung agent.
         """
         if self._lock.acquire(blocking=False):
             try:
                 with suppress(OSError):
-                    self._socket.send(self._hello + b"\n", socket.MSG_DONTWAIT)
+                    self._socket.send(self._hello_request + b"\n", socket.MSG_DONTWAIT)
             finally:
                 self._lock.release()
 
@@ -152,52 +168,52 @@ class SocketTransport:
     def lines(self) -> Iterator[bytes]:
         """See Transport."""
         while True:
-            yield from self._whole_lines()
+            yield from self._pop_lines()
             try:
-                received = self._socket.recv(_RECEIVED_BYTES)
+                received = self._socket.recv(_RECEIVE_BUFFER_BYTES)
             except OSError:
                 return
             if not received:
                 return
-            self.heard += 1
+            self.receive_count += 1
             self._received += received
 
     def close(self) -> None:
-        """See Transport; the agent sees that its host has left, and what that had begun ends."""
+        """See Transport. The agent notices the closed connection and stops what this client started."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _meet(self, timeout_s: float) -> None:
-        """Wait for the answer to our hello: what comes before it was for who was here before us.
+    def _synchronize(self, timeout_s: float) -> None:
+        """Wait for the reply to our hello and drop earlier data, which was meant for an earlier client.
 
-        It is said again as long as no answer comes: the port may just be changing hands.
+        Repeats the hello until a reply arrives, because the port may still serve the earlier client.
         """
         deadline = time.monotonic() + timeout_s
-        self._socket.settimeout(HELLO_AGAIN_S)
+        self._socket.settimeout(HELLO_INTERVAL_S)
         while time.monotonic() < deadline:
-            # The empty line ends what another has begun to say.
-            self.write_line(b"\n" + self._hello)
+            # The empty line ends a partial line of the earlier client.
+            self.write_line(b"\n" + self._hello_request)
             with suppress(TimeoutError):
-                while received := self._socket.recv(_RECEIVED_BYTES):
+                while received := self._socket.recv(_RECEIVE_BUFFER_BYTES):
                     self._received += received
-                    if any(_answers(line, self._hello) for line in self._whole_lines()):
+                    if any(_is_reply_to(line, self._hello_request) for line in self._pop_lines()):
                         return
-                raise ConnectionError(self.how_it_ended())
+                raise ConnectionError(self.end_reason())
         raise TimeoutError(f"no answer within {timeout_s:g} s")
 
-    def _whole_lines(self) -> Iterator[bytes]:
+    def _pop_lines(self) -> Iterator[bytes]:
         while (end := self._received.find(b"\n")) >= 0:
             line = bytes(self._received[:end])
             del self._received[: end + 1]
             yield line
 
 
-def _hello(name: str) -> bytes:
+def _hello_request(name: str) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": name, "method": "agent.hello"}).encode()
 
 
-def _answers(line: bytes, request: bytes) -> bool:
+def _is_reply_to(line: bytes, request: bytes) -> bool:
     try:
         answer = json.loads(line)
     except ValueError:

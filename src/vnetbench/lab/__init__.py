@@ -1,0 +1,1 @@
+"""Creates, configures and removes the testbeds on which campaigns measure."""

@@ -1,4 +1,4 @@
-"""Which CPUs a VM of a testbed gets, for its processes and for its receive processing."""
+"""Assigns CPUs to the VMs of a testbed, to their threads and to their receive processing."""
 
 from __future__ import annotations
 
@@ -8,38 +8,52 @@ from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.study.factors.cpu_lists import cpu_list, spell_cpu_list
+from vnetbench.study.factors.cpu_lists import format_cpu_list, parse_cpu_list
 
 
-def cpus_in(text: str) -> frozenset[int]:
-    """The CPUs of a list as the kernel writes it; empty for an empty text. Raises BenchError for no list."""
-    return frozenset(cpu_list(text)) if text.strip() else frozenset()
+def parse_cpu_set(text: str) -> frozenset[int]:
+    """Return the CPUs of a kernel CPU list; empty for an empty text. Raises BenchError for a bad list."""
+    return frozenset(parse_cpu_list(text)) if text.strip() else frozenset()
 
 
-def vm_cpus(level: str, endpoints: Sequence[Endpoint], online: frozenset[int]) -> dict[str, frozenset[int]]:
-    """The CPUs of each endpoint for a level of the factor `cpus`.
+def assign_vm_cpus(
+    level: str, endpoints: Sequence[Endpoint], online: frozenset[int]
+) -> dict[str, frozenset[int]]:
+    """Return the CPUs of each endpoint for a level of the factor `cpus`.
 
-    `any`; `N each` gives the VMs N CPUs in turn and begins again when the machine has no more; `LIST` for
-    both sides; `LIST/LIST` for side a and side b. Raises BenchError for CPUs that this machine lacks.
+    Args:
+        level: `any`: all CPUs. `N each`: N CPUs for each VM in turn, starting over when none is left.
+            `LIST`: these CPUs for both sides. `LIST/LIST`: CPUs of side a and of side b.
+        endpoints: All endpoints, in the order of assignment.
+        online: The CPUs of this machine.
+
+    Raises:
+        BenchError: if the machine lacks a CPU.
     """
     if level == "any":
         return {e.name: online for e in endpoints}
     if level.endswith(" each"):
-        return _in_turn(int(level.removesuffix(" each")), endpoints, online)
+        return _assign_round_robin(int(level.removesuffix(" each")), endpoints, online)
     first, _, second = level.partition("/")
-    lists = {"a": cpus_in(first), "b": cpus_in(second or first)}
-    _there(f"cpus = {level!r}", lists["a"] | lists["b"], online)
+    lists = {"a": parse_cpu_set(first), "b": parse_cpu_set(second or first)}
+    _check_online(f"cpus = {level!r}", lists["a"] | lists["b"], online)
     return {e.name: lists[e.side] for e in endpoints}
 
 
-def thread_cpus(
+def assign_thread_cpus(
     level: str, counts: Mapping[str, int], endpoints: Sequence[Endpoint], vms: Mapping[str, frozenset[int]]
 ) -> dict[str, list[str]]:
-    """The CPU list of each of an endpoint's threads for a level of the factor `thread_cpus`.
+    """Return the CPU list of each thread of each endpoint for a level of the factor `thread_cpus`.
 
-    `counts` is how many threads each endpoint has, `vms` the CPUs of each. `any`: the VM's CPUs for all;
-    `spread`: one of them for each, in turn, endpoints that share their CPUs one after the other; `LIST` or
-    `LIST/LIST`: the CPUs of the list in turn. Raises BenchError for CPUs that the VM may not use.
+    Args:
+        level: `any`: all CPUs of the VM. `spread`: one CPU of the VM each, in turn; endpoints with the
+            same CPUs continue where the one before ended. `LIST` or `LIST/LIST`: the listed CPUs in turn.
+        counts: The number of threads of each endpoint.
+        endpoints: All endpoints, in the order of assignment.
+        vms: The CPUs of each endpoint.
+
+    Raises:
+        BenchError: if the VM may not use a CPU.
     """
     first, _, second = level.partition("/")
     placed: dict[str, list[str]] = {}
@@ -47,15 +61,17 @@ def thread_cpus(
     for endpoint in endpoints:
         own, count = vms[endpoint.name], counts[endpoint.name]
         if level == "any":
-            placed[endpoint.name] = [spell_cpu_list(own)] * count
+            placed[endpoint.name] = [format_cpu_list(own)] * count
             continue
-        asked = own if level == "spread" else cpus_in(second or first if endpoint.side == "b" else first)
+        asked = (
+            own if level == "spread" else parse_cpu_set(second or first if endpoint.side == "b" else first)
+        )
         if missing := asked - own:
             raise BenchError(
-                f"thread_cpus = {level!r} names CPU {spell_cpu_list(missing)};"
-                f" {endpoint.name} has {spell_cpu_list(own)}",
+                f"thread_cpus = {level!r} names CPU {format_cpu_list(missing)};"
+                f" {endpoint.name} has {format_cpu_list(own)}",
                 where=endpoint.name,
-                fix="name CPUs that the VM may use (its factor cpus), or 'spread'",
+                fix="name CPUs that the VM may use (factor cpus), or write 'spread'",
             )
         begin = taken[own] if level == "spread" else 0
         taken[own] += count
@@ -64,99 +80,112 @@ def thread_cpus(
     return placed
 
 
-def local_cpus(level: str, online: frozenset[int]) -> frozenset[int]:
-    """The CPUs of this machine for a level of the factor `cpus` that speaks of one endpoint alone.
+def select_local_cpus(level: str, online: frozenset[int]) -> frozenset[int]:
+    """Return the CPUs of this machine for a level of the factor `cpus` that describes one endpoint.
 
-    Raises BenchError for CPUs that this machine lacks.
+    Raises:
+        BenchError: if the machine lacks a CPU.
     """
     if level == "any":
         return online
     if level.endswith(" each"):
-        return frozenset(sorted(online)[: _within(int(level.removesuffix(" each")), online)])
-    return _there(f"cpus = {level!r}", cpus_in(level), online)
+        return frozenset(sorted(online)[: _check_count(int(level.removesuffix(" each")), online)])
+    return _check_online(f"cpus = {level!r}", parse_cpu_set(level), online)
 
 
-def receive_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: frozenset[int]) -> str:
-    """The CPU list that RPS of an endpoint gets for a level of the factor `irq_cpus`; empty for off.
+def select_rps_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: frozenset[int]) -> str:
+    """Return the CPU list for RPS of an endpoint for a level of the factor `irq_cpus`; empty for `off`.
 
-    Raises BenchError where no such CPUs are.
+    Raises:
+        BenchError: if no CPU matches the level.
     """
     if level in ("off", "own", "spread"):
-        return spell_cpu_list({"off": frozenset[int](), "own": own, "spread": online}[level])
+        return format_cpu_list({"off": frozenset[int](), "own": own, "spread": online}[level])
     if level == "apart":
         if not online - own:
             raise BenchError(
-                f"irq_cpus = 'apart': {endpoint.name} may use every CPU, so none is apart from it",
-                fix="give the VMs CPUs of their own (cpus = '1 each')",
+                f"irq_cpus = 'apart' needs a CPU that {endpoint.name} does not use, but it may use every CPU",
+                fix="give each VM its own CPUs, for example cpus = '1 each'",
             )
-        return spell_cpu_list(online - own)
-    wanted = cpus_in(level)
+        return format_cpu_list(online - own)
+    wanted = parse_cpu_set(level)
     if wanted - online:
         raise BenchError(
-            f"irq_cpus = {level!r}: this machine has only CPUs {spell_cpu_list(online)}",
+            f"irq_cpus = {level!r} names a CPU that this machine lacks; it has {format_cpu_list(online)}",
             fix="name CPUs that it has",
         )
-    return spell_cpu_list(wanted)
+    return format_cpu_list(wanted)
 
 
 @dataclass(frozen=True)
-class Shares:
-    """The CPUs of one machine that has both a tester and the device that it tests."""
+class CpuPartition:
+    """A division of one machine's CPUs between the tester and the device under test."""
 
     tester: Mapping[str, frozenset[int]]
-    """Of each endpoint."""
+    """CPUs of each endpoint."""
     device: frozenset[int]
-    """Nothing where the device's work is done on whatever CPU brings it: the tester's own."""
+    """CPUs of the device; empty if its work runs on the CPU that hands it a packet, which is the tester's."""
 
 
-def shares(level: str, cpus: str, endpoints: Sequence[Endpoint], online: frozenset[int]) -> Shares:
-    """Who gets which CPUs, by a level of the factor `device_cpus` and one of `cpus`.
+def partition_cpus(
+    level: str, cpus: str, endpoints: Sequence[Endpoint], online: frozenset[int]
+) -> CpuPartition:
+    """Divide the CPUs between tester and device under test.
 
-    `any`: both may use all. `LIST`: the device has these, the tester the others where `cpus` does not name
-    its own. `apart`: the device has those that `cpus` does not name; where it names none the tester has the
-    first half of all, rounded up. Raises BenchError for CPUs that are not there.
+    Args:
+        level: A level of `device_cpus`. `any`: both use all CPUs. `LIST`: the device has these, and the
+            tester has the others unless `cpus` names its own. `apart`: the device has the CPUs that `cpus`
+            does not name; if it names none, the tester has the first half of all CPUs, rounded up.
+        cpus: A level of the factor `cpus`.
+        endpoints: All endpoints.
+        online: The CPUs of this machine.
+
+    Raises:
+        BenchError: if a CPU does not exist, or none is left for the device.
     """
-    vms = vm_cpus(cpus, endpoints, online)
+    vms = assign_vm_cpus(cpus, endpoints, online)
     if level == "any":
-        return Shares(vms, frozenset())
+        return CpuPartition(vms, frozenset())
     ordered = sorted(online)
-    device = frozenset(ordered[(len(ordered) + 1) // 2 :]) if level == "apart" else cpus_in(level)
+    device = frozenset(ordered[(len(ordered) + 1) // 2 :]) if level == "apart" else parse_cpu_set(level)
     if level == "apart" and cpus != "any":
         device = online.difference(*vms.values())
     if not device:
         raise BenchError(
             "device_cpus = apart: no CPU is left for the device under test",
-            fix="leave one free in cpus, or take device_cpus = any",
+            fix="leave a CPU free in cpus, or write device_cpus = any",
         )
-    _there(f"device_cpus = {level!r}", device, online)
+    _check_online(f"device_cpus = {level!r}", device, online)
     if cpus != "any":
-        return Shares(vms, device)
-    return Shares(dict.fromkeys(vms, (online - device) or online), device)
+        return CpuPartition(vms, device)
+    return CpuPartition(dict.fromkeys(vms, (online - device) or online), device)
 
 
-def _in_turn(count: int, endpoints: Sequence[Endpoint], online: frozenset[int]) -> dict[str, frozenset[int]]:
+def _assign_round_robin(
+    count: int, endpoints: Sequence[Endpoint], online: frozenset[int]
+) -> dict[str, frozenset[int]]:
     ordered = sorted(online)
-    _within(count, online)
-    given = {}
+    _check_count(count, online)
+    assigned = {}
     for turn, endpoint in enumerate(endpoints):
-        places = range(turn * count, (turn + 1) * count)
-        given[endpoint.name] = frozenset(ordered[place % len(ordered)] for place in places)
-    return given
+        positions = range(turn * count, (turn + 1) * count)
+        assigned[endpoint.name] = frozenset(ordered[position % len(ordered)] for position in positions)
+    return assigned
 
 
-def _there(asked: str, named: frozenset[int], online: frozenset[int]) -> frozenset[int]:
+def _check_online(setting: str, named: frozenset[int], online: frozenset[int]) -> frozenset[int]:
     if missing := named - online:
         raise BenchError(
-            f"{asked} names CPU {spell_cpu_list(missing)}; this machine has {spell_cpu_list(online)}",
-            fix="name CPUs that it has, or 'any', or '1 each'",
+            f"{setting} names CPU {format_cpu_list(missing)}; this machine has {format_cpu_list(online)}",
+            fix="name CPUs that it has, or write 'any' or '1 each'",
         )
     return named
 
 
-def _within(count: int, online: frozenset[int]) -> int:
+def _check_count(count: int, online: frozenset[int]) -> int:
     if count > len(online):
         raise BenchError(
-            f"cpus = '{count} each': this machine has {len(online)} CPUs",
-            fix=f"ask for at most {len(online)}",
+            f"cpus = '{count} each' needs more CPUs than this machine has ({len(online)})",
+            fix=f"request at most {len(online)}",
         )
     return count

@@ -1,4 +1,4 @@
-"""An endpoint of a testbed, whatever lab made or found it."""
+"""An endpoint of a testbed in any lab."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import ClassVar
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where an agent runs that takes part in trials. Side `a` sends when the direction is forward."""
+    """A participant in trials, which runs an agent. Side `a` sends when the direction is forward."""
 
     has_own_kernel: ClassVar[bool] = True
-    """Whether it runs a kernel of its own, and not the bench's."""
+    """Whether the endpoint has its own kernel instead of the bench's."""
 
     name: str
     side: str
@@ -19,8 +19,8 @@ class Endpoint:
     interface: str
     address: str
     address6: str
-    """Its IPv6 address; empty where it has none."""
+    """IPv6 address; empty if there is none."""
 
-    def address_of(self, ip_version: str) -> str:
-        """Its address in a level of the factor `ip_version`."""
+    def address_for(self, ip_version: str) -> str:
+        """Return the address for a level of the factor `ip_version`."""
         return self.address6 if ip_version == "6" else self.address

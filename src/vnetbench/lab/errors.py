@@ -1,4 +1,4 @@
-"""What stops one treatment, or one trial, while the campaign goes on."""
+"""Errors that end one treatment or one trial, but not the campaign."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from vnetbench.errors import BenchError
 
 
 class TreatmentRefused(BenchError):
-    """A setting did not take effect, or the path is not as asked: no measuring this treatment."""
+    """The treatment cannot be measured: a setting did not take effect, or the path is not as requested."""
 
 
 class TrialFailed(Exception):
-    """Something went wrong that may go right in the next trial: an agent died, an interface vanished."""
+    """The trial failed, but a retry may succeed: an agent ended, or an interface vanished."""

@@ -1,4 +1,4 @@
-"""The one place that talks to the kernel's netlink: interfaces, addresses, queueing disciplines."""
+"""The only code that uses the kernel's netlink: interfaces, addresses, queueing disciplines."""
 
 from __future__ import annotations
 
@@ -27,47 +27,50 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
-def in_namespace(name: str) -> Iterator[IPRoute]:
-    """A netlink socket in the namespace `name`; the kernel's refusals become BenchErrors."""
-    # Not IPRoute(netns=name): that forks, which threads don't bear, and makes anew a namespace that is gone.
-    with explained(name), IPRoute(fileno=do_inside(name, _netlink_socket)) as ipr:
+def open_in_namespace(name: str) -> Iterator[IPRoute]:
+    """Open a netlink socket in the namespace `name`; errors of the kernel become BenchErrors."""
+    # Not IPRoute(netns=name): it forks, which is unsafe with threads, and recreates a removed namespace.
+    with translate_errors(name), IPRoute(fileno=run_in_namespace(name, _open_netlink_socket)) as ipr:
         yield ipr
 
 
-def _netlink_socket() -> int:
+def _open_netlink_socket() -> int:
     return socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE).detach()
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
-    """The kernel's refusals in words."""
+def translate_errors(where: str) -> Iterator[None]:
+    """Turn errors of the kernel into BenchErrors."""
     try:
         yield
     except NetlinkError as error:
         raise BenchError(
             f"the kernel refused: {error.args[1] if len(error.args) > 1 else error}",
             where=where,
-            fix=FIXES.get(error.code, "vnetbench doctor says what this machine allows"),
+            fix=FIXES_BY_ERRNO.get(error.code, "vnetbench doctor says what this machine allows"),
         ) from error
     except FileNotFoundError as error:
-        raise BenchError(f"the namespace {where} is gone", where=where, fix="vnetbench lab clean") from error
+        raise BenchError(
+            f"the namespace {where} does not exist", where=where, fix="run vnetbench lab clean"
+        ) from error
 
 
-FIXES = {
-    errno.EPERM: "run as root, or allow unprivileged user namespaces (vnetbench doctor says how)",
+FIXES_BY_ERRNO = {
+    errno.EPERM: "run as root, or allow unprivileged user namespaces (vnetbench doctor shows how)",
     errno.EOPNOTSUPP: "this kernel lacks that feature; vnetbench doctor lists what is missing",
     errno.ENOENT: "this kernel lacks that feature; vnetbench doctor lists what is missing",
-    errno.EEXIST: "another testbed has this name: vnetbench lab ls, vnetbench lab clean",
+    errno.EEXIST: "another testbed has this name; see vnetbench lab ls, or run vnetbench lab clean",
 }
 
 
-def route_to(address: str, source: str | None) -> tuple[str, str]:
-    """The interface by which this machine's packets to an address leave, and the address that they come from.
+def find_route(address: str, source: str | None) -> tuple[str, str]:
+    """Return the interface and source address of this machine's packets to an address.
 
-    Raises BenchError where there is no route.
+    Raises:
+        BenchError: if there is no route.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    by_hand = f"ip route get {address}" + (f" from {source}" if source else "")
+    route_command = f"ip route get {address}" + (f" from {source}" if source else "")
     try:
         with IPRoute() as ipr:
             (route,) = ipr.route("get", dst=address, family=family, **({"src": source} if source else {}))
@@ -77,12 +80,12 @@ def route_to(address: str, source: str | None) -> tuple[str, str]:
         raise BenchError(
             f"this machine has no route to it: {os.strerror(error.code)}",
             where=address,
-            fix=f"{by_hand} shows what is missing",
+            fix=f"{route_command} shows what is missing",
         ) from error
 
 
-def addresses_of(interface: str, family: int) -> list[str]:
-    """The addresses of one of this machine's interfaces, without those that hold on its link only."""
+def interface_addresses(interface: str, family: int) -> list[str]:
+    """Return the addresses of one of this machine's interfaces, without link-local ones."""
     with IPRoute() as ipr:
         found = ipr.link_lookup(ifname=interface)
         # The scopes of <linux/rtnetlink.h>: RT_SCOPE_LINK is 253; loopback's own is RT_SCOPE_HOST, 254.
@@ -94,73 +97,75 @@ def addresses_of(interface: str, family: int) -> list[str]:
         ]
 
 
-def make_namespace(name: str) -> None:
-    """A new, empty namespace."""
+def create_namespace(name: str) -> None:
+    """Create an empty namespace."""
     try:
-        _in_thread(lambda: _unshare_as(name))
+        _run_in_thread(lambda: _unshare_with_name(name))
     except FileExistsError:
         raise BenchError(
             "this namespace exists already",
             where=name,
-            fix="vnetbench lab clean removes what a dead bench left",
+            fix="run vnetbench lab clean, which removes what an ended bench left",
         ) from None
     except OSError as error:
         raise BenchError(
-            f"no namespace can be made here ({error.strerror or error})", where=name, fix=FIXES[errno.EPERM]
+            f"cannot create a namespace ({error.strerror or error})",
+            where=name,
+            fix=FIXES_BY_ERRNO[errno.EPERM],
         ) from error
 
 
 def remove_namespace(name: str) -> None:
-    """Remove a namespace and with it every interface in it; one that is gone already is no fault."""
+    """Remove a namespace and every interface in it; do nothing if it does not exist."""
     try:
         netns.remove(name)
     except FileNotFoundError:
         return
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a name whose mount is gone: only the file is left
+        if error.errno != errno.EINVAL:  # The mount is gone; only the file is left.
             raise
         (NETNS_DIR / name).unlink(missing_ok=True)
 
 
-def namespaces() -> list[str]:
-    """The names of all namespaces of this machine."""
+def list_namespaces() -> list[str]:
+    """Return the names of all namespaces of this machine."""
     return sorted(netns.listnetns())
 
 
-def do_inside(name: str, work: Callable[[], T]) -> T:
-    """Run `work` in a thread of its own that has entered the namespace."""
+def run_in_namespace(name: str, work: Callable[[], T]) -> T:
+    """Run `work` in a new thread that has entered the namespace."""
 
     def enter() -> T:
         netns.setns(name, flags=0)
         return work()
 
-    return _in_thread(enter)
+    return _run_in_thread(enter)
 
 
-def do_apart(work: Callable[[], T]) -> T:
-    """Run `work` in a namespace that nobody else has, and that is gone with it."""
+def run_in_new_namespace(work: Callable[[], T]) -> T:
+    """Run `work` in a new namespace that is removed afterwards."""
 
     def enter() -> T:
-        _unshare()
+        _unshare_network()
         return work()
 
-    return _in_thread(enter)
+    return _run_in_thread(enter)
 
 
-def _unshare_as(name: str) -> None:
-    """Give this thread a namespace of its own, and that namespace a name."""
-    _unshare()
+def _unshare_with_name(name: str) -> None:
+    """Move this thread into a new namespace with this name."""
+    _unshare_network()
     netns.attach(name, "thread-self")
 
 
-def _unshare() -> None:
+def _unshare_network() -> None:
     if _LIBC.unshare(_CLONE_NEWNET) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
 
-def _in_thread(work: Callable[[], T]) -> T:
-    """Run `work` in a thread that is not used again: a namespace is a thread's own."""
+def _run_in_thread(work: Callable[[], T]) -> T:
+    """Run `work` in a new thread that ends afterwards, because a namespace belongs to a thread."""
     outcome: list[T] = []
     faults: list[BaseException] = []
 
@@ -175,7 +180,7 @@ def _in_thread(work: Callable[[], T]) -> T:
         thread.start()
         thread.join()
     finally:
-        # A signal's exception must not leave it building behind the back of who cleans up.
+        # Join also after a signal's exception, so that the thread creates nothing after cleanup.
         if thread.ident is not None:
             thread.join()
     if faults:
@@ -183,34 +188,34 @@ def _in_thread(work: Callable[[], T]) -> T:
     return outcome[0]
 
 
-def index_of(ipr: IPRoute, interface: str) -> int:
-    """The interface's index; raises BenchError when it is not there."""
+def interface_index(ipr: IPRoute, interface: str) -> int:
+    """Return the interface's index; raises BenchError if the interface does not exist."""
     found = ipr.link_lookup(ifname=interface)
     if not found:
         raise BenchError(
-            "the interface is not there", where=interface, fix="vnetbench lab down, then up again"
+            "the interface does not exist", where=interface, fix="run vnetbench lab down, then lab up"
         )
     return int(found[0])
 
 
-def mtu_of(namespace: str, interface: str) -> int:
-    """The interface's MTU in bytes."""
-    return int(_link(namespace, interface).get_attr("IFLA_MTU"))
+def interface_mtu(namespace: str, interface: str) -> int:
+    """Return the interface's MTU in bytes."""
+    return int(_read_link(namespace, interface).get_attr("IFLA_MTU"))
 
 
-def mac_of(namespace: str, interface: str) -> str:
-    """The interface's MAC address."""
-    return str(_link(namespace, interface).get_attr("IFLA_ADDRESS"))
+def interface_mac(namespace: str, interface: str) -> str:
+    """Return the interface's MAC address."""
+    return str(_read_link(namespace, interface).get_attr("IFLA_ADDRESS"))
 
 
-def _link(namespace: str, interface: str) -> Any:
-    with in_namespace(namespace) as ipr:
-        (link,) = ipr.get_links(index_of(ipr, interface))
+def _read_link(namespace: str, interface: str) -> Any:
+    with open_in_namespace(namespace) as ipr:
+        (link,) = ipr.get_links(interface_index(ipr, interface))
         return link
 
 
-def attribute(message: Any, *path: str) -> Any:
-    """A nested netlink attribute, or None."""
+def nested_attribute(message: Any, *path: str) -> Any:
+    """Return a nested netlink attribute, or None."""
     for name in path:
         if message is None:
             return None
@@ -218,8 +223,8 @@ def attribute(message: Any, *path: str) -> Any:
     return message
 
 
-class _Napi(genlmsg):  # type: ignore[misc]
-    """What the kernel tells of a NAPI instance (include/uapi/linux/netdev.h, NETDEV_A_NAPI_*)."""
+class _NapiMessage(genlmsg):  # type: ignore[misc]
+    """A NAPI instance in the kernel's format (include/uapi/linux/netdev.h, NETDEV_A_NAPI_*)."""
 
     nla_map = (
         ("NETDEV_A_NAPI_UNSPEC", "none"),
@@ -231,21 +236,23 @@ class _Napi(genlmsg):  # type: ignore[misc]
 
 
 def napi_threads(namespace: str, interface: str) -> list[int]:
-    """The ids of the kernel's threads that take in what comes to an interface; none where it has no such
-    threads, or the kernel does not tell (Linux 6.9 does)."""
-    with in_namespace(namespace) as ipr:
-        index = index_of(ipr, interface)
+    """Return the thread ids of an interface's threaded NAPI.
 
-    def ask() -> list[int]:
-        asked = _Napi()
-        asked["cmd"], asked["version"] = _NETDEV_CMD_NAPI_GET, 1
+    The list is empty without threaded NAPI, and before Linux 6.9, which reports the threads first.
+    """
+    with open_in_namespace(namespace) as ipr:
+        index = interface_index(ipr, interface)
+
+    def query() -> list[int]:
+        request = _NapiMessage()
+        request["cmd"], request["version"] = _NETDEV_CMD_NAPI_GET, 1
         with GenericNetlinkSocket() as netdev:
-            netdev.bind("netdev", _Napi)
-            told = netdev.nlm_request(asked, msg_type=netdev.prid, msg_flags=NLM_F_REQUEST | NLM_F_DUMP)
-            own = [each for each in told if each.get_attr("NETDEV_A_NAPI_IFINDEX") == index]
+            netdev.bind("netdev", _NapiMessage)
+            replies = netdev.nlm_request(request, msg_type=netdev.prid, msg_flags=NLM_F_REQUEST | NLM_F_DUMP)
+            own = [each for each in replies if each.get_attr("NETDEV_A_NAPI_IFINDEX") == index]
         return [thread for each in own if (thread := each.get_attr("NETDEV_A_NAPI_PID"))]
 
     try:
-        return do_inside(namespace, ask)
+        return run_in_namespace(namespace, query)
     except NetlinkError:
         return []

@@ -1,4 +1,4 @@
-"""The proof of a path before load: unfragmented packets of the full MTU, both ways; where they stop."""
+"""Proves before each load that a path passes unfragmented packets of the full MTU in both directions."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.netlink import mtu_of
-from vnetbench.lab.netns.topology import Device
-from vnetbench.study.factors.frame_sizes import packet_bytes
+from vnetbench.lab.netlink import interface_mtu
+from vnetbench.lab.netns.topology import NetDevice
+from vnetbench.study.factors.frame_sizes import largest_packet_bytes
 from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
 ATTEMPTS = 3
 TIMEOUT_S = 0.3
 ROUNDS = 3
-"""Of `ATTEMPTS` each, 2.7 s in all: a kernel whose neighbour's answer got lost asks again after a second."""
+"""Rounds of `ATTEMPTS` packets, 2.7 s in total: the kernel repeats a lost neighbour request after 1 s."""
 
 
 @dataclass(frozen=True)
 class Hop:
-    """One interface that a packet crosses."""
+    """One interface on a path."""
 
     label: str
-    mtu: Callable[[], int]
-    """Reads it; raises BenchError where the interface is not there."""
+    read_mtu: Callable[[], int]
+    """Reads the interface's MTU; raises BenchError if the interface does not exist."""
 
 
-def hop_here(device: Device) -> Hop:
-    """An interface in a namespace of this machine."""
-    return Hop(device.label, lambda: mtu_of(device.namespace, device.interface))
+def local_hop(device: NetDevice) -> Hop:
+    """Return the hop of an interface in a namespace of this machine."""
+    return Hop(device.label, lambda: interface_mtu(device.namespace, device.interface))
 
 
-def prove(
+def prove_paths(
     pairs: Sequence[tuple[Endpoint, Endpoint]],
     agents: Mapping[str, AgentClient],
     mtu: int,
@@ -45,40 +45,51 @@ def prove(
     rounds: int = ROUNDS,
     delay_s: float = 0.0,
 ) -> list[dict[str, Any]]:
-    """Prove for every pair that packets of `mtu` bytes pass both ways unfragmented; one mapping a pair.
+    """Prove for every pair that packets of `mtu` bytes pass in both directions unfragmented.
 
-    `hops` tells what a packet of a pair (from 1) crosses, from a to b. `rounds`: so often it is tried, one
-    round after the other, until all pass. `delay_s` is what they take longer one way than by themselves.
-    Raises TreatmentRefused with the hop that stops them and the fix.
+    Args:
+        pairs: Both endpoints of each pair.
+        agents: The endpoints' agents.
+        mtu: Packet size in bytes.
+        ip_version: A level of the factor `ip_version`.
+        hops: Returns the hops of a pair (numbered from 1), from a to b.
+        rounds: Maximum number of attempts for all pairs.
+        delay_s: Delay that the link adds in each direction.
+
+    Returns:
+        The agent's answer for each pair.
+
+    Raises:
+        TreatmentRefused: with the hop that stops the packets, and the fix.
     """
     timeout_s = TIMEOUT_S + 2 * delay_s
-    found = probe(pairs, agents, mtu, ip_version, timeout_s)
+    found = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
     for _ in range(rounds - 1):
-        if all(map(passed, found)):
+        if all(map(has_passed, found)):
             break
-        found = probe(pairs, agents, mtu, ip_version, timeout_s)
+        found = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
     for number, ((a, b), answer) in enumerate(zip(pairs, found, strict=True), start=1):
-        if not passed(answer):
-            raise _refusal(hops(number), f"{a.name} to {b.name}", mtu, answer)
+        if not has_passed(answer):
+            raise _path_refusal(hops(number), f"{a.name} to {b.name}", mtu, answer)
     return found
 
 
-def probe(
+def probe_paths(
     pairs: Sequence[tuple[Endpoint, Endpoint]],
     agents: Mapping[str, AgentClient],
     packet_bytes: int,
     ip_version: str,
     timeout_s: float = TIMEOUT_S,
 ) -> list[dict[str, Any]]:
-    """Send packets of that size both ways between each pair; what came of it (path.probe), pair by pair."""
-    listening = [(b, agents[b.name].send("path.listen", address=b.address_of(ip_version))) for _, b in pairs]
+    """Send packets of this size in both directions of each pair and return the answers (`path.probe`)."""
+    listening = [(b, agents[b.name].send("path.listen", address=b.address_for(ip_version))) for _, b in pairs]
     paths = [agents[b.name].wait(future, "path.listen") for b, future in listening]
     try:
         probes = [
             agents[a.name].send(
                 "path.probe",
-                **{"from": a.address_of(ip_version)},
-                to=b.address_of(ip_version),
+                **{"from": a.address_for(ip_version)},
+                to=b.address_for(ip_version),
                 port=path["port"],
                 packet_bytes=packet_bytes,
                 attempts=ATTEMPTS,
@@ -94,51 +105,52 @@ def probe(
             agents[b.name].send("path.close", path=path["path"])
 
 
-def passed(answer: Mapping[str, Any]) -> bool:
-    """Whether packets passed both ways."""
+def has_passed(answer: Mapping[str, Any]) -> bool:
+    """Whether packets passed in both directions."""
     return bool(answer["forward"] and answer["back"])
 
 
-def check_frames(factors: Mapping[str, Level], mtu: int, where: str) -> None:
-    """Raise TreatmentRefused where a treatment's largest frame does not fit a path of this proved MTU."""
-    if "frame_size" in factors and (needed := packet_bytes(factors)) > mtu:
+def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None:
+    """Raise TreatmentRefused if a treatment's largest frame exceeds the path's proved MTU."""
+    if "frame_size" in factors and (needed := largest_packet_bytes(factors)) > mtu:
         raise TreatmentRefused(
             f"frame_size = {format_level('frame_size', factors['frame_size'])}: a packet of {needed} bytes "
             f"does not fit an MTU of {mtu}",
             where=where,
-            fix=f"raise the MTU there to {needed}, or make frame_size smaller",
+            fix=f"raise the MTU there to {needed}, or choose a smaller frame_size",
         )
 
 
-def as_found(mtu: int, proved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A proof as a trial keeps it."""
+def proof_facts(mtu: int, proved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the proof as a trial stores it."""
     return {"path_mtu_proved": mtu, "path_rtt_us": [answer.get("rtt_us") for answer in proved]}
 
 
-def _refusal(hops: Sequence[Hop], route: str, mtu: int, answer: Mapping[str, Any]) -> TreatmentRefused:
-    ways = "either way" if not answer["forward"] else "on the way back"
+def _path_refusal(hops: Sequence[Hop], route: str, mtu: int, answer: Mapping[str, Any]) -> TreatmentRefused:
+    direction = "in either direction" if not answer["forward"] else "in the reverse direction"
     what = (
-        f"packets of {mtu} bytes do not pass from {route} unfragmented ({ways}: {answer['reason'] or 'lost'})"
+        f"packets of {mtu} bytes do not pass from {route} unfragmented {direction} "
+        f"({answer['reason'] or 'lost'})"
     )
     narrow = []
     for hop in hops:
         try:
-            found = hop.mtu()
+            found = hop.read_mtu()
         except BenchError:
             return TreatmentRefused(
-                f"{what}: the interface is not there", where=hop.label, fix="vnetbench lab clean"
+                f"{what}: an interface does not exist", where=hop.label, fix="run vnetbench lab clean"
             )
         if found < mtu:
             narrow.append((hop, found))
     if not narrow:
         return TreatmentRefused(
-            f"{what}, though every hop has an MTU of {mtu} or more",
+            f"{what}, although every hop has an MTU of {mtu} or more",
             where=" > ".join(hop.label for hop in hops),
-            fix="look for a filter or a link that is down on the way (vnetbench lab exec)",
+            fix="look for a filter or an interface that is down on the path (vnetbench lab exec)",
         )
     where = "; ".join(f"{hop.label} has MTU {found}" for hop, found in narrow)
     return TreatmentRefused(
         f"{what}: {where}",
         where=narrow[0][0].label,
-        fix=f"raise its MTU to {mtu} (for a vSwitch: testbed.vswitch_mtu = {mtu}, or leave it out)",
+        fix=f"raise its MTU to {mtu}; for a vSwitch, write testbed.vswitch_mtu = {mtu} or leave it out",
     )

@@ -1,4 +1,4 @@
-"""The right to build networks: root's, or that of a user inside a user namespace of their own."""
+"""Acquires the right to build networks: as root, or inside a user namespace of the user's own."""
 
 from __future__ import annotations
 
@@ -11,79 +11,84 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 
-INSIDE = "VNETBENCH_IN_USER_NAMESPACE"
-FOLDER = "VNETBENCH_FOLDER"
-"""Environment: the user's folder."""
-UNSHARE = ("unshare", "--user", "--map-root-user", "--mount", "--net")
-COST = (
-    "no root: the lab lives in a user namespace. Not possible there: irq_cpus; cpu_quota; hardware counters "
-    "of the whole host (cycles come from CPU time)."
+INSIDE_ENV = "VNETBENCH_IN_USER_NAMESPACE"
+FOLDER_ENV = "VNETBENCH_FOLDER"
+"""Environment variable that holds the user's working folder."""
+UNSHARE_COMMAND = ("unshare", "--user", "--map-root-user", "--mount", "--net")
+USER_NAMESPACE_LIMITS = (
+    "no root: the lab runs in a user namespace. Not available there: irq_cpus, cpu_quota, and hardware "
+    "counters of the whole host (cycles are estimated from CPU time)."
 )
 
 
 def has_root() -> bool:
-    """Whether this process is root on the machine itself."""
-    return os.geteuid() == 0 and INSIDE not in os.environ
+    """Whether this process is root outside any user namespace of ours."""
+    return os.geteuid() == 0 and INSIDE_ENV not in os.environ
 
 
-def is_inside() -> bool:
-    """Whether this process is in a user namespace that we made."""
-    return INSIDE in os.environ
+def is_in_user_namespace() -> bool:
+    """Whether this process runs in a user namespace that the bench created."""
+    return INSIDE_ENV in os.environ
 
 
-def enter_for_run() -> None:
-    """Go on with the right to build networks: as root at once, else by starting again in a user namespace.
+def acquire_network_rights() -> None:
+    """Continue as root, or restart this program inside a new user namespace.
 
-    Everything built there ends with the process. Raises BenchError where user namespaces are refused.
+    What is built in the user namespace is removed when the process ends.
+
+    Raises:
+        BenchError: if this user may not create user namespaces.
     """
     if has_root():
         return
-    if is_inside():
-        own_run_directory()
+    if is_in_user_namespace():
+        mount_private_run()
         return
     check_user_namespaces()
-    _start_again(UNSHARE, {})
+    _restart(UNSHARE_COMMAND, {})
 
 
-def enter(pid: int, environment: Mapping[str, str]) -> None:
-    """Start again inside the namespaces of process `pid`, with `environment` added."""
+def restart_in_namespaces_of(pid: int, environment: Mapping[str, str]) -> None:
+    """Restart this program inside the namespaces of process `pid`, with `environment` added."""
     namespaces = ("--preserve-credentials", "--user", "--mount", "--net", "--target", str(pid))
-    _start_again(("nsenter", f"--wd={Path.cwd()}", *namespaces), environment)
+    _restart(("nsenter", f"--wd={Path.cwd()}", *namespaces), environment)
 
 
-def return_to_folder() -> None:
-    """Go to the user's folder, which nsenter may have left under another name."""
-    os.chdir(os.environ.get(FOLDER, "/"))
+def restore_working_folder() -> None:
+    """Return to the user's working folder, whose path nsenter may have changed."""
+    os.chdir(os.environ.get(FOLDER_ENV, "/"))
 
 
 def check_user_namespaces() -> None:
-    """Raise BenchError when this user cannot have a user namespace with a network of its own."""
+    """Raise BenchError if this user cannot create a user namespace with its own network."""
     if shutil.which("unshare") is None or shutil.which("nsenter") is None:
         raise BenchError("unshare and nsenter are missing", fix="apt-get install util-linux")
     probe = subprocess.run(
-        [*UNSHARE, "ip", "link", "add", "vnbprobe0", "type", "bridge"], capture_output=True, text=True
+        [*UNSHARE_COMMAND, "ip", "link", "add", "vnbprobe0", "type", "bridge"], capture_output=True, text=True
     )
     if probe.returncode != 0:
         raise BenchError(
-            f"user namespaces are refused to this user ({probe.stderr.strip() or 'no reason given'})",
+            f"this user may not create user namespaces ({probe.stderr.strip() or 'no reason given'})",
             fix="run with sudo, or allow them: sysctl -w kernel.unprivileged_userns_clone=1 "
             "kernel.apparmor_restrict_unprivileged_userns=0 user.max_user_namespaces=10000 "
-            "(those that it has); in a container, its seccomp profile must allow unshare",
+            "(skip those that your kernel lacks); in a container, the seccomp profile must allow unshare",
         )
 
 
-def _start_again(prefix: tuple[str, ...], added: Mapping[str, str]) -> None:
-    environment = {**os.environ, INSIDE: "1", FOLDER: str(Path.cwd()), **added}
-    # -P: nothing in the user's folder is taken for a module of ours.
+def _restart(prefix: tuple[str, ...], added: Mapping[str, str]) -> None:
+    environment = {**os.environ, INSIDE_ENV: "1", FOLDER_ENV: str(Path.cwd()), **added}
+    # -P: Python must not import modules from the user's folder.
     command = [*prefix, sys.executable, "-P", "-m", "vnetbench", *sys.argv[1:]]
     sys.stdout.flush()
     os.execvpe(command[0], command, environment)
 
 
-def own_run_directory() -> None:
-    """A /run of our own, for namespaces and the registry: the machine's is root's."""
+def mount_private_run() -> None:
+    """Mount a private /run for namespaces and the registry, since the machine's belongs to root."""
     if Path("/run").stat().st_uid == os.getuid():
-        return  # what started us has mounted one already
+        return  # The parent process has mounted one already.
     run = subprocess.run(["mount", "-t", "tmpfs", "vnetbench-run", "/run"], capture_output=True, text=True)
     if run.returncode != 0:
-        raise BenchError(f"no /run of its own for the lab: {run.stderr.strip()}", fix="run with sudo")
+        raise BenchError(
+            f"cannot mount a private /run for the lab: {run.stderr.strip()}", fix="run with sudo"
+        )

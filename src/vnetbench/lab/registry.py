@@ -1,4 +1,4 @@
-"""Which testbeds exist on this machine, whose they are, and how to remove what a dead bench left."""
+"""Records the testbeds of this machine and their owners, and removes what an ended bench left."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import cpu_quota, netlink
-from vnetbench.lab.netns.topology import namespace
-from vnetbench.process import is_alive, this_process
+from vnetbench.lab.netns.topology import namespace_name
+from vnetbench.process import current_process_identity, is_process_alive
 
-DIRECTORY = Path("/run/vnetbench")
-PREFIX = "vnb."
+REGISTRY_DIR = Path("/run/vnetbench")
+NAMESPACE_PREFIX = "vnb."
 PROCESS_LABEL = "VNETBENCH_TESTBED"
-ENDING_TIMEOUT_S = 3.0
-LEFT = "left over, nobody's"
+TERMINATION_TIMEOUT_S = 3.0
+LEFTOVER_PURPOSE = "left over, without an owner"
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A testbed that exists, or what is left of one."""
+class TestbedEntry:
+    """A testbed, or what is left of one."""
 
     name: str
     purpose: str
-    """What it was made for, in words."""
+    """Why it was created, as a phrase for people."""
     owner: str
-    """Identity of the process that uses it; empty for one that stays until `lab down`."""
+    """Identity of the process that uses the testbed; empty if it stays until `lab down`."""
     description: dict[str, object]
 
     @property
-    def in_use(self) -> bool:
-        """Whether the process that uses it is alive."""
-        return bool(self.owner) and is_alive(self.owner)
+    def is_in_use(self) -> bool:
+        """Whether the owner is running."""
+        return bool(self.owner) and is_process_alive(self.owner)
 
 
 def register(name: str, purpose: str, description: dict[str, object]) -> None:
-    """Take the name of a testbed that is about to be built; raises BenchError when it is taken."""
-    content = {"purpose": purpose, "owner": this_process(), "description": description}
+    """Register a testbed before it is created; raises BenchError if the name is taken."""
+    content = {"purpose": purpose, "owner": current_process_identity(), "description": description}
     try:
-        DIRECTORY.mkdir(parents=True, exist_ok=True)
-        with whole_file(DIRECTORY, content) as whole:
-            os.link(whole, DIRECTORY / f"{name}.json")
+        REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
+        with staged_file(REGISTRY_DIR, content) as whole:
+            os.link(whole, REGISTRY_DIR / f"{name}.json")
     except FileExistsError:
         raise BenchError(
             f"a testbed named {name} exists already",
@@ -57,87 +57,95 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
         ) from None
     except OSError as error:
         raise BenchError(
-            f"testbeds cannot be registered: {error.strerror}", where=str(DIRECTORY), fix="make /run writable"
+            f"cannot register a testbed: {error.strerror}",
+            where=str(REGISTRY_DIR),
+            fix="make /run writable",
         ) from error
 
 
-def keep(name: str) -> None:
-    """Let a testbed outlive this process, until `lab down`."""
-    path = DIRECTORY / f"{name}.json"
-    with whole_file(DIRECTORY, {**json.loads(path.read_text()), "owner": ""}) as whole:
+def keep_after_exit(name: str) -> None:
+    """Keep a testbed after this process ends, until `lab down`."""
+    path = REGISTRY_DIR / f"{name}.json"
+    with staged_file(REGISTRY_DIR, {**json.loads(path.read_text()), "owner": ""}) as whole:
         whole.replace(path)
 
 
-def folder(name: str) -> Path:
-    """A folder for the sockets and consoles of a testbed that is registered; it goes with the testbed."""
-    path = DIRECTORY / name
+def testbed_folder(name: str) -> Path:
+    """Return the folder for a testbed's sockets and consoles; it is removed with the testbed."""
+    path = REGISTRY_DIR / name
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
-def entries() -> list[Entry]:
-    """All testbeds of this machine: the registered ones, and what is left of any that nobody registered."""
-    # Namespaces first: what is built between the two looks was registered before it was built.
-    namespaces = netlink.namespaces()
-    found: dict[str, Entry] = {}
-    for path in sorted(DIRECTORY.glob("*.json")):
+def list_testbeds() -> list[TestbedEntry]:
+    """Return all testbeds of this machine, registered or left over."""
+    # List namespaces first: a testbed that is created meanwhile is registered before it has namespaces.
+    namespaces = netlink.list_namespaces()
+    found: dict[str, TestbedEntry] = {}
+    for path in sorted(REGISTRY_DIR.glob("*.json")):
         try:
             content = json.loads(path.read_text())
-            found[path.stem] = Entry(
+            found[path.stem] = TestbedEntry(
                 path.stem, str(content["purpose"]), str(content["owner"]), dict(content["description"])
             )
         except (OSError, ValueError, KeyError, TypeError):
-            found[path.stem] = Entry(path.stem, "cut short while it was made", "", {})
+            found[path.stem] = TestbedEntry(path.stem, "creation was interrupted", "", {})
     for name in namespaces:
-        if name.startswith(PREFIX) and name.count(".") == 2:
+        if name.startswith(NAMESPACE_PREFIX) and name.count(".") == 2:
             testbed = name.split(".")[1]
-            found.setdefault(testbed, Entry(testbed, LEFT, "", {}))
-    for testbed in cpu_quota.left():
-        found.setdefault(testbed, Entry(testbed, LEFT, "", {}))
+            found.setdefault(testbed, TestbedEntry(testbed, LEFTOVER_PURPOSE, "", {}))
+    for testbed in cpu_quota.leftover_testbeds():
+        found.setdefault(testbed, TestbedEntry(testbed, LEFTOVER_PURPOSE, "", {}))
     return list(found.values())
 
 
-def entry(name: str) -> Entry:
-    """The testbed of this name; raises BenchError when there is none."""
-    for candidate in entries():
+def find_testbed(name: str) -> TestbedEntry:
+    """Return the testbed with this name; raises BenchError if there is none."""
+    for candidate in list_testbeds():
         if candidate.name == name:
             return candidate
-    names = ", ".join(e.name for e in entries()) or "none"
-    raise BenchError(f"there is no testbed named {name} (there are: {names})", fix="vnetbench lab ls")
+    names = ", ".join(e.name for e in list_testbeds()) or "none"
+    raise BenchError(
+        f"there is no testbed named {name} (existing: {names})", fix="run vnetbench lab ls to list them"
+    )
 
 
-def remove(name: str) -> list[Path]:
-    """Remove all that carries the testbed's name: processes, control groups, namespaces, its files.
+def remove_testbed(name: str) -> list[Path]:
+    """Remove everything of a testbed: processes, control groups, namespaces and files.
 
-    Returns the control groups that stay, since a process in them does not end.
+    Returns:
+        The control groups that could not be removed because a process in them does not end.
     """
-    _end_processes(name)
-    stays = cpu_quota.remove(name)
-    for candidate in netlink.namespaces():
-        if candidate.startswith(namespace(name, "")):
+    _terminate_processes(name)
+    remaining_groups = cpu_quota.remove_groups(name)
+    for candidate in netlink.list_namespaces():
+        if candidate.startswith(namespace_name(name, "")):
             netlink.remove_namespace(candidate)
-    # What was only being started at the first look carries its label by now.
-    _end_processes(name)
-    shutil.rmtree(DIRECTORY / name, ignore_errors=True)
-    (DIRECTORY / f"{name}.json").unlink(missing_ok=True)
-    return stays
+    # Processes that were just starting during the first pass carry the label by now.
+    _terminate_processes(name)
+    shutil.rmtree(REGISTRY_DIR / name, ignore_errors=True)
+    (REGISTRY_DIR / f"{name}.json").unlink(missing_ok=True)
+    return remaining_groups
 
 
-def end_orphans() -> int:
-    """End this user's processes of testbeds whose namespaces nobody keeps any more; returns how many.
+def terminate_orphans() -> int:
+    """Terminate this user's testbed processes whose user namespace has no holder any more.
 
-    Those of campaigns are left alone: they end with their bench.
+    Processes of campaigns are excluded: they end with their bench.
+
+    Returns:
+        The number of processes.
     """
-    labels = {pid: label for pid, label in _labelled() if not label.startswith("run-")}
+    labels = {pid: label for pid, label in _labelled_processes() if not label.startswith("run-")}
     orphans = [pid for pid in labels if _user_namespace(pid) != _user_namespace(os.getpid())]
     for pid in orphans:
-        _signal(pid, signal.SIGTERM)
+        _send_signal(pid, signal.SIGTERM)
     return len(orphans)
 
 
 @contextmanager
-def whole_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
-    """A file with this content, to be put where nobody shall ever read half of it."""
+def staged_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
+    """Write a temporary file with this content, to be linked or renamed into place atomically."""
     path = folder / f".{secrets.token_hex(8)}"
     try:
         path.write_text(json.dumps(content))
@@ -146,35 +154,35 @@ def whole_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def _end_processes(name: str) -> None:
-    """End the processes that carry the testbed's label; each by its id, ours is never among them."""
-    pids = [pid for pid in processes_of(name) if pid != os.getpid()]
+def _terminate_processes(name: str) -> None:
+    """Terminate the processes that carry the testbed's label, each by its id, but never this one."""
+    pids = [pid for pid in testbed_processes(name) if pid != os.getpid()]
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in pids:
-            _signal(pid, number)
-        deadline = time.monotonic() + ENDING_TIMEOUT_S
+            _send_signal(pid, number)
+        deadline = time.monotonic() + TERMINATION_TIMEOUT_S
         while pids and time.monotonic() < deadline:
             time.sleep(0.02)
-            pids = [pid for pid in pids if pid in processes_of(name)]
+            pids = [pid for pid in pids if pid in testbed_processes(name)]
 
 
-def processes_of(name: str) -> list[int]:
-    """Ids of the processes of a testbed: those that carry its label, and live where we do.
+def testbed_processes(name: str) -> list[int]:
+    """Return the ids of a testbed's processes: those with its label in our user namespace.
 
-    Another user's testbed may have the same name, in a user namespace of its own.
+    Another user's testbed may have the same name in another user namespace.
     """
     here = _user_namespace(os.getpid())
-    return [pid for pid, label in _labelled() if label == name and _user_namespace(pid) == here]
+    return [pid for pid, label in _labelled_processes() if label == name and _user_namespace(pid) == here]
 
 
-def _labelled() -> Iterator[tuple[int, str]]:
-    """Process id and label of every process that carries one and that we may look at."""
+def _labelled_processes() -> Iterator[tuple[int, str]]:
+    """Yield the process id and label of every labelled process that we may inspect."""
     prefix = f"{PROCESS_LABEL}=".encode()
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
             variables = path.read_bytes().split(b"\0")
         except OSError:
-            continue  # gone meanwhile, or another user's
+            continue  # The process has ended, or belongs to another user.
         for variable in variables:
             if variable.startswith(prefix):
                 yield int(path.parent.name), variable.removeprefix(prefix).decode(errors="replace")
@@ -187,6 +195,6 @@ def _user_namespace(pid: int) -> str | None:
         return None
 
 
-def _signal(pid: int, number: signal.Signals) -> None:
+def _send_signal(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""What every lab offers: testbeds that can be raised, set as a treatment asks, and closed."""
+"""Interfaces that every lab implements: create testbeds, apply treatments, close testbeds."""
 
 from __future__ import annotations
 
@@ -8,96 +8,107 @@ from typing import Any, Protocol
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.model import Level, TestbedSpec
 
 
-class Bed(Protocol):
-    """A testbed that exists now, with an agent on every endpoint. It lives, and must be closed."""
+class Testbed(Protocol):
+    """A running testbed with an agent on every endpoint. Close it after use."""
 
     agents: dict[str, AgentClient]
-    """By the name of the endpoint, or of what stands between endpoints."""
-    online: frozenset[int]
-    """The CPUs of the bench's own machine that may be used."""
+    """Agents by the name of their endpoint or forwarding guest."""
+    online_cpus: frozenset[int]
+    """CPUs of the bench's own machine that it may use."""
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
-        """All of them, pair by pair, side a first."""
+        """All endpoints, pair by pair, side a first."""
 
-    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
-        """Set a treatment's knobs and prove the path; returns what was found. Raises TreatmentRefused."""
+    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+        """Set a treatment's knobs and prove the paths.
 
-    def watch(self) -> Mapping[str, object] | None:
-        """What the observer looks at beside the machine (`watch` of the agent's `trial.prepare`)."""
+        Returns:
+            The values that were read back, by knob.
 
-    def between(self) -> Mapping[str, Sequence[str]]:
-        """The agents between the ends, that forward what goes from one to the other, and their interfaces."""
+        Raises:
+            TreatmentRefused: if a knob did not take effect or a path does not pass packets.
+        """
 
-    def begin_line_counts(self) -> None:
-        """Have delay lines between the ends count from now on: a testbed set once may have many runs."""
+    def observer_targets(self) -> Mapping[str, object] | None:
+        """Return what the observer watches besides the machine (`watch` of the agent's `trial.prepare`)."""
 
-    def line_counts(self) -> Sequence[Mapping[str, Any]]:
-        """What delay lines between the ends have counted since that was begun (`line.read` of the agent)."""
+    def forwarders(self) -> Mapping[str, Sequence[str]]:
+        """Return the interfaces of each agent that forwards frames between the endpoints."""
 
-    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
-        """The MAC address that frames from an endpoint to the other one of its pair are sent to.
+    def reset_delay_line_counters(self) -> None:
+        """Reset the counters of all delay lines, since one setup may serve several trials."""
 
-        Raises BenchError where it cannot be found out.
+    def read_delay_lines(self) -> Sequence[Mapping[str, Any]]:
+        """Return the counters of all delay lines since the last reset (the agent's `line.read`)."""
+
+    def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
+        """Return the destination MAC address of frames from an endpoint to its peer.
+
+        Raises:
+            BenchError: if the address is unknown.
         """
 
     @property
-    def refused_frames(self) -> str:
-        """What a frame is that an endpoint's port does not take: `lost` or `unsent`.
+    def rejected_frame_outcome(self) -> str:
+        """How to count a frame that an endpoint's port rejects: `lost` or `unsent`.
 
-        It is lost where the queue that was full is the first of the device under test, and else the port's.
+        It is `lost` if the full queue belongs to the device under test, else `unsent`.
         """
 
-    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
-        """The CPUs that each endpoint's load may use in a treatment.
+    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """Return the CPUs that each endpoint's load may use in a treatment, in the endpoint's numbering.
 
-        They are numbered as the endpoint numbers them. Raises BenchError for CPUs that are not there.
+        Raises:
+            BenchError: if a CPU does not exist.
         """
 
     def as_facts(self) -> Mapping[str, object]:
-        """The description for the results file."""
+        """Return the description for the results file."""
 
     def close(self) -> None:
-        """End the agents and undo all that was made; leaves nothing behind, whatever state it is in."""
+        """End the agents and remove everything that was created, whatever state the testbed is in."""
 
 
 class Lab(Protocol):
-    """What makes testbeds, or finds them."""
+    """A factory of testbeds for one study."""
 
     @property
-    def most_kept(self) -> int:
-        """So many testbeds may stand side by side."""
+    def max_testbeds(self) -> int:
+        """Maximum number of testbeds that may exist at the same time."""
 
     def shape(self, factors: Mapping[str, Level]) -> Hashable:
-        """What of a treatment decides which testbed it needs; as a text, its name in the results file."""
+        """Return what a treatment requires of its testbed; its text names the testbed in the results file."""
 
-    def raise_bed(self, name: str, shape: Hashable) -> Bed:
-        """Make a testbed of this name and shape; on any fault what was made is removed again.
+    def create_testbed(self, name: str, shape: Hashable) -> Testbed:
+        """Create a testbed; after an error, remove what was created.
 
-        Raises BenchError, or AgentError when an agent ends before it answers.
+        Raises:
+            BenchError: if the machine refuses a step.
+            AgentError: if an agent ends before it answers.
         """
 
-    def remove_left(self, prefix: str) -> None:
-        """Remove the testbeds whose names begin so: those that were broken off while they were raised."""
+    def remove_leftovers(self, prefix: str) -> None:
+        """Remove the testbeds with this name prefix that an interrupted creation left."""
 
 
-def mac_in(agent: AgentClient, interface: str) -> str:
-    """The MAC address of an interface, as its agent says; raises BenchError where it does not."""
+def query_mac_address(agent: AgentClient, interface: str) -> str:
+    """Return the MAC address of an interface from its agent; raises BenchError if it has none."""
     interfaces = agent.call("agent.facts")["interfaces"]
     mac = next((each["mac"] for each in interfaces if each["name"] == interface), None)
     if not mac:
         raise BenchError(
-            f"{interface} has no MAC address, so no frames can be sent to it",
+            f"{interface} has no MAC address, so it cannot receive frames",
             where=agent.endpoint,
             fix="name an Ethernet interface",
         )
     return str(mac)
 
 
-def pairs(bed: Bed) -> list[tuple[Endpoint, Endpoint]]:
-    """The endpoints two by two: those that load runs between."""
+def endpoint_pairs(bed: Testbed) -> list[tuple[Endpoint, Endpoint]]:
+    """Return the two endpoints of each pair, side a first."""
     sides = {side: [e for e in bed.endpoints if e.side == side] for side in "ab"}
     return list(zip(sides["a"], sides["b"], strict=True))

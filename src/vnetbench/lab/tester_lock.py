@@ -1,4 +1,4 @@
-"""One tester of frames at a time on a machine: two would take each other's CPUs, and measure that."""
+"""Locks the machine for one frame tester, because two would take each other's CPUs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from vnetbench.lab import registry
 
 
 @contextmanager
-def only_tester() -> Iterator[None]:
-    """Be the only one meanwhile; raises BenchError where another is. The kernel ends it with the process."""
-    registry.DIRECTORY.mkdir(parents=True, exist_ok=True)
-    # The folder itself is locked: no file is left behind that says something which is no longer so.
-    directory = os.open(registry.DIRECTORY, os.O_RDONLY | os.O_CLOEXEC)
+def hold_tester_lock() -> Iterator[None]:
+    """Hold the tester lock; raises BenchError if another process holds it.
+
+    The kernel releases the lock when the process ends.
+    """
+    registry.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
+    # Locks the folder itself, so that no stale lock file can remain.
+    directory = os.open(registry.REGISTRY_DIR, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BenchError(
-                "another campaign of frames is at work on this machine, and each needs the first CPUs for "
-                "itself: both would count what the other takes from it as loss",
-                fix="wait for its end; vnetbench lab ls shows its testbeds",
+                "another campaign with frames runs on this machine; both would count the CPU time that the "
+                "other takes as frame loss",
+                fix="wait until it ends; vnetbench lab ls shows its testbeds",
             ) from None
         yield
     finally:

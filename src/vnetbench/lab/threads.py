@@ -1,4 +1,4 @@
-"""Threads of other processes of this machine: found by their process, and put on CPUs."""
+"""Finds threads of other processes on this machine and pins them to CPUs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ from contextlib import suppress
 from pathlib import Path
 
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.study.factors.cpu_lists import spell_cpu_list
+from vnetbench.study.factors.cpu_lists import format_cpu_list
 
 
-def named_tasks(pid: int) -> dict[int, str]:
-    """The names of a process's threads."""
+def thread_names(pid: int) -> dict[int, str]:
+    """Return the name of each thread of a process, by thread id."""
     found = {}
     for path in Path(f"/proc/{pid}/task").glob("*/comm"):
-        with suppress(OSError):  # it has ended meanwhile
+        with suppress(OSError):  # The thread has ended.
             found[int(path.parent.name)] = path.read_text().strip()
     return found
 
 
-def move(thread: int, cpus: frozenset[int], what: str) -> str:
-    """Where a thread may run once it was moved; empty for one that has ended meanwhile.
+def pin_thread(thread: int, cpus: frozenset[int], what: str) -> str:
+    """Pin a thread and return the CPU list that was read back; empty if the thread has ended.
 
-    Raises TreatmentRefused, naming `what` it is of, where the kernel did something else.
+    Args:
+        thread: The thread id.
+        cpus: The CPUs that it may use.
+        what: The owner of the thread, for the error message.
+
+    Raises:
+        TreatmentRefused: if the kernel refuses or sets other CPUs.
     """
     try:
         os.sched_setaffinity(thread, cpus)
@@ -31,12 +37,14 @@ def move(thread: int, cpus: frozenset[int], what: str) -> str:
         return ""
     except OSError as error:
         raise TreatmentRefused(
-            f"a thread cannot be placed on CPU {spell_cpu_list(cpus)}: {error.strerror}", where=what,
+            f"cannot pin a thread to CPU {format_cpu_list(cpus)}: {error.strerror}",
+            where=what,
             fix="name CPUs that this machine lets you use",
-        ) from error  # fmt: skip
+        ) from error
     if found != cpus:
         raise TreatmentRefused(
-            f"a thread was placed on CPU {spell_cpu_list(cpus)}, and may use {spell_cpu_list(found)}",
-            where=what, fix="name CPUs that this machine lets you use",
-        )  # fmt: skip
-    return spell_cpu_list(found)
+            f"a thread was pinned to CPU {format_cpu_list(cpus)}, but may use {format_cpu_list(found)}",
+            where=what,
+            fix="name CPUs that this machine lets you use",
+        )
+    return format_cpu_list(found)

@@ -1,4 +1,4 @@
-"""The user's own cache, where things may lie from run to run."""
+"""The user's cache folder."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 
 
-def cache_folder(below: str, purpose: str) -> Path:
-    """A folder in the user's cache, made where there is none; `below` is its path in ours.
+def cache_folder(subfolder: str, purpose: str) -> Path:
+    """Return a folder in the user's cache, and create it if needed.
 
-    Raises BenchError, which says `purpose`, where it cannot be made.
+    Args:
+        subfolder: Path inside the project's cache.
+        purpose: Completes the error message "cannot ...".
+
+    Raises:
+        BenchError: if the folder cannot be created.
     """
-    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vnetbench" / below
+    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vnetbench" / subfolder
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BenchError(
-            f"there is no place to {purpose}: {error.strerror}",
+            f"cannot {purpose}: {error.strerror}",
             where=str(path),
-            fix="set HOME or XDG_CACHE_HOME to a folder of yours",
+            fix="set HOME or XDG_CACHE_HOME to a folder that you can write to",
         ) from error
     return path

@@ -19,18 +19,18 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_breaks_off_leaves_nothing() -> None:
-    path = cache.folder("snapshots") / "x.state"
-    with pytest.raises(KeyboardInterrupt), cache.making(path) as temporary:
+    path = cache.cache_subfolder("snapshots") / "x.state"
+    with pytest.raises(KeyboardInterrupt), cache.create_atomically(path) as temporary:
         temporary.write_bytes(b"half")
         raise KeyboardInterrupt
-    assert list(cache.folder("snapshots").iterdir()) == []
+    assert list(cache.cache_subfolder("snapshots").iterdir()) == []
 
 
 def test_benches_that_make_the_same_folder_at_once_leave_one_and_whole() -> None:
-    path = cache.folder("kernels") / "linux"
+    path = cache.cache_subfolder("kernels") / "linux"
 
     def make(number: int) -> None:
-        with cache.making(path) as temporary:
+        with cache.create_atomically(path) as temporary:
             temporary.mkdir()
             (temporary / "first").write_text(str(number))
             time.sleep(0.01)
@@ -39,11 +39,11 @@ def test_benches_that_make_the_same_folder_at_once_leave_one_and_whole() -> None
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(make, range(8)))
     assert (path / "first").read_text() == (path / "second").read_text()
-    assert [p.name for p in cache.folder("kernels").iterdir()] == ["linux"]
+    assert [p.name for p in cache.cache_subfolder("kernels").iterdir()] == ["linux"]
 
 
 def test_what_was_not_used_for_the_longest_goes_first_and_what_a_killed_bench_left_too() -> None:
-    folder = cache.folder("snapshots")
+    folder = cache.cache_subfolder("snapshots")
     for age, name in enumerate(("new", "middle", "old")):
         (folder / name).write_bytes(bytes(100))
         os.utime(folder / name, (time.time() - age, time.time() - age))
@@ -61,5 +61,5 @@ def test_a_place_that_cannot_be_written_is_named_with_the_fix(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(BenchError, match="no place to keep") as refused:
-        cache.folder("kernels")
+        cache.cache_subfolder("kernels")
     assert "XDG_CACHE_HOME" in str(refused.value.fix)

@@ -9,19 +9,25 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.guest.cpu_pinning import Threads, check, emulator_places, place, vcpu_places
+from vnetbench.lab.guest.cpu_pinning import (
+    GuestThreads,
+    assign_emulators,
+    assign_vcpus,
+    check_pinning,
+    pin_threads,
+)
 
 ONLINE = frozenset(range(4))
 
 
-def guest(name: str, vcpus: int = 1) -> Threads:
-    return Threads(name, name[0], tuple(range(vcpus)), 100, (), ())
+def guest(name: str, vcpus: int = 1) -> GuestThreads:
+    return GuestThreads(name, name[0], tuple(range(vcpus)), 100, (), ())
 
 
-def cpus(level: str, *guests: Threads) -> dict[str, list[int]]:
+def cpus(level: str, *guests: GuestThreads) -> dict[str, list[int]]:
     """Of places that are one CPU each."""
     return {
-        name: [next(iter(cpu)) for cpu in each] for name, each in vcpu_places(level, guests, ONLINE).items()
+        name: [next(iter(cpu)) for cpu in each] for name, each in assign_vcpus(level, guests, ONLINE).items()
     }
 
 
@@ -41,33 +47,33 @@ def test_a_list_is_taken_in_turn_by_all_and_two_lists_each_by_its_side() -> None
 
 
 def test_any_is_all_of_them() -> None:
-    assert vcpu_places("any", [guest("a1")], ONLINE) == {"a1": [ONLINE]}
+    assert assign_vcpus("any", [guest("a1")], ONLINE) == {"a1": [ONLINE]}
 
 
 def test_the_emulator_is_with_its_vcpus_or_apart_from_all() -> None:
-    vcpus = vcpu_places("0-1", [guest("a1"), guest("b1")], ONLINE)
-    assert emulator_places("own", vcpus, ONLINE) == {"a1": {0}, "b1": {1}}
-    assert emulator_places("apart", vcpus, ONLINE) == {"a1": {2, 3}, "b1": {2, 3}}
-    assert emulator_places("3", vcpus, ONLINE) == {"a1": {3}, "b1": {3}}
-    assert emulator_places("any", vcpus, ONLINE) == {"a1": ONLINE, "b1": ONLINE}
+    vcpus = assign_vcpus("0-1", [guest("a1"), guest("b1")], ONLINE)
+    assert assign_emulators("own", vcpus, ONLINE) == {"a1": {0}, "b1": {1}}
+    assert assign_emulators("apart", vcpus, ONLINE) == {"a1": {2, 3}, "b1": {2, 3}}
+    assert assign_emulators("3", vcpus, ONLINE) == {"a1": {3}, "b1": {3}}
+    assert assign_emulators("any", vcpus, ONLINE) == {"a1": ONLINE, "b1": ONLINE}
 
 
 def test_what_cannot_be_placed_is_known_before_any_guest_is_there() -> None:
     both = [("a1", "a"), ("b1", "b")]
-    check("0-1/2-3", "own", both, 2, ONLINE)
+    check_pinning("0-1/2-3", "own", both, 2, ONLINE)
     with pytest.raises(BenchError, match="names CPU 4-5"):
-        check("0-1/4-5", "own", both, 2, ONLINE)
+        check_pinning("0-1/4-5", "own", both, 2, ONLINE)
     with pytest.raises(BenchError, match="every CPU is a vCPU's"):
-        check("0-1/2-3", "apart", both, 2, ONLINE)
+        check_pinning("0-1/2-3", "apart", both, 2, ONLINE)
 
 
 def test_cpus_that_are_not_there_are_named() -> None:
     with pytest.raises(BenchError, match="names CPU 9; this machine has 0-3"):
-        vcpu_places("9", [guest("a1")], ONLINE)
+        assign_vcpus("9", [guest("a1")], ONLINE)
     with pytest.raises(BenchError, match="names CPU 9"):
-        emulator_places("9", {"a1": [ONLINE]}, ONLINE)
+        assign_emulators("9", {"a1": [ONLINE]}, ONLINE)
     with pytest.raises(BenchError, match="every CPU is a vCPU's"):
-        emulator_places("apart", {"a1": [ONLINE]}, ONLINE)
+        assign_emulators("apart", {"a1": [ONLINE]}, ONLINE)
 
 
 def test_threads_are_moved_and_told_as_the_kernel_has_them() -> None:
@@ -78,8 +84,8 @@ def test_threads_are_moved_and_told_as_the_kernel_has_them() -> None:
     thread.start()
     try:
         assert thread.native_id is not None
-        own = Threads("a1", "a", (thread.native_id,), thread.native_id, (), (2**22,))
-        assert place(str(first), "own", [own], online) == {
+        own = GuestThreads("a1", "a", (thread.native_id,), thread.native_id, (), (2**22,))
+        assert pin_threads(str(first), "own", [own], online) == {
             "vcpu_pin": {"a1": [str(first)]},
             "emulator_pin": {"a1": str(first)},
         }
@@ -92,5 +98,5 @@ def test_threads_are_moved_and_told_as_the_kernel_has_them() -> None:
 def test_what_the_kernel_refuses_is_told_of_the_thread() -> None:
     own = threading.get_native_id()
     with pytest.raises(TreatmentRefused) as refused:
-        place("1000", "any", [Threads("a1", "a", (own,), own, (), ())], frozenset({1000}))
+        pin_threads("1000", "any", [GuestThreads("a1", "a", (own,), own, (), ())], frozenset({1000}))
     assert refused.value.where == "a1 vcpu0"

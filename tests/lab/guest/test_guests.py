@@ -14,41 +14,43 @@ import pytest
 
 from tests.faults.bench_process import run, start
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.frame_counts import counts_of
+from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.trial import Load
+from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.guest import hardware, snapshot
+from vnetbench.lab.guest import hardware, snapshot, watchdog
 from vnetbench.lab.guest.hardware import Hardware, Software
-from vnetbench.lab.guest.lab import QemuLab, shape_of
-from vnetbench.lab.guest.prerequisites import Ready, get_ready
-from vnetbench.lab.guest.qemu_process import MachineEnded
-from vnetbench.lab.guest.testbed import GuestBed
+from vnetbench.lab.guest.lab import QemuLab, guest_shape
+from vnetbench.lab.guest.prerequisites import GuestPrerequisites, prepare_guests
+from vnetbench.lab.guest.qemu_process import QemuEnded
+from vnetbench.lab.guest.testbed import GuestTestbed
 from vnetbench.lab.links import netem
 from vnetbench.lab.netns.topology import Vm
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import QEMU
-from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.workloads import TCP_STREAM
 
 pytestmark = pytest.mark.lab
 
-ASKED = TestbedAsked(lab=QEMU)
+ASKED = TestbedSpec(lab=QEMU)
 TRIAL_S = 0.6
 VMADDR_CID_LOCAL = 1
 STUDY = 'title = "x"\n[testbed]\nlab = "qemu"\n[factors]\n'
 
-Raise = Callable[..., GuestBed]
+Raise = Callable[..., GuestTestbed]
 
 
 def levels(**factors: Level) -> dict[str, Level]:
-    return complete(factors, STREAM, QEMU)
+    return complete_levels(factors, TCP_STREAM, QEMU)
 
 
 @pytest.fixture(scope="session")
-def ready() -> Ready:
-    return get_ready([shape_of(levels(adapter=adapter), ASKED) for adapter in ("virtio-net", "vmxnet3")])
+def ready() -> GuestPrerequisites:
+    return prepare_guests(
+        [guest_shape(levels(adapter=adapter), ASKED) for adapter in ("virtio-net", "vmxnet3")]
+    )
 
 
 @pytest.fixture
@@ -57,12 +59,12 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def raise_bed(ready: Ready, said: list[str]) -> Iterator[Raise]:
+def raise_bed(ready: GuestPrerequisites, said: list[str]) -> Iterator[Raise]:
     lab = QemuLab(ASKED, "a test", ready, said.append)
-    raised: list[GuestBed] = []
+    raised: list[GuestTestbed] = []
 
-    def one(**factors: Level) -> GuestBed:
-        raised.append(lab.raise_bed(f"t-guests-{len(raised)}", lab.shape(levels(**factors))))
+    def one(**factors: Level) -> GuestTestbed:
+        raised.append(lab.create_testbed(f"t-guests-{len(raised)}", lab.shape(levels(**factors))))
         return raised[-1]
 
     yield one
@@ -73,8 +75,8 @@ def raise_bed(ready: Ready, said: list[str]) -> Iterator[Raise]:
 
 def of_campaigns() -> set[int]:
     """The QEMUs of the campaigns that are at work here."""
-    entries = [entry.name for entry in registry.entries() if entry.name.startswith("run-")]
-    found = {pid for name in entries for pid in registry.processes_of(name)}
+    entries = [entry.name for entry in registry.list_testbeds() if entry.name.startswith("run-")]
+    found = {pid for name in entries for pid in registry.testbed_processes(name)}
     return {pid for pid in found if "qemu" in Path(f"/proc/{pid}/comm").read_text()}
 
 
@@ -87,20 +89,20 @@ def label_of(pid: int) -> str:
     return next((v.decode() for v in variables if v.startswith(registry.PROCESS_LABEL.encode())), "")
 
 
-def test_a_trial_between_guests_is_measured_with_what_the_treatment_asks(ready: Ready) -> None:
+def test_a_trial_between_guests_is_measured_with_what_the_treatment_asks(ready: GuestPrerequisites) -> None:
     lab = LabInstrument(QemuLab(ASKED, "a test", ready), ASKED)
     factors = levels(mtu=4000, vcpu_pin="spread", emulator_pin="own", rx_ring=128, irq_pin="0")
     try:
-        done = lab.measure(Load(factors, TRIAL_S, 0.1), lambda: False)
-        learned = lab.learned()
+        done = lab.measure(TrialLoad(factors, TRIAL_S, 0.1), lambda: False)
+        learned = lab.take_new_facts()
     finally:
         lab.close()
-    effective = done.measured.effective
+    effective = done.measurement.effective
     assert effective["accelerator"] == ready.accelerator.name
     assert (effective["path_mtu_proved"], effective["rx_ring"], effective["vswitch_mtu"]) == (4000, 128, 4000)
     online = sorted(os.sched_getaffinity(0))
     assert effective["vcpu_pin"] == {"a1": [str(online[0])], "b1": [str(online[1 % len(online)])]}
-    received = {side.endpoint: side.bytes_received for side in done.measured.sides}
+    received = {side.name: side.bytes_received for side in done.measurement.endpoints}
     assert received["b1"] > 0
     (facts,) = learned.testbeds.values()
     assert facts["guest_kernel"] == ready.kernel.release
@@ -111,13 +113,13 @@ def test_a_narrow_switch_and_the_vnics_behind_it_are_named(raise_bed: Raise) -> 
     bed = raise_bed()
     factors = levels(mtu=3000)
     with pytest.raises(TreatmentRefused) as refused:
-        bed.apply(factors, TestbedAsked(lab=QEMU, vswitch_mtu=1500))
+        bed.apply(factors, TestbedSpec(lab=QEMU, vswitch_mtu=1500))
     assert "port a1 of vSwitch sw0 has MTU 1500" in refused.value.what
     assert "a1 eth0" not in refused.value.what
     assert bed.apply(factors, ASKED)["path_mtu_proved"] == 3000
     bed.agents["b1"].call("knob.set", interface="eth0", knob="mtu", value=1400)
     with pytest.raises(TreatmentRefused, match=r"b1 eth0 \(virtio-net\) has MTU 1400"):
-        bed.prove(3000)
+        bed.prove_paths(3000)
 
 
 def test_a_delay_line_between_the_switches_delays_guests(
@@ -125,12 +127,12 @@ def test_a_delay_line_between_the_switches_delays_guests(
 ) -> None:
     monkeypatch.setattr(netem, "is_there", lambda: False)
     bed = raise_bed(link_delay=0.02)
-    assert str(bed.testbed.shape) == "virtio-net line"
+    assert str(bed.topology.shape) == "virtio-net line"
     found = bed.apply(levels(link_delay=0.02, link_rate=10**8, mtu=2000), ASKED)
     assert (found["link_delay"], found["link_rate"], found["path_mtu_proved"]) == (0.02, 10**8, 2000)
     assert found["link_impaired_by"] == "delay line"
     assert min(found["path_rtt_us"]) >= 40_000
-    watched = bed.watch()["threads"]
+    watched = bed.observer_targets()["threads"]
     assert isinstance(watched, list)
     assert {"delay line 1 forward", "delay line 1 reverse"} < {each["name"] for each in watched}
 
@@ -155,88 +157,94 @@ def test_a_guest_between_two_ends_of_the_host_forwards(raise_bed: Raise, role: s
 
 @pytest.mark.parametrize(("role", "adapter"), [("router", "virtio-net"), ("bridge", "vmxnet3")])
 def test_a_guest_that_frames_are_sent_through_has_the_ends_as_its_taps(
-    ready: Ready, role: str, adapter: str
+    ready: GuestPrerequisites, role: str, adapter: str
 ) -> None:
-    factors = complete({"role": role, "adapter": adapter, "vcpu_pin": "0"}, "frames", QEMU)
-    bed = QemuLab(ASKED, "a test", ready).raise_bed("t-guests-taps", shape_of(factors, ASKED))
+    factors = complete_levels({"role": role, "adapter": adapter, "vcpu_pin": "0"}, "frames", QEMU)
+    bed = QemuLab(ASKED, "a test", ready).create_testbed("t-guests-taps", guest_shape(factors, ASKED))
     try:
         assert bed.apply(factors, ASKED)["path_mtu_proved"] == 1500
-        for vm, nic in zip(bed.testbed.vms, bed.testbed.guests[0].nics, strict=True):
+        for vm, nic in zip(bed.topology.vms, bed.topology.guests[0].nics, strict=True):
             facts = bed.agents[vm.name].call("agent.facts")["interfaces"]
             assert {each["driver"] for each in facts if each["name"] == "eth0"} == {"tun"}
-            assert bed.next_hop(vm, "4") == (nic.mac if role == "router" else mac_of_other(bed, vm))
-        assert bed.cpus(factors)["a1"] == bed.online - {0}
-        assert bed.refused_frames == "lost"
+            assert bed.next_hop_mac(vm, "4") == (nic.mac if role == "router" else mac_of_other(bed, vm))
+        assert bed.load_cpus(factors)["a1"] == bed.online_cpus - {0}
+        assert bed.rejected_frame_outcome == "lost"
     finally:
         bed.close()
 
 
-def test_frames_pass_a_guest_that_routes(ready: Ready) -> None:
-    factors = complete({"role": "router", "frame_load": 200.0}, "frames", QEMU)
+def test_frames_pass_a_guest_that_routes(ready: GuestPrerequisites) -> None:
+    factors = complete_levels({"role": "router", "frame_load": 200.0}, "frames", QEMU)
     lab = LabInstrument(QemuLab(ASKED, "a test", ready), ASKED)
     try:
-        sides = lab.measure(Load(factors, TRIAL_S, 0.1, "frames"), lambda: False).measured.sides
+        sides = lab.measure(TrialLoad(factors, TRIAL_S, 0.1, "frames"), lambda: False).measurement.endpoints
     finally:
         lab.close()
-    counts = counts_of(sides, factors)
-    assert counts.all_sent >= counts.all_received > 0
+    counts = sum_endpoint_counts(sides, factors)
+    assert counts.total_sent >= counts.total_received > 0
 
 
-def mac_of_other(bed: GuestBed, vm: Vm) -> str:
-    (other,) = (each for each in bed.testbed.vms if each is not vm)
-    return netlink.mac_of(*other.device.place)
+def mac_of_other(bed: GuestTestbed, vm: Vm) -> str:
+    (other,) = (each for each in bed.topology.vms if each is not vm)
+    return netlink.interface_mac(*other.device.location)
 
 
 def test_a_guest_speaks_with_the_host(raise_bed: Raise) -> None:
     bed = raise_bed(role="guest-to-host")
     assert bed.apply(levels(role="guest-to-host", mtu=1500), ASKED)["path_mtu_proved"] == 1500
-    assert set(bed.cpus({})) == {"a1", "b1"}
+    assert set(bed.load_cpus({})) == {"a1", "b1"}
 
 
 def test_testbeds_that_are_kept_are_stopped_while_another_is_used(raise_bed: Raise) -> None:
     first = raise_bed()
     second = raise_bed(role="guest-to-host")
 
-    def states(bed: GuestBed) -> set[str]:
-        return {str(each.machine.monitor.do("query-status")["status"]) for each in bed.running}
+    def states(bed: GuestTestbed) -> set[str]:
+        return {str(each.process.monitor.execute("query-status")["status"]) for each in bed.running}
 
     assert (states(first), states(second)) == ({"paused"}, {"running"})
     first.apply(levels(), ASKED)
     assert (states(first), states(second)) == ({"running"}, {"paused"})
 
 
-def test_a_guest_that_is_killed_is_told_with_its_end_and_another_comes(ready: Ready) -> None:
+def test_a_guest_that_is_killed_is_told_with_its_end_and_another_comes(ready: GuestPrerequisites) -> None:
     lab = QemuLab(ASKED, "a test", ready)
-    bed = lab.raise_bed("t-guests-killed", shape_of(levels(), ASKED))
+    bed = lab.create_testbed("t-guests-killed", guest_shape(levels(), ASKED))
     try:
-        os.kill(bed.running[1].machine.pid, signal.SIGKILL)
+        os.kill(bed.running[1].process.pid, signal.SIGKILL)
         with pytest.raises(AgentError, match=r"b1: the agent ended .its QEMU was killed by SIGKILL"):
             bed.agents["b1"].call("agent.hello")
     finally:
         bed.close()
-    lab.raise_bed("t-guests-again", shape_of(levels(), ASKED)).close()
+    lab.create_testbed("t-guests-again", guest_shape(levels(), ASKED)).close()
 
 
 def test_a_guest_that_hangs_is_ended_and_told(raise_bed: Raise, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.1)
     bed = raise_bed()
-    bed.running[0].machine.monitor.do("stop")
+    bed.running[0].process.monitor.execute("stop")
     with pytest.raises(AgentError, match="gave no sign of life") as hung:
         bed.agents["a1"].call("agent.hello")
     assert hung.value.is_dead
     assert bed.agents["b1"].call("agent.hello")["protocol"] == 1
 
 
-def test_a_panic_is_told_from_where_it_begins(ready: Ready, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_panic_is_told_from_where_it_begins(
+    ready: GuestPrerequisites, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Hardware, "can_be_kept", False)
     monkeypatch.setattr(hardware, "BOOT_OPTIONS", "console=ttyS0 loglevel=5 panic=-1 rdinit=/no-such-program")
     lab = QemuLab(ASKED, "a test", ready)
-    with pytest.raises(MachineEnded, match=r"last on the guest's console: Kernel panic - not syncing"):
-        lab.raise_bed("t-guests-panic", shape_of(levels(role="guest-to-host"), ASKED))
+    with pytest.raises(QemuEnded, match=r"last on the guest's console: Kernel panic - not syncing"):
+        lab.create_testbed("t-guests-panic", guest_shape(levels(role="guest-to-host"), ASKED))
 
 
 def test_a_snapshot_that_is_broken_is_thrown_away_and_a_guest_boots(
-    ready: Ready, raise_bed: Raise, said: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ready: GuestPrerequisites,
+    raise_bed: Raise,
+    said: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     kept = tmp_path / "broken.state"
     kept.write_bytes(b"no snapshot")
@@ -248,11 +256,11 @@ def test_a_snapshot_that_is_broken_is_thrown_away_and_a_guest_boots(
     bed = raise_bed(role="guest-to-host")
     assert bed.apply(levels(role="guest-to-host"), ASKED)["path_mtu_proved"] == 1500
     assert "a snapshot did not resume and was thrown away" in said[0]
-    assert {each.started_by for each in bed.running} == {"resume"}, "it booted once more, and was kept"
+    assert {each.start_method for each in bed.running} == {"resume"}, "it booted once more, and was kept"
     assert kept.stat().st_size > 1e6
 
 
-def test_after_a_killed_bench_clean_leaves_nothing(tmp_path: Path, ready: Ready) -> None:
+def test_after_a_killed_bench_clean_leaves_nothing(tmp_path: Path, ready: GuestPrerequisites) -> None:
     study = tmp_path / "guests.toml"
     study.write_text(f'{STUDY}mtu = 1500\n[timing]\nduration = "30 s"\n')
     bench = start("run", study, "-o", tmp_path / "guests.vnb")
@@ -269,8 +277,8 @@ def test_after_a_killed_bench_clean_leaves_nothing(tmp_path: Path, ready: Ready)
     code, output = run("lab", "clean")
     assert code == 0 and "removed: run-" in output
     assert not [pid for pid in guests if label_of(pid)]
-    assert not [name for name in netlink.namespaces() if name.startswith("vnb.run-")]
-    assert not list(registry.DIRECTORY.glob("run-*"))
+    assert not [name for name in netlink.list_namespaces() if name.startswith("vnb.run-")]
+    assert not list(registry.REGISTRY_DIR.glob("run-*"))
 
 
 def test_a_guest_has_no_shell_and_lab_exec_says_where_its_console_is(raise_bed: Raise) -> None:
@@ -294,7 +302,7 @@ def test_no_qemu_is_said_with_the_fix(tmp_path: Path) -> None:
 
 
 def test_an_adapter_that_this_qemu_or_this_kernel_lacks_is_refused_before_anything_runs(
-    tmp_path: Path, ready: Ready
+    tmp_path: Path, ready: GuestPrerequisites
 ) -> None:
     lacking = {
         "igb": "igb" not in ready.qemu.devices,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 
-from vnetbench.lab.guest.initramfs import archive
+from vnetbench.lab.guest.initramfs import build_archive
 
 
 def entries(content: bytes) -> Iterator[tuple[str, int, bytes]]:
@@ -26,7 +26,7 @@ def entries(content: bytes) -> Iterator[tuple[str, int, bytes]]:
 
 def test_it_holds_the_agent_the_console_and_the_modules_in_their_order() -> None:
     modules = {"b": b"elf of b", "a": b"elf of a!"}
-    found = {name: (mode, content) for name, mode, content in entries(archive(b"the agent", modules))}
+    found = {name: (mode, content) for name, mode, content in entries(build_archive(b"the agent", modules))}
     assert found["vnetbench-agent"] == (stat.S_IFREG | 0o755, b"the agent")
     assert stat.S_ISCHR(found["dev/console"][0])
     assert found["modules/order"][1] == b"/modules/b.ko\n/modules/a.ko\n"
@@ -35,5 +35,5 @@ def test_it_holds_the_agent_the_console_and_the_modules_in_their_order() -> None
 
 
 def test_the_same_contents_give_the_same_bytes() -> None:
-    assert archive(b"agent", {"a": b"1"}) == archive(b"agent", {"a": b"1"})
-    assert archive(b"agent", {"a": b"1"}) != archive(b"agent", {"a": b"2"})
+    assert build_archive(b"agent", {"a": b"1"}) == build_archive(b"agent", {"a": b"1"})
+    assert build_archive(b"agent", {"a": b"1"}) != build_archive(b"agent", {"a": b"2"})

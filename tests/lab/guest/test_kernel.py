@@ -53,18 +53,18 @@ def with_apt(folder: Path, modules: tuple[str, ...], download: str = 'touch "$6.
 
 def test_the_package_behind_the_meta_package_is_fetched_and_unpacked_once(tmp_path: Path) -> None:
     with_apt(tmp_path, (*NEEDED, "vmxnet3"))
-    fetched = kernel.prepared(["vmxnet3"])
+    fetched = kernel.ensure_kernel(["vmxnet3"])
     assert (fetched.release, fetched.source) == (RELEASE, f"package linux-image-{RELEASE}")
     assert fetched.image.read_text() == "kernel"
     assert not list(fetched.image.parent.glob("System.map*"))
     (tmp_path / "bin/apt-get").unlink()
-    assert kernel.prepared(["vmxnet3"]) == fetched
+    assert kernel.ensure_kernel(["vmxnet3"]) == fetched
 
 
 def test_two_benches_fetch_at_once(tmp_path: Path) -> None:
     with_apt(tmp_path, NEEDED)
     with ThreadPoolExecutor(4) as pool:
-        kernels = list(pool.map(lambda _: kernel.prepared(), range(4)))
+        kernels = list(pool.map(lambda _: kernel.ensure_kernel(), range(4)))
     assert len(set(kernels)) == 1
 
 
@@ -77,44 +77,44 @@ def test_this_machines_own_kernel_comes_first_where_it_has_the_modules(tmp_path:
     drivers.mkdir(parents=True)
     for name in NEEDED:
         (drivers / f"{name}.ko").write_bytes(module())
-    assert kernel.prepared().source == "this machine's own"
-    assert kernel.prepared(["vmxnet3"]).release == RELEASE
-    assert kernel.why_not_own(["vmxnet3"]) == f"{release} has no vmxnet3"
+    assert kernel.ensure_kernel().source == "this machine's own"
+    assert kernel.ensure_kernel(["vmxnet3"]).release == RELEASE
+    assert kernel.own_kernel_problem(["vmxnet3"]) == f"{release} has no vmxnet3"
 
 
 def test_a_module_that_the_kernel_lacks_is_named(tmp_path: Path) -> None:
     with_apt(tmp_path, NEEDED)
     with pytest.raises(BenchError, match=f"{RELEASE} has no module igb") as refused:
-        kernel.prepared(["igb"])
+        kernel.ensure_kernel(["igb"])
     assert "leave out" in str(refused.value.fix)
     # The newest package is here already: it is not fetched again to say the same.
     (tmp_path / "bin/apt-get").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(BenchError, match=f"{RELEASE} has no module igb"):
-        kernel.prepared(["igb"])
+        kernel.ensure_kernel(["igb"])
 
 
 def test_a_fetch_that_fails_says_why_and_leaves_nothing(tmp_path: Path) -> None:
     with_apt(tmp_path, NEEDED, download="echo 'E: 404 Not Found' >&2; exit 100")
     with pytest.raises(BenchError, match="E: 404 Not Found") as refused:
-        kernel.prepared()
+        kernel.ensure_kernel()
     assert "apt-get update" in str(refused.value.fix)
     assert list((tmp_path / "cache/vnetbench/guests/kernels").iterdir()) == []
 
 
 def test_no_kernel_package_and_no_package_manager_are_said_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="neither apt-get nor dnf"):
-        kernel.prepared()
+        kernel.ensure_kernel()
     with_apt(tmp_path, NEEDED)
     program(tmp_path, "apt-cache", "exit 100")
     with pytest.raises(BenchError, match="apt knows no kernel package") as refused:
-        kernel.prepared()
+        kernel.ensure_kernel()
     assert refused.value.fix == "sudo apt-get update"
 
 
 def test_another_architecture_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(BenchError, match="this machine is aarch64") as refused:
-        kernel.prepared()
+        kernel.ensure_kernel()
     assert 'lab = "netns"' in str(refused.value.fix)
 
 
@@ -123,7 +123,7 @@ def test_a_program_that_is_no_qemu_is_named_with_the_fix(tmp_path: Path) -> None
     path.write_bytes(b"\x7fELF of another machine")
     path.chmod(0o755)
     with pytest.raises(BenchError, match="this is no QEMU that runs here") as refused:
-        qemu.installed()
+        qemu.find_qemu()
     assert (refused.value.where, refused.value.fix) == (str(path), qemu.INSTALL)
 
 
@@ -134,4 +134,4 @@ def test_a_package_manager_that_does_not_end_is_not_waited_for(
     program(tmp_path, "apt-cache", "exec sleep 600")
     monkeypatch.setattr(kernel, "ASKING_TIMEOUT_S", 0.05)
     with pytest.raises(BenchError, match="apt knows no kernel package"):
-        kernel.prepared()
+        kernel.ensure_kernel()

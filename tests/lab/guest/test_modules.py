@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.guest.modules import Modules, dependencies, unpacked
+from vnetbench.lab.guest.modules import KernelModules, parse_dependencies, read_module
 
 
 def module(*needed: str) -> bytes:
@@ -54,29 +54,29 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_each_module_comes_after_what_it_needs_however_it_is_packed(folder: Path) -> None:
-    ordered = Modules(folder).in_order(["virtio_net", "virtio"])
+    ordered = KernelModules(folder).read_in_load_order(["virtio_net", "virtio"])
     assert list(ordered) == ["virtio", "virtio_ring", "failover", "virtio_net"]
     assert all(content.startswith(b"\x7fELF") for content in ordered.values())
 
 
 def test_what_is_built_in_is_neither_lacking_nor_loaded(folder: Path) -> None:
-    modules = Modules(folder)
-    assert modules.lacking(["tcp_cubic", "virtio_pci", "virtio_net", "vmxnet3"]) == ["vmxnet3"]
-    assert list(modules.in_order(["tcp_cubic", "vmxnet3"])) == []
+    modules = KernelModules(folder)
+    assert modules.missing(["tcp_cubic", "virtio_pci", "virtio_net", "vmxnet3"]) == ["vmxnet3"]
+    assert list(modules.read_in_load_order(["tcp_cubic", "vmxnet3"])) == []
 
 
 def test_modules_that_need_each_other_end(tmp_path: Path) -> None:
     (tmp_path / "kernel").mkdir()
     (tmp_path / "kernel/a.ko").write_bytes(module("b"))
     (tmp_path / "kernel/b.ko").write_bytes(module("a"))
-    assert set(Modules(tmp_path).in_order(["a"])) == {"a", "b"}
+    assert set(KernelModules(tmp_path).read_in_load_order(["a"])) == {"a", "b"}
 
 
 @pytest.mark.parametrize("content", [b"", b"no module", b"\x7fELF\x02" + bytes(100), module("x")[:90]])
 def test_what_is_no_module_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.ko"
     with pytest.raises(BenchError) as refused:
-        dependencies(content, path)
+        parse_dependencies(content, path)
     assert refused.value.where == str(path)
 
 
@@ -84,7 +84,7 @@ def test_a_module_that_cannot_be_unpacked_is_named(tmp_path: Path) -> None:
     path = tmp_path / "broken.ko.xz"
     path.write_bytes(b"not xz")
     with pytest.raises(BenchError, match="cannot be read") as refused:
-        unpacked(path)
+        read_module(path)
     assert refused.value.where == str(path)
 
 
@@ -96,9 +96,9 @@ def test_zstd_is_unpacked_or_the_missing_program_named(
         path.write_bytes(
             subprocess.run(["zstd", "-qc"], input=module("y"), capture_output=True, check=True).stdout
         )
-        assert dependencies(unpacked(path), path) == ["y"]
+        assert parse_dependencies(read_module(path), path) == ["y"]
     monkeypatch.setenv("PATH", str(tmp_path))
     path.write_bytes(b"\x28\xb5\x2f\xfd")
     with pytest.raises(BenchError) as refused:
-        unpacked(path)
+        read_module(path)
     assert refused.value.where == str(path)

@@ -9,27 +9,35 @@ from pathlib import Path
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.guest.hardware import Adapter, Files, Hardware, Plug, Software, check_memory, command_line
-from vnetbench.lab.guest.lab import shape_of
-from vnetbench.lab.guest.topology import Guest, GuestShape, describe
+from vnetbench.lab.guest.hardware import (
+    Adapter,
+    AdapterBackend,
+    Hardware,
+    QemuFiles,
+    Software,
+    check_memory,
+    qemu_command,
+)
+from vnetbench.lab.guest.lab import guest_shape
+from vnetbench.lab.guest.topology import Guest, GuestShape, make_topology
 from vnetbench.lab.netns.topology import Vm
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import QEMU
-from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.workloads import TCP_STREAM
 
 
 def asked(factors: Mapping[str, Level]) -> GuestShape:
-    return shape_of(complete(factors, STREAM, QEMU), TestbedAsked(lab=QEMU))
+    return guest_shape(complete_levels(factors, TCP_STREAM, QEMU), TestbedSpec(lab=QEMU))
 
 
 def way(shape: GuestShape, pair: int = 1) -> list[str]:
-    places = describe("t-way", shape).way(pair)
+    places = make_topology("t-way", shape).path_elements(pair)
     return [place.name if isinstance(place, Guest) else place.label for place in places]
 
 
 def test_both_ends_are_guests_and_a_bridge_joins_them() -> None:
-    bed = describe("t-two", GuestShape(guests=2))
+    bed = make_topology("t-two", GuestShape(guests=2))
     assert [e.name for e in bed.endpoints] == ["a1", "b1", "a2", "b2"] == [g.name for g in bed.guests]
     assert way(bed.shape, 2) == ["a2", "port a2 of vSwitch sw0", "port b2 of vSwitch sw0", "b2"]
     assert len({nic.mac for guest in bed.guests for nic in guest.nics}) == 4
@@ -43,7 +51,7 @@ def test_an_uplink_is_on_the_way() -> None:
 
 
 def test_the_second_end_is_on_the_host() -> None:
-    bed = describe("t-host", GuestShape(role="guest-to-host"))
+    bed = make_topology("t-host", GuestShape(role="guest-to-host"))
     assert [g.name for g in bed.guests] == ["a1"]
     assert [vm.name for vm in bed.vms] == ["b1"]
     assert way(bed.shape) == ["a1", "port a1 of vSwitch sw0", "port b1 of vSwitch sw0", "b1 eth0"]
@@ -51,7 +59,7 @@ def test_the_second_end_is_on_the_host() -> None:
 
 @pytest.mark.parametrize("role", ["router", "bridge"])
 def test_a_guest_stands_between_two_ends_of_the_host_on_switches_of_their_own(role: str) -> None:
-    bed = describe("t-between", GuestShape(role=role, guests=2))
+    bed = make_topology("t-between", GuestShape(role=role, guests=2))
     assert [type(e) for e in bed.endpoints] == [Vm] * 4
     assert [len(g.nics) for g in bed.guests] == [2, 2]
     assert len(bed.vswitches) == 4
@@ -62,7 +70,7 @@ def test_a_guest_stands_between_two_ends_of_the_host_on_switches_of_their_own(ro
 
 
 def test_a_router_leads_from_one_network_to_another_and_a_bridge_is_in_one() -> None:
-    routed, bridged = (describe("t-nets", GuestShape(role=role)) for role in ("router", "bridge"))
+    routed, bridged = (make_topology("t-nets", GuestShape(role=role)) for role in ("router", "bridge"))
     assert routed.vms[0].gateways == ("10.77.1.254", "fd77::1:fe")
     assert routed.guests[0].nics[1].addresses == ("10.77.2.254/24", "fd77::2:fe/112", "fe80::fe/64")
     assert routed.vms[0].prefix_length == 24
@@ -71,12 +79,12 @@ def test_a_router_leads_from_one_network_to_another_and_a_bridge_is_in_one() -> 
 
 @pytest.mark.parametrize("role", ["router", "bridge"])
 def test_frames_come_from_the_taps_of_the_guest_that_alone_is_tested(role: str) -> None:
-    shape = shape_of(complete({"role": role, "guests": 2}, "frames", QEMU), TestbedAsked(lab=QEMU))
-    bed = describe("t-frames", shape)
+    shape = guest_shape(complete_levels({"role": role, "guests": 2}, "frames", QEMU), TestbedSpec(lab=QEMU))
+    bed = make_topology("t-frames", shape)
     assert way(shape, 2) == ["a2 eth0", "g2", "b2 eth0"]
     assert bed.vswitches == ()
-    assert [nic.port.place for nic in bed.guests[1].nics] == [e.device.place for e in bed.vms[2:]]
-    other = shape_of(complete({"role": role}, "udp_stream", QEMU), TestbedAsked(lab=QEMU))
+    assert [nic.port.location for nic in bed.guests[1].nics] == [e.device.location for e in bed.vms[2:]]
+    other = guest_shape(complete_levels({"role": role}, "udp_stream", QEMU), TestbedSpec(lab=QEMU))
     assert way(other)[1] == "port a1 of vSwitch sw0"
 
 
@@ -97,9 +105,12 @@ def test_a_shape_is_named_by_what_is_not_usual() -> None:
 
 def test_the_command_line_has_the_adapter_with_its_queues_and_rings(tmp_path: Path) -> None:
     hardware = Hardware("tcg", 2, (Adapter("virtio-net", 2, 1024, 256), Adapter("vmxnet3")))
-    plugs = [Plug("tap,ifname=a1,queues=2", "52:54:00:01:01:00"), Plug("tap,ifname=b1", "52:54:00:02:01:00")]
+    plugs = [
+        AdapterBackend("tap,ifname=a1,queues=2", "52:54:00:01:01:00"),
+        AdapterBackend("tap,ifname=b1", "52:54:00:02:01:00"),
+    ]
     software = Software(tmp_path / "vmlinuz", tmp_path / "initramfs")
-    line = command_line("qemu", hardware, software, plugs, Files(tmp_path, "a1"), waiting=True)
+    line = qemu_command("qemu", hardware, software, plugs, QemuFiles(tmp_path, "a1"), awaits_snapshot=True)
     first, second = (
         line[i + 1] for i, word in enumerate(line) if word == "-device" and "netdev" in line[i + 1]
     )
@@ -119,4 +130,4 @@ def test_more_guests_than_memory_holds_are_refused_with_the_most() -> None:
 @pytest.mark.parametrize(("name", "shape"), [("Bad Name", GuestShape()), ("t-none", GuestShape(guests=0))])
 def test_a_testbed_that_cannot_be_is_refused(name: str, shape: GuestShape) -> None:
     with pytest.raises(BenchError):
-        describe(name, shape)
+        make_topology(name, shape)

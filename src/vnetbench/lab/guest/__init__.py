@@ -1,0 +1,1 @@
+"""The lab `qemu`: testbeds of guests that QEMU runs."""

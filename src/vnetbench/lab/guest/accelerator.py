@@ -1,4 +1,4 @@
-"""What runs the guests' code: KVM where a guest really comes up with it, else QEMU's own translator (TCG)."""
+"""Detects what can run guests: KVM if a guest really boots with it, else QEMU's translator (TCG)."""
 
 from __future__ import annotations
 
@@ -8,49 +8,49 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.lab import registry
-from vnetbench.lab.guest.hardware import KVM, TCG, Files, Hardware, Software, command_line
-from vnetbench.lab.guest.launcher import reach_agent
+from vnetbench.lab.guest.hardware import KVM, TCG, Hardware, QemuFiles, Software, qemu_command
+from vnetbench.lab.guest.launcher import connect_agent
 from vnetbench.lab.guest.qemu import Qemu
-from vnetbench.lab.guest.qemu_process import Machine, MachineEnded
+from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
 
-DEVICE = Path("/dev/kvm")
-PATIENCE_S = 15.0
-"""With KVM a guest is there after a second or two, in a nested one after some more."""
+KVM_DEVICE = Path("/dev/kvm")
+PROBE_TIMEOUT_S = 15.0
+"""With KVM a guest boots in a second or two; nested virtualisation takes longer."""
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """What was found to run guests."""
+    """The accelerator that runs guests."""
 
     name: str
-    why: str
-    """Why it is not KVM; empty where it is."""
+    reason: str
+    """Why KVM is not used; empty if it is."""
 
 
-def found(qemu: Qemu, software: Software) -> Accelerator:
-    """KVM where a guest boots with it, which is tried; else TCG, and why."""
-    if not DEVICE.exists():
+def detect_accelerator(qemu: Qemu, software: Software) -> Accelerator:
+    """Return KVM if a trial guest boots with it, else TCG with the reason."""
+    if not KVM_DEVICE.exists():
         return Accelerator(
-            TCG, f"{DEVICE} is not here: the CPU's virtualisation is off, or not passed on to this VM"
+            TCG, f"{KVM_DEVICE} does not exist: virtualisation is off in the CPU or not exposed to this VM"
         )
-    if not os.access(DEVICE, os.R_OK | os.W_OK):
-        return Accelerator(TCG, f"{DEVICE} may not be opened: run as root, or join the group kvm")
+    if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
+        return Accelerator(TCG, f"cannot open {KVM_DEVICE}: run as root, or join the group kvm")
     name = f"probe-{secrets.token_hex(3)}"
-    registry.register(name, "trying KVM", {})
+    registry.register(name, "probing KVM", {})
     try:
-        _boot(qemu, software, name)
-    except MachineEnded as error:
-        return Accelerator(TCG, f"{DEVICE} is here, but no guest comes up with it ({error})")
+        _boot_probe(qemu, software, name)
+    except QemuEnded as error:
+        return Accelerator(TCG, f"{KVM_DEVICE} exists, but no guest boots with it ({error})")
     finally:
-        registry.remove(name)
+        registry.remove_testbed(name)
     return Accelerator(KVM, "")
 
 
-def _boot(qemu: Qemu, software: Software, name: str) -> None:
-    files = Files(registry.folder(name), "kvm")
-    line = command_line(qemu.path, Hardware(KVM, 1, ()), software, (), files, waiting=False)
-    machine = Machine(line, files, name)
+def _boot_probe(qemu: Qemu, software: Software, name: str) -> None:
+    files = QemuFiles(registry.testbed_folder(name), "kvm")
+    line = qemu_command(qemu.path, Hardware(KVM, 1, ()), software, (), files, awaits_snapshot=False)
+    machine = QemuProcess(line, files, name)
     try:
-        reach_agent(machine, PATIENCE_S).close()
+        connect_agent(machine, PROBE_TIMEOUT_S).close()
     finally:
         machine.close()

@@ -1,4 +1,4 @@
-"""The user's cache of what guests need: each thing whole or not there, for any number of benches at once."""
+"""The user's cache for guests. Entries appear atomically, so several benches may share it."""
 
 from __future__ import annotations
 
@@ -13,60 +13,61 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab.user_cache import cache_folder
 
-ABANDONED_S = 3600.0
-"""A temporary file or folder as old as this is one that a killed bench left."""
-_UNFINISHED = ".making-"
+ABANDONED_AGE_S = 3600.0
+"""Age of a temporary file or folder from which on its bench is taken for killed."""
+_UNFINISHED_PREFIX = ".making-"
 
 
-def folder(kind: str) -> Path:
-    """The folder of one kind of thing: `kernels`, `initramfs`, `snapshots`. Raises BenchError."""
-    return cache_folder(f"guests/{kind}", "keep what guests need")
+def cache_subfolder(category: str) -> Path:
+    """Return the folder of a category: `kernels`, `initramfs` or `snapshots`. Raises BenchError."""
+    return cache_folder(f"guests/{category}", "cache what guests need")
 
 
 @contextmanager
-def making(path: Path) -> Iterator[Path]:
-    """A new name beside `path`: what stands there at the end takes its name, unless another was first.
+def create_atomically(path: Path) -> Iterator[Path]:
+    """Provide a temporary path that is renamed to `path` at the end, unless another bench was first.
 
-    Raises BenchError where the disk is full or not writable.
+    Raises:
+        BenchError: if the disk is full or not writable.
     """
-    temporary = path.with_name(f"{_UNFINISHED}{secrets.token_hex(8)}")
+    temporary = path.with_name(f"{_UNFINISHED_PREFIX}{secrets.token_hex(8)}")
     try:
         yield temporary
-        with suppress(OSError):  # a folder that another bench has made meanwhile is as good as ours
+        with suppress(OSError):  # A folder that another bench has made meanwhile serves as well.
             temporary.rename(path)
         if not path.exists():
             temporary.rename(path)
     except OSError as error:
         raise BenchError(
-            f"it cannot be kept: {error.strerror or error}",
+            f"cannot write the cache: {error.strerror or error}",
             where=str(path),
-            fix="make room there, or set XDG_CACHE_HOME to a folder that has some",
+            fix="free space there, or set XDG_CACHE_HOME to a folder with space",
         ) from error
     finally:
-        _remove(temporary)
+        _remove_path(temporary)
 
 
-def use(path: Path) -> None:
-    """Say that it is in use now: what was not used for the longest is pruned first."""
+def mark_used(path: Path) -> None:
+    """Mark an entry as used now; `prune` removes the least recently used ones first."""
     with suppress(OSError):
         os.utime(path)
 
 
-def prune(kind: str, most_bytes: int) -> None:
-    """Remove what was not used for the longest until a kind's files take no more than `most_bytes`."""
+def prune(category: str, max_bytes: int) -> None:
+    """Remove the least recently used files of a category until at most `max_bytes` remain."""
     found = []
-    for path in folder(kind).iterdir():
+    for path in cache_subfolder(category).iterdir():
         with suppress(OSError):
             found.append((path.stat().st_mtime, path.stat().st_size, path))
-    left = sum(size for _, size, _ in found)
+    total = sum(size for _, size, _ in found)
     for used, size, path in sorted(found):
-        is_abandoned = path.name.startswith(_UNFINISHED) and used < time.time() - ABANDONED_S
-        if is_abandoned or (left > most_bytes and not path.name.startswith(_UNFINISHED)):
-            _remove(path)
-            left -= size
+        is_abandoned = path.name.startswith(_UNFINISHED_PREFIX) and used < time.time() - ABANDONED_AGE_S
+        if is_abandoned or (total > max_bytes and not path.name.startswith(_UNFINISHED_PREFIX)):
+            _remove_path(path)
+            total -= size
 
 
-def _remove(path: Path) -> None:
+def _remove_path(path: Path) -> None:
     with suppress(OSError):
         path.unlink()
     shutil.rmtree(path, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A guest as data: its hardware, what it boots, what its adapters are plugged into; QEMU's command line."""
+"""A guest's hardware and software as data, and the command line that starts QEMU with them."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.guest.initramfs import INIT
-from vnetbench.lab.guest.qemu import DEVICES, VIRTIO
+from vnetbench.lab.guest.qemu import QEMU_DEVICES, VIRTIO_ADAPTERS
 
 KVM, TCG = "kvm", "tcg"
 AGENT_PORT = "vnetbench.agent"
 MACHINE = "q35"
 CPU_MODELS = {KVM: "host", TCG: "max"}
 BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT} -- init"
-"""panic=-1: a kernel that panics reboots at once, and QEMU ends (-no-reboot)."""
-MEMORY_MIB, MEMORY_OF_VCPU_MIB = 256, 64
-FIRST_CID, CIDS = 1 << 16, 1 << 30
-"""Addresses of VSOCK that guests get, far from those given by hand (0 to 2 are taken, vsock(7))."""
-QEMU_ITSELF_MIB = 96
-"""What a QEMU takes beside its guest's memory: its code, and under TCG what it has translated."""
-FORGETFUL = ("vmxnet3",)
-"""Adapters that QEMU gives the address of its command line when their driver resets them (as for an MTU)."""
+"""panic=-1: after a panic the kernel reboots at once, and QEMU ends (-no-reboot)."""
+MEMORY_MIB, MEMORY_PER_EXTRA_VCPU_MIB = 256, 64
+FIRST_CID, CID_COUNT = 1 << 16, 1 << 30
+"""VSOCK addresses of guests, far from those that people choose (0 to 2 are reserved, vsock(7))."""
+QEMU_OVERHEAD_MIB = 96
+"""Memory of a QEMU besides its guest's: its code, and the translated code under TCG."""
+MAC_RESETTING_ADAPTERS = ("vmxnet3",)
+"""Adapters whose MAC address QEMU resets to the command line's when their driver resets them (as for an MTU)."""
 VIRTIO_RING = 256
-"""Descriptors of a virtio ring without further ado; larger ones are part of the hardware."""
+"""Default descriptors of a virtio ring; larger rings are part of the hardware."""
 
 
 @dataclass(frozen=True)
 class Adapter:
-    """One virtual network adapter, as the guest sees it."""
+    """One virtual network adapter as the guest sees it."""
 
-    kind: str
+    model: str
     """A level of the factor `adapter`."""
     queues: int = 1
     rx_ring: int = VIRTIO_RING
     tx_ring: int = VIRTIO_RING
-    """Of virtio only, as the rest have the rings that their drivers ask for."""
+    """Descriptors of virtio rings only; other adapters have the rings that their drivers request."""
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What guests of one kind have in common: one snapshot serves them all."""
+    """The hardware that guests of one shape share, so that one snapshot serves them all."""
 
     accelerator: str
     vcpus: int
     adapters: tuple[Adapter, ...]
     vsock: bool = False
-    """Whether it has VSOCK to the host."""
+    """Whether the guest has VSOCK to the host."""
 
     @property
     def memory_mib(self) -> int:
-        """Of the guest."""
-        return MEMORY_MIB + MEMORY_OF_VCPU_MIB * (self.vcpus - 1)
+        """Memory of the guest."""
+        return MEMORY_MIB + MEMORY_PER_EXTRA_VCPU_MIB * (self.vcpus - 1)
 
     @property
-    def needs_mib(self) -> int:
-        """Of the host."""
-        return self.memory_mib + QEMU_ITSELF_MIB
+    def host_memory_mib(self) -> int:
+        """Memory that the guest takes on the host."""
+        return self.memory_mib + QEMU_OVERHEAD_MIB
 
     @property
-    def can_be_kept(self) -> bool:
-        """Whether QEMU can write its state to a file: not that of hardware, or of VSOCK."""
-        return not self.vsock and all(adapter.kind != "vf" for adapter in self.adapters)
+    def can_snapshot(self) -> bool:
+        """Whether QEMU can write the guest's state to a file, which vfio devices and VSOCK prevent."""
+        return not self.vsock and all(adapter.model != "vf" for adapter in self.adapters)
 
 
 @dataclass(frozen=True)
@@ -75,62 +75,65 @@ class Software:
     initramfs: Path
 
     def identity(self) -> str:
-        """Changes whenever a guest would boot something else."""
+        """Return a text that changes whenever a guest would boot something else."""
         return f"{hashlib.sha256(self.kernel.read_bytes()).hexdigest()} {self.initramfs.name}"
 
 
 @dataclass(frozen=True)
-class Plug:
-    """What one adapter is plugged into."""
+class AdapterBackend:
+    """What one adapter is connected to on the host."""
 
     backend: str = ""
-    """QEMU's -netdev, without its id; empty for hardware of the host's own."""
+    """Value of QEMU's -netdev, without its id; empty for a device of the host's own."""
     mac: str = ""
-    """The address that the adapter is to have."""
+    """MAC address that the adapter shall have."""
     device: str = ""
-    """Further properties of QEMU's -device."""
+    """More properties for QEMU's -device."""
     descriptors: tuple[int, ...] = ()
-    """Open files that the backend names."""
+    """Open file descriptors that the backend refers to."""
 
 
 @dataclass(frozen=True)
-class Files:
-    """Where one QEMU listens and writes."""
+class QemuFiles:
+    """Sockets and logs of one QEMU."""
 
     folder: Path
     name: str
 
     @property
-    def agent(self) -> Path:
-        """The socket of the agent's port."""
+    def agent_socket(self) -> Path:
+        """Socket of the agent's port."""
         return self.folder / f"{self.name}.agent"
 
     @property
-    def monitor(self) -> Path:
-        """The socket of QEMU's monitor."""
+    def monitor_socket(self) -> Path:
+        """Socket of QEMU's monitor."""
         return self.folder / f"{self.name}.monitor"
 
     @property
-    def console(self) -> Path:
-        """What the guest's kernel writes."""
+    def console_log(self) -> Path:
+        """Console output of the guest's kernel."""
         return self.folder / f"{self.name}.console"
 
     @property
-    def said(self) -> Path:
-        """What QEMU itself writes."""
+    def qemu_log(self) -> Path:
+        """Output of QEMU itself."""
         return self.folder / f"{self.name}.qemu"
 
 
-def command_line(
+def qemu_command(
     program: str,
     hardware: Hardware,
     software: Software,
-    plugs: Sequence[Plug],
-    files: Files,
+    plugs: Sequence[AdapterBackend],
+    files: QemuFiles,
     *,
-    waiting: bool,
+    awaits_snapshot: bool,
 ) -> list[str]:
-    """QEMU's command line; `waiting`: for a state to resume from, told by its monitor."""
+    """Return QEMU's command line.
+
+    With `awaits_snapshot`, the guest waits until its monitor names the state to resume from.
+    """
     accelerator = "kvm" if hardware.accelerator == KVM else "tcg,thread=multi"
     line = [
         program, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
@@ -138,39 +141,39 @@ def command_line(
         "-machine", MACHINE, "-accel", accelerator, "-cpu", CPU_MODELS[hardware.accelerator],
         "-smp", str(hardware.vcpus), "-m", f"{hardware.memory_mib}M",
         "-kernel", str(software.kernel), "-initrd", str(software.initramfs), "-append", BOOT_OPTIONS,
-        "-serial", f"file:{files.console}",
-        "-chardev", f"socket,id=monitor,path={files.monitor},server=on,wait=off",
+        "-serial", f"file:{files.console_log}",
+        "-chardev", f"socket,id=monitor,path={files.monitor_socket},server=on,wait=off",
         "-mon", "monitor,mode=control",
-        # A resumed guest is told so, and makes itself other random numbers than the others of its snapshot.
+        # Notifies a resumed guest, so that its random numbers differ from other guests of the snapshot.
         "-device", "vmgenid,guid=auto",
         "-device", "virtio-serial-pci",
-        "-chardev", f"socket,id=agent,path={files.agent},server=on,wait=off",
+        "-chardev", f"socket,id=agent,path={files.agent_socket},server=on,wait=off",
         "-device", f"virtserialport,chardev=agent,name={AGENT_PORT}",
     ]  # fmt: skip
     for number, (adapter, plug) in enumerate(zip(hardware.adapters, plugs, strict=True)):
-        line += _adapter(number, adapter, plug)
+        line += _adapter_arguments(number, adapter, plug)
     if hardware.vsock:
-        # Guests of the whole host share these addresses, other benches' too.
-        cid = FIRST_CID + secrets.randbelow(CIDS)
+        # All guests of the host share these addresses, including those of other benches.
+        cid = FIRST_CID + secrets.randbelow(CID_COUNT)
         line += ["-device", f"vhost-vsock-pci,guest-cid={cid}"]
-    return [*line, "-incoming", "defer"] if waiting else line
+    return [*line, "-incoming", "defer"] if awaits_snapshot else line
 
 
 def check_memory(guests: int, hardware: Hardware) -> None:
-    """Raise BenchError where this machine has not the memory for so many guests at once."""
-    available_mib, needed_mib = _available_mib(), guests * hardware.needs_mib
+    """Raise BenchError if this machine has too little memory for so many guests at once."""
+    available_mib, needed_mib = _available_mib(), guests * hardware.host_memory_mib
     if needed_mib > available_mib:
         raise BenchError(
-            f"{guests} guests need {needed_mib} MiB of memory, and {available_mib} MiB are free",
+            f"{guests} guests need {needed_mib} MiB of memory, but only {available_mib} MiB are free",
             where="factors.guests",
-            fix=f"ask for guests = {available_mib // hardware.needs_mib // 2} at most, each a pair, or make "
-            "room",
+            fix=f"request at most guests = {available_mib // hardware.host_memory_mib // 2} (each is a pair), "
+            "or free some memory",
         )
 
 
-def room_for(hardware: Hardware) -> int:
-    """How many more guests find memory here while half of what is free stays free."""
-    return _available_mib() // 2 // hardware.needs_mib
+def count_fitting_guests(hardware: Hardware) -> int:
+    """Return how many more guests fit into half of the free memory."""
+    return _available_mib() // 2 // hardware.host_memory_mib
 
 
 def _available_mib() -> int:
@@ -180,20 +183,21 @@ def _available_mib() -> int:
     return 0
 
 
-def _adapter(number: int, adapter: Adapter, plug: Plug) -> list[str]:
-    device = [DEVICES[adapter.kind]]
+def _adapter_arguments(number: int, adapter: Adapter, plug: AdapterBackend) -> list[str]:
+    device = [QEMU_DEVICES[adapter.model]]
     if plug.backend:
-        # Without an option ROM: guests do not boot from the network.
+        # No option ROM, because guests do not boot from the network.
         device += [f"netdev=net{number}", "romfile="]
-        # A snapshot holds a guest that has no address of its own yet.
-        device.append(f"mac={plug.mac if adapter.kind in FORGETFUL else mac(0, 0, number)}")
-    if adapter.kind in FORGETFUL:
-        device.append("x-disable-pcie=on")  # as PCIe it would have its address in its configuration space too
-    if adapter.kind in VIRTIO:
+        # A snapshot holds a guest that has no MAC address of its own yet.
+        resets_mac = adapter.model in MAC_RESETTING_ADAPTERS
+        device.append(f"mac={plug.mac if resets_mac else guest_mac(0, 0, number)}")
+    if adapter.model in MAC_RESETTING_ADAPTERS:
+        device.append("x-disable-pcie=on")  # As PCIe, its configuration space would hold the MAC address too.
+    if adapter.model in VIRTIO_ADAPTERS:
         device.append(f"rx_queue_size={adapter.rx_ring}")
         device.append(f"tx_queue_size={adapter.tx_ring}")
         if adapter.queues > 1:
-            # An interrupt for each queue, for changes of the configuration, and for control.
+            # One interrupt for each queue, plus one for configuration changes and one for control.
             device += ["mq=on", f"vectors={2 * adapter.queues + 2}"]
     if plug.device:
         device.append(plug.device)
@@ -201,6 +205,6 @@ def _adapter(number: int, adapter: Adapter, plug: Plug) -> list[str]:
     return [*backend, "-device", ",".join(device)]
 
 
-def mac(side: int, pair: int, number: int) -> str:
-    """A MAC address of those that QEMU's guests have."""
+def guest_mac(side: int, pair: int, number: int) -> str:
+    """Return a MAC address with QEMU's prefix for guests."""
     return f"52:54:00:{side:02x}:{pair:02x}:{number:02x}"

@@ -1,4 +1,4 @@
-"""What a guest boots into: the agent as its first process, and the modules that it loads; nothing else."""
+"""Builds the initramfs of guests: the agent as the first process, and the modules that it loads."""
 
 from __future__ import annotations
 
@@ -10,66 +10,79 @@ from pathlib import Path
 from vnetbench.agents.binary import agent_binary, agent_hash
 from vnetbench.lab.guest import cache
 from vnetbench.lab.guest.kernel import Kernel
-from vnetbench.lab.guest.modules import DRIVERS, NEEDED, VIRTUAL_FUNCTIONS, WELCOME
+from vnetbench.lab.guest.modules import (
+    ADAPTER_DRIVERS,
+    OPTIONAL_MODULES,
+    REQUIRED_MODULES,
+    VIRTUAL_FUNCTION_DRIVERS,
+)
 
 INIT = "vnetbench-agent"
-"""The agent's name in the guest, at the top of its file system."""
-FORM = 1
-"""Rises when the same kernel, agent and list come to other contents."""
-MOST_BYTES = 256 * 2**20
-"""Of all that are kept."""
+"""Path of the agent in the guest's root."""
+FORMAT_VERSION = 1
+"""Version of the layout; increment it when the same kernel, agent and modules give other contents."""
+MAX_CACHE_BYTES = 256 * 2**20
+"""Size limit of all cached initramfs files."""
 _FOLDERS = ("dev", "modules", "proc", "run", "sys", "tmp")
 _CONSOLE = (5, 1)
 """Major and minor number of /dev/console (the kernel's devices.txt)."""
 
 
-def built(kernel: Kernel) -> Path:
-    """The initramfs for guests of this kernel, built where there is none yet; raises BenchError."""
-    names = wanted()
-    parts = (str(FORM), kernel.identity(), agent_hash(), *names)
-    path = cache.folder("initramfs") / f"{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:32]}.cpio"
+def ensure_initramfs(kernel: Kernel) -> Path:
+    """Return the initramfs for a kernel, and build it if needed; raises BenchError."""
+    names = guest_modules()
+    parts = (str(FORMAT_VERSION), kernel.identity(), agent_hash(), *names)
+    path = (
+        cache.cache_subfolder("initramfs")
+        / f"{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:32]}.cpio"
+    )
     if not path.exists():
-        with cache.making(path) as temporary:
-            temporary.write_bytes(archive(agent_binary().read_bytes(), kernel.modules.in_order(names)))
-        cache.prune("initramfs", MOST_BYTES)
-    cache.use(path)
+        with cache.create_atomically(path) as temporary:
+            temporary.write_bytes(
+                build_archive(agent_binary().read_bytes(), kernel.modules.read_in_load_order(names))
+            )
+        cache.prune("initramfs", MAX_CACHE_BYTES)
+    cache.mark_used(path)
     return path
 
 
-def wanted() -> tuple[str, ...]:
-    """The modules that every guest gets where its kernel has them: one initramfs serves all adapters."""
-    drivers = (name for names in DRIVERS.values() for name in names)
-    return tuple(dict.fromkeys((*NEEDED, *drivers, *VIRTUAL_FUNCTIONS, *WELCOME)))
+def guest_modules() -> tuple[str, ...]:
+    """Return the modules of every guest, as far as its kernel has them: one initramfs serves all adapters."""
+    drivers = (name for names in ADAPTER_DRIVERS.values() for name in names)
+    return tuple(dict.fromkeys((*REQUIRED_MODULES, *drivers, *VIRTUAL_FUNCTION_DRIVERS, *OPTIONAL_MODULES)))
 
 
-def archive(agent: bytes, modules: Mapping[str, bytes]) -> bytes:
-    """The archive (cpio's "new ASCII" format: Documentation/driver-api/early-userspace/buffer-format.rst).
+def build_archive(agent: bytes, modules: Mapping[str, bytes]) -> bytes:
+    """Return the archive; the same contents give the same bytes.
 
-    The same contents give the same bytes.
+    The format is cpio's "new ASCII" (Documentation/driver-api/early-userspace/buffer-format.rst).
     """
     order = "".join(f"/modules/{name}.ko\n" for name in modules)
     return b"".join(
         (
-            *(_entry(name, stat.S_IFDIR | 0o755) for name in _FOLDERS),
-            _entry("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE),
-            _entry(INIT, stat.S_IFREG | 0o755, agent),
-            *(_entry(f"modules/{name}.ko", stat.S_IFREG | 0o644, code) for name, code in modules.items()),
-            _entry("modules/order", stat.S_IFREG | 0o644, order.encode()),
-            _entry("TRAILER!!!", 0),
+            *(_cpio_entry(name, stat.S_IFDIR | 0o755) for name in _FOLDERS),
+            _cpio_entry("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE),
+            _cpio_entry(INIT, stat.S_IFREG | 0o755, agent),
+            *(
+                _cpio_entry(f"modules/{name}.ko", stat.S_IFREG | 0o644, code)
+                for name, code in modules.items()
+            ),
+            _cpio_entry("modules/order", stat.S_IFREG | 0o644, order.encode()),
+            _cpio_entry("TRAILER!!!", 0),
         )
     )
 
 
-def _entry(name: str, mode: int, content: bytes = b"", device: tuple[int, int] = (0, 0)) -> bytes:
+def _cpio_entry(name: str, mode: int, content: bytes = b"", device: tuple[int, int] = (0, 0)) -> bytes:
     path = name.encode() + b"\0"
     links = 1 if mode else 0
-    # inode, mode, uid, gid, links, mtime, size, file system (2), device (2), length of the name, checksum
+    # inode, mode, uid, gid, links, mtime, size, file system (2), device (2), name length, checksum
     fields = (0, mode, 0, 0, links, 0, len(content), 0, 0, *device, len(path), 0)
     head = b"070701" + b"".join(b"%08x" % field for field in fields) + path
-    return b"".join(_padded((head, content)))
+    return b"".join(_pad((head, content)))
 
 
-def _padded(parts: tuple[bytes, ...]) -> Iterator[bytes]:
+def _pad(parts: tuple[bytes, ...]) -> Iterator[bytes]:
     for part in parts:
         yield part
         yield bytes(-len(part) % 4)

@@ -1,4 +1,4 @@
-"""The lab `qemu`: testbeds of guests with real adapters and their real drivers."""
+"""The lab `qemu`, which creates testbeds of guests with real adapters and their real drivers."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
-from vnetbench.agents.launch import start_inside
+from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import registry
 from vnetbench.lab.guest import cpu_pinning, network
-from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, room_for
-from vnetbench.lab.guest.launcher import Parts, Starter
-from vnetbench.lab.guest.prerequisites import Ready
-from vnetbench.lab.guest.qemu import VIRTIO
-from vnetbench.lab.guest.qemu_process import MachineEnded
-from vnetbench.lab.guest.testbed import GuestBed
-from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, describe
-from vnetbench.lab.links.impaired_link import needs_line
+from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, count_fitting_guests
+from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware
+from vnetbench.lab.guest.prerequisites import GuestPrerequisites
+from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
+from vnetbench.lab.guest.qemu_process import QemuEnded
+from vnetbench.lab.guest.testbed import GuestTestbed
+from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, make_topology
+from vnetbench.lab.links.impaired_link import needs_delay_line
 from vnetbench.study.factors.load_factors import VSOCK
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.model import Level, TestbedSpec
 
-MOST_KEPT = 4
+MAX_TESTBEDS = 4
 
 
-def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
-    """What of a treatment decides which guests it needs."""
+def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
+    """Return what a treatment requires of its guests."""
     adapter = str(factors["adapter"])
-    # Of virtio queues and long rings are part of the hardware; the rest have them by their drivers.
-    is_virtio = adapter in VIRTIO
+    # Queues and long rings are part of a virtio adapter's hardware; other adapters' drivers set them.
+    is_virtio = adapter in VIRTIO_ADAPTERS
     rings = (int(factors.get(ring, 1)) if is_virtio else 1 for ring in ("rx_ring", "tx_ring"))
-    # Hardware has a power of two; within that the driver sets what it can.
+    # The hardware's ring is a power of two, within which the driver sets the requested size.
     rx_ring, tx_ring = (max(VIRTIO_RING, 1 << (ring - 1).bit_length()) for ring in rings)
     return GuestShape(
         adapter=adapter,
@@ -41,96 +41,102 @@ def shape_of(factors: Mapping[str, Level], asked: TestbedAsked) -> GuestShape:
         rx_ring=rx_ring,
         tx_ring=tx_ring,
         lro=str(factors.get("lro", "")) if adapter == "vmxnet3" else "",
-        uplink=asked.uplink,
-        vf_of=asked.vf_of or "",
+        uplink=spec.uplink,
+        vf_of=spec.vf_of or "",
         vsock=factors.get("transport") == VSOCK,
-        # Frames are the guest's alone: a switch on the way would be part of the device under test.
+        # Frames go to the guest directly: a switch on the path would be part of the device under test.
         ends=TAPS if "frame_size" in factors and factors["role"] in (ROUTER, BRIDGE) else PORTS,
     )
 
 
-def check_placement(factors: Mapping[str, Level], asked: TestbedAsked) -> None:
-    """Raise BenchError where a treatment wants its guests' threads on CPUs that are not here."""
-    shape = shape_of(factors, asked)
-    guests = [(guest.name, guest.side) for guest in describe("check", shape).guests]
-    levels = cpu_pinning.levels_of(factors)
-    cpu_pinning.check(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
+def check_guest_pinning(factors: Mapping[str, Level], asked: TestbedSpec) -> None:
+    """Raise BenchError if a treatment pins its guests' threads to CPUs that this machine lacks."""
+    shape = guest_shape(factors, asked)
+    guests = [(guest.name, guest.side) for guest in make_topology("check", shape).guests]
+    levels = cpu_pinning.pinning_levels(factors)
+    cpu_pinning.check_pinning(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
 
 
 class QemuLab:
-    """Testbeds of guests, for one study. Those that are kept are stopped while another is used."""
+    """Creates testbeds of guests for one study. Only one runs at a time; the others are paused."""
 
     def __init__(
         self,
-        asked: TestbedAsked,
+        asked: TestbedSpec,
         purpose: str,
-        ready: Ready,
+        ready: GuestPrerequisites,
         say: Callable[[str], None] = lambda _: None,
         *,
         keeps_guests: bool = True,
     ) -> None:
-        """`purpose` says in `vnetbench lab ls` what the testbeds are for; `say` takes a sentence.
+        """Create testbeds for a study's testbed section.
 
-        Without `keeps_guests` no snapshot is made or used.
+        Args:
+            asked: The study's testbed section.
+            purpose: Shown by `vnetbench lab ls`.
+            ready: What guests need, found or built before.
+            say: Receives messages for the user.
+            keeps_guests: Whether to make and use snapshots.
         """
-        self._asked = asked
+        self._spec = asked
         self._purpose = purpose
-        self._ready = ready
-        self._starter = Starter(Parts(ready.qemu, ready.software), say, keeps_guests)
-        self._beds: list[GuestBed] = []
+        self._prerequisites = ready
+        self._launcher = GuestLauncher(GuestSoftware(ready.qemu, ready.software), say, keeps_guests)
+        self._testbeds: list[GuestTestbed] = []
 
     @property
-    def most_kept(self) -> int:
-        """So many testbeds may stand side by side: as many as find memory, one at least."""
-        kept = self._kept()
-        if not kept:
-            return MOST_KEPT
-        testbed = kept[-1].testbed
-        hardware = testbed.shape.hardware(self._ready.accelerator.name)
-        return max(1, min(MOST_KEPT, len(kept) + room_for(hardware) // len(testbed.guests)))
+    def max_testbeds(self) -> int:
+        """Maximum number of testbeds kept, which the free memory limits; at least one."""
+        existing = self._open_testbeds()
+        if not existing:
+            return MAX_TESTBEDS
+        topology = existing[-1].topology
+        hardware = topology.shape.hardware(self._prerequisites.accelerator.name)
+        fitting = count_fitting_guests(hardware) // len(topology.guests)
+        return max(1, min(MAX_TESTBEDS, len(existing) + fitting))
 
     def shape(self, factors: Mapping[str, Level]) -> GuestShape:
         """See Lab."""
-        shape = shape_of(factors, self._asked)
-        return replace(shape, line=needs_line(factors, describe("check", shape)))
+        shape = guest_shape(factors, self._spec)
+        return replace(shape, line=needs_delay_line(factors, make_topology("check", shape)))
 
-    def raise_bed(self, name: str, shape: Hashable) -> GuestBed:
-        """See Lab; also raises TrialFailed for guests that do not come up."""
+    def create_testbed(self, name: str, shape: Hashable) -> GuestTestbed:
+        """See Lab. Also raises TrialFailed if guests do not start."""
         assert isinstance(shape, GuestShape)
-        hardware = shape.hardware(self._ready.accelerator.name)
-        testbed = describe(name, shape)
-        check_memory(len(testbed.guests), hardware)
-        registry.register(name, self._purpose, testbed.as_facts())
-        bed = GuestBed(
-            testbed, {**self._ready.as_facts(), "memory_mib": hardware.memory_mib}, self._let_go_on
+        hardware = shape.hardware(self._prerequisites.accelerator.name)
+        topology = make_topology(name, shape)
+        check_memory(len(topology.guests), hardware)
+        registry.register(name, self._purpose, topology.as_facts())
+        testbed = GuestTestbed(
+            topology, {**self._prerequisites.as_facts(), "memory_mib": hardware.memory_mib}, self._activate
         )
         try:
-            self._stop_others(bed)
-            network.build(testbed, bed.link.start_lines)
-            start_inside({vm.name: vm.namespace for vm in testbed.vms}, name, bed.agents)
-            bed.take(self._starter.start(testbed, hardware))
+            self._pause_others(testbed)
+            network.build_network(topology, testbed.link.start_delay_lines)
+            start_agents_in_namespaces({vm.name: vm.namespace for vm in topology.vms}, name, testbed.agents)
+            testbed.adopt_guests(self._launcher.start(topology, hardware))
         except BaseException:
-            bed.close()
+            testbed.close()
             raise
-        self._beds.append(bed)
-        return bed
+        self._testbeds.append(testbed)
+        return testbed
 
-    def remove_left(self, prefix: str) -> None:
+    def remove_leftovers(self, prefix: str) -> None:
         """See Lab."""
-        for left in registry.entries():
+        for left in registry.list_testbeds():
             if left.name.startswith(prefix):
-                registry.remove(left.name)
+                registry.remove_testbed(left.name)
 
-    def _let_go_on(self, bed: GuestBed) -> None:
-        self._stop_others(bed)
-        bed.pause(False)
+    def _activate(self, testbed: GuestTestbed) -> None:
+        self._pause_others(testbed)
+        testbed.set_paused(False)
 
-    def _stop_others(self, bed: GuestBed) -> None:
-        for other in self._kept():
-            if other is not bed:
-                with suppress(MachineEnded):  # a guest that is gone is found out when it is used next
-                    other.pause(True)
+    def _pause_others(self, testbed: GuestTestbed) -> None:
+        for other in self._open_testbeds():
+            if other is not testbed:
+                with suppress(QemuEnded):  # The next use of that testbed reports it.
+                    other.set_paused(True)
 
-    def _kept(self) -> list[GuestBed]:
-        self._beds = [bed for bed in self._beds if not bed.is_closed]
-        return self._beds
+    def _open_testbeds(self) -> list[GuestTestbed]:
+        self._testbeds = [testbed for testbed in self._testbeds if not testbed.is_closed]
+        return self._testbeds

@@ -1,4 +1,4 @@
-"""Starts guests: booted, or resumed from a snapshot of one that was, so that a shape is booted once."""
+"""Starts guests. Only the first guest of a shape boots; the others resume from its snapshot."""
 
 from __future__ import annotations
 
@@ -10,193 +10,203 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.agents.client import AgentClient
-from vnetbench.agents.launch import greet
+from vnetbench.agents.launch import check_protocol
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.guest import network, snapshot
-from vnetbench.lab.guest.hardware import Files, Hardware, Software, command_line
+from vnetbench.lab.guest.hardware import Hardware, QemuFiles, Software, qemu_command
 from vnetbench.lab.guest.qemu import Qemu
-from vnetbench.lab.guest.qemu_process import Machine, MachineEnded
+from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
-from vnetbench.lab.guest.snapshot import NotResumed
-from vnetbench.lab.guest.topology import BRIDGE, ROUTER, Guest, GuestTestbed
+from vnetbench.lab.guest.snapshot import ResumeFailed
+from vnetbench.lab.guest.topology import BRIDGE, ROUTER, Guest, GuestTopology
 
 BOOT, RESUME = "boot", "resume"
-BOOTING_TIMEOUT_S = 240.0
-"""Under TCG a boot takes some 14 s of a CPU, and many guests may share few."""
-GREETING_TIMEOUT_S = 60.0
-"""Of a resumed guest, which takes half a second where it has a CPU."""
+BOOT_TIMEOUT_S = 240.0
+"""Time limit of a boot, which takes some 14 s of CPU time under TCG while many guests may share few CPUs."""
+RESUME_TIMEOUT_S = 60.0
+"""Time limit of resuming a guest, which takes half a second if it has a CPU."""
 
-Say = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What every guest is made of, whatever its testbed."""
+class GuestSoftware:
+    """The software that every guest of every testbed uses."""
 
     qemu: Qemu
     software: Software
 
 
 @dataclass(frozen=True)
-class Running:
-    """A guest at work."""
+class RunningGuest:
+    """A running guest."""
 
     guest: Guest
-    machine: Machine
+    process: QemuProcess
     transport: SocketTransport
     agent: AgentClient
-    started_by: str
+    start_method: str
     """`boot` or `resume`."""
-    started_s: float
-    """From starting QEMU until the agent answered."""
+    start_duration_s: float
+    """Time from starting QEMU until the agent answered."""
 
     def close(self) -> None:
-        """End it."""
-        self.machine.close()
+        """End the guest."""
+        self.process.close()
         self.agent.close()
 
 
-class Starter:
-    """Starts the guests of testbeds, and remembers what cannot be kept as a file."""
+class GuestLauncher:
+    """Starts the guests of testbeds and remembers which hardware supports no snapshots."""
 
-    def __init__(self, parts: Parts, say: Say, keeps: bool = True) -> None:
-        """`say` takes a sentence for the user; without `keeps` every guest boots."""
-        self._parts = parts
-        self._say = say
-        self._keeps = keeps
-        self._not_kept: set[Hardware] = set()
+    def __init__(self, software: GuestSoftware, notify: Notify, uses_snapshots: bool = True) -> None:
+        """Start guests with this software; `notify` receives messages for the user."""
+        self._software = software
+        self._notify = notify
+        self._uses_snapshots = uses_snapshots
+        self._without_snapshot: set[Hardware] = set()
 
-    def start(self, testbed: GuestTestbed, hardware: Hardware) -> list[Running]:
-        """All guests of a testbed, each told who it is. Raises TrialFailed, AgentError, BenchError."""
-        running = self._all(testbed, hardware)
+    def start(self, testbed: GuestTopology, hardware: Hardware) -> list[RunningGuest]:
+        """Start and configure all guests of a testbed. Raises TrialFailed, AgentError or BenchError."""
+        running = self._launch_all(testbed, hardware)
         try:
             for each in running:
-                greet(each.agent)
-            told = [
-                (each, each.agent.send("guest.configure", **_who(testbed, each.guest))) for each in running
+                check_protocol(each.agent)
+            pending = [
+                (each, each.agent.send("guest.configure", **_guest_configuration(testbed, each.guest)))
+                for each in running
             ]
-            for each, future in told:
+            for each, future in pending:
                 each.agent.wait(future, "guest.configure")
         except BaseException:
-            close_all(running)
+            close_guests(running)
             raise
         return running
 
-    def _all(self, testbed: GuestTestbed, hardware: Hardware) -> list[Running]:
-        if not (self._keeps and hardware.can_be_kept) or hardware in self._not_kept:
-            return self._side_by_side(testbed, hardware, None)
-        path = snapshot.place(self._parts.qemu.version, hardware, self._parts.software)
+    def _launch_all(self, testbed: GuestTopology, hardware: Hardware) -> list[RunningGuest]:
+        if not (self._uses_snapshots and hardware.can_snapshot) or hardware in self._without_snapshot:
+            return self._launch_in_parallel(testbed, hardware, None)
+        path = snapshot.snapshot_path(self._software.qemu.version, hardware, self._software.software)
         is_new = not path.exists()
         try:
             if is_new:
-                self._boot_and_keep(testbed, hardware, path)
-            return self._side_by_side(testbed, hardware, path)
+                self._boot_and_snapshot(testbed, hardware, path)
+            return self._launch_in_parallel(testbed, hardware, path)
         except MonitorError as error:
-            self._not_kept.add(hardware)
-            self._say(f"guests with {testbed.shape.adapter} boot each time: {error}")
-        except NotResumed as error:
+            self._without_snapshot.add(hardware)
+            self._notify(f"guests with {testbed.shape.adapter} boot every time: {error}")
+        except ResumeFailed as error:
             path.unlink(missing_ok=True)
             if is_new:
-                self._not_kept.add(hardware)
-            self._say(f"a snapshot did not resume and was thrown away: {error}")
-        return self._all(testbed, hardware)
+                self._without_snapshot.add(hardware)
+            self._notify(f"discarded a snapshot that could not be resumed: {error}")
+        return self._launch_all(testbed, hardware)
 
-    def _boot_and_keep(self, testbed: GuestTestbed, hardware: Hardware, path: Path) -> None:
-        """Boot one guest alone, keep it as a file, and end it: all guests of its kind come from there.
+    def _boot_and_snapshot(self, testbed: GuestTopology, hardware: Hardware, path: Path) -> None:
+        """Boot one guest, save its state, and end it; all guests of the same hardware resume from there.
 
-        Raises MonitorError where QEMU cannot keep it.
+        Raises:
+            MonitorError: if QEMU cannot save the state.
         """
-        running = self._one(testbed, testbed.guests[0], hardware, None, [])
+        running = self._launch_guest(testbed, testbed.guests[0], hardware, None, [])
         try:
-            # The bench leaves first: in the snapshot nobody is there.
+            # Disconnect first, so that the snapshot holds no connection.
             running.transport.close()
             began = time.monotonic()
-            snapshot.save(running.machine, path)
-            self._say(
-                f"a guest with {testbed.shape.adapter} booted in {running.started_s:.1f} s"
-                f" and was kept in {time.monotonic() - began:.1f} s; more of its kind resume from it"
+            snapshot.save_snapshot(running.process, path)
+            self._notify(
+                f"booted a guest with {testbed.shape.adapter} in {running.start_duration_s:.1f} s and saved it in "
+                f"{time.monotonic() - began:.1f} s; more guests of this kind resume from it"
             )
         finally:
             running.close()
 
-    def _side_by_side(self, testbed: GuestTestbed, hardware: Hardware, path: Path | None) -> list[Running]:
-        starting: list[Machine] = []
+    def _launch_in_parallel(
+        self, testbed: GuestTopology, hardware: Hardware, path: Path | None
+    ) -> list[RunningGuest]:
+        starting: list[QemuProcess] = []
         with ThreadPoolExecutor(len(testbed.guests)) as pool:
             pending = [
-                pool.submit(self._one, testbed, guest, hardware, path, starting) for guest in testbed.guests
+                pool.submit(self._launch_guest, testbed, guest, hardware, path, starting)
+                for guest in testbed.guests
             ]
             try:
                 wait(pending)
             except BaseException:
-                # The user leaves: what still waits for a guest must not keep them.
+                # The user interrupts: end the guests, for which the pool's threads would wait.
                 for future in pending:
                     future.cancel()
-                for machine in starting:
-                    machine.kill("it was given up")
+                for process in starting:
+                    process.kill("its start was interrupted")
                 raise
-        faults = [fault for future in pending if (fault := future.exception())]
-        if faults:
-            close_all(future.result() for future in pending if not future.exception())
-            raise faults[0]
+        errors = [error for future in pending if (error := future.exception())]
+        if errors:
+            close_guests(future.result() for future in pending if not future.exception())
+            raise errors[0]
         return [future.result() for future in pending]
 
-    def _one(
+    def _launch_guest(
         self,
-        testbed: GuestTestbed,
+        testbed: GuestTopology,
         guest: Guest,
         hardware: Hardware,
         path: Path | None,
-        starting: list[Machine],
-    ) -> Running:
-        """One guest, resumed from `path` or booted; its machine is in `starting` as soon as there is one."""
-        files = Files(registry.folder(testbed.name), guest.name)
+        starting: list[QemuProcess],
+    ) -> RunningGuest:
+        """Resume one guest from `path` or boot it; its process is in `starting` as soon as it runs."""
+        files = QemuFiles(registry.testbed_folder(testbed.name), guest.name)
         began = time.monotonic()
-        with network.plugs(testbed, guest) as plugs:
-            command = command_line(
-                self._parts.qemu.path, hardware, self._parts.software, plugs, files, waiting=path is not None
+        with network.open_backends(testbed, guest) as plugs:
+            command = qemu_command(
+                self._software.qemu.path,
+                hardware,
+                self._software.software,
+                plugs,
+                files,
+                awaits_snapshot=path is not None,
             )
             command = ["ip", "netns", "exec", testbed.switch_namespace, *command]
             opened = [descriptor for plug in plugs for descriptor in plug.descriptors]
-            machine = Machine(command, files, testbed.name, opened)
-        starting.append(machine)
+            process = QemuProcess(command, files, testbed.name, opened)
+        starting.append(process)
         try:
             if path is not None:
-                snapshot.resume(machine, path)
-            transport = reach_agent(machine, GREETING_TIMEOUT_S if path else BOOTING_TIMEOUT_S)
-        except MachineEnded as error:
-            machine.close()
-            raise (NotResumed(str(error)) if path else error) from error
+                snapshot.resume_snapshot(process, path)
+            transport = connect_agent(process, RESUME_TIMEOUT_S if path else BOOT_TIMEOUT_S)
+        except QemuEnded as error:
+            process.close()
+            raise (ResumeFailed(str(error)) if path else error) from error
         except BaseException:
-            machine.close()
+            process.close()
             raise
-        how, took_s = RESUME if path else BOOT, time.monotonic() - began
-        return Running(guest, machine, transport, AgentClient(guest.name, transport), how, took_s)
+        method, duration_s = RESUME if path else BOOT, time.monotonic() - began
+        return RunningGuest(guest, process, transport, AgentClient(guest.name, transport), method, duration_s)
 
 
-def reach_agent(machine: Machine, timeout_s: float) -> SocketTransport:
-    """The line to a guest's agent once it answers; raises MachineEnded with the console's last lines."""
+def connect_agent(machine: QemuProcess, timeout_s: float) -> SocketTransport:
+    """Connect to a guest's agent; raises QemuEnded with the console's last lines."""
     name = machine.files.name
     try:
-        return SocketTransport(machine.files.agent, machine.how_it_ended, timeout_s)
+        return SocketTransport(machine.files.agent_socket, machine.end_reason, timeout_s)
     except TimeoutError:
         machine.kill(f"its agent did not answer within {timeout_s:g} s")
-        raise MachineEnded(f"{name}: {machine.how_it_ended()}") from None
+        raise QemuEnded(f"{name}: {machine.end_reason()}") from None
     except OSError:
-        raise MachineEnded(f"{name}: {machine.how_it_ended()}") from None
+        raise QemuEnded(f"{name}: {machine.end_reason()}") from None
 
 
-def close_all(running: Iterable[Running]) -> None:
+def close_guests(running: Iterable[RunningGuest]) -> None:
     """End guests, all at once."""
     ending = list(running)
     for each in ending:
-        each.machine.kill("it was ended")
+        each.process.kill("it was ended")
     for each in ending:
         each.close()
 
 
-def _who(testbed: GuestTestbed, guest: Guest) -> dict[str, object]:
-    """What `guest.configure` tells a guest. No two guests read one clock."""
+def _guest_configuration(testbed: GuestTopology, guest: Guest) -> dict[str, object]:
+    """Return the parameters of `guest.configure`. Each guest gets a clock of its own."""
     forwarding = testbed.shape.role if testbed.shape.role in (ROUTER, BRIDGE) else "none"
     return {
         "host_name": guest.name,
@@ -204,18 +214,22 @@ def _who(testbed: GuestTestbed, guest: Guest) -> dict[str, object]:
         "forwarding": forwarding,
         "interfaces": [
             {
-                "match": {"index": number}, "name": nic.interface, "mac": nic.mac or None,
-                "addresses": list(nic.addresses), "up": True, "neighbours": _neighbours(testbed, guest, side),
+                "match": {"index": number},
+                "name": nic.interface,
+                "mac": nic.mac or None,
+                "addresses": list(nic.addresses),
+                "up": True,
+                "neighbours": _static_neighbours(testbed, guest, side),
             }
             for number, (side, nic) in enumerate(zip("ab", guest.nics, strict=False))
         ],
-    }  # fmt: skip
+    }
 
 
-def _neighbours(testbed: GuestTestbed, guest: Guest, side: str) -> list[dict[str, str]]:
-    """Whom a router need not ask for on one side: nobody may answer while frames come."""
+def _static_neighbours(testbed: GuestTopology, guest: Guest, side: str) -> list[dict[str, str]]:
+    """Return the permanent neighbours of a router on one side, since nobody may answer while frames arrive."""
     if testbed.shape.role != ROUTER:
         return []
-    (end,) = (vm for vm in testbed.vms if vm.pair == guest.pair and vm.side == side)
-    mac = netlink.mac_of(*end.device.place)
-    return [{"address": address, "mac": mac} for address in (end.address, end.address6)]
+    (endpoint,) = (vm for vm in testbed.vms if vm.pair == guest.pair and vm.side == side)
+    mac = netlink.interface_mac(*endpoint.device.location)
+    return [{"address": address, "mac": mac} for address in (endpoint.address, endpoint.address6)]

@@ -1,4 +1,4 @@
-"""A kernel's modules: where each is, what it needs, and in which order they are loaded."""
+"""Finds a kernel's modules, reads their dependencies and puts them in loading order."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 
-NEEDED = ("virtio_pci", "virtio_console")
-"""Of every guest: the agent is reached by them."""
+REQUIRED_MODULES = ("virtio_pci", "virtio_console")
+"""Modules of every guest, which connect its agent."""
 
-DRIVERS: Mapping[str, tuple[str, ...]] = {
+ADAPTER_DRIVERS: Mapping[str, tuple[str, ...]] = {
     "virtio-net": ("virtio_net",),
     "virtio-net-vhost": ("virtio_net",),
     "macvtap": ("virtio_net",),
@@ -27,26 +27,26 @@ DRIVERS: Mapping[str, tuple[str, ...]] = {
     "rtl8139": ("8139cp",),
     "igb": ("igb",),
 }
-"""By a level of the factor `adapter`."""
+"""Modules by level of the factor `adapter`."""
 
-VIRTUAL_FUNCTIONS = ("igbvf", "ixgbevf", "iavf", "mlx5_core")
-"""Drivers of virtual functions: which one a `vf` wants is seen in the guest."""
+VIRTUAL_FUNCTION_DRIVERS = ("igbvf", "ixgbevf", "iavf", "mlx5_core")
+"""Drivers of virtual functions. Only the guest finds out which one its `vf` needs."""
 
-WELCOME = (
+OPTIONAL_MODULES = (
     "bridge", "af_packet", "vmw_vsock_virtio_transport", "vsock_loopback", "sch_fq", "sch_fq_codel",
     "tcp_bbr", "tcp_dctcp", "tcp_htcp", "tcp_vegas", "tcp_westwood", "tcp_illinois", "tcp_bic", "tcp_cdg",
     "tcp_scalable", "tcp_hybla", "tcp_highspeed", "tcp_lp", "tcp_nv", "tcp_veno", "tcp_yeah",
 )  # fmt: skip
-"""Taken where the kernel has them; a treatment that wants one that is not there is refused by its name."""
+"""Modules that guests get if the kernel has them. The agent refuses a treatment that needs a missing one."""
 
 UNPACKING_TIMEOUT_S = 60.0
-_PACKINGS = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
-_SHF_ALLOC_FREE_HEADER = struct.Struct("<IIQQQQIIQQ")
-"""Elf64_Shdr (elf(5)): name, type, flags, address, offset, size, and what is not needed here."""
+_MODULE_SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
+_SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+"""Elf64_Shdr (elf(5)): name, type, flags, address, offset, size, and fields that are not used here."""
 
 
 @dataclass(frozen=True)
-class Modules:
+class KernelModules:
     """The modules of one kernel."""
 
     folder: Path
@@ -54,39 +54,42 @@ class Modules:
 
     @cached_property
     def files(self) -> Mapping[str, Path]:
-        """Every loadable module by its name."""
+        """Loadable modules by name."""
         return {
-            _name(path.name): path
+            _module_name(path.name): path
             for path in sorted((self.folder / "kernel").rglob("*.ko*"))
-            if path.name.endswith(_PACKINGS)
+            if path.name.endswith(_MODULE_SUFFIXES)
         }
 
     @cached_property
     def built_in(self) -> frozenset[str]:
-        """The names of those that are part of the kernel's image."""
+        """Names of the modules in the kernel's image."""
         try:
             lines = (self.folder / "modules.builtin").read_text().splitlines()
         except OSError:
             return frozenset()
-        return frozenset(_name(Path(line).name) for line in lines)
+        return frozenset(_module_name(Path(line).name) for line in lines)
 
-    def lacking(self, names: Iterable[str]) -> list[str]:
-        """Those of the modules that this kernel has neither loadable nor built in."""
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Return the modules that this kernel has neither loadable nor built in."""
         return [name for name in names if name not in self.files and name not in self.built_in]
 
-    def in_order(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The modules and all that they need, unpacked, each after what it needs; without the built-in ones.
+    def read_in_load_order(self, names: Iterable[str]) -> dict[str, bytes]:
+        """Return the modules and their dependencies, unpacked, each after its dependencies.
 
-        What the kernel lacks is passed over. Raises BenchError for one that cannot be unpacked.
+        Built-in and missing modules are left out.
+
+        Raises:
+            BenchError: if a module cannot be unpacked.
         """
         ordered: dict[str, bytes] = {}
 
-        def add(name: str, above: tuple[str, ...]) -> None:
-            if name in ordered or name in above or name not in self.files:
+        def add(name: str, dependents: tuple[str, ...]) -> None:
+            if name in ordered or name in dependents or name not in self.files:
                 return
-            content = unpacked(self.files[name])
-            for needed in dependencies(content, self.files[name]):
-                add(needed, (*above, name))
+            content = read_module(self.files[name])
+            for dependency in parse_dependencies(content, self.files[name]):
+                add(dependency, (*dependents, name))
             ordered[name] = content
 
         for name in names:
@@ -94,40 +97,41 @@ class Modules:
         return ordered
 
 
-def unpacked(path: Path) -> bytes:
-    """A module's ELF file, whatever it is compressed with; raises BenchError where it cannot be read."""
+def read_module(path: Path) -> bytes:
+    """Return a module's ELF file, decompressed if needed; raises BenchError if it is not readable."""
     try:
         content = path.read_bytes()
         if path.suffix == ".xz":
             return lzma.decompress(content)
         if path.suffix == ".gz":
             return gzip.decompress(content)
-        return _unpacked_zstd(content) if path.suffix == ".zst" else content
+        return _decompress_zstd(content) if path.suffix == ".zst" else content
     except (OSError, lzma.LZMAError, EOFError, subprocess.SubprocessError) as error:
         fix = "apt-get install zstd" if path.suffix == ".zst" else "vnetbench guest prepare --again"
-        raise BenchError(f"this kernel module cannot be read: {error}", where=str(path), fix=fix) from error
+        raise BenchError(f"cannot read this kernel module: {error}", where=str(path), fix=fix) from error
 
 
-def dependencies(content: bytes, path: Path) -> list[str]:
-    """The names of the modules that a module says it needs (`depends` in its section .modinfo).
+def parse_dependencies(content: bytes, path: Path) -> list[str]:
+    """Return the names of the modules on which a module depends (`depends` in its section .modinfo).
 
-    Raises BenchError for what is no 64-bit ELF file.
+    Raises:
+        BenchError: if the content is not a 64-bit ELF file.
     """
-    for entry in _section(content, b".modinfo", path).split(b"\0"):
+    for entry in _read_section(content, b".modinfo", path).split(b"\0"):
         key, _, value = entry.partition(b"=")
         if key == b"depends":
-            return [_name(each.decode()) for each in value.split(b",") if each]
+            return [_module_name(each.decode()) for each in value.split(b",") if each]
     return []
 
 
-def _section(content: bytes, wanted: bytes, path: Path) -> bytes:
-    """One section of an ELF file (elf(5)); empty where it has none of that name."""
+def _read_section(content: bytes, wanted: bytes, path: Path) -> bytes:
+    """Return one section of an ELF file (elf(5)); empty if there is none of that name."""
     try:
         if content[:5] != b"\x7fELF\x02":
             raise ValueError
         (table,) = struct.unpack_from("<Q", content, 0x28)
         size, count, names = struct.unpack_from("<HHH", content, 0x3A)
-        headers = [_SHF_ALLOC_FREE_HEADER.unpack_from(content, table + i * size) for i in range(count)]
+        headers = [_SECTION_HEADER.unpack_from(content, table + i * size) for i in range(count)]
         texts = headers[names][4]
         for header in headers:
             begin = texts + header[0]
@@ -135,16 +139,16 @@ def _section(content: bytes, wanted: bytes, path: Path) -> bytes:
                 return content[header[4] : header[4] + header[5]]
     except (ValueError, IndexError, struct.error):
         raise BenchError(
-            "this is no kernel module of a 64-bit machine",
+            "this file is not a 64-bit kernel module",
             where=str(path),
             fix="reinstall the kernel's modules",
         ) from None
     return b""
 
 
-def _unpacked_zstd(content: bytes) -> bytes:
+def _decompress_zstd(content: bytes) -> bytes:
     try:
-        # Python's own since 3.14.
+        # In the standard library since Python 3.14.
         decompress = importlib.import_module("compression.zstd").decompress
     except ImportError:
         done = subprocess.run(
@@ -154,6 +158,6 @@ def _unpacked_zstd(content: bytes) -> bytes:
     return bytes(decompress(content))
 
 
-def _name(file: str) -> str:
-    """The kernel's name of a module's file: `virtio-pci.ko.xz` is virtio_pci."""
+def _module_name(file: str) -> str:
+    """Return the kernel's name of a module's file: `virtio-pci.ko.xz` is virtio_pci."""
     return file.partition(".ko")[0].replace("-", "_")

@@ -1,4 +1,4 @@
-"""The network of a testbed of guests: switches and their ports, and what QEMU plugs adapters into."""
+"""Builds the network of a testbed of guests, and opens the backends of their adapters."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pyroute2 import IPRoute
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
-from vnetbench.lab.guest.hardware import Plug
-from vnetbench.lab.guest.topology import MACVTAP_PARENT, PORTS, TAPS, Guest, GuestTestbed, Nic
-from vnetbench.lab.guest.virtual_functions import functions_of
+from vnetbench.lab.guest.hardware import AdapterBackend
+from vnetbench.lab.guest.topology import MACVTAP_PARENT, PORTS, TAPS, Guest, GuestTopology, Nic
+from vnetbench.lab.guest.virtual_functions import find_virtual_functions
 from vnetbench.lab.netns import builder
-from vnetbench.lab.netns.topology import Device, Vm
+from vnetbench.lab.netns.topology import NetDevice, Vm
 
 TUN = Path("/dev/net/tun")
 VHOST_VSOCK = Path("/dev/vhost-vsock")
@@ -30,17 +30,22 @@ _TUNSETPERSIST = 0x400454CB
 _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_MULTI_QUEUE = 0x0002, 0x1000, 0x4000, 0x0100
 
 
-def build(testbed: GuestTestbed, start_lines: Callable[[], None]) -> None:
-    """Make namespaces, switches, ports and the host's own ends; raises BenchError when the kernel refuses.
+def build_network(testbed: GuestTopology, start_lines: Callable[[], None]) -> None:
+    """Create namespaces, switches, ports and the host's endpoints.
 
-    `start_lines` makes the delay line, where the testbed has one, when there is a namespace for it.
+    Args:
+        testbed: What to build.
+        start_lines: Starts the delay line, if there is one, as soon as the switch namespace exists.
+
+    Raises:
+        BenchError: if the kernel refuses.
     """
-    builder.add_namespace(testbed.switch_namespace, builder.NO_IPV6)
-    if testbed.lines:
+    builder.add_namespace(testbed.switch_namespace, builder.NO_IPV6_SYSCTLS)
+    if testbed.delay_lines:
         start_lines()
     for vm in testbed.vms:
         builder.add_namespace(vm.namespace)
-    with netlink.in_namespace(testbed.switch_namespace) as switch:
+    with netlink.open_in_namespace(testbed.switch_namespace) as switch:
         if testbed.shape.adapter == "macvtap":
             _add_macvtaps(testbed, switch)
             return
@@ -49,77 +54,77 @@ def build(testbed: GuestTestbed, start_lines: Callable[[], None]) -> None:
             builder.add_uplink(switch, testbed, bridges)
         for vm in testbed.vms:
             if testbed.shape.ends == PORTS:
-                builder.add_vm_port(switch, vm, bridges[_vswitch_of(testbed, vm)])
+                builder.add_vm_port(switch, vm, bridges[_vswitch_for(testbed, vm)])
         for nic in (nic for guest in testbed.guests for nic in guest.nics):
             if nic.vswitch in bridges:
                 _add_tap(nic.port, testbed.shape.queues)
-                builder.plug_in(switch, nic.port.interface, bridges[nic.vswitch])
+                builder.attach_port(switch, nic.port.interface, bridges[nic.vswitch])
             elif testbed.shape.ends == TAPS:
                 _add_tap(nic.port, testbed.shape.queues)
     for vm in testbed.vms:
-        builder.give_addresses(vm)
+        builder.assign_addresses(vm)
 
 
 @contextmanager
-def plugs(testbed: GuestTestbed, guest: Guest) -> Iterator[list[Plug]]:
-    """What QEMU plugs a guest's adapters into, while it is being started; raises BenchError."""
-    kind = testbed.shape.adapter
-    if kind == "vf":
-        place = testbed.guests.index(guest)
-        yield [Plug(device=f"host={functions_of(testbed.shape.vf_of)[place]}")]
+def open_backends(testbed: GuestTopology, guest: Guest) -> Iterator[list[AdapterBackend]]:
+    """Open the backends of a guest's adapters while QEMU starts; raises BenchError."""
+    adapter = testbed.shape.adapter
+    if adapter == "vf":
+        function = find_virtual_functions(testbed.shape.vf_of)[testbed.guests.index(guest)]
+        yield [AdapterBackend(device=f"host={function}")]
         return
-    vhost = ",vhost=on" if kind == "virtio-net-vhost" else ""
-    if kind == "macvtap" or testbed.shape.ends == TAPS:
-        open_one = _open_macvtap if kind == "macvtap" else _open_tap
+    vhost = ",vhost=on" if adapter == "virtio-net-vhost" else ""
+    if adapter == "macvtap" or testbed.shape.ends == TAPS:
+        open_one = _open_macvtap if adapter == "macvtap" else _open_tap
         with ExitStack() as opened:
-            yield [_by_descriptor(nic, testbed.shape.queues, open_one, opened, vhost) for nic in guest.nics]
+            yield [_open_backend(nic, testbed.shape.queues, open_one, opened, vhost) for nic in guest.nics]
         return
     options = f"script=no,downscript=no{vhost}"
     if testbed.shape.queues > 1:
         options += f",queues={testbed.shape.queues}"
-    yield [Plug(f"tap,ifname={nic.port.interface},{options}", nic.mac) for nic in guest.nics]
+    yield [AdapterBackend(f"tap,ifname={nic.port.interface},{options}", nic.mac) for nic in guest.nics]
 
 
-def _by_descriptor(
-    nic: Nic, queues: int, open_one: Callable[[Device, int], int], opened: ExitStack, options: str
-) -> Plug:
-    """A tap that QEMU cannot open by its name: it is of another namespace, or a macvtap."""
+def _open_backend(
+    nic: Nic, queues: int, open_one: Callable[[NetDevice, int], int], opened: ExitStack, options: str
+) -> AdapterBackend:
+    """Open a tap that QEMU cannot open by name, because it is a macvtap or in another namespace."""
     descriptors = []
     for _ in range(queues):
         descriptors.append(open_one(nic.port, queues))
         opened.callback(os.close, descriptors[-1])
-    own = ":".join(map(str, descriptors))
-    return Plug(f"tap,fds={own}{options}", nic.mac, descriptors=tuple(descriptors))
+    numbers = ":".join(map(str, descriptors))
+    return AdapterBackend(f"tap,fds={numbers}{options}", nic.mac, descriptors=tuple(descriptors))
 
 
-def _vswitch_of(testbed: GuestTestbed, vm: Vm) -> str:
-    """The one that an end of the host's own is plugged into."""
+def _vswitch_for(testbed: GuestTopology, vm: Vm) -> str:
+    """Return the virtual switch of an endpoint on the host."""
     for guest in testbed.guests:
         if guest.pair == vm.pair and not guest.side:
             return guest.nics["ab".index(vm.side)].vswitch
     return testbed.vswitches[-1]
 
 
-def _add_tap(device: Device, queues: int) -> None:
-    """A tap that stays when nobody has it open, as QEMU will open it."""
-    netlink.do_inside(device.namespace, partial(_make_tap, device, queues))
+def _add_tap(device: NetDevice, queues: int) -> None:
+    """Create a tap that exists without a process, in the mode in which QEMU will open it."""
+    netlink.run_in_namespace(device.namespace, partial(_create_persistent_tap, device, queues))
 
 
-def _make_tap(device: Device, queues: int) -> None:
-    descriptor = _attach(device, queues)
+def _create_persistent_tap(device: NetDevice, queues: int) -> None:
+    descriptor = _open_queue(device, queues)
     try:
         fcntl.ioctl(descriptor, _TUNSETPERSIST, 1)
     finally:
         os.close(descriptor)
 
 
-def _open_tap(device: Device, queues: int) -> int:
-    """A queue of a tap that is there, in whatever namespace."""
-    return netlink.do_inside(device.namespace, partial(_attach, device, queues))
+def _open_tap(device: NetDevice, queues: int) -> int:
+    """Open a queue of an existing tap in any namespace."""
+    return netlink.run_in_namespace(device.namespace, partial(_open_queue, device, queues))
 
 
-def _attach(device: Device, queues: int) -> int:
-    """A queue of the tap of this name, which is made where it is not there yet; raises BenchError."""
+def _open_queue(device: NetDevice, queues: int) -> int:
+    """Open a queue of the tap with this name, and create the tap if needed; raises BenchError."""
     flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | (_IFF_MULTI_QUEUE if queues > 1 else 0)
     try:
         descriptor = os.open(TUN, os.O_RDWR)
@@ -130,34 +135,41 @@ def _attach(device: Device, queues: int) -> int:
             raise
     except OSError as error:
         raise BenchError(
-            f"no tap can be made for a guest: {error.strerror}", where=str(TUN),
-            fix="modprobe tun; in a container it needs the device /dev/net/tun",
-        ) from error  # fmt: skip
+            f"cannot create a tap for a guest: {error.strerror}",
+            where=str(TUN),
+            fix="modprobe tun; a container needs the device /dev/net/tun",
+        ) from error
     return descriptor
 
 
-def _add_macvtaps(testbed: GuestTestbed, switch: IPRoute) -> None:
-    """Macvtaps of a parent that leads nowhere: they switch between themselves."""
+def _add_macvtaps(testbed: GuestTopology, switch: IPRoute) -> None:
+    """Create macvtaps whose parent leads nowhere; they switch between themselves."""
     switch.link("add", ifname=MACVTAP_PARENT, kind="veth", peer={"ifname": "low1"})
-    parent = netlink.index_of(switch, MACVTAP_PARENT)
+    parent = netlink.interface_index(switch, MACVTAP_PARENT)
     for interface in (MACVTAP_PARENT, "low1"):
-        switch.link("set", index=netlink.index_of(switch, interface), state="up")
+        switch.link("set", index=netlink.interface_index(switch, interface), state="up")
     for nic in (nic for guest in testbed.guests for nic in guest.nics):
-        # /dev/tapN is named by the interface's index, which another namespace may have too: a rare one.
+        # The name /dev/tapN contains the interface's index, so it must be unique across namespaces.
         switch.link(
-            "add", ifname=nic.port.interface, kind="macvtap", link=parent, macvtap_mode="bridge",
-            index=2**20 + secrets.randbits(29), address=nic.mac,
-        )  # fmt: skip
-        switch.link("set", index=netlink.index_of(switch, nic.port.interface), state="up")
+            "add",
+            ifname=nic.port.interface,
+            kind="macvtap",
+            link=parent,
+            macvtap_mode="bridge",
+            index=2**20 + secrets.randbits(29),
+            address=nic.mac,
+        )
+        switch.link("set", index=netlink.interface_index(switch, nic.port.interface), state="up")
 
 
-def _open_macvtap(device: Device, _queues: int) -> int:
-    with netlink.in_namespace(device.namespace) as ipr:
-        path = Path(f"/dev/tap{netlink.index_of(ipr, device.interface)}")
+def _open_macvtap(device: NetDevice, _queues: int) -> int:
+    with netlink.open_in_namespace(device.namespace) as ipr:
+        path = Path(f"/dev/tap{netlink.interface_index(ipr, device.interface)}")
     try:
         return os.open(path, os.O_RDWR)
     except OSError as error:
         raise BenchError(
-            f"the macvtap cannot be opened: {error.strerror}", where=str(path),
+            f"cannot open the macvtap: {error.strerror}",
+            where=str(path),
             fix="run as root on the machine itself, where /dev is the kernel's own (devtmpfs)",
-        ) from error  # fmt: skip
+        ) from error

@@ -1,4 +1,4 @@
-"""What must be there before guests are raised: looked for, fetched, built, tried; or said, with the fix."""
+"""Prepares what guests need before any of them starts: QEMU, a kernel, an initramfs and an accelerator."""
 
 from __future__ import annotations
 
@@ -11,90 +11,90 @@ from vnetbench.lab.guest import accelerator, initramfs, kernel, qemu
 from vnetbench.lab.guest.accelerator import Accelerator
 from vnetbench.lab.guest.hardware import KVM, TCG, Software, check_memory
 from vnetbench.lab.guest.kernel import Kernel
-from vnetbench.lab.guest.modules import DRIVERS
+from vnetbench.lab.guest.modules import ADAPTER_DRIVERS
 from vnetbench.lab.guest.network import TUN, VHOST, VHOST_VSOCK
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.topology import GuestShape
-from vnetbench.lab.guest.virtual_functions import functions_of
+from vnetbench.lab.guest.virtual_functions import find_virtual_functions
 
 
 @dataclass(frozen=True)
-class Ready:
-    """All that guests are made of."""
+class GuestPrerequisites:
+    """Everything that guests are made of."""
 
     qemu: Qemu
     kernel: Kernel
     software: Software
     accelerator: Accelerator
 
-    def in_words(self) -> str:
-        """What guests are, in a line or two."""
-        how = (
-            "with KVM" if self.accelerator.name == KVM else f"under TCG, without KVM: {self.accelerator.why}"
-        )
+    def summary(self) -> str:
+        """Return a line or two that describes the guests."""
+        accelerator = self.accelerator
+        how = "with KVM" if accelerator.name == KVM else f"under TCG, without KVM: {accelerator.reason}"
         return f"guests: QEMU {self.qemu.version} {how}; kernel {self.kernel.release} ({self.kernel.source})"
 
     def as_facts(self) -> dict[str, object]:
-        """For the results file."""
+        """Return the facts for the results file."""
         return {
             "accelerator": self.accelerator.name,
-            "why_no_kvm": self.accelerator.why,
+            "why_no_kvm": self.accelerator.reason,
             "qemu": self.qemu.version,
             "guest_kernel": self.kernel.release,
             "guest_kernel_from": self.kernel.source,
         }
 
 
-def fetch(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
-    """QEMU and a kernel for guests with these adapters, fetched where it must be; raises BenchError."""
+def fetch_qemu_and_kernel(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
+    """Return QEMU and a kernel for these adapters, downloaded if needed; raises BenchError."""
     kernel.check_architecture()
-    found = qemu.installed()
+    found = qemu.find_qemu()
     adapters = list(adapters)
     for adapter in adapters:
         found.check_adapter(adapter)
-    drivers = [name for adapter in adapters for name in DRIVERS.get(adapter, ())]
-    return found, kernel.prepared(dict.fromkeys(drivers))
+    drivers = [name for adapter in adapters for name in ADAPTER_DRIVERS.get(adapter, ())]
+    return found, kernel.ensure_kernel(dict.fromkeys(drivers))
 
 
-def get_ready(shapes: Iterable[GuestShape]) -> Ready:
-    """All that guests of these shapes need, built where it must be; raises BenchError."""
+def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
+    """Prepare everything that guests of these shapes need; raises BenchError."""
     shapes = list(shapes)
-    found, own_kernel = fetch(dict.fromkeys(shape.adapter for shape in shapes))
+    found, own_kernel = fetch_qemu_and_kernel(dict.fromkeys(shape.adapter for shape in shapes))
     for shape in shapes:
         _check_host(shape)
-        check_memory(_guests(shape), shape.hardware(TCG))
-    software = Software(own_kernel.image, initramfs.built(own_kernel))
-    return Ready(found, own_kernel, software, accelerator.found(found, software))
+        check_memory(_count_guests(shape), shape.hardware(TCG))
+    software = Software(own_kernel.image, initramfs.ensure_initramfs(own_kernel))
+    return GuestPrerequisites(found, own_kernel, software, accelerator.detect_accelerator(found, software))
 
 
-def _guests(shape: GuestShape) -> int:
+def _count_guests(shape: GuestShape) -> int:
     return shape.guests * (2 if shape.role == "guest-to-guest" else 1)
 
 
 def _check_host(shape: GuestShape) -> None:
-    """What an adapter wants of this machine's own kernel; raises BenchError."""
+    """Raise BenchError if this machine's kernel lacks something that an adapter needs."""
     if not os.access(TUN, os.R_OK | os.W_OK):
         raise BenchError(
-            f"{TUN} is not here, or may not be opened: guests have no network", where="testbed.lab",
-            fix="modprobe tun; in a container it needs that device",
-        )  # fmt: skip
+            f"{TUN} does not exist or cannot be opened, so guests have no network",
+            where="testbed.lab",
+            fix="modprobe tun; a container needs that device",
+        )
     if shape.adapter == "virtio-net-vhost" and not os.access(VHOST, os.R_OK | os.W_OK):
         raise BenchError(
-            f"{VHOST} is not here, or may not be opened: this kernel does not move virtio's packets itself",
+            f"{VHOST} does not exist or cannot be opened, so the kernel cannot move virtio's packets",
             where="factors.adapter",
-            fix="modprobe vhost_net, and run as root; or take virtio-net",
+            fix="modprobe vhost_net and run as root, or use virtio-net",
         )
     if shape.vsock and not os.access(VHOST_VSOCK, os.R_OK | os.W_OK):
         raise BenchError(
-            f"{VHOST_VSOCK} is not here, or may not be opened: guests have no VSOCK to this machine",
+            f"{VHOST_VSOCK} does not exist or cannot be opened, so guests have no VSOCK to this machine",
             where="factors.transport",
-            fix="modprobe vhost_vsock, and run as root; or leave transport = vsock out",
+            fix="modprobe vhost_vsock and run as root, or leave transport = vsock out",
         )
     if shape.adapter == "vf":
-        functions = functions_of(shape.vf_of)
-        if len(functions) < _guests(shape):
+        functions = find_virtual_functions(shape.vf_of)
+        if len(functions) < _count_guests(shape):
             raise BenchError(
-                f"{_guests(shape)} guests want a virtual function each, and vfio has {len(functions)}",
+                f"{_count_guests(shape)} guests need a virtual function each, but vfio has {len(functions)}",
                 where="testbed.vf_of",
-                fix="give more of them to vfio-pci, or ask for fewer guests",
+                fix="give more of them to vfio-pci, or request fewer guests",
             )

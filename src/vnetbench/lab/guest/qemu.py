@@ -1,4 +1,4 @@
-"""The QEMU that is installed: where it is, its version, the adapters that it has."""
+"""Finds the installed QEMU, its version and its adapters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRAM = "qemu-system-x86_64"
 ANSWER_TIMEOUT_S = 20.0
 INSTALL = "apt-get install qemu-system-x86 (or make demo-adapters, which does)"
 
-DEVICES = {
+QEMU_DEVICES = {
     "virtio-net": "virtio-net-pci",
     "virtio-net-vhost": "virtio-net-pci",
     "macvtap": "virtio-net-pci",
@@ -25,9 +25,9 @@ DEVICES = {
     "igb": "igb",
     "vf": "vfio-pci",
 }
-"""What QEMU calls the hardware of each level of the factor `adapter`."""
-VIRTIO = ("virtio-net", "virtio-net-vhost", "macvtap")
-"""The levels that are virtio-net for the guest."""
+"""QEMU's device for each level of the factor `adapter`."""
+VIRTIO_ADAPTERS = ("virtio-net", "virtio-net-vhost", "macvtap")
+"""Levels of `adapter` that are virtio-net for the guest."""
 
 
 @dataclass(frozen=True)
@@ -36,39 +36,39 @@ class Qemu:
 
     path: str
     version: str
-    """As it says it, with the distribution's own number."""
+    """Version with the distribution's suffix."""
     devices: frozenset[str]
 
     def check_adapter(self, adapter: str) -> None:
-        """Raise BenchError where it has no such adapter."""
-        if DEVICES[adapter] not in self.devices:
-            newer = "; QEMU has it since 8.0" if adapter == "igb" else ""
+        """Raise BenchError if this QEMU lacks an adapter."""
+        if QEMU_DEVICES[adapter] not in self.devices:
+            hint = "; QEMU has it since 8.0" if adapter == "igb" else ""
             raise BenchError(
-                f"this QEMU ({self.version}) has no adapter {adapter}{newer}",
+                f"this QEMU ({self.version}) has no adapter {adapter}{hint}",
                 where="factors.adapter",
                 fix="leave the level out, or install a QEMU that has it",
             )
 
 
-def installed() -> Qemu:
-    """The QEMU of this machine; raises BenchError where there is none, or it does not run."""
+def find_qemu() -> Qemu:
+    """Return the QEMU of this machine; raises BenchError if there is none or it does not run."""
     path = shutil.which(PROGRAM)
     if path is None:
-        raise BenchError(f"{PROGRAM} is not installed, which runs the guests", fix=INSTALL)
-    return _asked(path)
+        raise BenchError(f"{PROGRAM}, which runs the guests, is not installed", fix=INSTALL)
+    return _query_qemu(path)
 
 
 @lru_cache
-def _asked(path: str) -> Qemu:
-    version = re.search(r"version (.*)", _says(path, "-version"))
-    devices = re.findall(r'name "([^"]+)"', _says(path, "-device", "help"))
+def _query_qemu(path: str) -> Qemu:
+    version = re.search(r"version (.*)", _command_output(path, "-version"))
+    devices = re.findall(r'name "([^"]+)"', _command_output(path, "-device", "help"))
     if version is None:
-        raise BenchError("this is no QEMU that runs here", where=path, fix=INSTALL)
+        raise BenchError("this program is not a QEMU that runs here", where=path, fix=INSTALL)
     return Qemu(path, version[1].strip(), frozenset(devices))
 
 
-def _says(*command: str) -> str:
-    """What it prints; nothing where it does not run, or does not end."""
+def _command_output(*command: str) -> str:
+    """Return a program's output; empty if it does not run or exceeds the time limit."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=ANSWER_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""One QEMU process: started, spoken with, and ended; and what its guest said last."""
+"""One QEMU process: starts it, queries it, ends it, and reports the guest's last console lines."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TrialFailed
-from vnetbench.lab.guest.hardware import Files
+from vnetbench.lab.guest.hardware import QemuFiles
 from vnetbench.lab.guest.qmp import Monitor, MonitorError
 from vnetbench.lab.registry import PROCESS_LABEL
-from vnetbench.process import spell_end
+from vnetbench.process import format_exit_status
 
-STARTING_TIMEOUT_S = 15.0
-ENDING_TIMEOUT_S = 2.0
-_LAST_LINES = 4
-_LONGEST_LINE = 160
+START_TIMEOUT_S = 15.0
+EXIT_TIMEOUT_S = 2.0
+_CONSOLE_LINES = 4
+_MAX_LINE_LENGTH = 160
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f]")
-_STAMP = re.compile(r"^\[ *[0-9.]+\] ")
+_TIMESTAMP = re.compile(r"^\[ *[0-9.]+\] ")
 
 
-class MachineEnded(TrialFailed):
-    """A guest's QEMU is gone, or never came."""
+class QemuEnded(TrialFailed):
+    """A guest's QEMU has ended or did not start."""
 
 
-class Machine:
-    """A running QEMU. It lives, and must be closed."""
+class QemuProcess:
+    """A running QEMU. Close it after use."""
 
     def __init__(
-        self, command: Sequence[str], files: Files, label: str, descriptors: Sequence[int] = ()
+        self, command: Sequence[str], files: QemuFiles, label: str, descriptors: Sequence[int] = ()
     ) -> None:
-        """Start `command`; `label` (the testbed's name) marks it. Raises MachineEnded, BenchError."""
+        """Start `command`; `label` is the testbed's name. Raises QemuEnded or BenchError."""
         self.files = files
-        self._killed_because = ""
+        self._kill_reason = ""
         try:
-            with files.said.open("wb") as said:
+            with files.qemu_log.open("wb") as log:
                 self._process = subprocess.Popen(
                     list(command),
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
+                    stdout=log,
+                    stderr=log,
                     env={**os.environ, PROCESS_LABEL: label},
                     pass_fds=descriptors,
-                    start_new_session=True,  # the terminal's Ctrl-C is the bench's to answer
+                    start_new_session=True,  # The bench handles Ctrl-C of the terminal.
                 )
         except OSError as error:
             raise BenchError(f"{command[0]} does not start: {error.strerror}", where=command[0]) from error
         try:
-            self.monitor = self._reach_monitor()
+            self.monitor = self._connect_monitor()
         except BaseException:
             self._process.kill()
             self._process.wait()
@@ -63,77 +63,77 @@ class Machine:
         """QEMU's process id."""
         return self._process.pid
 
-    def ask(self, command: str) -> Any:
-        """What QEMU answers; raises MachineEnded, with the guest's last words, where it does not."""
+    def query(self, command: str) -> Any:
+        """Return QEMU's reply to a monitor command; raises QemuEnded with the console's last lines."""
         try:
-            return self.monitor.do(command)
+            return self.monitor.execute(command)
         except MonitorError as error:
             self.kill(str(error))
-            raise MachineEnded(f"{self.files.name}: {self.how_it_ended()}") from error
+            raise QemuEnded(f"{self.files.name}: {self.end_reason()}") from error
 
     def vcpu_threads(self) -> list[int]:
-        """The thread ids of its vCPUs, in their order; raises MachineEnded."""
-        found = self.ask("query-cpus-fast")
+        """Return the thread ids of its vCPUs in their order; raises QemuEnded."""
+        found = self.query("query-cpus-fast")
         return [int(each["thread-id"]) for each in sorted(found, key=lambda each: int(each["cpu-index"]))]
 
-    def how_it_ended(self) -> str:
-        """Why it is gone, with the last lines that its guest wrote, for an error message."""
-        why = self._killed_because
-        if not why:
+    def end_reason(self) -> str:
+        """Return why QEMU has ended, with the last lines of its guest's console."""
+        reason = self._kill_reason
+        if not reason:
             try:
-                code = self._process.wait(timeout=ENDING_TIMEOUT_S)
+                code = self._process.wait(timeout=EXIT_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                return self._with_console("its QEMU closed the line")
-            why = f"its QEMU was {spell_end(code)}" if code < 0 else "its QEMU ended"
+                return self._append_logs("its QEMU closed the connection")
+            reason = f"its QEMU was {format_exit_status(code)}" if code < 0 else "its QEMU ended"
             if code > 0:
-                why += f" with {spell_end(code)}"
-        return self._with_console(why)
+                reason += f" with {format_exit_status(code)}"
+        return self._append_logs(reason)
 
-    def kill(self, why: str) -> None:
-        """End it at once; `why` is what `how_it_ended` says then, unless it has ended by itself."""
+    def kill(self, reason: str) -> None:
+        """Kill QEMU; `end_reason` then returns `reason`, unless QEMU had ended by itself."""
         if self._process.poll() is None:
-            self._killed_because = self._killed_because or why
+            self._kill_reason = self._kill_reason or reason
             self._process.kill()
 
     def close(self) -> None:
-        """End it, whatever state it is in: a guest has nothing to lose."""
+        """Kill QEMU in any state, because a guest has no data to lose."""
         self.monitor.close()
         self._process.kill()
         self._process.wait()
 
-    def _reach_monitor(self) -> Monitor:
-        deadline = time.monotonic() + STARTING_TIMEOUT_S
+    def _connect_monitor(self) -> Monitor:
+        deadline = time.monotonic() + START_TIMEOUT_S
         while self._process.poll() is None and time.monotonic() < deadline:
             with suppress(OSError, MonitorError):
-                return Monitor(self.files.monitor)
+                return Monitor(self.files.monitor_socket)
             time.sleep(0.02)
-        raise MachineEnded(f"{self.files.name}: {self._why_not_started()}")
+        raise QemuEnded(f"{self.files.name}: {self._describe_start_failure()}")
 
-    def _why_not_started(self) -> str:
+    def _describe_start_failure(self) -> str:
         code = self._process.poll()
         if code is None:
-            return f"its QEMU did not open its monitor within {STARTING_TIMEOUT_S:g} s"
-        last = _last_lines(self.files.said.read_text(errors="replace"), 1)
-        return f"its QEMU did not start ({spell_end(code)}{': ' if last else ''}{' '.join(last)})"
+            return f"its QEMU did not open its monitor within {START_TIMEOUT_S:g} s"
+        last = _last_lines(self.files.qemu_log.read_text(errors="replace"), 1)
+        return f"its QEMU did not start ({format_exit_status(code)}{': ' if last else ''}{' '.join(last)})"
 
-    def _with_console(self, why: str) -> str:
-        console = said = ""
+    def _append_logs(self, reason: str) -> str:
+        console = qemu_output = ""
         with suppress(OSError):
-            console = self.files.console.read_text(errors="replace")
-            said = self.files.said.read_text(errors="replace")
-        parts = [why]
-        if lines := _last_lines(said, 1):
-            parts.append(f"QEMU said: {lines[0]}")
-        if lines := _last_lines(console, _LAST_LINES):
-            parts.append(f"last on the guest's console: {' | '.join(lines)}")
+            console = self.files.console_log.read_text(errors="replace")
+            qemu_output = self.files.qemu_log.read_text(errors="replace")
+        parts = [reason]
+        if lines := _last_lines(qemu_output, 1):
+            parts.append(f"QEMU's output: {lines[0]}")
+        if lines := _last_lines(console, _CONSOLE_LINES):
+            parts.append(f"last lines on the guest's console: {' | '.join(lines)}")
         return "; ".join(parts)
 
 
-def _last_lines(text: str, most: int) -> list[str]:
-    """The last lines that say something; of a kernel's panic those from its beginning on."""
-    lines = [_STAMP.sub("", _ESCAPES.sub("", line)).strip()[:_LONGEST_LINE] for line in text.splitlines()]
-    lines = [line for line in lines if line]
-    for place, line in enumerate(lines):
+def _last_lines(text: str, max_lines: int) -> list[str]:
+    """Return the last non-empty lines, or the first lines of a kernel panic."""
+    stripped = (_TIMESTAMP.sub("", _ESCAPES.sub("", line)).strip() for line in text.splitlines())
+    lines = [line[:_MAX_LINE_LENGTH] for line in stripped if line]
+    for index, line in enumerate(lines):
         if line.startswith("Kernel panic"):
-            return lines[place : place + most]
-    return lines[-most:]
+            return lines[index : index + max_lines]
+    return lines[-max_lines:]

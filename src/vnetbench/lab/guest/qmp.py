@@ -1,4 +1,4 @@
-"""QEMU's monitor (QMP): commands and their answers as lines of JSON over a UNIX socket."""
+"""Client of QEMU's monitor (QMP): commands and replies as lines of JSON over a UNIX socket."""
 
 from __future__ import annotations
 
@@ -15,50 +15,50 @@ ANSWER_TIMEOUT_S = 10.0
 
 
 class MonitorError(TrialFailed):
-    """QEMU refused a command, or answers no more."""
+    """QEMU refused a command or does not reply."""
 
 
 class Monitor:
-    """The monitor of one QEMU. One command at a time; events are passed over."""
+    """A connection to the monitor of one QEMU. It runs one command at a time and ignores events."""
 
     def __init__(self, path: Path) -> None:
-        """Connect; raises OSError where nothing listens, MonitorError where it is no monitor."""
+        """Connect; raises OSError if nothing listens, MonitorError if it is not a monitor."""
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(ANSWER_TIMEOUT_S)
         try:
             self._socket.connect(str(path))
             self._answers = self._socket.makefile("rb")
-            self._next()  # its greeting
+            self._read_message()  # The greeting.
         except BaseException:
             self._socket.close()
             raise
-        self.do("qmp_capabilities")
+        self.execute("qmp_capabilities")
 
-    def do(self, command: str, **arguments: Any) -> Any:
-        """What QEMU returns; raises MonitorError."""
+    def execute(self, command: str, **arguments: Any) -> Any:
+        """Run a command and return QEMU's reply; raises MonitorError."""
         with self._lock:
             line = json.dumps({"execute": command, "arguments": arguments})
             try:
                 self._socket.sendall(line.encode() + b"\n")
             except OSError as error:
-                raise MonitorError(f"QEMU answers no more ({error})") from error
-            while "return" not in (answer := self._next()):
+                raise MonitorError(f"QEMU does not reply ({error})") from error
+            while "return" not in (answer := self._read_message()):
                 if "error" in answer:
                     raise MonitorError(f"QEMU refused {command}: {answer['error'].get('desc')}")
             return answer["return"]
 
     def close(self) -> None:
-        """Leave it."""
+        """Close the connection."""
         with suppress(OSError):
             self._socket.close()
 
-    def _next(self) -> dict[str, Any]:
+    def _read_message(self) -> dict[str, Any]:
         try:
             line = self._answers.readline()
             message = json.loads(line) if line else None
         except (OSError, ValueError) as error:
-            raise MonitorError(f"QEMU answers no more ({error})") from error
+            raise MonitorError(f"QEMU does not reply ({error})") from error
         if not isinstance(message, dict):
             raise MonitorError("QEMU has closed its monitor")
         return message

@@ -1,4 +1,4 @@
-"""Booted guests kept as files: QEMU's migration to a file, and its resuming from one."""
+"""Saves booted guests as files and resumes guests from them, through QEMU's migration."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from pathlib import Path
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import cache
 from vnetbench.lab.guest.hardware import BOOT_OPTIONS, CPU_MODELS, KVM, MACHINE, Hardware, Software
-from vnetbench.lab.guest.qemu_process import Machine
+from vnetbench.lab.guest.qemu_process import QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
 
-MOST_BYTES = 2 * 2**30
-"""Of all that are kept: some twenty."""
-SAVING_TIMEOUT_S = 60.0
-RESUMING_TIMEOUT_S = 60.0
+MAX_CACHE_BYTES = 2 * 2**30
+"""Size limit of all cached snapshots, some twenty."""
+SAVE_TIMEOUT_S = 60.0
+RESUME_TIMEOUT_S = 60.0
 _POLL_S = 0.02
 _BYTES_PER_S = 2**40
-"""More than any disk: the default would slow it to 128 MiB/s."""
+"""Migration bandwidth, more than any disk's; QEMU's default would limit it to 128 MiB/s."""
 
 
-class NotResumed(TrialFailed):
-    """A snapshot from which no guest comes."""
+class ResumeFailed(TrialFailed):
+    """No guest could be resumed from a snapshot."""
 
 
-def place(qemu_version: str, hardware: Hardware, software: Software) -> Path:
-    """Where the snapshot of such guests is, or would be: a name of all that it depends on."""
+def snapshot_path(qemu_version: str, hardware: Hardware, software: Software) -> Path:
+    """Return the path of a snapshot, whose name is a hash of everything that it depends on."""
     parts = [
         qemu_version,
         MACHINE,
@@ -39,44 +39,43 @@ def place(qemu_version: str, hardware: Hardware, software: Software) -> Path:
     if hardware.accelerator == KVM:
         parts.append(_host_cpu())
     parts.append(CPU_MODELS[hardware.accelerator])
-    return (
-        cache.folder("snapshots") / f"{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:32]}.state"
-    )
+    name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    return cache.cache_subfolder("snapshots") / f"{name}.state"
 
 
-def save(machine: Machine, path: Path) -> None:
-    """Stop the guest and write all that it is to `path`; raises MonitorError, BenchError."""
-    cache.prune("snapshots", MOST_BYTES)
-    with cache.making(path) as temporary:
-        machine.monitor.do("stop")
-        machine.monitor.do("migrate-set-parameters", **{"max-bandwidth": _BYTES_PER_S})
-        machine.monitor.do("migrate", uri=f"exec:cat > {shlex.quote(str(temporary))}")
-        deadline = time.monotonic() + SAVING_TIMEOUT_S
-        while (status := machine.monitor.do("query-migrate").get("status")) != "completed":
+def save_snapshot(machine: QemuProcess, path: Path) -> None:
+    """Stop the guest and write its state to `path`; raises MonitorError or BenchError."""
+    cache.prune("snapshots", MAX_CACHE_BYTES)
+    with cache.create_atomically(path) as temporary:
+        machine.monitor.execute("stop")
+        machine.monitor.execute("migrate-set-parameters", **{"max-bandwidth": _BYTES_PER_S})
+        machine.monitor.execute("migrate", uri=f"exec:cat > {shlex.quote(str(temporary))}")
+        deadline = time.monotonic() + SAVE_TIMEOUT_S
+        while (status := machine.monitor.execute("query-migrate").get("status")) != "completed":
             if status in ("failed", "cancelled") or time.monotonic() > deadline:
-                raise MonitorError(f"QEMU could not keep the guest as a file (its migration is {status})")
+                raise MonitorError(f"QEMU cannot save the guest's state (migration status {status})")
             time.sleep(_POLL_S)
 
 
-def resume(machine: Machine, path: Path) -> None:
-    """Let a machine that waits go on as the guest in the file; raises NotResumed."""
+def resume_snapshot(machine: QemuProcess, path: Path) -> None:
+    """Resume a waiting QEMU as the guest in the file; raises ResumeFailed."""
     try:
-        # QEMU would tell the switch of an address that the guest is about to lose.
-        machine.monitor.do("migrate-set-parameters", **{"announce-rounds": 0})
-        machine.monitor.do("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
-        deadline = time.monotonic() + RESUMING_TIMEOUT_S
-        while (status := machine.monitor.do("query-status")["status"]) == "inmigrate":
+        # QEMU would announce a MAC address to the switch that the guest is about to change.
+        machine.monitor.execute("migrate-set-parameters", **{"announce-rounds": 0})
+        machine.monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
+        deadline = time.monotonic() + RESUME_TIMEOUT_S
+        while (status := machine.monitor.execute("query-status")["status"]) == "inmigrate":
             if time.monotonic() > deadline:
-                raise NotResumed(f"QEMU is still in the state {status} after {RESUMING_TIMEOUT_S:g} s")
+                raise ResumeFailed(f"QEMU still has status {status} after {RESUME_TIMEOUT_S:g} s")
             time.sleep(_POLL_S)
-        machine.monitor.do("cont")
+        machine.monitor.execute("cont")
     except MonitorError:
-        raise NotResumed(machine.how_it_ended()) from None
-    cache.use(path)
+        raise ResumeFailed(machine.end_reason()) from None
+    cache.mark_used(path)
 
 
 def _host_cpu() -> str:
-    """Model and features of this machine's CPU: a guest that has them all runs on no other."""
+    """Return model and features of this machine's CPU, on which the guest's features depend."""
     wanted = ("model name", "flags", "microcode")
     lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     return "\n".join(line for line in lines if line.partition("\t")[0].strip() in wanted)

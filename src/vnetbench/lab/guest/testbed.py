@@ -1,4 +1,4 @@
-"""A testbed of guests that exists now: set as a treatment asks, its paths proved, watched, and closed."""
+"""A running testbed of guests: applies treatments, proves paths and watches the guests."""
 
 from __future__ import annotations
 
@@ -13,230 +13,255 @@ from vnetbench.lab import knobs, netlink, path_probe, registry
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest import cpu_pinning
 from vnetbench.lab.guest.hardware import KVM
-from vnetbench.lab.guest.launcher import Running, close_all
-from vnetbench.lab.guest.topology import TAPS, Guest, GuestTestbed
-from vnetbench.lab.guest.watchdog import Watch
-from vnetbench.lab.knobs import Setting
-from vnetbench.lab.links.impaired_link import Link
+from vnetbench.lab.guest.launcher import RunningGuest, close_guests
+from vnetbench.lab.guest.topology import TAPS, Guest, GuestTopology
+from vnetbench.lab.guest.watchdog import Watchdog
+from vnetbench.lab.knobs import KnobSetting
+from vnetbench.lab.links.impaired_link import ImpairedLink
 from vnetbench.lab.netns import builder, network_settings
-from vnetbench.lab.netns.topology import Device, watched
-from vnetbench.lab.testbed import mac_in, pairs
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.lab.netns.topology import NetDevice, watched_devices
+from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
+from vnetbench.study.model import Level, TestbedSpec
 
 PROOF_ROUNDS = 8
-"""Of a second each: an e1000 loses its link when its MTU or rings are set, and its driver looks for it again
-every two seconds."""
+"""Maximum number of proof rounds of one second each: an e1000 loses its link when its MTU or rings are set, and
+its driver checks the link every two seconds."""
 HOST_KNOBS = ("mtu",)
-"""The factors that hold for the host's own ends too; all others are of the guests' adapters."""
+"""Factors that also apply to the host's own endpoints; all others apply to the guests' adapters only."""
 
 
-class GuestBed:
-    """A running testbed of the lab `qemu`. Made by `QemuLab`."""
+class GuestTestbed:
+    """A running testbed of the lab `qemu`. `QemuLab` makes it."""
 
     def __init__(
-        self, testbed: GuestTestbed, facts: Mapping[str, object], comes_to_use: Callable[[GuestBed], None]
+        self,
+        topology: GuestTopology,
+        facts: Mapping[str, object],
+        before_use: Callable[[GuestTestbed], None],
     ) -> None:
-        """`facts` are what is known of its guests beside their description; `comes_to_use` is told of it."""
-        self.testbed = testbed
+        """Wrap a topology whose guests do not run yet.
+
+        Args:
+            topology: What the testbed consists of.
+            facts: Facts about the guests for the results file.
+            before_use: Called before each treatment is applied.
+        """
+        self.topology = topology
         self.agents: dict[str, AgentClient] = {}
-        self.online = frozenset(os.sched_getaffinity(0))
-        self.running: list[Running] = []
-        self.link = Link(testbed.name, testbed)
+        self.online_cpus = frozenset(os.sched_getaffinity(0))
+        self.running: list[RunningGuest] = []
+        self.link = ImpairedLink(topology.name, topology)
         self.is_closed = False
         self._facts = facts
-        self._comes_to_use = comes_to_use
-        self._watch: Watch | None = None
+        self._before_use = before_use
+        self._watchdog: Watchdog | None = None
         self._is_paused = False
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """See Bed."""
-        return self.testbed.endpoints
+        """See Testbed."""
+        return self.topology.endpoints
 
-    def take(self, running: Sequence[Running]) -> None:
-        """Take over the guests of the testbed."""
+    def adopt_guests(self, running: Sequence[RunningGuest]) -> None:
+        """Take over the running guests."""
         self.running = list(running)
         self.agents |= {each.guest.name: each.agent for each in running}
-        self._watch = Watch()
+        self._watchdog = Watchdog()
         for each in running:
-            self._watch.add(each.machine, each.transport)
+            self._watchdog.add(each.process, each.transport)
 
-    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
-        """See Bed."""
-        self._comes_to_use(self)
-        threads = self._threads()
+    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+        """See Testbed."""
+        self._before_use(self)
+        threads = self._find_threads()
         self.link.set_delay(factors)
-        placed = cpu_pinning.place(*cpu_pinning.levels_of(factors), threads, self.online)
+        placed = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
         ends = self._knob_endpoints()
         agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
-        wanted = self._settings(factors, ends)
-        effective = network_settings.apply(wanted, ends, factors, asked, self.testbed, agents)
+        wanted = self._knob_settings(factors, ends)
+        effective = network_settings.apply_treatment(wanted, ends, factors, spec, self.topology, agents)
         ip_version = str(factors.get("ip_version", "4"))
         if ip_version == "6":
-            builder.restore_ipv6(self.testbed.vms)
-        prove = partial(self.prove, knobs.least_mtu(effective), ip_version)
-        proved = self.link.impair(factors, prove, self._cpus_of_load(factors, threads), self.online)
-        path_probe.check_frames(factors, proved["path_mtu_proved"], self.endpoints[0].name)
-        found = {knob: knobs.where_alike(where) for knob, where in placed.items() if knob in factors}
+            builder.restore_ipv6(self.topology.vms)
+        prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
+        load_cpus = self._find_load_cpus(factors, threads)
+        proved = self.link.prove_and_impair(factors, prove, load_cpus, self.online_cpus)
+        path_probe.check_frame_size(factors, proved["path_mtu_proved"], self.endpoints[0].name)
+        found = {knob: knobs.merge_if_equal(where) for knob, where in placed.items() if knob in factors}
         return {**effective, **found, **proved, "accelerator": self._facts["accelerator"]}
 
-    def prove(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
-        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix.
+    def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
+        """Prove the path of every pair and return the proof as a trial stores it.
 
-        `delay_s` is that of the link.
+        Args:
+            mtu: Packet size in bytes.
+            ip_version: A level of the factor `ip_version`.
+            delay_s: Delay that the link adds in each direction.
+
+        Raises:
+            TreatmentRefused: with the hop that stops the packets, and the fix.
         """
-        proved = path_probe.prove(
-            pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS, delay_s
+        proved = path_probe.prove_paths(
+            endpoint_pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS, delay_s
         )
-        return path_probe.as_found(mtu, proved)
+        return path_probe.proof_facts(mtu, proved)
 
-    def _cpus_of_load(
-        self, factors: Mapping[str, Level], threads: Sequence[cpu_pinning.Threads]
+    def _find_load_cpus(
+        self, factors: Mapping[str, Level], threads: Sequence[cpu_pinning.GuestThreads]
     ) -> dict[str, frozenset[int]]:
-        """The host's CPUs that threads of guests are placed on; those that may run everywhere have none."""
-        pin, emulator_pin = cpu_pinning.levels_of(factors)
+        """Return the host's CPUs that each guest's threads may use."""
+        pin, emulator_pin = cpu_pinning.pinning_levels(factors)
         if pin == cpu_pinning.ANY:
-            return dict.fromkeys((each.guest for each in threads), self.online)
-        vcpus = cpu_pinning.vcpu_places(pin, threads, self.online)
-        emulators = cpu_pinning.emulator_places(emulator_pin, vcpus, self.online)
+            return dict.fromkeys((each.guest for each in threads), self.online_cpus)
+        vcpus = cpu_pinning.assign_vcpus(pin, threads, self.online_cpus)
+        emulators = cpu_pinning.assign_emulators(emulator_pin, vcpus, self.online_cpus)
         return {
             guest: frozenset[int]().union(*own, emulators[guest] if emulator_pin != cpu_pinning.ANY else ())
             for guest, own in vcpus.items()
         }
 
-    def watch(self) -> dict[str, object]:
-        """See Bed: all of QEMU's threads that last, the ports of the switches, and the guests' KVM."""
+    def observer_targets(self) -> dict[str, object]:
+        """See Testbed. Includes QEMU's permanent threads, the switches' ports, and the guests' KVM."""
         threads = [
             {"name": name, "tid": thread}
-            for guest in self._threads()
-            for name, thread in guest.by_name().items()
+            for guest in self._find_threads()
+            for name, thread in guest.observer_threads().items()
         ]
         return {
-            "threads": [*threads, *self.link.threads()],
-            "interfaces": [*watched(self.testbed), *self.testbed.vswitches],
-            "namespace": str(netlink.NETNS_DIR / self.testbed.switch_namespace),
-            "kvm_pids": [each.machine.pid for each in self.running]
+            "threads": [*threads, *self.link.observer_threads()],
+            "interfaces": [*watched_devices(self.topology), *self.topology.vswitches],
+            "namespace": str(netlink.NETNS_DIR / self.topology.switch_namespace),
+            "kvm_pids": [each.process.pid for each in self.running]
             if self._facts["accelerator"] == KVM
             else [],
         }
 
-    def between(self) -> dict[str, tuple[str, ...]]:
-        """See Bed: guests that route or bridge."""
-        guests = (guest for guest in self.testbed.guests if not guest.side)
+    def forwarders(self) -> dict[str, tuple[str, ...]]:
+        """See Testbed. These are the guests that route or bridge."""
+        guests = (guest for guest in self.topology.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
 
-    def begin_line_counts(self) -> None:
-        """See Bed."""
-        self.link.begin_counts()
+    def reset_delay_line_counters(self) -> None:
+        """See Testbed."""
+        self.link.reset_counters()
 
-    def line_counts(self) -> list[dict[str, Any]]:
-        """See Bed."""
-        return self.link.counts()
+    def read_delay_lines(self) -> list[dict[str, Any]]:
+        """See Testbed."""
+        return self.link.read_counters()
 
-    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
-        """See Bed; of its own adapters a guest itself says the address."""
-        place = self.testbed.next_hop(endpoint)
-        if isinstance(place, Device):
-            return netlink.mac_of(*place.place)
-        name, interface = place
-        return mac_in(self.agents[name], interface)
+    def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Testbed. A guest reports the addresses of its own adapters."""
+        target = self.topology.next_hop(endpoint)
+        if isinstance(target, NetDevice):
+            return netlink.interface_mac(*target.location)
+        name, interface = target
+        return query_mac_address(self.agents[name], interface)
 
     @property
-    def refused_frames(self) -> str:
-        """See Bed: behind a tap is the guest."""
-        return "lost" if self.testbed.shape.ends == TAPS else "unsent"
+    def rejected_frame_outcome(self) -> str:
+        """See Testbed. The queue behind a tap belongs to the guest."""
+        return "lost" if self.topology.shape.ends == TAPS else "unsent"
 
-    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
-        """See Bed: a guest has its vCPUs, an end of the host all CPUs.
+    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """See Testbed. A guest has its vCPUs, an endpoint on the host all CPUs.
 
-        An end that sends frames leaves those to the guest that its vCPUs are pinned to, and QEMU's threads
-        where there are others: a generator never sleeps.
+        An endpoint that sends frames leaves out the CPUs to which vCPUs are pinned, and those of QEMU's threads
+        if others remain, because a generator never sleeps.
         """
-        own, ends = frozenset(range(self.testbed.shape.vcpus)), self.online
+        own, host_cpus = frozenset(range(self.topology.shape.vcpus)), self.online_cpus
         pin = str(factors.get("vcpu_pin", cpu_pinning.ANY))
-        if self.testbed.shape.ends == TAPS and pin != cpu_pinning.ANY:
-            vcpus = cpu_pinning.vcpu_places(pin, self._threads(), self.online)
-            ends = self.online.difference(*(cpus for each in vcpus.values() for cpus in each)) or self.online
-            emulators = cpu_pinning.emulator_places(
-                str(factors.get("emulator_pin", cpu_pinning.ANY)), vcpus, self.online
+        if self.topology.shape.ends == TAPS and pin != cpu_pinning.ANY:
+            vcpus = cpu_pinning.assign_vcpus(pin, self._find_threads(), self.online_cpus)
+            pinned = frozenset[int]().union(*(cpus for each in vcpus.values() for cpus in each))
+            host_cpus = self.online_cpus - pinned or self.online_cpus
+            emulators = cpu_pinning.assign_emulators(
+                str(factors.get("emulator_pin", cpu_pinning.ANY)), vcpus, self.online_cpus
             )
-            ends = ends.difference(*emulators.values()) or ends
-        return {e.name: own if self.testbed.guest(e.name) else ends for e in self.endpoints}
+            host_cpus = host_cpus.difference(*emulators.values()) or host_cpus
+        return {e.name: own if self.topology.guest(e.name) else host_cpus for e in self.endpoints}
 
-    def pause(self, is_paused: bool) -> None:
-        """Stop the guests while nobody needs them, so that they take no CPU time; or let them go on."""
-        if is_paused == self._is_paused or self._watch is None:
+    def set_paused(self, is_paused: bool) -> None:
+        """Pause the guests while another testbed is used, so that they take no CPU time, or continue them."""
+        if is_paused == self._is_paused or self._watchdog is None:
             return
         if is_paused:
-            self._watch.pause(True)
+            self._watchdog.set_paused(True)
         for each in self.running:
-            each.machine.ask("stop" if is_paused else "cont")
+            each.process.query("stop" if is_paused else "cont")
         if not is_paused:
-            self._watch.pause(False)
+            self._watchdog.set_paused(False)
         self._is_paused = is_paused
 
     def as_facts(self) -> Mapping[str, object]:
-        """See Bed."""
-        starts = {each.guest.name: {each.started_by: round(each.started_s, 3)} for each in self.running}
-        return {**self.testbed.as_facts(), **self._facts, "starts_s": starts}
+        """See Testbed."""
+        starts = {
+            each.guest.name: {each.start_method: round(each.start_duration_s, 3)} for each in self.running
+        }
+        return {**self.topology.as_facts(), **self._facts, "starts_s": starts}
 
     def close(self) -> None:
-        """See Bed."""
-        self._end_watch()
-        close_all(self.running)
+        """See Testbed."""
+        self._stop_watchdog()
+        close_guests(self.running)
         for agent in self.agents.values():
             agent.close()
         self.link.close()
         self.is_closed = True
-        registry.remove(self.testbed.name)
+        registry.remove_testbed(self.topology.name)
 
-    def _end_watch(self) -> None:
-        if self._watch is not None:
-            self._watch.close()
-            self._watch = None
+    def _stop_watchdog(self) -> None:
+        if self._watchdog is not None:
+            self._watchdog.close()
+            self._watchdog = None
 
-    def _threads(self) -> list[cpu_pinning.Threads]:
+    def _find_threads(self) -> list[cpu_pinning.GuestThreads]:
         return [
-            cpu_pinning.threads_of(
-                each.guest.name, each.guest.side, each.machine.pid, each.machine.vcpu_threads()
+            cpu_pinning.find_guest_threads(
+                each.guest.name, each.guest.side, each.process.pid, each.process.vcpu_threads()
             )
             for each in self.running
         ]
 
     def _knob_endpoints(self) -> list[Endpoint]:
-        """What has knobs: each adapter of each guest, and the host's own ends."""
-        return [*self.testbed.vms, *(end for guest in self.testbed.guests for end in guest.knob_endpoints())]
+        """Return everything that has knobs: each adapter of each guest, and the host's own endpoints."""
+        return [
+            *self.topology.vms,
+            *(end for guest in self.topology.guests for end in guest.knob_endpoints()),
+        ]
 
-    def _settings(self, factors: Mapping[str, Level], ends: Sequence[Endpoint]) -> list[Setting]:
-        own = self.cpus(factors)
-        vcpus = frozenset(range(self.testbed.shape.vcpus))
-        vms = set(self.testbed.vms)
-        of_host = {name: level for name, level in factors.items() if name in HOST_KNOBS}
+    def _knob_settings(self, factors: Mapping[str, Level], ends: Sequence[Endpoint]) -> list[KnobSetting]:
+        own = self.load_cpus(factors)
+        vcpus = frozenset(range(self.topology.shape.vcpus))
+        vms = set(self.topology.vms)
+        host_factors = {name: level for name, level in factors.items() if name in HOST_KNOBS}
         cpus = {end.name: own.get(end.name, vcpus) for end in ends}
         return [
-            *knobs.settings(of_host, [end for end in ends if end in vms], cpus, self.online),
-            *knobs.settings(factors, [end for end in ends if end not in vms], cpus, vcpus),
+            *knobs.treatment_settings(
+                host_factors, [end for end in ends if end in vms], cpus, self.online_cpus
+            ),
+            *knobs.treatment_settings(factors, [end for end in ends if end not in vms], cpus, vcpus),
         ]
 
     def _hops(self, pair: int) -> list[path_probe.Hop]:
-        found: list[path_probe.Hop] = []
-        for place in self.testbed.way(pair):
-            if isinstance(place, Device):
-                found.append(path_probe.hop_here(place))
+        hops: list[path_probe.Hop] = []
+        for element in self.topology.path_elements(pair):
+            if isinstance(element, NetDevice):
+                hops.append(path_probe.local_hop(element))
             else:
-                found += self._hops_in(place)
-        return found
+                hops += self._guest_hops(element)
+        return hops
 
-    def _hops_in(self, guest: Guest) -> list[path_probe.Hop]:
-        adapter = self.testbed.shape.adapter
+    def _guest_hops(self, guest: Guest) -> list[path_probe.Hop]:
+        adapter = self.topology.shape.adapter
         return [
             path_probe.Hop(
-                f"{guest.name} {nic.interface} ({adapter})", partial(self._mtu_in, guest.name, nic.interface)
+                f"{guest.name} {nic.interface} ({adapter})",
+                partial(self._read_guest_mtu, guest.name, nic.interface),
             )
             for nic in guest.nics
         ]
 
-    def _mtu_in(self, guest: str, interface: str) -> int:
+    def _read_guest_mtu(self, guest: str, interface: str) -> int:
         try:
             answer = self.agents[guest].call("knob.get", interface=interface, knobs=["mtu"])
         except AgentError as error:

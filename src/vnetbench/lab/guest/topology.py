@@ -1,4 +1,4 @@
-"""A testbed of guests as data: its guests, the host's own ends, and the switches that join them."""
+"""A testbed of guests as data: guests, the host's own endpoints, and the switches between them."""
 
 from __future__ import annotations
 
@@ -6,77 +6,77 @@ from dataclasses import asdict, dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.lab.guest.hardware import VIRTIO_RING, Adapter, Hardware, mac
+from vnetbench.lab.guest.hardware import VIRTIO_RING, Adapter, Hardware, guest_mac
 from vnetbench.lab.netns.topology import (
-    ADDRESS6_FORM,
-    ADDRESS_FORM,
-    MOST_PAIRS,
+    ADDRESS6_FORMAT,
+    ADDRESS_FORMAT,
+    MAX_PAIRS,
     PARENT,
     PORT,
     PREFIX6_LENGTH,
     PREFIX_LENGTH,
-    ROUTED6_LENGTH,
-    ROUTED_LENGTH,
+    ROUTED_PREFIX6_LENGTH,
+    ROUTED_PREFIX_LENGTH,
     VM_INTERFACE,
-    Device,
-    LineEnds,
+    DelayLineEnds,
+    NetDevice,
     Vm,
-    check_name,
-    namespace,
+    check_testbed_name,
+    namespace_name,
     router_addresses,
-    uplink_of,
+    uplink_devices,
     watched_facts,
 )
 
 GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host", "router", "bridge"
 """The levels of the factor `role`."""
 ROUTER_LINK_LOCAL = "fe80::fe/64"
-"""With it a router asks for its neighbours (RFC 4861, section 7.2.2): guests have none by themselves."""
+"""Link-local address with which a router resolves its neighbours (RFC 4861, section 7.2.2)."""
 MACVTAP_PARENT = "low0"
 PORTS, TAPS = "ports", "taps"
-"""The host's own ends are VMs on ports of switches, as the guest's taps are; or these taps themselves."""
+"""What the host's endpoints of a forwarding guest are: VMs on ports of switches, or the guest's taps."""
 
 
-_SWITCHES = ("uplink", "line")
-"""What a shape has or has not, and is said by its name alone."""
+_FLAG_FIELDS = ("uplink", "line")
+"""Fields whose name alone is part of a shape's text."""
 
 
 @dataclass(frozen=True)
 class GuestShape:
-    """What of a treatment decides which guests it needs; everything else is a knob of theirs."""
+    """The part of a treatment that determines its guests; everything else is a knob of theirs."""
 
     adapter: str = "virtio-net"
     vcpus: int = 1
     queues: int = 1
     guests: int = 1
-    """Pairs."""
+    """Number of pairs."""
     role: str = GUEST_TO_GUEST
     rx_ring: int = VIRTIO_RING
     tx_ring: int = VIRTIO_RING
     lro: str = ""
-    """Of a vmxnet3, the level asked. QEMU's loses most segments where it was activated without LRO (as when
-    a ring is set) and then gets it: 5 Mbit/s instead of 300. So no guest goes from one level to another."""
+    """Level of `lro` for a vmxnet3. QEMU's model loses most segments if LRO is enabled after an activation
+    without it, as when a ring is set: 5 Mbit/s instead of 300. So no guest changes its level."""
     uplink: bool = False
     vf_of: str = ""
-    """The interface of the host whose virtual functions the guests get; empty for none."""
+    """The host's interface whose virtual functions the guests get; empty for none."""
     vsock: bool = False
-    """Whether they have VSOCK to the host."""
+    """Whether guests have VSOCK to the host."""
     ends: str = PORTS
-    """What the host's own ends of a guest between them are."""
+    """What the host's endpoints of a forwarding guest are: `ports` or `taps`."""
     line: bool = False
-    """Whether the link between the switches is a delay line: taps that an agent joins."""
+    """Whether the link between the switches is a delay line: two taps that an agent joins."""
 
     def __str__(self) -> str:
         default = GuestShape()
         others = [
             f"{name}={value}"
             for name, value in asdict(self).items()
-            if name not in ("adapter", *_SWITCHES) and value != getattr(default, name)
+            if name not in ("adapter", *_FLAG_FIELDS) and value != getattr(default, name)
         ]
-        return " ".join((self.adapter, *others, *(name for name in _SWITCHES if getattr(self, name))))
+        return " ".join((self.adapter, *others, *(name for name in _FLAG_FIELDS if getattr(self, name))))
 
     def hardware(self, accelerator: str) -> Hardware:
-        """Of each of its guests."""
+        """Return the hardware of each guest."""
         adapter = Adapter(self.adapter, self.queues, self.rx_ring, self.tx_ring)
         count = 2 if self.role in (ROUTER, BRIDGE) else 1
         return Hardware(accelerator, self.vcpus, (adapter,) * count, self.vsock)
@@ -84,15 +84,15 @@ class GuestShape:
 
 @dataclass(frozen=True)
 class Nic:
-    """One adapter of a guest, as the testbed wants it."""
+    """One adapter of a guest."""
 
     interface: str
     mac: str
     addresses: tuple[str, ...]
-    port: Device
-    """The interface of the host that it is plugged into."""
+    port: NetDevice
+    """The host's interface to which it is connected."""
     vswitch: str
-    """That this is a port of; empty where it is an end itself."""
+    """The virtual switch of that port; empty if the port itself is an endpoint."""
 
 
 @dataclass(frozen=True)
@@ -101,65 +101,69 @@ class Guest:
 
     name: str
     side: str
-    """That of the endpoint that it is; empty where it stands between two."""
+    """Side of the endpoint that the guest is; empty if it forwards between two endpoints."""
     pair: int
     nics: tuple[Nic, ...]
 
     def knob_endpoints(self) -> tuple[Endpoint, ...]:
-        """Its adapters, as the knobs name them."""
+        """Return its adapters in the form of endpoints with knobs."""
         return tuple(
             Endpoint(
                 self.name if len(self.nics) == 1 else f"{self.name} {nic.interface}",
-                self.side, self.pair, nic.interface, "", "",
+                self.side,
+                self.pair,
+                nic.interface,
+                "",
+                "",
             )
             for nic in self.nics
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
-class GuestTestbed:
-    """Guests, the ends that the host has itself, and what joins them. A `Network` too."""
+class GuestTopology:
+    """The topology of a testbed of the lab `qemu`. It also is a `SwitchNetwork`."""
 
     name: str
     shape: GuestShape
     guests: tuple[Guest, ...]
     endpoints: tuple[Endpoint, ...]
-    """All of them, pair by pair, side a first; those of the host are `Vm`s."""
+    """All endpoints, pair by pair, side a first; those on the host are `Vm`s."""
     switch_namespace: str
     vswitches: tuple[str, ...]
-    """Nothing where macvtap switches: it has no interface of its own."""
-    uplinks: tuple[Device, ...]
-    ports: tuple[tuple[Device, ...], ...]
+    """Empty if macvtap switches, which has no interface of its own."""
+    uplinks: tuple[NetDevice, ...]
+    ports: tuple[tuple[NetDevice, ...], ...]
 
     @property
     def vms(self) -> tuple[Vm, ...]:
-        """The ends that the host has itself."""
+        """The endpoints on the host."""
         return tuple(e for e in self.endpoints if isinstance(e, Vm))
 
     @property
-    def shaped(self) -> tuple[Device, ...]:
-        """What a `link_rate` limits: the uplink's both ends, else the ports that lead to a path's ends."""
-        return self.uplinks if self.shape.uplink else self.delayed
+    def shaped_devices(self) -> tuple[NetDevice, ...]:
+        """Both ends of the uplink if there is one, else the ports next to a path's endpoints."""
+        return self.uplinks if self.shape.uplink else self.delayed_devices
 
     @property
-    def delayed(self) -> tuple[Device, ...]:
-        """What netem delays: the ports that lead to a path's ends."""
+    def delayed_devices(self) -> tuple[NetDevice, ...]:
+        """The ports next to a path's endpoints."""
         return tuple(port for ports in self.ports if ports for port in (ports[0], ports[-1]))
 
     @property
-    def lines(self) -> tuple[LineEnds, ...]:
-        """The delay line: it stands where an uplink would."""
+    def delay_lines(self) -> tuple[DelayLineEnds, ...]:
+        """The delay line, which takes the place of an uplink."""
         if not self.shape.line:
             return ()
         first, last = self.uplinks
-        return (LineEnds((first, last), (first.interface, last.interface)),)
+        return (DelayLineEnds((first, last), (first.interface, last.interface)),)
 
     def guest(self, name: str) -> Guest | None:
-        """The guest of this name; None for an end of the host's own."""
+        """Return the guest of this name; None for an endpoint on the host."""
         return next((guest for guest in self.guests if guest.name == name), None)
 
     def as_facts(self) -> dict[str, object]:
-        """The description for the results file."""
+        """Return the description for the results file."""
         return {
             "name": self.name,
             "shape": asdict(self.shape),
@@ -167,34 +171,37 @@ class GuestTestbed:
             "guests": [guest.name for guest in self.guests],
             "vswitches": list(self.vswitches),
             "hops": [
-                [place.name if isinstance(place, Guest) else place.label for place in self.way(pair)]
+                [
+                    element.name if isinstance(element, Guest) else element.label
+                    for element in self.path_elements(pair)
+                ]
                 for pair in range(1, self.shape.guests + 1)
             ],
             "watched": watched_facts(self),
         }
 
-    def way(self, pair: int) -> tuple[Device | Guest, ...]:
-        """What a packet of this pair (from 1) crosses, from a to b: interfaces of the host, and guests."""
+    def path_elements(self, pair: int) -> tuple[NetDevice | Guest, ...]:
+        """Return what a packet of this pair (from 1) crosses, from a to b: host interfaces and guests."""
         a, b = (next(e for e in self.endpoints if e.pair == pair and e.side == side) for side in "ab")
-        between = next((g for g in self.guests if g.pair == pair and not g.side), None)
+        forwarder = next((g for g in self.guests if g.pair == pair and not g.side), None)
         ports = self.ports[pair - 1]
-        middle: tuple[Device | Guest, ...] = ports
-        if between:
-            middle = (*ports[:2], between, *ports[2:])
-        return (self._end(a), *middle, self._end(b))
+        middle: tuple[NetDevice | Guest, ...] = ports
+        if forwarder:
+            middle = (*ports[:2], forwarder, *ports[2:])
+        return (self._path_end(a), *middle, self._path_end(b))
 
-    def next_hop(self, endpoint: Endpoint) -> Device | tuple[str, str]:
-        """What takes the frames that this endpoint sends to the other one of its pair.
+    def next_hop(self, endpoint: Endpoint) -> NetDevice | tuple[str, str]:
+        """Return the receiver of frames that this endpoint sends to its peer.
 
-        An interface of the host, or a guest's name and its interface.
+        It is a device of the host, or a guest's name and its interface.
         """
         if self.shape.role == ROUTER:
-            between = next(guest for guest in self.guests if guest.pair == endpoint.pair)
-            return between.name, between.nics["ab".index(endpoint.side)].interface
-        other = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
-        return other.device if isinstance(other, Vm) else (other.name, other.interface)
+            forwarder = next(guest for guest in self.guests if guest.pair == endpoint.pair)
+            return forwarder.name, forwarder.nics["ab".index(endpoint.side)].interface
+        peer = next(e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
+        return peer.device if isinstance(peer, Vm) else (peer.name, peer.interface)
 
-    def _end(self, endpoint: Endpoint) -> Device | Guest:
+    def _path_end(self, endpoint: Endpoint) -> NetDevice | Guest:
         if isinstance(endpoint, Vm):
             return endpoint.device
         guest = self.guest(endpoint.name)
@@ -202,18 +209,18 @@ class GuestTestbed:
         return guest
 
 
-def describe(name: str, shape: GuestShape) -> GuestTestbed:
-    """The testbed of this name and shape; raises BenchError for one that cannot be."""
-    check_name(name)
-    if not 1 <= shape.guests <= MOST_PAIRS:
+def make_topology(name: str, shape: GuestShape) -> GuestTopology:
+    """Return the topology for this name and shape; raises BenchError for an impossible one."""
+    check_testbed_name(name)
+    if not 1 <= shape.guests <= MAX_PAIRS:
         raise BenchError(
-            f"a testbed has 1 to {MOST_PAIRS} pairs of guests, not {shape.guests}", fix="ask for fewer"
+            f"a testbed has 1 to {MAX_PAIRS} pairs of guests, not {shape.guests}", fix="request fewer pairs"
         )
-    switch = namespace(name, "sw")
+    switch = namespace_name(name, "sw")
     pairs = range(1, shape.guests + 1)
     if shape.role in (ROUTER, BRIDGE):
-        return _with_guests_between(name, shape, switch, pairs)
-    uplinks = uplink_of(switch) if shape.uplink or shape.line else ()
+        return _make_forwarding_topology(name, shape, switch, pairs)
+    uplinks = uplink_devices(switch) if shape.uplink or shape.line else ()
     second = "sw1" if uplinks else "sw0"
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
@@ -222,71 +229,93 @@ def describe(name: str, shape: GuestShape) -> GuestTestbed:
             address, address6 = _address(number, pair), _address6(number, pair)
             own = f"{side}{pair}"
             if side == "b" and shape.role == GUEST_TO_HOST:
-                endpoints.append(Vm(own, side, pair, VM_INTERFACE, address, address6, namespace(name, own)))
+                endpoints.append(
+                    Vm(own, side, pair, VM_INTERFACE, address, address6, namespace_name(name, own))
+                )
                 continue
             endpoints.append(Endpoint(own, side, pair, VM_INTERFACE, address, address6))
             vswitch = "sw0" if side == "a" else second
             addresses = (f"{address}/{PREFIX_LENGTH}", f"{address6}/{PREFIX6_LENGTH}")
-            # A physical function has a say in the MAC addresses of its virtual ones: theirs stay.
-            own_mac = "" if shape.adapter == "vf" else mac(number, pair, 0)
-            nic = Nic(VM_INTERFACE, own_mac, addresses, _port(shape, switch, own, vswitch), vswitch)
+            # The physical function controls the MAC addresses of its virtual functions, so they stay.
+            own_mac = "" if shape.adapter == "vf" else guest_mac(number, pair, 0)
+            nic = Nic(VM_INTERFACE, own_mac, addresses, _make_port(shape, switch, own, vswitch), vswitch)
             guests.append(Guest(own, side, pair, (nic,)))
     is_macvtap = shape.adapter == "macvtap"
     vswitches = () if is_macvtap or shape.adapter == "vf" else ("sw0", "sw1") if uplinks else ("sw0",)
     ports = tuple(
-        (_port(shape, switch, f"a{pair}", "sw0"), *uplinks, _port(shape, switch, f"b{pair}", second))
+        (
+            _make_port(shape, switch, f"a{pair}", "sw0"),
+            *uplinks,
+            _make_port(shape, switch, f"b{pair}", second),
+        )
         for pair in pairs
     )
     if is_macvtap:
-        parent = Device("parent of the macvtaps", switch, MACVTAP_PARENT, PARENT)
+        parent = NetDevice("parent of the macvtaps", switch, MACVTAP_PARENT, PARENT)
         ports = tuple((first, parent, last) for first, last in ports)
     if shape.adapter == "vf":
         ports = tuple(() for _ in pairs)
-    return GuestTestbed(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, uplinks, ports)
+    return GuestTopology(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, uplinks, ports)
 
 
-def _with_guests_between(name: str, shape: GuestShape, switch: str, pairs: range) -> GuestTestbed:
-    """Both ends on the host, a guest between. Each pair has switches of its own, if any: no loop is made."""
+def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: range) -> GuestTopology:
+    """Return a topology with a guest between two endpoints on the host.
+
+    Each pair has its own switches, if any, so that no loop arises.
+    """
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
-    ports: list[tuple[Device, ...]] = []
+    ports: list[tuple[NetDevice, ...]] = []
     is_router = shape.role == ROUTER
-    length, length6 = (ROUTED_LENGTH, ROUTED6_LENGTH) if is_router else (PREFIX_LENGTH, PREFIX6_LENGTH)
+    length = ROUTED_PREFIX_LENGTH if is_router else PREFIX_LENGTH
+    length6 = ROUTED_PREFIX6_LENGTH if is_router else PREFIX6_LENGTH
     for pair in pairs:
-        between = f"g{pair}"
+        forwarder = f"g{pair}"
         nics: list[Nic] = []
         for number, side in enumerate("ab", start=1):
             vswitch, own = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
             router, router6 = router_addresses(number)
             endpoints.append(
-                Vm(own, side, pair, VM_INTERFACE, _address(number, pair), _address6(number, pair),
-                   namespace(name, own), length, length6, (router, router6) if is_router else ())
-            )  # fmt: skip
+                Vm(
+                    own,
+                    side,
+                    pair,
+                    VM_INTERFACE,
+                    _address(number, pair),
+                    _address6(number, pair),
+                    namespace_name(name, own),
+                    length,
+                    length6,
+                    (router, router6) if is_router else (),
+                )
+            )
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
-            port = _port(shape, switch, f"{between}{side}", vswitch, between)
+            port = _make_port(shape, switch, f"{forwarder}{side}", vswitch, forwarder)
             if shape.ends == TAPS:
-                port, vswitch = Device(f"tap of {between}", namespace(name, own), VM_INTERFACE), ""
-            nics.append(Nic(f"eth{number - 1}", mac(2 + number, pair, number - 1), addresses, port, vswitch))
-        guests.append(Guest(between, "", pair, tuple(nics)))
+                port, vswitch = NetDevice(f"tap of {forwarder}", namespace_name(name, own), VM_INTERFACE), ""
+            own_mac = guest_mac(2 + number, pair, number - 1)
+            nics.append(Nic(f"eth{number - 1}", own_mac, addresses, port, vswitch))
+        guests.append(Guest(forwarder, "", pair, tuple(nics)))
         if shape.ends == TAPS:
             ports.append(())
             continue
         first, last = (
-            _port(shape, switch, f"{side}{pair}", nic.vswitch) for side, nic in zip("ab", nics, strict=True)
+            _make_port(shape, switch, f"{side}{pair}", nic.vswitch)
+            for side, nic in zip("ab", nics, strict=True)
         )
         ports.append((first, nics[0].port, nics[1].port, last))
     vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))
-    return GuestTestbed(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
+    return GuestTopology(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
 
 
-def _port(shape: GuestShape, switch: str, own: str, vswitch: str, leads_to: str = "") -> Device:
+def _make_port(shape: GuestShape, switch: str, own: str, vswitch: str, leads_to: str = "") -> NetDevice:
     label = f"macvtap {own}" if shape.adapter == "macvtap" else f"port {own} of vSwitch {vswitch}"
-    return Device(label, switch, own, PORT, leads_to or own)
+    return NetDevice(label, switch, own, PORT, leads_to or own)
 
 
 def _address(side: int, pair: int) -> str:
-    return ADDRESS_FORM.format(side=side, pair=pair)
+    return ADDRESS_FORMAT.format(side=side, pair=pair)
 
 
 def _address6(side: int, pair: int) -> str:
-    return ADDRESS6_FORM.format(side=side, pair=pair)
+    return ADDRESS6_FORMAT.format(side=side, pair=pair)

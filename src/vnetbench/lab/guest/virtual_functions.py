@@ -1,4 +1,4 @@
-"""Virtual functions of an adapter of the host (SR-IOV) that guests can have by vfio."""
+"""Finds SR-IOV virtual functions of a host's adapter that guests can use through vfio."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from vnetbench.errors import BenchError
 _NETWORK = Path("/sys/class/net")
 
 
-def functions_of(interface: str) -> list[str]:
-    """The virtual functions of an adapter of the host that vfio has, by PCI address; raises BenchError."""
+def find_virtual_functions(interface: str) -> list[str]:
+    """Return the PCI addresses of an adapter's functions that vfio owns; raises BenchError for none."""
     device = _NETWORK / interface / "device"
     if not device.exists():
         raise BenchError(
@@ -19,13 +19,15 @@ def functions_of(interface: str) -> list[str]:
     found = sorted(path.resolve() for path in device.glob("virtfn*"))
     if not found:
         raise BenchError(
-            f"{interface} has no virtual functions", where="testbed.vf_of",
-            fix=f"echo 2 > {device}/sriov_numvfs (the adapter and the firmware must have SR-IOV)",
-        )  # fmt: skip
+            f"{interface} has no virtual functions",
+            where="testbed.vf_of",
+            fix=f"echo 2 > {device}/sriov_numvfs (adapter and firmware must support SR-IOV)",
+        )
     ours = [path.name for path in found if (path / "driver").resolve().name == "vfio-pci"]
     if not ours:
         raise BenchError(
-            f"no virtual function of {interface} is given to vfio", where="testbed.vf_of",
+            f"vfio owns no virtual function of {interface}",
+            where="testbed.vf_of",
             fix=f"modprobe vfio-pci; driverctl set-override {found[0].name} vfio-pci",
-        )  # fmt: skip
+        )
     return ours

@@ -1,4 +1,4 @@
-"""Whether guests still live: one that says nothing, and does not answer either, is ended."""
+"""Ends guests that hang: those that send nothing and do not answer a request either."""
 
 from __future__ import annotations
 
@@ -6,63 +6,64 @@ import threading
 from dataclasses import dataclass
 
 from vnetbench.agents.transport import SocketTransport
-from vnetbench.lab.guest.qemu_process import Machine
+from vnetbench.lab.guest.qemu_process import QemuProcess
 
-LOOK_EVERY_S = 1.0
-ASK_AFTER, HUNG_AFTER = 3, 8
-"""Looks in a row at which nothing had come. A guest at work sends samples, so it is never asked."""
+CHECK_INTERVAL_S = 1.0
+PING_AFTER_CHECKS, HUNG_AFTER_CHECKS = 3, 8
+"""Consecutive checks without data. A guest at work sends samples, so it is never pinged."""
 
 
 @dataclass
-class _Watched:
-    machine: Machine
+class _WatchedGuest:
+    machine: QemuProcess
     transport: SocketTransport
-    heard: int = 0
-    silent: int = 0
+    last_receive_count: int = 0
+    silent_checks: int = 0
 
 
-class Watch:
-    """Looks at guests again and again, from a thread of its own. It lives, and must be closed."""
+class Watchdog:
+    """Checks guests periodically in a thread of its own. Close it after use."""
 
     def __init__(self) -> None:
-        self._guests: list[_Watched] = []
+        self._guests: list[_WatchedGuest] = []
         self._lock = threading.Lock()
         self._is_paused = False
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="watch over guests", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="guest watchdog", daemon=True)
         self._thread.start()
 
-    def add(self, machine: Machine, transport: SocketTransport) -> None:
+    def add(self, machine: QemuProcess, transport: SocketTransport) -> None:
         """Watch one more guest."""
         with self._lock:
-            self._guests.append(_Watched(machine, transport))
+            self._guests.append(_WatchedGuest(machine, transport))
 
-    def pause(self, is_paused: bool) -> None:
-        """While guests are stopped they are not expected to say anything."""
+    def set_paused(self, is_paused: bool) -> None:
+        """Suspend or resume the checks, because paused guests send nothing."""
         with self._lock:
             self._is_paused = is_paused
             for guest in self._guests:
-                guest.silent = 0
+                guest.silent_checks = 0
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop the checks."""
         self._closing.set()
         self._thread.join()
 
     def _run(self) -> None:
-        # Looks are counted, not seconds: a bench that was itself stopped finds no guest silent for it.
-        while not self._closing.wait(LOOK_EVERY_S):
+        # Counts checks instead of seconds, so that a suspended bench takes no guest for hung.
+        while not self._closing.wait(CHECK_INTERVAL_S):
             with self._lock:
                 for guest in () if self._is_paused else self._guests:
-                    _look(guest)
+                    _check_guest(guest)
 
 
-def _look(guest: _Watched) -> None:
-    if guest.transport.heard != guest.heard:
-        guest.heard, guest.silent = guest.transport.heard, 0
+def _check_guest(guest: _WatchedGuest) -> None:
+    if guest.transport.receive_count != guest.last_receive_count:
+        guest.last_receive_count, guest.silent_checks = guest.transport.receive_count, 0
         return
-    guest.silent += 1
-    if guest.silent == ASK_AFTER:
-        guest.transport.ask_for_a_sign()
-    elif guest.silent == HUNG_AFTER:
-        guest.machine.kill(f"it gave no sign of life for {HUNG_AFTER * LOOK_EVERY_S:g} s, and was ended")
+    guest.silent_checks += 1
+    if guest.silent_checks == PING_AFTER_CHECKS:
+        guest.transport.request_heartbeat()
+    elif guest.silent_checks == HUNG_AFTER_CHECKS:
+        seconds = HUNG_AFTER_CHECKS * CHECK_INTERVAL_S
+        guest.machine.kill(f"it sent nothing for {seconds:g} s and was ended")

@@ -1,0 +1,1 @@
+"""The lab `hosts`: testbeds of existing machines."""

@@ -1,4 +1,4 @@
-"""Where hosts send and receive load: the interface and the addresses of each, by what it says of itself."""
+"""Chooses each host's interface and addresses for load from what the host reports."""
 
 from __future__ import annotations
 
@@ -7,156 +7,156 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
-from vnetbench.study.model import HostAsked
+from vnetbench.study.model import HostSpec
 
-Route = Callable[[str, str | None], tuple[str, str]]
-"""To an address, from one or None: the interface by which packets leave, and where they then come from."""
+RouteLookup = Callable[[str, str | None], tuple[str, str]]
+"""Returns the interface and source address of packets to an address, given a source address or None."""
 
-_ADDRESS = re.compile(
+_ADDRESS_LINE = re.compile(
     r"\d+: (?P<interface>[^\s@]+)\S*\s+inet6? (?P<address>[0-9a-f.:]+).* scope (?P<scope>\w+)(?P<flags>.*)"
 )
 LOOPBACK = "lo"
-_UNFIT = ("temporary", "deprecated", "tentative", "dadfailed")
+_UNUSABLE_FLAGS = ("temporary", "deprecated", "tentative", "dadfailed")
 
 
 @dataclass(frozen=True)
-class Side:
-    """A host of a pair, as asked and as it says it is."""
+class PairHost:
+    """A host of a pair, as requested and as it reports itself."""
 
-    asked: HostAsked
-    addresses: str
-    """What `ip -o address show` prints there."""
-    reached_at: str
-    """Its own address that SSH came to; empty for the machine of the bench."""
-    route: Route
+    spec: HostSpec
+    address_listing: str
+    """Output of `ip -o address show` on the host."""
+    ssh_address: str
+    """The host's address to which SSH connected; empty for the bench's own machine."""
+    find_route: RouteLookup
 
 
 @dataclass(frozen=True)
-class Placed:
-    """Where a host's load goes through and comes from."""
+class LoadInterface:
+    """The interface and addresses of a host's load."""
 
     interface: str
     address: str
     address6: str
-    """Empty where the interface has none that is good for load."""
+    """Empty if the interface has no usable one."""
     has_ipv6: bool
 
 
-def place(a: Side, b: Side) -> tuple[Placed, Placed]:
-    """Interface and addresses of both hosts of a pair, their routes checked; raises BenchError."""
-    meeting_a, meeting_b = _known(a), _known(b)
-    # Only one may be silent of itself: the machine of the bench.
-    found_a = _of_side(a, meeting_b or _of_side(b, meeting_a).address)
-    found_b = _of_side(b, found_a.address)
-    for side, own, other in ((a, found_a, found_b), (b, found_b, found_a)):
-        _check_route(side, own, other)
+def choose_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
+    """Return interface and addresses of both hosts of a pair, with routes checked; raises BenchError."""
+    known_a, known_b = _known_address(a), _known_address(b)
+    # At most one address is unknown: that of the bench's own machine.
+    found_a = _choose_interface(a, known_b or _choose_interface(b, known_a).address)
+    found_b = _choose_interface(b, found_a.address)
+    for host, own, peer in ((a, found_a, found_b), (b, found_b, found_a)):
+        _check_route(host, own, peer)
     return found_a, found_b
 
 
-def place_on_one(a: Side, b: Side) -> tuple[Placed, Placed]:
-    """Two interfaces of one machine: its routes lead from neither to the other, and frames need none."""
+def choose_interfaces_of_one_machine(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
+    """Return two interfaces of one machine, without a route check, because frames need no route."""
     first, second = (
-        _of_port(side, *addresses)
-        for side, addresses in ((a, ("198.18.0.1", "2001:2::1")), (b, ("198.19.0.1", "2001:2:0:1::1")))
+        _port_interface(host, *defaults)
+        for host, defaults in ((a, ("198.18.0.1", "2001:2::1")), (b, ("198.19.0.1", "2001:2:0:1::1")))
     )
     return first, second
 
 
-def _of_port(side: Side, ours: str, ours6: str) -> Placed:
-    """With its own addresses, else with ours, which are kept for benchmarks.
+def _port_interface(host: PairHost, default_ipv4: str, default_ipv6: str) -> LoadInterface:
+    """Return the interface with its own addresses, else with addresses reserved for benchmarks.
 
-    Each side's is from its half of 198.18.0.0/15 (RFC 2544, appendix C.2.2) or 2001:2::/48 (RFC 6890,
-    table 24).
+    Each side's default is from its half of 198.18.0.0/15 (RFC 2544, appendix C.2.2) or of 2001:2::/48
+    (RFC 6890, table 24).
     """
-    interface = side.asked.interface or ""
-    own = [address for _, address in own_addresses(side.addresses, interface)]
-    if side.asked.address:
-        own.insert(0, side.asked.address)
-    four = next((each for each in own if ":" not in each), ours)
-    six = next((each for each in own if ":" in each), ours6)
-    return Placed(interface, four, six, _has_ipv6(side, interface))
+    interface = host.spec.interface or ""
+    own = [address for _, address in usable_addresses(host.address_listing, interface)]
+    if host.spec.address:
+        own.insert(0, host.spec.address)
+    ipv4 = next((each for each in own if ":" not in each), default_ipv4)
+    ipv6 = next((each for each in own if ":" in each), default_ipv6)
+    return LoadInterface(interface, ipv4, ipv6, _has_ipv6(host, interface))
 
 
-def own_addresses(addresses: str, interface: str | None = None) -> list[tuple[str, str]]:
-    """Interface and address of all that are good for load, IPv4 first; of one interface, or of all."""
+def usable_addresses(listing: str, interface: str | None = None) -> list[tuple[str, str]]:
+    """Return the usable addresses with their interfaces, IPv4 first, of one interface or of all."""
     found = [
-        (form["interface"], form["address"])
-        for line in addresses.splitlines()
-        if (form := _ADDRESS.match(line))
-        and form["scope"] != "link"
-        and not any(flag in form["flags"] for flag in _UNFIT)
-        and interface in (None, form["interface"])
+        (match["interface"], match["address"])
+        for line in listing.splitlines()
+        if (match := _ADDRESS_LINE.match(line))
+        and match["scope"] != "link"
+        and not any(flag in match["flags"] for flag in _UNUSABLE_FLAGS)
+        and interface in (None, match["interface"])
     ]
     return sorted(found, key=lambda each: ":" in each[1])
 
 
-def _known(side: Side) -> str:
-    """An address to find routes by; empty for the machine of the bench, which routes decide."""
-    asked = side.asked
-    if asked.address:
-        return asked.address
-    if asked.interface:
-        return _first(side, asked.interface)
-    if not side.reached_at and not asked.local:
+def _known_address(host: PairHost) -> str:
+    """Return an address for route lookups; empty for the bench's own machine, whose routes decide."""
+    spec = host.spec
+    if spec.address:
+        return spec.address
+    if spec.interface:
+        return _first_address(host, spec.interface)
+    if not host.ssh_address and not spec.local:
         raise BenchError(
-            "it does not say at which of its addresses SSH reaches it",
-            where=f"testbed.host {asked.name}",
-            fix='write interface = "ens192" below it, or address =',
+            "the host does not report the address to which SSH connects",
+            where=f"testbed.host {spec.name}",
+            fix='write interface = "ens192" below it, or address = ...',
         )
-    return side.reached_at
+    return host.ssh_address
 
 
-def _of_side(side: Side, other: str) -> Placed:
-    asked = side.asked
-    if asked.address:
-        interface, address = asked.interface or _interface_of(side, asked.address), asked.address
-    elif asked.interface:
-        interface, address = asked.interface, _first(side, asked.interface)
+def _choose_interface(host: PairHost, peer: str) -> LoadInterface:
+    spec = host.spec
+    if spec.address:
+        interface, address = spec.interface or _interface_with_address(host, spec.address), spec.address
+    elif spec.interface:
+        interface, address = spec.interface, _first_address(host, spec.interface)
     else:
-        interface, address = side.route(other, None)
-    six = [each for _, each in own_addresses(side.addresses, interface) if ":" in each]
-    address6 = address if ":" in address else next(iter(six), "")
-    return Placed(interface, address, address6, _has_ipv6(side, interface))
+        interface, address = host.find_route(peer, None)
+    ipv6 = [each for _, each in usable_addresses(host.address_listing, interface) if ":" in each]
+    address6 = address if ":" in address else next(iter(ipv6), "")
+    return LoadInterface(interface, address, address6, _has_ipv6(host, interface))
 
 
-def _has_ipv6(side: Side, interface: str) -> bool:
-    inet6 = rf"^\d+: {re.escape(interface)}\S*\s+inet6 "
-    return re.search(inet6, side.addresses, re.MULTILINE) is not None
+def _has_ipv6(host: PairHost, interface: str) -> bool:
+    pattern = rf"^\d+: {re.escape(interface)}\S*\s+inet6 "
+    return re.search(pattern, host.address_listing, re.MULTILINE) is not None
 
 
-def _first(side: Side, interface: str) -> str:
-    if found := own_addresses(side.addresses, interface):
+def _first_address(host: PairHost, interface: str) -> str:
+    if found := usable_addresses(host.address_listing, interface):
         return found[0][1]
-    interfaces = sorted({name for name, _ in own_addresses(side.addresses)} - {LOOPBACK})
+    interfaces = sorted({name for name, _ in usable_addresses(host.address_listing)} - {LOOPBACK})
     raise BenchError(
-        f"it has no interface {interface} with an address (it has: {', '.join(interfaces) or 'none'})",
-        where=f"testbed.host {side.asked.name}",
-        fix="name one of these, or write address =",
+        f"the host has no interface {interface} with an address (it has: {', '.join(interfaces) or 'none'})",
+        where=f"testbed.host {host.spec.name}",
+        fix="name one of these, or write address = ...",
     )
 
 
-def _interface_of(side: Side, address: str) -> str:
-    found = {own: interface for interface, own in own_addresses(side.addresses)}
+def _interface_with_address(host: PairHost, address: str) -> str:
+    found = {own: interface for interface, own in usable_addresses(host.address_listing)}
     if address not in found:
         raise BenchError(
-            f"{address} is none of its addresses ({', '.join(found)})",
-            where=f"testbed.host {side.asked.name}",
-            fix="write one of these, or take address away",
+            f"the host does not have the address {address} (it has: {', '.join(found)})",
+            where=f"testbed.host {host.spec.name}",
+            fix="write one of these, or remove address",
         )
     return found[address]
 
 
-def _check_route(side: Side, own: Placed, other: Placed) -> None:
-    leaves_by, _ = side.route(other.address, own.address)
+def _check_route(host: PairHost, own: LoadInterface, peer: LoadInterface) -> None:
+    leaves_by, _ = host.find_route(peer.address, own.address)
     if LOOPBACK in (leaves_by, own.interface):
         raise BenchError(
-            f"{other.address} is its own address: both hosts of the pair are one machine",
-            where=f"testbed.host {side.asked.name}",
-            fix="name another host, or another address of the other one",
+            f"{peer.address} is the host's own address, so both hosts of the pair are the same machine",
+            where=f"testbed.host {host.spec.name}",
+            fix="name another host, or another address of its peer",
         )
     if leaves_by != own.interface:
         raise BenchError(
-            f"packets to {other.address} leave by {leaves_by}, not by {own.interface}",
-            where=f"testbed.host {side.asked.name}",
-            fix=f"name {leaves_by}, or add a route: ip route get {other.address} from {own.address} shows it",
+            f"packets to {peer.address} leave by {leaves_by}, not by {own.interface}",
+            where=f"testbed.host {host.spec.name}",
+            fix=f"name {leaves_by}, or add a route (ip route get {peer.address} from {own.address} shows it)",
         )

@@ -1,4 +1,4 @@
-"""What the bench has put on which host: kept by the user who did, so that it is found again and removed."""
+"""Records what the bench puts on hosts, so that it can be found and removed after a crash."""
 
 from __future__ import annotations
 
@@ -10,88 +10,88 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import deployment, ssh
-from vnetbench.lab.registry import whole_file
-from vnetbench.process import is_alive, this_process
+from vnetbench.lab.registry import staged_file
+from vnetbench.process import current_process_identity, is_process_alive
 
 
 @dataclass(frozen=True)
-class Left:
-    """An agent's folder on a host, in use or left over."""
+class HostLeftover:
+    """The agent's folder on a host, in use or left over."""
 
     folder: str
-    """Its name; where it stands is the host's to say."""
+    """Folder name. The host decides in which parent it is."""
     host: str
-    """What the study calls the host."""
+    """The host's name in the study."""
     destination: str
-    """How ssh reaches it; empty for the machine of the bench."""
+    """SSH destination; empty for the bench's own machine."""
     testbed: str
     purpose: str
-    """What it was made for, in words."""
+    """Why it was created, as a phrase for people."""
     owner: str
-    """Identity of the process that uses it."""
+    """Identity of the process that uses the folder."""
 
     @property
-    def in_use(self) -> bool:
-        """Whether the process that uses it is alive."""
-        return is_alive(self.owner)
+    def is_in_use(self) -> bool:
+        """Whether the owner is running."""
+        return is_process_alive(self.owner)
 
     @property
-    def is_ours(self) -> bool:
-        """Whether this process put it there."""
-        return self.owner == this_process()
+    def is_own(self) -> bool:
+        """Whether this process is the owner."""
+        return self.owner == current_process_identity()
 
     def __str__(self) -> str:
         return f"{self.folder} on {self.host}" + (f" (ssh {self.destination})" if self.destination else "")
 
 
-def register(folder: str, host: str, destination: str, testbed: str, purpose: str) -> Left:
-    """Write down what is about to be put on a host; raises BenchError where nothing can be kept."""
-    left = Left(folder, host, destination, testbed, purpose, this_process())
+def record_leftover(folder: str, host: str, destination: str, testbed: str, purpose: str) -> HostLeftover:
+    """Record a folder that is about to be created on a host; raises BenchError if that fails."""
+    left = HostLeftover(folder, host, destination, testbed, purpose, current_process_identity())
     directory = _directory()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with whole_file(directory, asdict(left)) as whole:
-            os.link(whole, directory / f"{folder}.json")
+        with staged_file(directory, asdict(left)) as path:
+            os.link(path, directory / f"{folder}.json")
     except OSError as error:
         raise BenchError(
-            f"what is put on hosts cannot be written down: {error.strerror}",
+            f"cannot record what is put on hosts: {error.strerror}",
             where=str(directory),
-            fix="make it writable, or name another folder in XDG_STATE_HOME",
+            fix="make the folder writable, or name another one in XDG_STATE_HOME",
         ) from error
     return left
 
 
-def forget(left: Left) -> None:
-    """It is gone from the host."""
+def forget_leftover(left: HostLeftover) -> None:
+    """Delete the record of a folder that was removed from its host."""
     (_directory() / f"{left.folder}.json").unlink(missing_ok=True)
 
 
-def entries() -> list[Left]:
-    """All that is on hosts, by this user's benches on this machine."""
+def list_leftovers() -> list[HostLeftover]:
+    """Return what this user's benches on this machine have put on hosts."""
     found = []
     for path in sorted(_directory().glob("*.json")):
-        with suppress(OSError, ValueError, TypeError):  # removed meanwhile, or not ours
-            left = Left(**json.loads(path.read_text()))
-            # Folders of this name are removed on hosts: one that is not of our making must not get that far.
+        with suppress(OSError, ValueError, TypeError):  # Removed meanwhile, or not a record of ours.
+            left = HostLeftover(**json.loads(path.read_text()))
+            # Hosts delete the folder of this name, so a forged record must not pass.
             if left.folder == path.stem and left.folder.startswith(f"{deployment.FOLDER_PREFIX}-"):
                 found.append(left)
     return found
 
 
-def clean(left: Left) -> None:
-    """Connect again, put back what was set, and remove the folder; raises BenchError where that fails."""
+def clean_host(left: HostLeftover) -> None:
+    """Connect to the host, restore its settings and remove the folder; raises BenchError if that fails."""
     if left.destination:
         machine: ssh.Machine = ssh.connect(left.host, left.destination, left.testbed)
     else:
-        machine = ssh.this_machine(left.host, left.testbed)
+        machine = ssh.local_machine(left.host, left.testbed)
     try:
-        deployment.remove(machine, left.folder)
+        deployment.remove_agent(machine, left.folder)
     finally:
         machine.close()
-    forget(left)
+    forget_leftover(left)
 
 
 def _directory() -> Path:
-    # Not /run: a host outlives a reboot of this machine, and users without root have hosts too.
+    # Not /run: a leftover outlives a reboot of this machine, and users without root have hosts too.
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
     return Path(state) / "vnetbench/hosts"

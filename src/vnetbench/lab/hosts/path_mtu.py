@@ -1,4 +1,4 @@
-"""The path between hosts: how large a packet passes it, and what stands in the way of a larger one."""
+"""Finds the largest packet that passes between hosts, and the hop that stops larger ones."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.lab import path_probe
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.study.factors.testbed_factors import LEAST_MTU6
+from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
 
-LEAST_MTU = 576
-"""What every path of IPv4 carries (RFC 791)."""
+MIN_IPV4_MTU = 576
+"""Packet size that every IPv4 path supports (RFC 791)."""
 COMMON_MTU = 1500
-SETTLING_S = 15.0
-"""As long as an adapter may take to have its link again after a knob was set."""
-RESOLVING_S = 2.0
-"""As long as it takes to find a neighbour after the first answer got lost."""
+LINK_UP_TIMEOUT_S = 15.0
+"""Time limit for an adapter to bring its link up after a knob was set."""
+NEIGHBOUR_TIMEOUT_S = 2.0
+"""Time limit for resolving a neighbour whose first answer was lost."""
 
 Pair = tuple[Endpoint, Endpoint]
 Mtus = Mapping[str, Any]
 
 
-def prove(
+def prove_path_mtu(
     pairs: Sequence[Pair],
     agents: Mapping[str, AgentClient],
     mtus: Mtus,
@@ -33,33 +33,46 @@ def prove(
     *,
     is_settling: bool,
 ) -> dict[str, Any]:
-    """Prove the paths of all pairs both ways: with packets of `asked_mtu` bytes, else of as many as pass.
+    """Prove the paths of all pairs in both directions.
 
-    `mtus` are those of the endpoints' interfaces. Returns the size that was proved and the round trips.
-    Raises TreatmentRefused with the hop that stops them and the fix.
+    Args:
+        pairs: Both endpoints of each pair.
+        agents: The endpoints' agents.
+        mtus: The MTU of each endpoint's interface.
+        asked_mtu: Packet size to prove; None for the largest that passes.
+        ip_version: A level of the factor `ip_version`.
+        is_settling: Whether knobs were just set, so that links may still be down.
+
+    Returns:
+        The proved packet size and the round trips, as a trial stores them.
+
+    Raises:
+        TreatmentRefused: with the hop that stops the packets, and the fix.
     """
-    least = LEAST_MTU6 if ip_version == "6" else LEAST_MTU
-    _await_any(pairs, agents, least, ip_version, SETTLING_S if is_settling else RESOLVING_S)
+    least = MIN_IPV6_MTU if ip_version == "6" else MIN_IPV4_MTU
+    _wait_for_connectivity(
+        pairs, agents, least, ip_version, LINK_UP_TIMEOUT_S if is_settling else NEIGHBOUR_TIMEOUT_S
+    )
     wanted = asked_mtu or min(int(mtu) for mtu in mtus.values())
-    found = path_probe.probe(pairs, agents, wanted, ip_version)
-    narrow = [pair for pair, answer in zip(pairs, found, strict=True) if not path_probe.passed(answer)]
+    found = path_probe.probe_paths(pairs, agents, wanted, ip_version)
+    narrow = [pair for pair, answer in zip(pairs, found, strict=True) if not path_probe.has_passed(answer)]
     if narrow:
-        widest = min(_widest(pair, agents, least, wanted, ip_version) for pair in narrow)
+        widest = min(_find_path_mtu(pair, agents, least, wanted, ip_version) for pair in narrow)
         if asked_mtu is not None:
-            raise _too_narrow(narrow[0], wanted, widest, mtus)
+            raise _mtu_refusal(narrow[0], wanted, widest, mtus)
         wanted = widest
     return {"path_mtu_proved": wanted, "path_rtt_us": [answer.get("rtt_us") for answer in found]}
 
 
-def _await_any(
-    pairs: Sequence[Pair], agents: Mapping[str, AgentClient], size: int, ip_version: str, patience_s: float
+def _wait_for_connectivity(
+    pairs: Sequence[Pair], agents: Mapping[str, AgentClient], size: int, ip_version: str, timeout_s: float
 ) -> None:
-    """Wait until small packets pass; raises TreatmentRefused where they do not."""
-    until = time.monotonic() + patience_s
+    """Wait until small packets pass; raises TreatmentRefused if they do not."""
+    until = time.monotonic() + timeout_s
     while True:
-        found = path_probe.probe(pairs, agents, size, ip_version)
+        found = path_probe.probe_paths(pairs, agents, size, ip_version)
         closed = [
-            (p, answer) for p, answer in zip(pairs, found, strict=True) if not path_probe.passed(answer)
+            (p, answer) for p, answer in zip(pairs, found, strict=True) if not path_probe.has_passed(answer)
         ]
         if not closed:
             return
@@ -67,27 +80,29 @@ def _await_any(
             break
     (a, b), answer = closed[0]
     raise TreatmentRefused(
-        f"not even packets of {size} bytes pass from {a.name} ({a.address_of(ip_version)}) to {b.name} "
-        f"({b.address_of(ip_version)}) and back: {answer['reason'] or 'lost'}",
+        f"not even packets of {size} bytes pass from {a.name} ({a.address_for(ip_version)}) to {b.name} "
+        f"({b.address_for(ip_version)}) and back: {answer['reason'] or 'lost'}",
         where=f"{a.name} {a.interface} > {b.name} {b.interface}",
-        fix="see that the interfaces are up and the addresses meet, and let TCP and UDP of the ports that "
-        "testbed.ports names through every firewall on the way",
+        fix="check that both interfaces are up and in the same network, and that every firewall on the path "
+        "passes TCP and UDP on the ports of testbed.ports",
     )
 
 
-def _widest(pair: Pair, agents: Mapping[str, AgentClient], passes: int, stops: int, ip_version: str) -> int:
-    """The largest packet that passes: `passes` does, `stops` does not. The likely one is tried first."""
+def _find_path_mtu(
+    pair: Pair, agents: Mapping[str, AgentClient], passes: int, stops: int, ip_version: str
+) -> int:
+    """Return the largest packet that passes, by bisection from `passes` to `stops` with a likely first guess."""
     guesses = [COMMON_MTU + 1, COMMON_MTU]
     while stops - passes > 1:
         middle = guesses.pop() if guesses else (passes + stops) // 2
         if not passes < middle < stops:
             continue
-        (answer,) = path_probe.probe([pair], agents, middle, ip_version)
-        passes, stops = (middle, stops) if path_probe.passed(answer) else (passes, middle)
+        (answer,) = path_probe.probe_paths([pair], agents, middle, ip_version)
+        passes, stops = (middle, stops) if path_probe.has_passed(answer) else (passes, middle)
     return passes
 
 
-def _too_narrow(pair: Pair, wanted: int, widest: int, mtus: Mtus) -> TreatmentRefused:
+def _mtu_refusal(pair: Pair, wanted: int, widest: int, mtus: Mtus) -> TreatmentRefused:
     a, b = pair
     narrow = [e for e in pair if int(mtus[e.name]) < wanted]
     if narrow:
@@ -96,8 +111,8 @@ def _too_narrow(pair: Pair, wanted: int, widest: int, mtus: Mtus) -> TreatmentRe
         fix = f"raise its MTU to {wanted}"
     else:
         hop = f"between {a.name} {a.interface} and {b.name} {b.interface}"
-        why = f"both interfaces have it, and what is between them passes {widest} at most"
-        fix = f"raise the MTU of every vSwitch, port and router on the way to {wanted}, or ask for {widest}"
+        why = f"both interfaces have that MTU, but the path between them passes at most {widest}"
+        fix = f"raise the MTU of every vSwitch, port and router on the path to {wanted}, or request {widest}"
     return TreatmentRefused(
         f"packets of {wanted} bytes do not pass from {a.name} to {b.name} unfragmented: {why}",
         where=hop,

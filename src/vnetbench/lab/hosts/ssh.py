@@ -1,4 +1,4 @@
-"""Machines to run commands on: hosts, reached by the user's own OpenSSH client, and this one."""
+"""Runs commands on machines: on hosts through the user's OpenSSH client, and on this machine."""
 
 from __future__ import annotations
 
@@ -21,242 +21,249 @@ from plumbum.machines.local import LocalMachine
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import ssh_errors
-from vnetbench.lab.hosts.ssh_errors import Unreachable
+from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.registry import PROCESS_LABEL
-from vnetbench.process import is_alive, this_process
+from vnetbench.process import current_process_identity, is_process_alive
 
-CONNECT_S = 10
-SILENCE_S, SILENCES = 2, 4
-"""A host that leaves so many questions unanswered, one every so often, is gone: its connection ends."""
-LOGIN_S = 20.0
-"""From the first packet until commands can be run: what a slow name service at the host may take."""
-COMMAND_S = 60.0
-ENDING_S = 3.0
-LOST = 255
-"""The exit code of OpenSSH's client for failures of its own (ssh(1))."""
-POLL_S = 0.02
+CONNECT_TIMEOUT_S = 10
+KEEPALIVE_INTERVAL_S, KEEPALIVE_MAX_MISSED = 2, 4
+"""The client ends a connection after this many unanswered keep-alives, sent at this interval."""
+LOGIN_TIMEOUT_S = 20.0
+"""Time limit from the first packet to a shell, which a slow name service at the host may delay."""
+COMMAND_TIMEOUT_S = 60.0
+CLOSE_TIMEOUT_S = 3.0
+CLIENT_FAILURE_CODE = 255
+"""Exit code of OpenSSH's client for its own failures (ssh(1))."""
+POLL_INTERVAL_S = 0.02
 _FOLDER_PREFIX = "vnetbench-ssh-"
-"""Of the folders on this machine that connections have their sockets in."""
-LONGEST_FOLDER = 60
-"""Of the name of the folder for these: a socket's has 107 bytes at most (unix(7)), and OpenSSH adds some."""
-_BY_SIGNAL = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
-"""The exit codes of a shell whose program was killed."""
+"""Prefix of local folders that hold the sockets of connections."""
+MAX_FOLDER_BYTES = 60
+"""Longest parent of these folders: a socket's path has at most 107 bytes (unix(7)), and OpenSSH adds some."""
+_SIGNAL_EXIT_CODES = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
+"""Exit codes of a shell whose program was killed."""
 
 _MASTER_OPTIONS = {
-    "BatchMode": "yes",  # nobody is there to be asked
-    "ConnectTimeout": str(CONNECT_S),
-    "ServerAliveInterval": str(SILENCE_S),
-    "ServerAliveCountMax": str(SILENCES),
-    "LogLevel": "ERROR",  # banners are no reasons
+    "BatchMode": "yes",  # Nobody is there to answer a prompt.
+    "ConnectTimeout": str(CONNECT_TIMEOUT_S),
+    "ServerAliveInterval": str(KEEPALIVE_INTERVAL_S),
+    "ServerAliveCountMax": str(KEEPALIVE_MAX_MISSED),
+    "LogLevel": "ERROR",  # Banners would hide the reason of a failure.
     "ControlMaster": "yes",
     "ControlPersist": "no",
-    # What the user's configuration may have for sessions at a terminal.
+    # Settings of the user's configuration that only fit interactive sessions.
     "ClearAllForwardings": "yes",
     "RemoteCommand": "none",
     "PermitLocalCommand": "no",
 }
 _SESSION_OPTIONS = {
     "ControlMaster": "no",
-    # Where the master is gone a client would connect by itself, past all of the above.
+    # Without the master, a client would open its own connection and skip the options above.
     "ProxyCommand": "false",
     "LogLevel": "ERROR",
     "RemoteCommand": "none",
 }
 
-# What it would print is said in words of our own.
+# plumbum logs what this module reports itself.
 logging.getLogger("plumbum").addHandler(logging.NullHandler())
 
 
 @dataclass(frozen=True)
-class Ran:
-    """What came of a command."""
+class CommandResult:
+    """The outcome of a command."""
 
-    code: int
+    exit_code: int
     output: str
     errors: str
 
 
 class Machine:
-    """A machine that commands run on. It lives, and must be closed."""
+    """A machine that runs commands. Close it after use."""
 
     def __init__(
         self, name: str, machine: LocalMachine | SshMachine, environment: Mapping[str, str] | None = None
     ) -> None:
-        """`name` is for people, `environment` is added to that of the commands."""
+        """Wrap a machine; `name` is for messages, `environment` is added to that of each command."""
         self.name = name
         self._machine = machine
         self._environment = environment
 
-    def run(self, script: str, *arguments: str, given: Path | None = None) -> Ran:
-        """Run a script of the POSIX shell, `given` as its input; raises Unreachable where it does not end."""
+    def run(self, script: str, *arguments: str, input_file: Path | None = None) -> CommandResult:
+        """Run a POSIX shell script with a file as its input; raises HostUnreachable after a time limit."""
         command: BaseCommand = self._machine["/bin/sh"]["-c", script, "vnetbench", *arguments]
-        if given is not None:
-            command = command < str(given)
+        if input_file is not None:
+            command = command < str(input_file)
         try:
-            return Ran(*command.run(retcode=None, timeout=COMMAND_S, env=self._environment))
+            return CommandResult(*command.run(retcode=None, timeout=COMMAND_TIMEOUT_S, env=self._environment))
         except ProcessTimedOut:
-            raise Unreachable(
-                f"a command did not end in {COMMAND_S:g} s",
+            raise HostUnreachable(
+                f"a command did not end in {COMMAND_TIMEOUT_S:g} s",
                 where=self.name,
-                fix="see what keeps the host busy",
+                fix="find out what keeps the host busy",
             ) from None
 
     def start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start a program, its input and output pipes of ours; with the connection these end."""
+        """Start a program with pipes for input and output; it ends with the connection."""
         command = self._machine[program][arguments]
-        started = command.popen(stderr=subprocess.DEVNULL, new_session=True, env=self._environment)
-        return cast("subprocess.Popen[bytes]", started)  # plumbum's passes all on to one
+        process = command.popen(stderr=subprocess.DEVNULL, new_session=True, env=self._environment)
+        return cast("subprocess.Popen[bytes]", process)  # plumbum's object delegates to a Popen.
 
-    def ending(self, code: int) -> str:
-        """The exit code of what `start` started, in words."""
+    def describe_exit(self, code: int) -> str:
+        """Return the text of an exit code of a program that `start` started."""
         return f"exit code {code}"
 
     def close(self) -> None:
-        """End the connection, and what still runs over it."""
+        """Close the connection and end what still runs over it."""
 
 
-class Host(Machine):
-    """A host with a connection. Made by `connect`."""
+class SshHost(Machine):
+    """A host with an open connection. `connect` makes it."""
 
-    def __init__(self, name: str, machine: SshMachine, master: _Master) -> None:
+    def __init__(self, name: str, machine: SshMachine, master: _SshMaster) -> None:
         super().__init__(name, machine)
-        self._session = machine
+        self._shell = machine
         self._master = master
 
-    def run(self, script: str, *arguments: str, given: Path | None = None) -> Ran:
-        """See Machine; raises Unreachable also when the connection is lost."""
-        ran = super().run(script, *arguments, given=given)
-        if ran.code == LOST:
-            raise ssh_errors.lost(self.name)
-        return ran
+    def run(self, script: str, *arguments: str, input_file: Path | None = None) -> CommandResult:
+        """See Machine; also raises HostUnreachable if the connection is lost."""
+        result = super().run(script, *arguments, input_file=input_file)
+        if result.exit_code == CLIENT_FAILURE_CODE:
+            raise ssh_errors.connection_lost_error(self.name)
+        return result
 
-    def ending(self, code: int) -> str:
+    def describe_exit(self, code: int) -> str:
         """See Machine."""
-        if code == LOST:
-            # It is the code of a program that was killed, too.
+        if code == CLIENT_FAILURE_CODE:
+            # A killed program has the same code.
             return "it was killed" if self._master.is_alive() else "the SSH connection was lost"
-        return _BY_SIGNAL.get(code, super().ending(code))
+        return _SIGNAL_EXIT_CODES.get(code, super().describe_exit(code))
 
     def close(self) -> None:
         """See Machine."""
-        self._session.close()
+        self._shell.close()
         self._master.close()
 
 
-def this_machine(name: str, label: str) -> Machine:
-    """The machine that the bench runs on; what is started there carries `label`, the testbed's name."""
+def local_machine(name: str, label: str) -> Machine:
+    """Return the bench's own machine; its processes carry `label`, the testbed's name."""
     return Machine(name, local, {PROCESS_LABEL: label})
 
 
-def connect(name: str, destination: str, label: str) -> Host:
-    """Connect to a host as `ssh destination` would; raises Unreachable with the reason and the fix.
+def connect(name: str, destination: str, label: str) -> SshHost:
+    """Connect to a host as `ssh destination` would.
 
-    The clients that run here carry `label`, the testbed's name, in their environment.
+    Args:
+        name: The host's name in the study.
+        destination: As for ssh.
+        label: The testbed's name, which marks the clients that run here.
+
+    Raises:
+        HostUnreachable: with the reason and the fix.
+        BenchError: if there is no OpenSSH client.
     """
     program = shutil.which("ssh")
     if program is None:
         raise BenchError("OpenSSH's client is missing", where=name, fix="apt-get install openssh-client")
-    # A jump host's client has no BatchMode; it too shall ask nobody.
+    # The client for a jump host does not inherit BatchMode, and must not prompt either.
     environment = {**os.environ, PROCESS_LABEL: label, "SSH_ASKPASS_REQUIRE": "never"}
     ssh = local[program].with_env(**environment)
-    master = _Master(ssh, destination)
+    master = _SshMaster(ssh, destination)
     try:
-        machine = master.is_up() and _session(ssh, destination, master)
+        machine = master.wait_until_up() and _open_shell(ssh, destination, master)
         if machine:
-            return Host(name, machine, master)
-        raise ssh_errors.unreachable(name, destination, master.said())
+            return SshHost(name, machine, master)
+        raise ssh_errors.connection_error(name, destination, master.read_log())
     except BaseException:
         master.close()
         raise
 
 
-def remove_left() -> None:
-    """Remove the folders of connections whose bench was killed; the connections ended with it."""
-    for folder in _place().glob(f"{_FOLDER_PREFIX}*"):
-        with suppress(OSError):  # gone meanwhile
+def remove_leftovers() -> None:
+    """Remove the socket folders of killed benches, whose connections have ended with them."""
+    for folder in _socket_parent().glob(f"{_FOLDER_PREFIX}*"):
+        with suppress(OSError):  # Another bench has removed it.
             is_ours = folder.lstat().st_uid == os.geteuid()
-            if is_ours and not is_alive((folder / "owner").read_text()):
+            if is_ours and not is_process_alive((folder / "owner").read_text()):
                 shutil.rmtree(folder)
 
 
-class _Master:
-    """The one connection to a host, which all commands share (ssh_config(5), ControlMaster)."""
+class _SshMaster:
+    """The shared connection to a host over which all commands run (ssh_config(5), ControlMaster)."""
 
     def __init__(self, ssh: BaseCommand, destination: str) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_place()))
-        (self._folder / "owner").write_text(this_process())
+        self._folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=_socket_parent()))
+        (self._folder / "owner").write_text(current_process_identity())
         self.control = self._folder / "control"
-        # `cat` ends with its input, so with the bench, however that ends; then the connection does.
-        command = ssh["-T", "-S", self.control, *_options(_MASTER_OPTIONS), destination, "cat"]
-        with self._log().open("wb") as log:
+        # `cat` ends with its input, and so with the bench however that ends; then the connection closes.
+        command = ssh["-T", "-S", self.control, *_format_options(_MASTER_OPTIONS), destination, "cat"]
+        with self._log_file().open("wb") as log:
             process = command.popen(stdout=subprocess.DEVNULL, stderr=log, new_session=True)
         self._process = cast("subprocess.Popen[bytes]", process)
 
-    def is_up(self) -> bool:
-        """Whether it comes up: waits until it has, or has failed."""
-        deadline = time.monotonic() + CONNECT_S + LOGIN_S
+    def wait_until_up(self) -> bool:
+        """Wait until the connection is open; return False if it has failed."""
+        deadline = time.monotonic() + CONNECT_TIMEOUT_S + LOGIN_TIMEOUT_S
         while not self.control.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 return False
-            time.sleep(POLL_S)
+            time.sleep(POLL_INTERVAL_S)
         return True
 
     def is_alive(self) -> bool:
-        """Whether it still stands; one that is just ending does not."""
+        """Whether the connection is open; waits briefly for one that is just ending."""
         try:
-            self._process.wait(timeout=ENDING_S / 10)
+            self._process.wait(timeout=CLOSE_TIMEOUT_S / 10)
         except subprocess.TimeoutExpired:
             return True
         return False
 
     def kill(self) -> None:
-        """End it at once, and with it what runs over it."""
+        """Close the connection at once and end what runs over it."""
         self._process.kill()
 
-    def said(self) -> str:
-        """What OpenSSH said of its end."""
-        return self._log().read_text(errors="replace").strip()
+    def read_log(self) -> str:
+        """Return what OpenSSH has logged."""
+        return self._log_file().read_text(errors="replace").strip()
 
     def close(self) -> None:
-        """End it and leave nothing on this machine."""
+        """Close the connection and remove its folder."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(timeout=ENDING_S)
+            self._process.wait(timeout=CLOSE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _log(self) -> Path:
+    def _log_file(self) -> Path:
         return self._folder / "log"
 
 
-def _session(ssh: BaseCommand, destination: str, master: _Master) -> SshMachine | None:
-    """A shell of the host over its connection; None where the connection ended before there was one."""
-    # Plumbum's own limit of time waits for what it should break off.
-    watch = threading.Timer(LOGIN_S, master.kill)
-    watch.start()
+def _open_shell(ssh: BaseCommand, destination: str, master: _SshMaster) -> SshMachine | None:
+    """Open a shell on the host; return None if the connection ends first."""
+    # plumbum's own timeout would wait for the very process that it should stop.
+    timer = threading.Timer(LOGIN_TIMEOUT_S, master.kill)
+    timer.start()
     try:
         return SshMachine(
             destination,
             ssh_command=ssh,
-            scp_command=ssh,  # never called: a host may have no part of it
-            ssh_opts=("-T", "-S", str(master.control), *_options(_SESSION_OPTIONS)),
+            scp_command=ssh,  # Never called, and the host may not support it.
+            ssh_opts=("-T", "-S", str(master.control), *_format_options(_SESSION_OPTIONS)),
             connect_timeout=None,
             new_session=True,
         )
     except (EOFError, ProcessExecutionError):
         return None
     finally:
-        watch.cancel()
+        timer.cancel()
 
 
-def _place() -> Path:
-    """Where the folders with the connections' sockets are made."""
-    chosen = tempfile.gettempdir()
-    return Path(chosen if len(os.fsencode(chosen)) <= LONGEST_FOLDER else "/tmp")
+def _socket_parent() -> Path:
+    """Return the parent of the socket folders: the temporary folder, unless its path is too long."""
+    folder = tempfile.gettempdir()
+    return Path(folder if len(os.fsencode(folder)) <= MAX_FOLDER_BYTES else "/tmp")
 
 
-def _options(named: Mapping[str, str]) -> list[str]:
+def _format_options(named: Mapping[str, str]) -> list[str]:
     return [word for name, value in named.items() for word in ("-o", f"{name}={value}")]

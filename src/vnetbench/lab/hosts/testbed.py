@@ -1,4 +1,4 @@
-"""The lab `hosts`: testbeds of machines that exist, each with an agent that leaves nothing there."""
+"""Testbeds of the lab `hosts`: existing machines, each with an agent that leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from functools import partial
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.agents.launch import greet
+from vnetbench.agents.launch import check_protocol
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, path_probe
-from vnetbench.lab.cpus import cpus_in, local_cpus
+from vnetbench.lab.cpus import parse_cpu_set, select_local_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu, ssh
-from vnetbench.lab.hosts.leftovers import Left
-from vnetbench.lab.hosts.ssh_errors import Unreachable
-from vnetbench.lab.testbed import mac_in, pairs
-from vnetbench.study.factors.testbed_factors import LEAST_MTU6
-from vnetbench.study.model import HostAsked, Level, TestbedAsked
+from vnetbench.lab.hosts.leftovers import HostLeftover
+from vnetbench.lab.hosts.ssh_errors import HostUnreachable
+from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
+from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
+from vnetbench.study.model import HostSpec, Level, TestbedSpec
 
-PATIENCE_S = 30.0
-"""How long a host that could be reached before is tried again: a link that was cut, a host that boots."""
-PAUSE_S = 1.0
+RECONNECT_TIMEOUT_S = 30.0
+"""Time limit for reconnecting to a host that was connected before: its link was cut, or it is booting."""
+RECONNECT_INTERVAL_S = 1.0
 CLOSING_TIMEOUT_S = 20.0
-"""Of an agent: it puts its knobs back first, and an adapter may take seconds for each."""
+"""Time limit for an agent to end: it restores its knobs first, and an adapter may take seconds for each."""
 
 
 @dataclass(frozen=True)
@@ -41,312 +41,331 @@ class HostEndpoint(Endpoint):
     user: str
     is_root: bool
     has_ipv6: bool
-    """Whether its interface has an address of it, be it one of the link alone."""
+    """Whether its interface has an IPv6 address, including link-local ones."""
     ports: str
-    """That it takes load on, `first-last`; empty for any."""
+    """Ports for its load as `first-last`; empty for any."""
 
 
-class FurtherPort(HostEndpoint):
-    """Another interface of a machine that is an endpoint already, whose kernel that one tells of."""
+class ExtraInterfaceEndpoint(HostEndpoint):
+    """Another interface of a machine that already is an endpoint, which reports the machine's kernel."""
 
     has_own_kernel = False
 
 
 @dataclass
-class Entered:
-    """A host with an agent at work."""
+class ConnectedHost:
+    """A host with a running agent."""
 
-    asked: HostAsked
+    spec: HostSpec
     machine: ssh.Machine
-    found: deployment.Survey
-    left: Left
+    survey: deployment.HostSurvey
+    leftover: HostLeftover
     agent: AgentClient
 
 
-class HostsBed:
-    """A testbed of hosts. Made by `HostsLab.raise_bed`."""
+class HostsTestbed:
+    """A running testbed of hosts. `HostsLab.create_testbed` makes it."""
 
-    def __init__(self, entered: Sequence[Entered], endpoints: tuple[HostEndpoint, ...]) -> None:
-        self._entered = entered
+    def __init__(self, connected: Sequence[ConnectedHost], endpoints: tuple[HostEndpoint, ...]) -> None:
+        self._connected = connected
         self.endpoints = endpoints
-        self._asked = {each.asked.name: each.asked for each in entered}
-        self.agents = {each.asked.name: each.agent for each in entered}
-        self.online = frozenset(os.sched_getaffinity(0))
-        own = [
+        self._specs = {each.spec.name: each.spec for each in connected}
+        self.agents = {each.spec.name: each.agent for each in connected}
+        self.online_cpus = frozenset(os.sched_getaffinity(0))
+        cpu_replies = [
             (e.name, self.agents[e.name].send("knob.get", interface=None, knobs=["cpus"])) for e in endpoints
         ]
         for endpoint in endpoints:
             self.agents[endpoint.name].call("knob.set", interface=None, knob="ports", value=endpoint.ports)
         self._cpus = {
-            name: cpus_in(self.agents[name].wait(future, "knob.get")["values"]["cpus"])
-            for name, future in own
+            name: parse_cpu_set(self.agents[name].wait(future, "knob.get")["values"]["cpus"])
+            for name, future in cpu_replies
         }
 
-    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
-        """See Bed."""
-        wanted = knobs.settings(factors, self.endpoints, self.cpus(factors), frozenset())
-        before = knobs.read_back(self.endpoints, self.agents, wanted)
+    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+        """See Testbed."""
+        wanted = knobs.treatment_settings(factors, self.endpoints, self.load_cpus(factors), frozenset())
+        before = knobs.read_knobs(self.endpoints, self.agents, wanted)
         for setting in wanted:
-            if not setting.holds(before[setting.endpoint.name].get(setting.knob)):
-                self._refuse_harm(setting)
-        found = knobs.set_all(wanted, self.endpoints, self.agents)
-        knobs.judge(wanted, found)
+            if not setting.matches(before[setting.endpoint.name].get(setting.knob)):
+                self._check_is_reversible(setting)
+        found = knobs.apply_settings(wanted, self.endpoints, self.agents)
+        knobs.check_settings(wanted, found)
         ip_version = self._ip_version(factors)
         mtus = {name: int(values["mtu"]) for name, values in found.items()}
-        # What one machine sends from one of its addresses to another never leaves it: only frames do.
-        apart = [pair for pair in pairs(self) if not self._is_one_machine(*pair)]
+        # Packets between two addresses of one machine never leave it, so such a pair has no path to prove.
+        apart = [pair for pair in endpoint_pairs(self) if not self._are_one_machine(*pair)]
         proved: dict[str, Any] = {}
         if apart:
-            proved = path_mtu.prove(
+            proved = path_mtu.prove_path_mtu(
                 apart, self.agents, {e.name: mtus[e.name] for pair in apart for e in pair},
                 int(factors["mtu"]) if "mtu" in factors else None, ip_version, is_settling=before != found,
             )  # fmt: skip
         for endpoint in self.endpoints:
             mtu = min(mtus[endpoint.name], int(proved.get("path_mtu_proved", mtus[endpoint.name])))
-            path_probe.check_frames(factors, mtu, f"{endpoint.name} {endpoint.interface}")
-        return {**knobs.alike(found), **proved}
+            path_probe.check_frame_size(factors, mtu, f"{endpoint.name} {endpoint.interface}")
+        return {**knobs.merge_endpoints(found), **proved}
 
-    def watch(self) -> Mapping[str, object] | None:
-        """See Bed: nothing."""
+    def observer_targets(self) -> Mapping[str, object] | None:
+        """See Testbed. This lab has nothing to watch."""
         return None
 
-    def between(self) -> dict[str, tuple[str, ...]]:
-        """See Bed: none."""
+    def forwarders(self) -> dict[str, tuple[str, ...]]:
+        """See Testbed. This lab has none."""
         return {}
 
-    def begin_line_counts(self) -> None:
-        """See Bed: none."""
+    def reset_delay_line_counters(self) -> None:
+        """See Testbed. This lab has none."""
 
-    def line_counts(self) -> list[dict[str, Any]]:
-        """See Bed: none."""
+    def read_delay_lines(self) -> list[dict[str, Any]]:
+        """See Testbed. This lab has none."""
         return []
 
-    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
-        """See Bed: as the study names it, else the other interface's own, as on one link."""
-        if asked := self._asked[endpoint.name].next_hop:
-            return asked
+    def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Testbed. The default is the MAC address of the peer's interface, as on one link."""
+        if next_hop := self._specs[endpoint.name].next_hop:
+            return next_hop
         (other,) = (e for e in self.endpoints if e.pair == endpoint.pair and e.side != endpoint.side)
-        return mac_in(self.agents[other.name], other.interface)
+        return query_mac_address(self.agents[other.name], other.interface)
 
     @property
-    def refused_frames(self) -> str:
-        """See Bed: an adapter has a queue of its own, which is full where its link carries no more."""
+    def rejected_frame_outcome(self) -> str:
+        """See Testbed. A full queue is the adapter's own, because its link carries no more."""
         return "unsent"
 
-    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
-        """See Bed."""
+    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """See Testbed."""
         first, _, second = str(factors.get("cpus", "any")).partition("/")
-        given = {}
+        assigned = {}
         for endpoint in self.endpoints:
-            own = second if second and endpoint.side == "b" else first
+            level = second if second and endpoint.side == "b" else first
             try:
-                given[endpoint.name] = local_cpus(own, self._cpus[endpoint.name])
+                assigned[endpoint.name] = select_local_cpus(level, self._cpus[endpoint.name])
             except BenchError as error:
                 raise BenchError(error.what, where=endpoint.name, fix=error.fix) from error
-        return given
+        return assigned
 
     def as_facts(self) -> Mapping[str, object]:
-        """See Bed."""
+        """See Testbed."""
         return {
             "lab": "hosts",
             "endpoints": [asdict(e) for e in self.endpoints],
-            "hosts": {each.asked.name: each.left.destination or "local" for each in self._entered},
+            "hosts": {each.spec.name: each.leftover.destination or "local" for each in self._connected},
         }
 
     def close(self) -> None:
-        """See Bed. What a lost connection keeps from being removed stays registered."""
-        with ThreadPoolExecutor(len(self._entered) or 1) as pool:
-            list(pool.map(leave, self._entered))
+        """See Testbed. What a lost connection prevents from being removed stays registered."""
+        with ThreadPoolExecutor(len(self._connected) or 1) as pool:
+            list(pool.map(disconnect_host, self._connected))
 
-    def _is_one_machine(self, a: Endpoint, b: Endpoint) -> bool:
-        return self._asked[a.name].machine == self._asked[b.name].machine
+    def _are_one_machine(self, a: Endpoint, b: Endpoint) -> bool:
+        return self._specs[a.name].machine_key == self._specs[b.name].machine_key
 
-    def _refuse_harm(self, setting: knobs.Setting) -> None:
-        """Raise TreatmentRefused for a setting that cannot be made, or could not be undone."""
+    def _check_is_reversible(self, setting: knobs.KnobSetting) -> None:
+        """Raise TreatmentRefused if a setting cannot be made, or could not be undone."""
         (endpoint,) = (e for e in self.endpoints if e.name == setting.endpoint.name)
-        factor = setting.asked.split()[0]
+        factor = setting.requested_by.split()[0]
         if setting.interface and not endpoint.is_root:
             raise TreatmentRefused(
-                f"{setting.asked} needs root, and ssh logs in as {endpoint.user}",
+                f"{setting.requested_by} needs root, and ssh logs in as {endpoint.user}",
                 where=setting.where,
                 fix=f'write ssh = "root@…" for {endpoint.name}, or leave {factor} out',
             )
-        if factor == "mtu" and int(setting.value) < LEAST_MTU6 and endpoint.has_ipv6:
+        if factor == "mtu" and int(setting.value) < MIN_IPV6_MTU and endpoint.has_ipv6:
             raise TreatmentRefused(
-                f"{setting.asked} would take the interface its IPv6 addresses, for good",
+                f"{setting.requested_by} would permanently remove the interface's IPv6 addresses",
                 where=setting.where,
-                fix=f"choose an MTU of {LEAST_MTU6} at least",
+                fix=f"choose an MTU of at least {MIN_IPV6_MTU}",
             )
 
     def _ip_version(self, factors: Mapping[str, Level]) -> str:
         version = str(factors.get("ip_version", "6" if ":" in self.endpoints[0].address else "4"))
         for endpoint in self.endpoints:
-            address = endpoint.address_of(version)
+            address = endpoint.address_for(version)
             if not address or (":" in address) != (version == "6"):
                 raise TreatmentRefused(
-                    f"ip_version = {version}: {endpoint.interface} has no such address",
+                    f"ip_version = {version}: {endpoint.interface} has no IPv{version} address",
                     where=endpoint.name,
-                    fix="give it one, or take the other version",
+                    fix="assign one to it, or choose the other version",
                 )
         return version
 
 
 class HostsLab:
-    """Hosts that a study names."""
+    """Connects to the hosts of one study."""
 
-    most_kept = 1
+    max_testbeds = 1
 
-    def __init__(self, asked: TestbedAsked, purpose: str) -> None:
-        """`purpose` says in `vnetbench lab ls` what is put on the hosts for."""
-        self._hosts = asked.hosts
-        self._ports = asked.ports or ""
+    def __init__(self, spec: TestbedSpec, purpose: str) -> None:
+        """Use the hosts of a study's testbed section; `vnetbench lab ls` shows `purpose`."""
+        self._hosts = spec.hosts
+        self._ports = spec.ports or ""
         self._purpose = purpose
         self._was_reached = False
-        self._patience_s = 0.0
+        self._reconnect_timeout_s = 0.0
 
     def shape(self, factors: Mapping[str, Level]) -> str:
         """See Lab."""
         names = [host.name for host in self._hosts]
         return ", ".join(f"{a} to {b}" for a, b in zip(names[::2], names[1::2], strict=True))
 
-    def raise_bed(self, name: str, shape: Hashable) -> HostsBed:
-        """See Lab. Hosts that were reached before are waited for, once: they may be there again soon."""
-        until = time.monotonic() + self._patience_s
+    def create_testbed(self, name: str, shape: Hashable) -> HostsTestbed:
+        """See Lab. Waits once for hosts that were connected before, because they may come back."""
+        until = time.monotonic() + self._reconnect_timeout_s
         while True:
             try:
-                bed = self._enter_all(name)
-            except Unreachable as error:
+                testbed = self._connect_all(name)
+            except HostUnreachable as error:
                 if not self._was_reached:
                     raise
                 if time.monotonic() >= until:
-                    self._patience_s = 0.0
+                    self._reconnect_timeout_s = 0.0
                     raise AgentError(str(error.where), error.what) from error
-                time.sleep(PAUSE_S)
+                time.sleep(RECONNECT_INTERVAL_S)
             else:
-                self._was_reached, self._patience_s = True, PATIENCE_S
-                return bed
+                self._was_reached, self._reconnect_timeout_s = True, RECONNECT_TIMEOUT_S
+                return testbed
 
-    def remove_left(self, prefix: str) -> None:
-        """See Lab; what cannot be reached now is for `vnetbench lab clean`."""
-        for left in leftovers.entries():
-            if left.is_ours and left.testbed.startswith(prefix):
+    def remove_leftovers(self, prefix: str) -> None:
+        """See Lab. `vnetbench lab clean` removes what cannot be reached now."""
+        for leftover in leftovers.list_leftovers():
+            if leftover.is_own and leftover.testbed.startswith(prefix):
                 with suppress(BenchError):
-                    leftovers.clean(left)
+                    leftovers.clean_host(leftover)
 
-    def _enter_all(self, testbed: str) -> HostsBed:
-        entering: list[Future[Entered]] = []
+    def _connect_all(self, testbed: str) -> HostsTestbed:
+        connecting: list[Future[ConnectedHost]] = []
         try:
             with ThreadPoolExecutor(len(self._hosts)) as pool:
-                entering += (pool.submit(enter, host, testbed, self._purpose) for host in self._hosts)
-            entered = [each.result() for each in entering]
-            return HostsBed(entered, self._endpoints(entered))
+                connecting += (
+                    pool.submit(connect_host, host, testbed, self._purpose) for host in self._hosts
+                )
+            connected = [each.result() for each in connecting]
+            return HostsTestbed(connected, self._endpoints(connected))
         except BaseException:
-            for each in entering:
-                # Asking waits for one that is still at it: it would enter behind the back of who left.
+            for each in connecting:
+                # `exception` waits for a host that is still connecting, so that it does not stay connected.
                 if each.exception() is None:
-                    leave(each.result())
+                    disconnect_host(each.result())
             raise
 
-    def _endpoints(self, entered: Sequence[Entered]) -> tuple[HostEndpoint, ...]:
+    def _endpoints(self, connected: Sequence[ConnectedHost]) -> tuple[HostEndpoint, ...]:
         endpoints: list[HostEndpoint] = []
-        told_of: set[str] = set()
-        for number, two in enumerate(zip(entered[::2], entered[1::2], strict=True), start=1):
+        known_machines: set[str] = set()
+        for number, pair in enumerate(zip(connected[::2], connected[1::2], strict=True), start=1):
             a, b = (
-                addresses.Side(
-                    each.asked,
-                    each.found.addresses,
-                    "" if each.asked.local else each.found.reached_at,
-                    partial(deployment.route, each.machine),
+                addresses.PairHost(
+                    each.spec,
+                    each.survey.address_listing,
+                    "" if each.spec.local else each.survey.ssh_address,
+                    partial(deployment.find_route, each.machine),
                 )
-                for each in two
+                for each in pair
             )
-            is_one = a.asked.machine == b.asked.machine
-            places = addresses.place_on_one(a, b) if is_one else addresses.place(a, b)
-            for side, each, placed in zip("ab", two, places, strict=True):
-                kind = FurtherPort if each.asked.machine in told_of else HostEndpoint
-                told_of.add(each.asked.machine)
+            is_one = a.spec.machine_key == b.spec.machine_key
+            chosen = (
+                addresses.choose_interfaces_of_one_machine(a, b)
+                if is_one
+                else addresses.choose_interfaces(a, b)
+            )
+            for side, each, interface in zip("ab", pair, chosen, strict=True):
+                machine = each.spec.machine_key
+                endpoint_type = ExtraInterfaceEndpoint if machine in known_machines else HostEndpoint
+                known_machines.add(machine)
                 endpoints.append(
-                    kind(
-                        each.asked.name, side, number, placed.interface, placed.address, placed.address6,
-                        each.found.user, each.found.is_root, placed.has_ipv6, self._ports,
+                    endpoint_type(
+                        each.spec.name,
+                        side,
+                        number,
+                        interface.interface,
+                        interface.address,
+                        interface.address6,
+                        each.survey.user,
+                        each.survey.is_root,
+                        interface.has_ipv6,
+                        self._ports,
                     )
-                )  # fmt: skip
+                )
         return tuple(endpoints)
 
 
-def enter(asked: HostAsked, testbed: str, purpose: str) -> Entered:
-    """Connect to a host and start an agent there, or raise BenchError or AgentError and leave nothing."""
-    destination = asked.ssh or ""
+def connect_host(spec: HostSpec, testbed: str, purpose: str) -> ConnectedHost:
+    """Connect to a host and start an agent there; after an error, leave nothing on the host.
+
+    Raises:
+        BenchError: if the host refuses a step, or another bench uses it.
+        AgentError: if the agent does not answer.
+    """
+    destination = spec.ssh or ""
     machine = (
-        ssh.connect(asked.name, destination, testbed)
-        if destination
-        else ssh.this_machine(asked.name, testbed)
+        ssh.connect(spec.name, destination, testbed) if destination else ssh.local_machine(spec.name, testbed)
     )
-    left = agent = None
+    leftover = agent = None
     try:
-        found = deployment.survey(machine)
-        left = leftovers.register(
-            deployment.folder_name(found.user), asked.name, destination, testbed, purpose
+        survey = deployment.survey_host(machine)
+        leftover = leftovers.record_leftover(
+            deployment.new_folder_name(survey.user), spec.name, destination, testbed, purpose
         )
-        # After ours is written down: of two benches that start at once one at least sees the other.
-        _remove_earlier(machine, left)
-        folder = deployment.put(machine, left.folder)
-        agent = _start(machine, folder)
-        return Entered(asked, machine, found, left, agent)
+        # Record ours first: of two benches that start at once, at least one sees the other's record.
+        _remove_earlier_leftovers(machine, leftover)
+        folder = deployment.install_agent(machine, leftover.folder)
+        agent = _start_agent(machine, folder)
+        return ConnectedHost(spec, machine, survey, leftover, agent)
     except BaseException:
-        _withdraw(machine, left, agent)
+        _clean_up(machine, leftover, agent)
         raise
 
 
-def _start(machine: ssh.Machine, folder: str) -> AgentClient:
+def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     process: subprocess.Popen[bytes] = machine.start(
-        f"{folder}/{deployment.AGENT}", "stdio", "--journal", folder
+        f"{folder}/{deployment.AGENT_FILE}", "stdio", "--journal", folder
     )
-    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, machine.ending))
+    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, machine.describe_exit))
     try:
-        greet(agent)
+        check_protocol(agent)
     except BaseException:
         agent.close()
         raise
     return agent
 
 
-def _remove_earlier(machine: ssh.Machine, own: Left) -> None:
-    """Remove what an earlier connection left there: knobs must be as found before they are noted anew.
+def _remove_earlier_leftovers(machine: ssh.Machine, own: HostLeftover) -> None:
+    """Remove what an earlier connection left, so that knobs are restored before they are recorded again.
 
-    Raises BenchError where another bench is at work on the host.
+    Raises:
+        BenchError: if another bench uses the host.
     """
-    for left in leftovers.entries():
-        if left.destination != own.destination or left.folder == own.folder:
+    for leftover in leftovers.list_leftovers():
+        if leftover.destination != own.destination or leftover.folder == own.folder:
             continue
-        if left.is_ours and left.testbed == own.testbed and left.host != own.host:
-            continue  # that of another of its interfaces
-        if left.in_use and not left.is_ours:
+        if leftover.is_own and leftover.testbed == own.testbed and leftover.host != own.host:
+            continue  # It belongs to another interface of the same host.
+        if leftover.is_in_use and not leftover.is_own:
             raise BenchError(
-                f"another campaign is at work on it (process {left.owner.split(':')[0]}: {left.purpose})",
+                f"another campaign uses this host (process {leftover.owner.split(':')[0]}: {leftover.purpose})",
                 where=machine.name,
-                fix="wait for its end, or stop it with Ctrl-C where it runs",
+                fix="wait until it ends, or stop it with Ctrl-C where it runs",
             )
-        deployment.remove(machine, left.folder)
-        leftovers.forget(left)
+        deployment.remove_agent(machine, leftover.folder)
+        leftovers.forget_leftover(leftover)
 
 
-def leave(entered: Entered) -> bool:
-    """End the agent, and see to it that nothing is left; whether that is so."""
-    return _withdraw(entered.machine, entered.left, entered.agent)
+def disconnect_host(host: ConnectedHost) -> bool:
+    """End the agent and the connection; return whether nothing is left on the host."""
+    return _clean_up(host.machine, host.leftover, host.agent)
 
 
-def _withdraw(machine: ssh.Machine, left: Left | None, agent: AgentClient | None) -> bool:
-    """End the agent, see that nothing of it is left on the host, and end the connection."""
-    is_clean = left is None
+def _clean_up(machine: ssh.Machine, leftover: HostLeftover | None, agent: AgentClient | None) -> bool:
+    """End the agent, remove its folder, and close the connection; return whether nothing is left."""
+    is_clean = leftover is None
     try:
         if agent is not None:
             agent.close()
-        if left is not None:
-            # A host that cannot be reached now keeps its entry, for the next connection or `lab clean`.
+        if leftover is not None:
+            # An unreachable host keeps its record, for the next connection or `lab clean`.
             with suppress(BenchError):
-                deployment.remove(machine, left.folder)
-                leftovers.forget(left)
+                deployment.remove_agent(machine, leftover.folder)
+                leftovers.forget_leftover(leftover)
                 is_clean = True
     finally:
         machine.close()

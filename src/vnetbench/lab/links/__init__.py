@@ -1,0 +1,1 @@
+"""Links of testbeds: shaping, delay lines and other impairments."""

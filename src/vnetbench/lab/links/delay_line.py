@@ -1,4 +1,4 @@
-"""Delay lines of a testbed: an agent of their own in the switch namespace joins taps, in place of links."""
+"""Delay lines of a testbed: an agent in the switch namespace joins pairs of taps, in place of links."""
 
 from __future__ import annotations
 
@@ -7,105 +7,121 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
-from vnetbench.agents.launch import start_inside
+from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import knobs, netlink
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.links.impairments import Impairments
-from vnetbench.lab.netns.topology import LineEnds
-from vnetbench.study.factors.cpu_lists import spell_cpu_list
+from vnetbench.lab.netns.topology import DelayLineEnds
+from vnetbench.study.factors.cpu_lists import format_cpu_list
 
 NAME = "delay line"
-AGENT = "line"
+AGENT_NAME = "line"
 DIRECTIONS = ("forward", "reverse")
-"""From a to b, and back."""
+"""From side a to side b, and from side b to side a."""
 SEED_BITS = 48
-FIXES = {"cpus": "let the bench use these CPUs (taskset, cpuset), or leave the link's impairments out"}
+FIXES = {"cpus": "let the bench use these CPUs (taskset, cpuset), or leave the link impairments out"}
 
 
 class DelayLines:
-    """Those of one testbed, that run now; they end with their agent."""
+    """The running delay lines of one testbed, which end with their agent."""
 
     name = NAME
 
-    def __init__(self, testbed: str, namespace: str, ends: Sequence[LineEnds]) -> None:
-        """Start the agent and the lines; their taps are in the switch namespace, with their first names."""
+    def __init__(self, testbed: str, namespace: str, ends: Sequence[DelayLineEnds]) -> None:
+        """Start the agent and the lines, with their taps in the switch namespace under temporary names."""
         self._lines: list[str] = []
         agents: dict[str, AgentClient] = {}
         try:
-            start_inside({AGENT: namespace}, testbed, agents)
+            start_agents_in_namespaces({AGENT_NAME: namespace}, testbed, agents)
             for each in ends:
-                answer = agents[AGENT].call("line.start", ports=list(each.taps))
+                answer = agents[AGENT_NAME].call("line.start", ports=list(each.taps))
                 self._lines.append(answer["line"])
         except BaseException:
             for agent in agents.values():
                 agent.close()
             raise
-        self.agent = agents[AGENT]
+        self.agent = agents[AGENT_NAME]
 
-    def set(self, asked: Impairments) -> Impairments:
-        """See Carrier. What they count begins anew; what they draw too, so that trials are independent."""
-        each_way = {
+    def set_impairments(self, asked: Impairments) -> Impairments:
+        """Set what the lines do to packets, reset their counters and reseed them; return what was read back.
+
+        New seeds keep the trials of one testbed independent of each other.
+        """
+        parameters = {
             "delay_us": round(asked.delay_s * 1e6, 3),
             "jitter_us": round(asked.jitter_s * 1e6, 3),
-            "loss": asked.loss,
-            "reorder": asked.reordering,
+            "loss": asked.loss_ratio,
+            "reorder": asked.reordering_ratio,
         }
         answers = [
             self.agent.call(
-                "line.set", line=line, seed=secrets.randbits(SEED_BITS), forward=each_way, reverse=each_way
+                "line.set",
+                line=line,
+                seed=secrets.randbits(SEED_BITS),
+                forward=parameters,
+                reverse=parameters,
             )
             for line in self._lines
         ]
-        found = {_found(answer[way]["asked"]) for answer in answers for way in DIRECTIONS}
+        found = {
+            _to_impairments(answer[direction]["asked"]) for answer in answers for direction in DIRECTIONS
+        }
         return asked if found == {asked} else (found - {asked}).pop()
 
-    def place(self, load: Mapping[str, frozenset[int]], online: frozenset[int]) -> dict[str, Any]:
-        """Put the threads on CPUs that the load has not, if there are any; what was read back.
+    def place_threads(self, load: Mapping[str, frozenset[int]], online: frozenset[int]) -> dict[str, Any]:
+        """Pin the lines' threads to CPUs without load, or to all if there are none.
 
-        `load` has the CPUs that each endpoint's load may use. Raises TreatmentRefused where they cannot have
-        others.
+        Args:
+            load: The CPUs that each endpoint's load may use.
+            online: All CPUs that the bench may use.
+
+        Returns:
+            The effective values that a trial stores.
+
+        Raises:
+            TreatmentRefused: if the threads cannot be pinned.
         """
         taken = frozenset[int]().union(*load.values())
         cpus = (online - taken) or online
         end = Endpoint(NAME, "", 0, "", "", "")
-        listed = spell_cpu_list(cpus)
-        wanted = knobs.Setting(end, "cpus", listed, f"CPUs {listed} for its threads")
-        found = knobs.set_one(self.agent, wanted, FIXES["cpus"])
-        knobs.judge([wanted], {NAME: {"cpus": found}}, FIXES)
-        threads = [line[way] for line in self.read() for way in DIRECTIONS]
+        listed = format_cpu_list(cpus)
+        wanted = knobs.KnobSetting(end, "cpus", listed, f"CPUs {listed} for its threads")
+        found = knobs.set_knob(self.agent, wanted, FIXES["cpus"])
+        knobs.check_settings([wanted], {NAME: {"cpus": found}}, FIXES)
+        threads = [line[direction] for line in self.read_counters() for direction in DIRECTIONS]
         return {
             "delay_line_cpus": threads[0]["cpus"],
             "delay_line_shares_cpus": bool(cpus & taken),
             "delay_line_runs_first": all(thread["is_ranked"] for thread in threads),
         }
 
-    def read(self) -> list[dict[str, Any]]:
-        """What each line says of itself (`line.read`): what it was set to, and has counted since."""
+    def read_counters(self) -> list[dict[str, Any]]:
+        """Return the settings and counters of each line (`line.read`)."""
         return [self.agent.call("line.read", line=line) for line in self._lines]
 
-    def threads(self) -> list[dict[str, object]]:
-        """Its threads, as an observer watches them."""
+    def observer_threads(self) -> list[dict[str, object]]:
+        """Return the lines' threads in the form that the observer watches."""
         return [
-            {"name": f"delay line {number} {way}", "tid": line[way]["tid"]}
-            for number, line in enumerate(self.read(), start=1)
-            for way in DIRECTIONS
+            {"name": f"delay line {number} {direction}", "tid": line[direction]["tid"]}
+            for number, line in enumerate(self.read_counters(), start=1)
+            for direction in DIRECTIONS
         ]
 
     def close(self) -> None:
-        """End the agent, and with it the taps."""
+        """End the agent, which removes the taps."""
         self.agent.close()
 
 
-def place_ends(switch_namespace: str, ends: Sequence[LineEnds]) -> None:
-    """Move taps from the switch namespace to where they belong, under their own names."""
-    with netlink.in_namespace(switch_namespace) as ipr:
+def move_taps(switch_namespace: str, ends: Sequence[DelayLineEnds]) -> None:
+    """Move taps from the switch namespace to their devices' namespaces and rename them."""
+    with netlink.open_in_namespace(switch_namespace) as ipr:
         for each in ends:
             for tap, device in zip(each.taps, each.devices, strict=True):
-                if device.place != (switch_namespace, tap):
-                    index = netlink.index_of(ipr, tap)
+                if device.location != (switch_namespace, tap):
+                    index = netlink.interface_index(ipr, tap)
                     ipr.link("set", index=index, net_ns_fd=device.namespace, ifname=device.interface)
 
 
-def _found(told: Mapping[str, Any]) -> Impairments:
-    delay_s, jitter_s = (round(told[name] / 1e6, 9) for name in ("delay_us", "jitter_us"))
-    return Impairments(delay_s, jitter_s, told["loss"], told["reorder"])
+def _to_impairments(reply: Mapping[str, Any]) -> Impairments:
+    delay_s, jitter_s = (round(reply[name] / 1e6, 9) for name in ("delay_us", "jitter_us"))
+    return Impairments(delay_s, jitter_s, reply["loss"], reply["reorder"])

@@ -1,4 +1,4 @@
-"""The link of a testbed, impaired as a treatment asks: by netem, or by a delay line of our own."""
+"""Impairs the link of a testbed as a treatment requests, with netem or with a delay line."""
 
 from __future__ import annotations
 
@@ -8,106 +8,121 @@ from typing import Any
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.links import netem
 from vnetbench.lab.links.delay_line import DelayLines
-from vnetbench.lab.links.impairments import Impairments, asked_of, check_round_trips, is_proved
+from vnetbench.lab.links.impairments import (
+    Impairments,
+    check_round_trips,
+    is_delay_confirmed,
+    requested_impairments,
+)
 from vnetbench.lab.links.netem import Netem
-from vnetbench.lab.netns.topology import Network
+from vnetbench.lab.netns.topology import SwitchNetwork
 from vnetbench.study.factors.registry import format_level
-from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENTS, NOT_IMPAIRED
+from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENTS, NO_IMPAIRMENT
 from vnetbench.study.model import Level
 
-ROUNDS = 30
-"""So often round trips are measured, until each pair had a right one: on a busy machine, or where a line's
-threads may not run before other work, most of them wait for a CPU somewhere on their way."""
+MAX_RTT_ROUNDS = 30
+"""Maximum number of round-trip measurements until each pair has one within the limits. On a busy machine, or
+if the line's threads have no priority, most packets wait for a CPU somewhere on their path."""
 
 
-def needs_line(factors: Mapping[str, Level], network: Network) -> bool:
-    """Whether a treatment's impairments take a delay line on this network, in which none stands.
+def needs_delay_line(factors: Mapping[str, Level], network: SwitchNetwork) -> bool:
+    """Whether a treatment's impairments need a delay line on this network.
 
-    netem takes what TCP hands over as one for one packet, so it would lose or hold back dozens at once, and
-    with jitter it lets packets overtake each other: a study would mean something else on each kernel. So it
-    has delays alone, and only where they stand behind what `link_rate` shapes, as on a real link.
+    netem counts a super-frame of TCP as one packet, so it would lose or hold back dozens of segments at once,
+    and its jitter reorders packets: a study would mean something else on each kernel. Therefore netem only
+    adds delay, and only behind the shaper of `link_rate`, as on a real link.
     """
-    asked = asked_of(factors)
+    asked = requested_impairments(factors)
     if asked == Impairments():
         return False
-    is_shaped = factors.get("link_rate", NOT_IMPAIRED) != NOT_IMPAIRED
-    is_shaped_there = is_shaped and not set(network.delayed).isdisjoint(network.shaped)
-    return not asked.is_delay_alone or is_shaped_there or not netem.is_there()
+    is_shaped = factors.get("link_rate", NO_IMPAIRMENT) != NO_IMPAIRMENT
+    is_shaped_there = is_shaped and not set(network.delayed_devices).isdisjoint(network.shaped_devices)
+    return not asked.is_delay_only or is_shaped_there or not netem.is_available()
 
 
-class Link:
-    """What impairs the link of one testbed. It lives, and must be closed."""
+class ImpairedLink:
+    """The link of one testbed with its impairments. Close it after use."""
 
-    def __init__(self, name: str, network: Network) -> None:
-        """`name` is the testbed's."""
+    def __init__(self, name: str, network: SwitchNetwork) -> None:
+        """Wrap the links of `network`; `name` is the testbed's name."""
         self._name = name
         self._network = network
-        self._lines: DelayLines | None = None
-        self._asked: Impairments | None = None
-        """What was set last."""
+        self._delay_lines: DelayLines | None = None
+        self._current: Impairments | None = None
+        """The impairments that were set last."""
 
-    def start_lines(self) -> None:
-        """Make the delay lines of the testbed, in its switch namespace; raises BenchError, or AgentError."""
-        self._lines = DelayLines(self._name, self._network.switch_namespace, self._network.lines)
+    def start_delay_lines(self) -> None:
+        """Start the testbed's delay lines in its switch namespace; raises BenchError or AgentError."""
+        self._delay_lines = DelayLines(self._name, self._network.switch_namespace, self._network.delay_lines)
 
     def set_delay(self, factors: Mapping[str, Level]) -> None:
-        """Set the delay alone, so that a path can be proved; to be called before links are shaped."""
-        if _is_asked(factors):
-            self._set(Impairments(asked_of(factors).delay_s))
+        """Set only the delay, for the path proof; call it before links are shaped."""
+        if _has_impairment_factors(factors):
+            self._set_impairments(Impairments(requested_impairments(factors).delay_s))
 
-    def impair(
+    def prove_and_impair(
         self,
         factors: Mapping[str, Level],
         prove: Callable[[float], dict[str, Any]],
         load: Mapping[str, frozenset[int]],
         online: frozenset[int],
     ) -> dict[str, Any]:
-        """Prove the path under the delay, then set all; returns what was found, as a trial keeps it.
+        """Prove the path under the delay alone, then set all impairments.
 
-        `prove` takes the delay in seconds. `load` has the CPUs that the load of each endpoint may use: what
-        else is `online` is for a delay line. Raises TreatmentRefused.
+        Args:
+            factors: The treatment's levels.
+            prove: Proves the path; its argument is the delay in seconds.
+            load: The CPUs that each endpoint's load may use.
+            online: All CPUs; delay lines get those without load.
+
+        Returns:
+            The effective values that a trial stores.
+
+        Raises:
+            TreatmentRefused: if an impairment did not take effect, or the round trips do not show the delay.
         """
-        asked = asked_of(factors)
-        found = self._lines.place(load, online) if self._lines else {}
+        asked = requested_impairments(factors)
+        found = self._delay_lines.place_threads(load, online) if self._delay_lines else {}
         proved = prove(asked.delay_s)
-        for _ in range(ROUNDS - 1):
-            if not asked.delay_s or is_proved(proved["path_rtt_us"], asked.delay_s):
+        for _ in range(MAX_RTT_ROUNDS - 1):
+            if not asked.delay_s or is_delay_confirmed(proved["path_rtt_us"], asked.delay_s):
                 break
-            proved = _shortest(proved, prove(asked.delay_s))
-        if not _is_asked(factors):
+            proved = _keep_shortest_rtts(proved, prove(asked.delay_s))
+        if not _has_impairment_factors(factors):
             return {**found, **proved}
-        check_round_trips(proved["path_rtt_us"], asked.delay_s, self._where())
-        levels = {name: level for name, level in self._set(asked).as_levels().items() if name in factors}
-        carried = NOT_IMPAIRED if asked == Impairments() else self._carrier().name
-        return {**found, **proved, **levels, "link_impaired_by": carried}
+        check_round_trips(proved["path_rtt_us"], asked.delay_s, self._location())
+        levels = self._set_impairments(asked).as_levels()
+        backend = NO_IMPAIRMENT if asked == Impairments() else self._backend().name
+        requested_levels = {name: level for name, level in levels.items() if name in factors}
+        return {**found, **proved, **requested_levels, "link_impaired_by": backend}
 
-    def begin_counts(self) -> None:
-        """Have the delay lines count, and draw, from now on: what they are set to is set once more."""
-        if self._lines and self._asked is not None:
-            self._set(self._asked)
+    def reset_counters(self) -> None:
+        """Reset the delay lines' counters and seeds by setting the current impairments again."""
+        if self._delay_lines and self._current is not None:
+            self._set_impairments(self._current)
 
-    def counts(self) -> list[dict[str, Any]]:
-        """What each delay line says of itself (`line.read`); nothing where there is none."""
-        return self._lines.read() if self._lines else []
+    def read_counters(self) -> list[dict[str, Any]]:
+        """Return the settings and counters of each delay line (`line.read`), if there are any."""
+        return self._delay_lines.read_counters() if self._delay_lines else []
 
-    def threads(self) -> list[dict[str, object]]:
-        """The delay lines' threads, as an observer watches them."""
-        return self._lines.threads() if self._lines else []
+    def observer_threads(self) -> list[dict[str, object]]:
+        """Return the delay lines' threads in the form that the observer watches."""
+        return self._delay_lines.observer_threads() if self._delay_lines else []
 
     def close(self) -> None:
         """End the delay lines."""
-        if self._lines:
-            self._lines.close()
+        if self._delay_lines:
+            self._delay_lines.close()
 
-    def _carrier(self) -> DelayLines | Netem:
-        return self._lines or Netem(self._network.delayed)
+    def _backend(self) -> DelayLines | Netem:
+        return self._delay_lines or Netem(self._network.delayed_devices)
 
-    def _where(self) -> str:
-        ends = [device.label for each in self._network.lines for device in each.devices]
-        return " > ".join(ends or [device.label for device in self._network.delayed])
+    def _location(self) -> str:
+        ends = [device.label for each in self._network.delay_lines for device in each.devices]
+        return " > ".join(ends or [device.label for device in self._network.delayed_devices])
 
-    def _set(self, asked: Impairments) -> Impairments:
-        found = self._carrier().set(asked)
+    def _set_impairments(self, asked: Impairments) -> Impairments:
+        found = self._backend().set_impairments(asked)
         for (factor, wanted), value in zip(
             asked.as_levels().items(), found.as_levels().values(), strict=True
         ):
@@ -115,19 +130,19 @@ class Link:
                 raise TreatmentRefused(
                     f"{factor} = {format_level(factor, wanted)} did not take effect: "
                     f"{format_level(factor, value)} was read back",
-                    where=self._where(),
-                    fix="take whole microseconds; vnetbench doctor says what impairs links here",
+                    where=self._location(),
+                    fix="use whole microseconds; vnetbench doctor shows what impairs links on this machine",
                 )
-        self._asked = asked
+        self._current = asked
         return found
 
 
-def _is_asked(factors: Mapping[str, Level]) -> bool:
+def _has_impairment_factors(factors: Mapping[str, Level]) -> bool:
     return any(name in factors for name in LINK_IMPAIRMENTS)
 
 
-def _shortest(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The later proof, with the shortest round trip that each pair had in both."""
+def _keep_shortest_rtts(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Return the later proof with the shorter of both round trips of each pair."""
     both = zip(first["path_rtt_us"], second["path_rtt_us"], strict=True)
     shortest = [min((us for us in each if us is not None), default=None) for each in both]
     return {**second, "path_rtt_us": shortest}

@@ -1,4 +1,4 @@
-"""What a treatment impairs its link by, as values, and how a round trip shows that it does."""
+"""Link impairments of a treatment, and the check that a round trip shows the delay."""
 
 from __future__ import annotations
 
@@ -6,66 +6,66 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.quantity import spell_duration
-from vnetbench.study.factors.testbed_factors import NOT_IMPAIRED
+from vnetbench.quantity import format_exact_duration
+from vnetbench.study.factors.testbed_factors import NO_IMPAIRMENT
 from vnetbench.study.model import Level
 
-LEAST_SHARE = 0.95
-"""Of the delay both ways: a round trip in less did not cross it."""
-MOST_SHARE, MORE_S = 1.25, 0.003
-"""A round trip takes the path's own time too, and that of threads which a busy machine has wait."""
+MIN_DELAY_SHARE = 0.95
+"""Minimum share of twice the delay: a packet with a shorter round trip did not cross the line."""
+MAX_DELAY_SHARE, MAX_EXTRA_RTT_S = 1.25, 0.003
+"""Maximum share and surplus, for the path's own latency and for threads that wait for a CPU."""
 
 
 @dataclass(frozen=True)
 class Impairments:
-    """What a link does to each packet, one way; the same both ways. Shares are of 1."""
+    """What a link does to each packet in each direction."""
 
     delay_s: float = 0.0
     jitter_s: float = 0.0
-    loss: float = 0.0
-    reordering: float = 0.0
+    loss_ratio: float = 0.0
+    reordering_ratio: float = 0.0
 
     @property
-    def is_delay_alone(self) -> bool:
-        """Whether it is a delay, and nothing else."""
+    def is_delay_only(self) -> bool:
+        """Whether there is a delay and no other impairment."""
         return self == Impairments(self.delay_s) != Impairments()
 
     def as_levels(self) -> dict[str, Level]:
-        """By the factors that ask for them."""
+        """Return the impairments as levels of their factors."""
         return {
-            "link_delay": self.delay_s or NOT_IMPAIRED,
-            "link_jitter": self.jitter_s or NOT_IMPAIRED,
-            "link_loss": self.loss,
-            "link_reordering": self.reordering,
+            "link_delay": self.delay_s or NO_IMPAIRMENT,
+            "link_jitter": self.jitter_s or NO_IMPAIRMENT,
+            "link_loss": self.loss_ratio,
+            "link_reordering": self.reordering_ratio,
         }
 
 
-def asked_of(factors: Mapping[str, Level]) -> Impairments:
-    """What a treatment asks for."""
-    delay, jitter = (factors.get(name, NOT_IMPAIRED) for name in ("link_delay", "link_jitter"))
+def requested_impairments(factors: Mapping[str, Level]) -> Impairments:
+    """Return the impairments that a treatment requests."""
+    delay, jitter = (factors.get(name, NO_IMPAIRMENT) for name in ("link_delay", "link_jitter"))
     loss, reordering = (float(factors.get(name, 0)) for name in ("link_loss", "link_reordering"))
     return Impairments(
-        0.0 if delay == NOT_IMPAIRED else float(delay),
-        0.0 if jitter == NOT_IMPAIRED else float(jitter),
+        0.0 if delay == NO_IMPAIRMENT else float(delay),
+        0.0 if jitter == NO_IMPAIRMENT else float(jitter),
         loss,
         reordering,
     )
 
 
-def is_proved(round_trips_us: Sequence[float | None], delay_s: float) -> bool:
-    """Whether the path of each pair takes the delay both ways, and not much more."""
-    least, most = 2 * delay_s * LEAST_SHARE, 2 * delay_s * MOST_SHARE + MORE_S
+def is_delay_confirmed(round_trips_us: Sequence[float | None], delay_s: float) -> bool:
+    """Whether every round trip takes at least twice the delay and not much more."""
+    least, most = 2 * delay_s * MIN_DELAY_SHARE, 2 * delay_s * MAX_DELAY_SHARE + MAX_EXTRA_RTT_S
     return all(us is not None and least <= us / 1e6 <= most for us in round_trips_us)
 
 
 def check_round_trips(round_trips_us: Sequence[float | None], delay_s: float, where: str) -> None:
-    """Raise TreatmentRefused where a round trip takes less than the delay both ways, or much more."""
-    if delay_s and not is_proved(round_trips_us, delay_s):
+    """Raise TreatmentRefused if a round trip takes less than twice the delay, or much more."""
+    if delay_s and not is_delay_confirmed(round_trips_us, delay_s):
         found = ", ".join("none" if us is None else f"{us / 1e3:.3g} ms" for us in round_trips_us)
         raise TreatmentRefused(
-            f"link_delay = {spell_duration(delay_s)}: an idle round trip takes {found}, "
-            f"and should take {2e3 * delay_s:.3g} ms",
+            f"link_delay = {format_exact_duration(delay_s)}: an idle round trip takes {found}, "
+            f"but should take {2e3 * delay_s:.3g} ms",
             where=where,
-            fix="see what else keeps this machine's CPUs, which must wake the line in time, or what goes "
-            "round the link",
+            fix="free this machine's CPUs, on which the delay line depends, or look for a path that bypasses "
+            "the link",
         )

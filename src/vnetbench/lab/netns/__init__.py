@@ -1,0 +1,1 @@
+"""The lab `netns`: testbeds of network namespaces."""

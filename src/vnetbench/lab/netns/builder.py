@@ -1,4 +1,4 @@
-"""The lab `netns`: namespaces as VMs, and what joins them."""
+"""Builds the network of the lab `netns`: namespaces as VMs, and the links and switches between them."""
 
 from __future__ import annotations
 
@@ -20,106 +20,115 @@ from vnetbench.lab.netns.topology import (
     MACVLAN,
     OPEN_VSWITCH,
     ROUTER,
-    Network,
-    Testbed,
+    NetnsTopology,
+    SwitchNetwork,
     Vm,
 )
-from vnetbench.study.factors.testbed_factors import LEAST_MTU6
+from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
 
-SYSCTLS = {
-    # What TCP learned of a path in one trial must not start the next one: trials are independent.
+COMMON_SYSCTLS = {
+    # Trials are independent: what TCP learned of a path in one must not affect the next.
     "net/ipv4/tcp_no_metrics_save": "1",
 }
-NO_IPV6 = {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}
-"""Of the virtual switches, which have no addresses: what they would say in IPv6 is load of our own making."""
-QUIET_IPV6 = {
+NO_IPV6_SYSCTLS = {"net/ipv6/conf/all/disable_ipv6": "1", "net/ipv6/conf/default/disable_ipv6": "1"}
+"""Sysctls of virtual switches, which have no addresses and would only add IPv6 traffic of their own."""
+VM_IPV6_SYSCTLS = {
     "net/ipv6/conf/all/disable_ipv6": "0",
     "net/ipv6/conf/default/disable_ipv6": "0",
-    # No link-local address (IN6_ADDR_GEN_MODE_NONE), no looking for routers: only what the lab gives.
+    # No link-local address (IN6_ADDR_GEN_MODE_NONE) and no router discovery: only the lab's addresses.
     "net/ipv6/conf/default/addr_gen_mode": "1",
     "net/ipv6/conf/default/router_solicitations": "0",
     "net/ipv6/conf/default/accept_ra": "0",
 }
-"""Of the VMs: an interface takes the defaults when it comes into the namespace."""
+"""Sysctls of VMs. An interface takes the defaults when it enters the namespace."""
 
 
-def build(testbed: Testbed, start_lines: Callable[[], None] = lambda: None) -> None:
-    """Make namespaces, links and virtual switches; raises BenchError when the kernel refuses.
+def build_network(testbed: NetnsTopology, start_lines: Callable[[], None] = lambda: None) -> None:
+    """Create namespaces, links and virtual switches.
 
-    `start_lines` makes the delay lines, where the testbed has any, when there is a namespace for them.
+    Args:
+        testbed: What to build.
+        start_lines: Starts the delay lines, if there are any, as soon as the switch namespace exists.
+
+    Raises:
+        BenchError: if the kernel refuses.
     """
     for endpoint in testbed.endpoints:
         add_namespace(endpoint.namespace)
     vswitch = testbed.shape.vswitch
     if testbed.has_switch_namespace:
         is_router = vswitch == ROUTER
-        add_namespace(testbed.switch_namespace, {**QUIET_IPV6, **router.FORWARDING} if is_router else NO_IPV6)
-    if testbed.lines:
+        add_namespace(
+            testbed.switch_namespace,
+            {**VM_IPV6_SYSCTLS, **router.FORWARDING_SYSCTLS} if is_router else NO_IPV6_SYSCTLS,
+        )
+    if testbed.delay_lines:
         start_lines()
-        delay_line.place_ends(testbed.switch_namespace, testbed.lines)
+        delay_line.move_taps(testbed.switch_namespace, testbed.delay_lines)
     if vswitch != DIRECT:
-        with netlink.in_namespace(testbed.switch_namespace) as switch:
-            _JOIN[vswitch](testbed, switch)
-    elif not testbed.lines:
-        _join_directly(testbed)
+        with netlink.open_in_namespace(testbed.switch_namespace) as switch:
+            _CONNECT[vswitch](testbed, switch)
+    elif not testbed.delay_lines:
+        _connect_directly(testbed)
     for endpoint in testbed.endpoints:
-        give_addresses(endpoint)
+        assign_addresses(endpoint)
     if vswitch == ROUTER:
-        router.give_addresses(testbed)
-        if netlink.do_inside(testbed.switch_namespace, _has_ipv6):
-            router.give_ipv6(testbed)
+        router.assign_addresses(testbed)
+        if netlink.run_in_namespace(testbed.switch_namespace, _has_ipv6):
+            router.assign_ipv6(testbed)
 
 
-def add_namespace(name: str, settings: Mapping[str, str] = QUIET_IPV6) -> None:
-    """A new namespace: a VM, unless its `settings` (sysctl) make it something else."""
-    netlink.make_namespace(name)
-    netlink.do_inside(name, partial(_set_sysctls, {**SYSCTLS, **settings}))
-    with netlink.in_namespace(name) as ipr:
+def add_namespace(name: str, settings: Mapping[str, str] = VM_IPV6_SYSCTLS) -> None:
+    """Create a namespace with these sysctls in addition to the common ones; the default is a VM."""
+    netlink.create_namespace(name)
+    netlink.run_in_namespace(name, partial(_set_sysctls, {**COMMON_SYSCTLS, **settings}))
+    with netlink.open_in_namespace(name) as ipr:
         _set_up(ipr, "lo")
 
 
-def give_addresses(endpoint: Vm) -> None:
-    """Set a VM's vNIC up, with its addresses and the routes over its gateways."""
-    with netlink.in_namespace(endpoint.namespace) as ipr:
-        index = netlink.index_of(ipr, endpoint.interface)
+def assign_addresses(endpoint: Vm) -> None:
+    """Set a VM's vNIC up and assign its addresses and default routes."""
+    with netlink.open_in_namespace(endpoint.namespace) as ipr:
+        index = netlink.interface_index(ipr, endpoint.interface)
         ipr.addr("add", index=index, address=endpoint.address, prefixlen=endpoint.prefix_length)
         _set_up(ipr, endpoint.interface)
         for gateway in endpoint.gateways[:1]:
             ipr.route("add", dst="default", gateway=gateway)
-    if netlink.do_inside(endpoint.namespace, _has_ipv6):
-        _give_ipv6(endpoint)
+    if netlink.run_in_namespace(endpoint.namespace, _has_ipv6):
+        _assign_ipv6(endpoint)
 
 
 def restore_ipv6(endpoints: Iterable[Vm]) -> None:
-    """Give the VMs their IPv6 addresses again, where a small MTU took them away.
+    """Assign the VMs' IPv6 addresses again, which a small MTU removes.
 
-    Raises TreatmentRefused where the kernel has no IPv6.
+    Raises:
+        TreatmentRefused: if the kernel has no IPv6, or the MTU is too small for it.
     """
     for endpoint in endpoints:
-        if not netlink.do_inside(endpoint.namespace, _has_ipv6):
+        if not netlink.run_in_namespace(endpoint.namespace, _has_ipv6):
             raise TreatmentRefused(
                 "ip_version = 6: this kernel has no IPv6",
                 where=endpoint.name,
-                fix="start it without ipv6.disable=1 (or modprobe ipv6), or take ip_version = 4",
+                fix="boot it without ipv6.disable=1 (or modprobe ipv6), or write ip_version = 4",
             )
-        mtu = netlink.mtu_of(endpoint.namespace, endpoint.interface)
-        if mtu < LEAST_MTU6:
+        mtu = netlink.interface_mtu(endpoint.namespace, endpoint.interface)
+        if mtu < MIN_IPV6_MTU:
             raise TreatmentRefused(
-                f"ip_version = 6: an interface with an MTU of {mtu} carries no IPv6",
+                f"ip_version = 6: an interface with an MTU of {mtu} cannot carry IPv6",
                 where=endpoint.device.label,
-                fix=f"choose an MTU of {LEAST_MTU6} at least",
+                fix=f"choose an MTU of at least {MIN_IPV6_MTU}",
             )
-        _give_ipv6(endpoint)
+        _assign_ipv6(endpoint)
 
 
-def _give_ipv6(endpoint: Vm) -> None:
-    with netlink.in_namespace(endpoint.namespace) as ipr:
+def _assign_ipv6(endpoint: Vm) -> None:
+    with netlink.open_in_namespace(endpoint.namespace) as ipr:
         ipr.addr(
             "replace",
-            index=netlink.index_of(ipr, endpoint.interface),
+            index=netlink.interface_index(ipr, endpoint.interface),
             address=endpoint.address6,
             prefixlen=endpoint.prefix6_length,
-            # Nobody else has it, and without this it could not be used for a second.
+            # Skip duplicate address detection, which would delay the address by a second.
             flags=ifaddrmsg.IFA_F_NODAD,
         )
         for gateway in endpoint.gateways[1:]:
@@ -130,31 +139,31 @@ def _has_ipv6() -> bool:
     return Path("/proc/sys/net/ipv6").exists()
 
 
-def set_network_mtu(network: Network, mtu: int, *, only_raise: bool = False) -> None:
-    """Set the MTU of all that is between the vNICs: ports, uplinks, parents.
+def set_network_mtu(network: SwitchNetwork, mtu: int, *, only_raise: bool = False) -> None:
+    """Set the MTU of everything between the vNICs: ports, uplinks, parents.
 
-    With `only_raise` none is lowered.
+    With `only_raise`, larger MTUs stay.
     """
     if not any(network.ports):
         return
-    with netlink.in_namespace(network.switch_namespace) as ipr:
+    with netlink.open_in_namespace(network.switch_namespace) as ipr:
         for link in ipr.get_links():
             name, found = link.get_attr("IFLA_IFNAME"), int(link.get_attr("IFLA_MTU"))
-            # A bridge takes the smallest MTU of its ports by itself, until it is set by hand.
+            # A bridge follows the smallest MTU of its ports unless it is set explicitly.
             if name == "lo" or name in network.vswitches or found == mtu or (only_raise and found > mtu):
                 continue
             ipr.link("set", index=link["index"], mtu=mtu)
 
 
-def network_mtu(network: Network) -> int | None:
-    """The smallest MTU between the vNICs, None where there is nothing between them."""
+def read_network_mtu(network: SwitchNetwork) -> int | None:
+    """Return the smallest MTU between the vNICs; None if there is nothing between them."""
     devices = {d for ports in network.ports for d in ports}
-    return min((netlink.mtu_of(d.namespace, d.interface) for d in devices), default=None)
+    return min((netlink.interface_mtu(d.namespace, d.interface) for d in devices), default=None)
 
 
-def _join_directly(testbed: Testbed) -> None:
-    for a, b in zip(testbed.side("a"), testbed.side("b"), strict=True):
-        with netlink.in_namespace(a.namespace) as ipr:
+def _connect_directly(testbed: NetnsTopology) -> None:
+    for a, b in zip(testbed.endpoints_on_side("a"), testbed.endpoints_on_side("b"), strict=True):
+        with netlink.open_in_namespace(a.namespace) as ipr:
             ipr.link(
                 "add",
                 ifname=a.interface,
@@ -163,16 +172,16 @@ def _join_directly(testbed: Testbed) -> None:
             )
 
 
-def _join_by_bridges(testbed: Testbed, switch: IPRoute) -> None:
+def _connect_with_bridges(testbed: NetnsTopology, switch: IPRoute) -> None:
     bridges = add_bridges(switch, testbed.vswitches)
     if testbed.uplinks:
         add_uplink(switch, testbed, bridges)
     for endpoint in testbed.endpoints:
-        add_vm_port(switch, endpoint, bridges[_vswitch(testbed, endpoint)])
+        add_vm_port(switch, endpoint, bridges[_vswitch_for(testbed, endpoint)])
 
 
 def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
-    """Virtual switches in a namespace; the index of each."""
+    """Add bridges to a namespace and return the index of each."""
     for name in names:
         switch.link(
             "add", ifname=name, kind="bridge", br_forward_delay=0, br_stp_state=0, br_mcast_snooping=0
@@ -180,30 +189,30 @@ def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
     return {name: _set_up(switch, name) for name in names}
 
 
-def add_uplink(switch: IPRoute, network: Network, bridges: Mapping[str, int]) -> None:
-    """Join two virtual switches."""
+def add_uplink(switch: IPRoute, network: SwitchNetwork, bridges: Mapping[str, int]) -> None:
+    """Add the uplink between two bridges."""
     add_link(switch, network)
     for device, bridge in zip(network.uplinks, bridges.values(), strict=True):
-        plug_in(switch, device.interface, bridge)
+        attach_port(switch, device.interface, bridge)
 
 
-def add_link(switch: IPRoute, network: Network) -> None:
-    """The link between its virtual switches, both ends up; a delay line is one already."""
+def add_link(switch: IPRoute, network: SwitchNetwork) -> None:
+    """Add the link between two virtual switches, unless it is a delay line, and set both ends up."""
     first, second = (d.interface for d in network.uplinks)
-    if not network.lines:
+    if not network.delay_lines:
         switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
     for interface in (first, second):
         _set_up(switch, interface)
 
 
 def add_vm_port(switch: IPRoute, endpoint: Vm, bridge: int) -> None:
-    """A VM's vNIC and the port of the virtual switch that leads to it."""
+    """Add a VM's vNIC and its port of the bridge."""
     add_vm_link(switch, endpoint)
-    plug_in(switch, endpoint.name, bridge)
+    attach_port(switch, endpoint.name, bridge)
 
 
 def add_vm_link(switch: IPRoute, endpoint: Vm) -> None:
-    """A VM's vNIC and the interface that leads to it, named as the VM."""
+    """Add a VM's vNIC and the interface that leads to it, which has the VM's name."""
     switch.link(
         "add",
         ifname=endpoint.name,
@@ -213,58 +222,58 @@ def add_vm_link(switch: IPRoute, endpoint: Vm) -> None:
     _set_up(switch, endpoint.name)
 
 
-def plug_in(switch: IPRoute, interface: str, bridge: int) -> None:
-    """Make an interface a port of a virtual switch."""
+def attach_port(switch: IPRoute, interface: str, bridge: int) -> None:
+    """Make an interface a port of a bridge."""
     switch.link("set", index=_set_up(switch, interface), master=bridge)
 
 
-def _join_by_router(testbed: Testbed, switch: IPRoute) -> None:
-    of_lines = {device for ends in testbed.lines for device in ends.devices}
+def _connect_with_router(testbed: NetnsTopology, switch: IPRoute) -> None:
+    line_devices = {device for ends in testbed.delay_lines for device in ends.devices}
     for endpoint in testbed.endpoints:
-        if endpoint.device not in of_lines:
+        if endpoint.device not in line_devices:
             add_vm_link(switch, endpoint)
 
 
-def _join_by_open_vswitch(testbed: Testbed, switch: IPRoute) -> None:
+def _connect_with_open_vswitch(testbed: NetnsTopology, switch: IPRoute) -> None:
     for endpoint in testbed.endpoints:
         add_vm_link(switch, endpoint)
     if testbed.uplinks:
         add_link(switch, testbed)
-    open_vswitch.start(testbed)
+    open_vswitch.start_switch(testbed)
 
 
-def _join_by_macvlan(testbed: Testbed, switch: IPRoute) -> None:
+def _connect_with_macvlan(testbed: NetnsTopology, switch: IPRoute) -> None:
     if testbed.uplinks:
         add_link(switch, testbed)
         first, second = (d.interface for d in testbed.uplinks)
         parents = {"sw0": first, "sw1": second}
     else:
-        # A parent that leads nowhere: macvlan's bridge mode switches between its own children.
+        # The parent leads nowhere: macvlan's bridge mode switches between the children.
         switch.link("add", ifname="low0", kind="veth", peer={"ifname": "low1"})
         for interface in ("low0", "low1"):
             _set_up(switch, interface)
         parents = {"sw0": "low0"}
     for endpoint in testbed.endpoints:
-        parent = netlink.index_of(switch, parents[_vswitch(testbed, endpoint)])
+        parent = netlink.interface_index(switch, parents[_vswitch_for(testbed, endpoint)])
         switch.link("add", ifname=endpoint.name, kind="macvlan", link=parent, macvlan_mode="bridge")
-        index = netlink.index_of(switch, endpoint.name)
+        index = netlink.interface_index(switch, endpoint.name)
         switch.link("set", index=index, net_ns_fd=endpoint.namespace, ifname=endpoint.interface)
 
 
-_JOIN: Mapping[str, Callable[[Testbed, IPRoute], None]] = {
-    BRIDGE: _join_by_bridges,
-    MACVLAN: _join_by_macvlan,
-    ROUTER: _join_by_router,
-    OPEN_VSWITCH: _join_by_open_vswitch,
+_CONNECT: Mapping[str, Callable[[NetnsTopology, IPRoute], None]] = {
+    BRIDGE: _connect_with_bridges,
+    MACVLAN: _connect_with_macvlan,
+    ROUTER: _connect_with_router,
+    OPEN_VSWITCH: _connect_with_open_vswitch,
 }
 
 
-def _vswitch(testbed: Testbed, endpoint: Vm) -> str:
+def _vswitch_for(testbed: NetnsTopology, endpoint: Vm) -> str:
     return testbed.vswitches[-1] if endpoint.side == "b" else testbed.vswitches[0]
 
 
 def _set_up(ipr: IPRoute, interface: str) -> int:
-    index = netlink.index_of(ipr, interface)
+    index = netlink.interface_index(ipr, interface)
     ipr.link("set", index=index, state="up")
     return index
 
@@ -272,5 +281,5 @@ def _set_up(ipr: IPRoute, interface: str) -> int:
 def _set_sysctls(values: Mapping[str, str]) -> None:
     for name, value in values.items():
         path = Path("/proc/sys") / name
-        if path.exists():  # a kernel without IPv6 has none of its files
+        if path.exists():  # A kernel without IPv6 has none of its files.
             path.write_text(value)

@@ -1,4 +1,4 @@
-"""The device under test of the lab `netns`: what its ports and the tester's need for frames, and its CPUs."""
+"""Prepares the device under test of the lab `netns`, and the tester beside it, for frames."""
 
 from __future__ import annotations
 
@@ -9,164 +9,195 @@ from typing import Any
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, threads
-from vnetbench.lab.cpus import Shares, shares, vm_cpus
+from vnetbench.lab.cpus import CpuPartition, assign_vm_cpus, partition_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.knobs import Setting
+from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.netns import open_vswitch
-from vnetbench.lab.netns.topology import DIRECT, MACVLAN, OPEN_VSWITCH, Testbed, Vm
-from vnetbench.study.factors.cpu_lists import spell_cpu_list
+from vnetbench.lab.netns.topology import DIRECT, MACVLAN, OPEN_VSWITCH, NetnsTopology, Vm
+from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.testbed_factors import AUTO
 from vnetbench.study.model import Level
 
 ANY, APART = "any", "apart"
 FACTOR = "device_cpus"
-"""Of frames alone: a treatment that has it sends them."""
-WHOLE_FRAMES = {"gro": True, "tso": False}
-"""Of both ends of the tester's links. XDP can redirect a frame into a veth only where its peer has NAPI, as
-it has with GRO; what is sent otherwise goes by NAPI only where the sending end has no TSO."""
+"""The factor of the device's CPUs. Only treatments that send frames have it."""
+FRAME_OFFLOADS = {"gro": True, "tso": False}
+"""Offloads of both ends of the tester's links. XDP can redirect a frame into a veth only if its peer has NAPI,
+which GRO enables. Frames sent otherwise pass through NAPI only if the sending end has no TSO."""
 
 
-class NotApart(TreatmentRefused):
-    """The device cannot have CPUs of its own on this machine."""
+class DeviceCpusUnavailable(TreatmentRefused):
+    """The device cannot have its own CPUs on this machine."""
 
 
-def settings_of_vms(testbed: Testbed, factors: Mapping[str, Level]) -> list[Setting]:
-    """What the VMs' interfaces must have for the virtual switch, and for frames where those are sent."""
+def vm_settings(testbed: NetnsTopology, factors: Mapping[str, Level]) -> list[KnobSetting]:
+    """Return the settings of the VMs' interfaces that the virtual switch and the frames require."""
     vswitch = testbed.shape.vswitch
     wanted = []
     if vswitch == OPEN_VSWITCH:
-        # Its packet sockets tell neither that a packet still lacks its checksum nor where it is to be cut.
-        wanted += [Setting(e, "tx_checksum", False, f"vswitch = {vswitch}") for e in testbed.endpoints]
+        # Its packet sockets drop the notes that a packet lacks its checksum or must be segmented.
+        wanted += [KnobSetting(e, "tx_checksum", False, f"vswitch = {vswitch}") for e in testbed.endpoints]
     if FACTOR in factors and vswitch != MACVLAN:
-        offloads = {knob: value for knob, value in WHOLE_FRAMES.items() if knob not in factors}
-        wanted += _offloads(testbed.endpoints, offloads)
+        offloads = {knob: value for knob, value in FRAME_OFFLOADS.items() if knob not in factors}
+        wanted += _offload_settings(testbed.endpoints, offloads)
     return wanted
 
 
-def shares_of(
-    testbed: Testbed, factors: Mapping[str, Level], online: frozenset[int], why_not_apart: str
-) -> Shares:
-    """Which CPUs are the tester's, and which the device's; `why_not_apart` is empty where that may be tried.
+def assign_cpus(
+    testbed: NetnsTopology, factors: Mapping[str, Level], online: frozenset[int], why_not_apart: str
+) -> CpuPartition:
+    """Divide the CPUs between the tester and the device under test.
 
-    Raises BenchError for CPUs that are not there.
+    Args:
+        testbed: The testbed's topology.
+        factors: The treatment's levels.
+        online: All CPUs of the machine.
+        why_not_apart: Why the device cannot have its own CPUs; empty if that has not been found out.
+
+    Raises:
+        BenchError: if a CPU does not exist.
+        DeviceCpusUnavailable: if the level is `auto` and no CPU is left for the device.
     """
     level, cpus = str(factors.get(FACTOR, ANY)), str(factors.get("cpus", ANY))
     if level != AUTO:
-        return shares(level, cpus, testbed.endpoints, online)
+        return partition_cpus(level, cpus, testbed.endpoints, online)
     if why_not_apart:
-        return shares(ANY, cpus, testbed.endpoints, online)
-    if not ports(testbed):
-        # What little there is to do, and counting what came, is done by whoever sends: a sink's thread of its
-        # own would have to be woken for every few frames, and lose what came before it was.
-        return Shares(vm_cpus(cpus, testbed.endpoints, online), frozenset())
+        return partition_cpus(ANY, cpus, testbed.endpoints, online)
+    if not device_ports(testbed):
+        # The sender's CPU does the device's little work and the counting. A sink's own thread would have to
+        # be woken for every few frames, and would lose those that arrive before it runs.
+        return CpuPartition(assign_vm_cpus(cpus, testbed.endpoints, online), frozenset())
     try:
-        return shares(APART, cpus, testbed.endpoints, online)
+        return partition_cpus(APART, cpus, testbed.endpoints, online)
     except BenchError as error:
-        raise NotApart(error.what, fix=error.fix) from error
+        raise DeviceCpusUnavailable(error.what, fix=error.fix) from error
 
 
-def ports(testbed: Testbed) -> list[Endpoint]:
-    """Those of the device that the VMs are plugged into, as the knobs name them."""
+def device_ports(testbed: NetnsTopology) -> list[Endpoint]:
+    """Return the device's ports to the VMs, in the form of endpoints with knobs."""
     if testbed.shape.vswitch in (DIRECT, MACVLAN):
         return []
-    labels = {d.interface: d.label for way in testbed.ports for d in way}
+    labels = {device.interface: device.label for path in testbed.ports for device in path}
     return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in testbed.endpoints]
 
 
-def threads_of_ports(testbed: Testbed) -> list[dict[str, object]]:
-    """The kernel's threads that take in frames at the device's ports, `a1 switch0`, and for the sinks at VMs'
-    interfaces, `b1 sink0`, as an observer watches them; none where whatever CPU brings a frame goes on."""
-    places = [
-        (port.interface, "switch", (testbed.switch_namespace, port.interface)) for port in ports(testbed)
-    ]
-    places += [(vm.name, "sink", vm.device.place) for vm in testbed.endpoints]
-    return [
-        {"name": f"{name} {kind}{number}", "tid": thread}
-        for name, kind, place in places
-        for number, thread in enumerate(netlink.napi_threads(*place))
-    ]
+def receive_threads(testbed: NetnsTopology) -> list[dict[str, object]]:
+    """Return the NAPI threads of the device's ports (`a1 switch0`) and of the VMs (`b1 sink0`).
 
-
-def place(
-    testbed: Testbed, agents: Mapping[str, AgentClient], factors: Mapping[str, Level], given: Shares
-) -> dict[str, Any]:
-    """Make the ports of tester and device ready for frames, and place both on their CPUs.
-
-    `agents` are those of the VMs and, by their labels, of the device's ports. Returns what was read back.
-    Raises TreatmentRefused for what did not take effect, NotApart where that was threads on CPUs.
+    They have the form that the observer watches. Without threaded NAPI, whatever CPU brings a frame processes
+    it, and the list is empty.
     """
-    own = ports(testbed)
-    # A macvlan is handed its packets by its parent, on the CPU that sends: it has no NAPI.
+    locations = [
+        (port.interface, "switch", (testbed.switch_namespace, port.interface))
+        for port in device_ports(testbed)
+    ]
+    locations += [(vm.name, "sink", vm.device.location) for vm in testbed.endpoints]
+    return [
+        {"name": f"{name} {role}{number}", "tid": thread}
+        for name, role, location in locations
+        for number, thread in enumerate(netlink.napi_threads(*location))
+    ]
+
+
+def configure_for_frames(
+    testbed: NetnsTopology,
+    agents: Mapping[str, AgentClient],
+    factors: Mapping[str, Level],
+    partition: CpuPartition,
+) -> dict[str, Any]:
+    """Prepare the ports of tester and device for frames and pin their threads.
+
+    Args:
+        testbed: The testbed's topology.
+        agents: Agents of the VMs and, by their labels, of the device's ports.
+        factors: The treatment's levels.
+        partition: The division of the CPUs.
+
+    Returns:
+        The effective values that a trial stores.
+
+    Raises:
+        TreatmentRefused: if an offload did not take effect.
+        DeviceCpusUnavailable: if threads could not be pinned.
+    """
+    own = device_ports(testbed)
+    # A macvlan has no NAPI: its parent hands it packets on the sender's CPU.
     vms = [] if testbed.shape.vswitch == MACVLAN else list(testbed.endpoints)
-    ready = _offloads(own, WHOLE_FRAMES)
-    offloads = knobs.set_all(ready, own, agents)
-    knobs.judge(ready, offloads)
-    sinks = _sinks(vms, factors, given)
-    # Softirqs go before processes, and so do their stand-ins; but not before the one that switches itself.
+    ready = _offload_settings(own, FRAME_OFFLOADS)
+    offloads = knobs.apply_settings(ready, own, agents)
+    knobs.check_settings(ready, offloads)
+    sinks = _assign_sink_cpus(vms, factors, partition)
+    # Softirqs precede processes, so their threads do too, except before Open vSwitch, a process itself.
     is_first = testbed.shape.vswitch != OPEN_VSWITCH
-    wanted = _threads(own, {port.name: given.device for port in own}, factors, is_first=is_first)
-    wanted += _threads(vms, {vm.name: sinks.get(vm.name, frozenset()) for vm in vms}, factors, is_first=True)
+    wanted = _napi_settings(own, {port.name: partition.device for port in own}, factors, is_first=is_first)
+    wanted += _napi_settings(
+        vms, {vm.name: sinks.get(vm.name, frozenset()) for vm in vms}, factors, is_first=True
+    )
     try:
-        found = knobs.set_all(wanted, [*vms, *own], agents)
-        knobs.judge(wanted, found)
+        found = knobs.apply_settings(wanted, [*vms, *own], agents)
+        knobs.check_settings(wanted, found)
     except TreatmentRefused as refused:
-        raise NotApart(refused.what, where=refused.where, fix=refused.fix) from refused
-    anywhere = frozenset[int]().union(*given.tester.values())
+        raise DeviceCpusUnavailable(refused.what, where=refused.where, fix=refused.fix) from refused
+    anywhere = frozenset[int]().union(*partition.tester.values())
     places = {str(found[port.name]["napi_cpus"]) for port in own} | {
-        threads.move(thread, given.device or anywhere, "Open vSwitch")
-        for thread in open_vswitch.threads(testbed.name)
+        threads.pin_thread(thread, partition.device or anywhere, "Open vSwitch")
+        for thread in open_vswitch.switch_threads(testbed.name)
     }
     return {
         FACTOR: "; ".join(sorted(places - {""})) or ANY,
-        "tester_cpus": knobs.where_alike({name: spell_cpu_list(own) for name, own in given.tester.items()}),
+        "tester_cpus": knobs.merge_if_equal(
+            {name: format_cpu_list(own) for name, own in partition.tester.items()}
+        ),
         "sink_cpus": {name: found[name]["napi_cpus"] for name in sinks},
         "port_offloads": {
-            knob: knobs.where_alike({name: each[knob] for name, each in offloads.items()})
-            for knob in (WHOLE_FRAMES if own else ())
+            knob: knobs.merge_if_equal({name: each[knob] for name, each in offloads.items()})
+            for knob in (FRAME_OFFLOADS if own else ())
         },
     }
 
 
-def _offloads(ends: Iterable[Endpoint], wanted: Mapping[str, bool]) -> list[Setting]:
-    return [Setting(end, knob, on, "a workload of frames") for end in ends for knob, on in wanted.items()]
+def _offload_settings(ends: Iterable[Endpoint], wanted: Mapping[str, bool]) -> list[KnobSetting]:
+    return [KnobSetting(end, knob, on, "a workload of frames") for end in ends for knob, on in wanted.items()]
 
 
-def _threads(
-    ends: Iterable[Endpoint],
+def _napi_settings(
+    endpoints: Iterable[Endpoint],
     cpus: Mapping[str, frozenset[int]],
     factors: Mapping[str, Level],
     *,
     is_first: bool,
-) -> list[Setting]:
-    """The CPUs of the threads that take in what comes to these; the kernel's own way where there are none."""
+) -> list[KnobSetting]:
+    """Return the settings that pin NAPI threads; without CPUs they restore the kernel's default."""
     wanted = []
-    for end in ends:
-        wanted.append(
-            Setting(end, "napi_cpus", spell_cpu_list(cpus[end.name]), f"{FACTOR} = {factors[FACTOR]}")
-        )
-        if cpus[end.name]:
-            wanted.append(Setting(end, "napi_first", is_first, f"{FACTOR} = {factors[FACTOR]}"))
+    requested_by = f"{FACTOR} = {factors[FACTOR]}"
+    for endpoint in endpoints:
+        own = cpus[endpoint.name]
+        wanted.append(KnobSetting(endpoint, "napi_cpus", format_cpu_list(own), requested_by))
+        if own:
+            wanted.append(KnobSetting(endpoint, "napi_first", is_first, requested_by))
     return wanted
 
 
-def _sinks(vms: Sequence[Vm], factors: Mapping[str, Level], given: Shares) -> dict[str, frozenset[int]]:
-    """One CPU for the sink of each VM that has one, after those of the generators in turn.
+def _assign_sink_cpus(
+    vms: Sequence[Vm], factors: Mapping[str, Level], partition: CpuPartition
+) -> dict[str, frozenset[int]]:
+    """Return one CPU for the sink of each receiving VM, after the CPUs of the generators in turn.
 
-    A sink beside a generator goes first there: what it does not take at once its short ring would lose, and
-    the device be blamed. Nothing where the device's CPUs are not apart.
+    A sink that shares a CPU with a generator has priority there: frames that it does not take at once overflow
+    its short ring and would count as lost by the device. The result is empty if the device has no own CPUs.
     """
-    if not given.device:
+    if not partition.device:
         return {}
-    one_way = {"forward": ("a", "b"), "reverse": ("b", "a")}
-    sending, receiving = one_way.get(str(factors["direction"]), ("ab", "ab"))
+    endpoints_by_direction = {"forward": ("a", "b"), "reverse": ("b", "a")}
+    sending, receiving = endpoints_by_direction.get(str(factors["direction"]), ("ab", "ab"))
     taken: Counter[frozenset[int]] = Counter()
     for vm in vms:
         if vm.side in sending:
-            taken[given.tester[vm.name]] += int(factors["generators"])
+            taken[partition.tester[vm.name]] += int(factors["generators"])
     placed = {}
     for vm in vms:
-        own = given.tester[vm.name]
+        own = partition.tester[vm.name]
         if vm.side in receiving:
             placed[vm.name] = frozenset({sorted(own)[taken[own] % len(own)]})
             taken[own] += 1

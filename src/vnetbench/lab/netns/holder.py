@@ -1,4 +1,4 @@
-"""The process that keeps the testbeds of a user without root: its namespaces live as long as it does."""
+"""The background process that holds the namespaces of testbeds for a user without root."""
 
 from __future__ import annotations
 
@@ -15,79 +15,79 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.privilege import INSIDE, UNSHARE, own_run_directory
+from vnetbench.lab.privilege import INSIDE_ENV, UNSHARE_COMMAND, mount_private_run
 from vnetbench.lab.user_cache import cache_folder
-from vnetbench.process import is_alive, this_process
+from vnetbench.process import current_process_identity, is_process_alive
 
-FILE = "VNETBENCH_HOLDER_FILE"
-"""Environment: where the holder is written down. Inside its namespaces the user has another home."""
-TIMEOUT_S = 10.0
+HOLDER_FILE_ENV = "VNETBENCH_HOLDER_FILE"
+"""Environment variable with the holder file's path. Inside the user namespace HOME may differ."""
+START_TIMEOUT_S = 10.0
 
 
 def holder_file() -> Path:
-    """Where the holder of this user is written down; raises BenchError where there is no place for it."""
-    if FILE in os.environ:
-        return Path(os.environ[FILE])
-    return cache_folder("", "write down who keeps the lab") / "lab-holder.json"
+    """Return the file that identifies this user's holder; raises BenchError if its folder is not writable."""
+    if HOLDER_FILE_ENV in os.environ:
+        return Path(os.environ[HOLDER_FILE_ENV])
+    return cache_folder("", "record the process that holds the lab") / "lab-holder.json"
 
 
-def find() -> int | None:
-    """The holder's process id; None when there is none."""
+def find_holder() -> int | None:
+    """Return the holder's process id; None if it does not run."""
     try:
         identity = str(json.loads(holder_file().read_text()))
     except (OSError, ValueError):
         return None
-    return int(identity.split(":")[0]) if is_alive(identity) else None
+    return int(identity.split(":")[0]) if is_process_alive(identity) else None
 
 
-def find_or_begin() -> int:
-    """The holder's process id; it is started when there is none. Raises BenchError when it does not start."""
-    with _only_one():
-        return find() or _begin()
+def find_or_start_holder() -> int:
+    """Return the holder's process id, and start it if needed; raises BenchError if it does not start."""
+    with _start_lock():
+        return find_holder() or _start_holder()
 
 
-def end() -> None:
-    """End the holder, and with it all that it keeps."""
-    if pid := find():
+def stop_holder() -> None:
+    """Stop the holder, which removes all that it holds."""
+    if pid := find_holder():
         holder_file().unlink(missing_ok=True)
         os.kill(pid, signal.SIGTERM)
 
 
-def hold() -> None:
-    """What the holder does: keep the namespaces until it is ended. The module is run for it."""
-    own_run_directory()
-    holder_file().write_text(json.dumps(this_process()))
+def hold_namespaces() -> None:
+    """Hold the namespaces until the process is terminated. The holder's process runs this."""
+    mount_private_run()
+    holder_file().write_text(json.dumps(current_process_identity()))
     while True:
         time.sleep(3600)
 
 
 @contextmanager
-def _only_one() -> Iterator[None]:
-    """Two commands at once must not begin two holders."""
+def _start_lock() -> Iterator[None]:
+    """Lock the start, so that two commands at once do not start two holders."""
     with holder_file().with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _begin() -> int:
-    with tempfile.TemporaryFile("w+") as said:
+def _start_holder() -> int:
+    with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [*UNSHARE, sys.executable, "-P", "-m", "vnetbench.lab.netns.holder"],
-            env={**os.environ, INSIDE: "1", FILE: str(holder_file())},
+            [*UNSHARE_COMMAND, sys.executable, "-P", "-m", "vnetbench.lab.netns.holder"],
+            env={**os.environ, INSIDE_ENV: "1", HOLDER_FILE_ENV: str(holder_file())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=said,
+            stderr=errors,
             start_new_session=True,
         )
-        deadline = time.monotonic() + TIMEOUT_S
+        deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline and process.poll() is None:
-            if pid := find():
+            if pid := find_holder():
                 return pid
             time.sleep(0.02)
-        said.seek(0)
-        last = (said.read().strip().splitlines() or ["no reason given"])[-1]
-    raise BenchError(f"the process that keeps the lab did not start: {last}", fix="run with sudo")
+        errors.seek(0)
+        last = (errors.read().strip().splitlines() or ["no reason given"])[-1]
+    raise BenchError(f"the process that holds the lab did not start: {last}", fix="run with sudo")
 
 
 if __name__ == "__main__":
-    hold()
+    hold_namespaces()

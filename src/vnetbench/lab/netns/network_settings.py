@@ -1,4 +1,4 @@
-"""What a treatment asks of a network of namespaces and of the endpoints on it: knobs, MTU, shaped links."""
+"""Applies a treatment to a network of namespaces and its endpoints: knobs, MTU, shaped links."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.lab import knobs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import AUTO, Shaped, shape
+from vnetbench.lab.links.shaping import AUTO, ShapedLink, shape_link
 from vnetbench.lab.netns import builder
-from vnetbench.lab.netns.topology import Network
+from vnetbench.lab.netns.topology import SwitchNetwork
 from vnetbench.study.factors.registry import format_level
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.model import Level, TestbedSpec
 
 
-def apply(
-    wanted: Sequence[knobs.Setting],
+def apply_treatment(
+    wanted: Sequence[knobs.KnobSetting],
     endpoints: Sequence[Endpoint],
     factors: Mapping[str, Level],
-    asked: TestbedAsked,
-    network: Network,
+    asked: TestbedSpec,
+    network: SwitchNetwork,
     agents: Mapping[str, AgentClient],
 ) -> dict[str, Any]:
-    """Set every knob of a treatment, read all back, and return what was found, endpoint by endpoint.
+    """Set every knob of a treatment and return the effective values, merged where endpoints agree.
 
-    Raises TreatmentRefused, naming the knob, the place and the fix, when one did not take effect, and
-    BenchError when the kernel refused what is not a knob.
+    Raises:
+        TreatmentRefused: with the knob, the interface and the fix, if a setting did not take effect.
+        BenchError: if the kernel refuses a change of the network.
     """
-    mtu = _network_mtu(factors, asked)
+    mtu = _requested_mtu(factors, asked)
     if mtu is not None:
         builder.set_network_mtu(network, mtu, only_raise=True)
-    found = knobs.set_all(wanted, endpoints, agents, _fixes(factors, mtu))
+    found = knobs.apply_settings(wanted, endpoints, agents, _fixes_for_mtu(factors, mtu))
     if mtu is not None:
         builder.set_network_mtu(network, mtu)
     shaped = _shape_links(factors, asked, network)
-    found_mtu = builder.network_mtu(network)
-    knobs.judge(wanted, found)
+    found_mtu = builder.read_network_mtu(network)
+    knobs.check_settings(wanted, found)
     if None not in (mtu, found_mtu) and found_mtu != mtu:
         raise TreatmentRefused(
             f"an MTU of {mtu} did not take effect on the vSwitch: {found_mtu} was read back",
             fix=knobs.FIXES["mtu"],
         )
-    effective = knobs.alike(found)
+    effective = knobs.merge_endpoints(found)
     if "link_rate" in factors:
         effective["link_rate"] = shaped.rate_bps if shaped else "none"
     if "link_queue" in factors:
@@ -53,7 +54,8 @@ def apply(
     return effective
 
 
-def _fixes(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
+def _fixes_for_mtu(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
+    """Return the fixes for knobs, with one for an MTU that the virtual switch does not allow."""
     if network_mtu is None or network_mtu >= int(factors.get("mtu", 0)):
         return knobs.FIXES
     # A macvlan's MTU cannot exceed its parent's.
@@ -61,24 +63,26 @@ def _fixes(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str
     return {**knobs.FIXES, "mtu": fix}
 
 
-def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, network: Network) -> Shaped | None:
+def _shape_links(
+    factors: Mapping[str, Level], asked: TestbedSpec, network: SwitchNetwork
+) -> ShapedLink | None:
     if "link_rate" not in factors:
         return None
     level = factors["link_rate"]
     rate = None if level == "none" else float(level)
     queue = factors.get("link_queue", AUTO)
-    found = [shape(device, rate, asked.shaper, queue) for device in network.shaped]
-    for device, shaped in zip(network.shaped, found, strict=True):
+    found = [shape_link(device, rate, asked.shaper, queue) for device in network.shaped_devices]
+    for device, shaped in zip(network.shaped_devices, found, strict=True):
         value = shaped.rate_bps if shaped else None
         # The kernel keeps whole bytes per second.
-        alike = value is None if rate is None else value is not None and abs(value - rate) <= 8
-        if not alike:
+        is_requested = value is None if rate is None else value is not None and abs(value - rate) <= 8
+        if not is_requested:
             raise TreatmentRefused(
                 f"link_rate = {format_level('link_rate', level)} did not take effect: {value} was read back",
                 where=device.label,
                 fix="choose another rate or shaper",
             )
-        if shaped and not _queues_as_asked(queue, shaped):
+        if shaped and not _is_requested_queue(queue, shaped):
             raise TreatmentRefused(
                 f"link_queue = {format_level('link_queue', queue)} did not take effect: "
                 f"{shaped.queue} was read back",
@@ -88,16 +92,16 @@ def _shape_links(factors: Mapping[str, Level], asked: TestbedAsked, network: Net
     return found[0]
 
 
-def _queues_as_asked(queue: Level, shaped: Shaped) -> bool:
+def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:
     if queue == AUTO:
         return True
     if isinstance(queue, str) or not isinstance(shaped.queue, int):
         return shaped.queue == queue
-    # The kernel keeps whole bytes, and whole bytes per second.
+    # The kernel keeps whole bytes and whole bytes per second.
     return abs(shaped.queue - queue * shaped.rate_bps / 8) <= 1 + queue
 
 
-def _network_mtu(factors: Mapping[str, Level], asked: TestbedAsked) -> int | None:
+def _requested_mtu(factors: Mapping[str, Level], asked: TestbedSpec) -> int | None:
     if asked.vswitch_mtu is not None:
         return asked.vswitch_mtu
     return int(factors["mtu"]) if "mtu" in factors else None

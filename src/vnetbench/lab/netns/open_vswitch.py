@@ -1,4 +1,4 @@
-"""Open vSwitch with its userspace datapath, as the distribution has it: a database and a switch of a bed."""
+"""Runs Open vSwitch with its userspace datapath, as the distribution ships it, for one testbed."""
 
 from __future__ import annotations
 
@@ -11,108 +11,112 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab import registry
-from vnetbench.lab.netns.topology import Testbed
-from vnetbench.lab.threads import named_tasks
+from vnetbench.lab.netns.topology import NetnsTopology
+from vnetbench.lab.threads import thread_names
 
 DATABASE, SWITCH, TOOL, CONTROL = "ovsdb-server", "ovs-vswitchd", "ovsdb-tool", "ovs-vsctl"
 INSTALL = "apt-get install openvswitch-switch"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-_PLACES = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
-"""Its daemons are not on every user's path."""
+_SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
+"""The daemons may not be on the user's PATH."""
 STARTING_TIMEOUT_S = 15.0
-LOOK_EVERY_S = 0.05
+POLL_INTERVAL_S = 0.05
 
 
-def installed() -> str:
-    """Its version; raises BenchError where a part of it is missing or does not run."""
+def installed_version() -> str:
+    """Return the installed version; raises BenchError if a part is missing or does not run."""
     for program in (DATABASE, SWITCH, TOOL, CONTROL):
-        _program(program)
+        _find_program(program)
     if not SCHEMA.exists():
-        raise BenchError("Open vSwitch has no schema of its database here", where=str(SCHEMA), fix=INSTALL)
-    first = _run([_program(SWITCH), "--version"]).splitlines()[0]
+        raise BenchError("the database schema of Open vSwitch is missing", where=str(SCHEMA), fix=INSTALL)
+    first = _run_tool([_find_program(SWITCH), "--version"]).splitlines()[0]
     return first.rpartition(" ")[2]
 
 
-def start(testbed: Testbed) -> None:
-    """Start it in the testbed's switch namespace, with all ports plugged in; raises BenchError.
+def start_switch(testbed: NetnsTopology) -> None:
+    """Start the database and the switch in the testbed's switch namespace, and add all ports.
 
-    Its processes live until the testbed is removed.
+    The processes live until the testbed is removed.
+
+    Raises:
+        BenchError: if a part is missing or does not start.
     """
-    installed()
-    folder = registry.folder(testbed.name)
+    installed_version()
+    folder = registry.testbed_folder(testbed.name)
     database, socket = folder / "ovs.db", folder / "ovs.sock"
-    _run([_program(TOOL), "create", str(database), str(SCHEMA)])
-    _start(testbed, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
-    control = [_program(CONTROL), f"--db=unix:{socket}", f"--timeout={STARTING_TIMEOUT_S:.0f}"]
-    _await(socket, folder / f"{DATABASE}.log")
-    _run([*control, "--no-wait", "init"])
-    _start(testbed, folder, [SWITCH, f"unix:{socket}"])
+    _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA)])
+    _start_daemon(testbed, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
+    control = [_find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={STARTING_TIMEOUT_S:.0f}"]
+    _wait_for_socket(socket, folder / f"{DATABASE}.log")
+    _run_tool([*control, "--no-wait", "init"])
+    _start_daemon(testbed, folder, [SWITCH, f"unix:{socket}"])
     changes: list[str] = []
     for vswitch in testbed.vswitches:
         changes += ["--", "add-br", vswitch, "--", "set", "bridge", vswitch, "datapath_type=netdev"]
-    for port, vswitch in _plugged(testbed):
+    for port, vswitch in _port_assignments(testbed):
         changes += ["--", "add-port", vswitch, port]
-    # This waits until the switch has made them all.
-    _run([*control, *changes], folder / f"{SWITCH}.log")
+    # ovs-vsctl waits until the switch has created them all.
+    _run_tool([*control, *changes], folder / f"{SWITCH}.log")
 
 
-def threads(testbed: str) -> dict[int, str]:
-    """The threads of its switch, by id: they forward all that passes it."""
-    tasks = [named_tasks(pid) for pid in registry.processes_of(testbed)]
+def switch_threads(testbed: str) -> dict[int, str]:
+    """Return the names of the switch's threads, which forward all packets, by thread id."""
+    tasks = [thread_names(pid) for pid in registry.testbed_processes(testbed)]
     return {thread: name for found in tasks if SWITCH in found.values() for thread, name in found.items()}
 
 
-def _plugged(testbed: Testbed) -> list[tuple[str, str]]:
-    """Every port and the virtual switch that it belongs to."""
+def _port_assignments(testbed: NetnsTopology) -> list[tuple[str, str]]:
+    """Return every port with its virtual switch."""
     first, last = testbed.vswitches[0], testbed.vswitches[-1]
     vms = [(e.name, last if e.side == "b" else first) for e in testbed.endpoints]
     return [*vms, *zip((d.interface for d in testbed.uplinks), testbed.vswitches, strict=False)]
 
 
-def _start(testbed: Testbed, folder: Path, command: Sequence[str]) -> None:
+def _start_daemon(testbed: NetnsTopology, folder: Path, command: Sequence[str]) -> None:
     program, *arguments = command
-    inside = ["ip", "netns", "exec", testbed.switch_namespace, _program(program), *arguments]
+    inside = ["ip", "netns", "exec", testbed.switch_namespace, _find_program(program), *arguments]
     settings = {"OVS_RUNDIR": str(folder), "OVS_LOGDIR": str(folder), "OVS_DBDIR": str(folder)}
-    with (folder / f"{program}.log").open("wb") as said:
+    with (folder / f"{program}.log").open("wb") as log:
         subprocess.Popen(
             inside,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=log,
+            stderr=log,
             env={**os.environ, **settings, registry.PROCESS_LABEL: testbed.name},
-            start_new_session=True,  # the terminal's Ctrl-C is the bench's to answer
+            start_new_session=True,  # The bench handles Ctrl-C of the terminal.
         )
 
 
-def _await(socket: Path, log: Path) -> None:
+def _wait_for_socket(socket: Path, log: Path) -> None:
     deadline = time.monotonic() + STARTING_TIMEOUT_S
     while not socket.exists():
         if time.monotonic() > deadline:
-            raise _fault("its database did not start", log)
-        time.sleep(LOOK_EVERY_S)
+            raise _start_error("its database did not start", log)
+        time.sleep(POLL_INTERVAL_S)
 
 
-def _run(command: Sequence[str], log: Path | None = None) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
-        raise _fault(f"{Path(command[0]).name}: {said[0]}", log)
-    return done.stdout
+def _run_tool(command: Sequence[str], log: Path | None = None) -> str:
+    process = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if process.returncode != 0:
+        last_line = process.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        raise _start_error(f"{Path(command[0]).name}: {last_line[0]}", log)
+    return process.stdout
 
 
-def _fault(what: str, log: Path | None) -> BenchError:
+def _start_error(what: str, log: Path | None) -> BenchError:
     lines = log.read_text(errors="replace").strip().splitlines() if log else []
     last = f" (its last line: {lines[-1]})" if lines else ""
     return BenchError(
-        f"Open vSwitch does not run: {what}{last}", where="vswitch = openvswitch",
-        fix="vnetbench doctor says what this machine allows; or leave the level out",
-    )  # fmt: skip
+        f"Open vSwitch does not run: {what}{last}",
+        where="vswitch = openvswitch",
+        fix="run vnetbench doctor, which shows what this machine allows; or leave the level out",
+    )
 
 
-def _program(name: str) -> str:
-    path = shutil.which(name, path=_PLACES)
+def _find_program(name: str) -> str:
+    path = shutil.which(name, path=_SEARCH_PATH)
     if path is None:
         raise BenchError(
-            f"Open vSwitch is not installed: there is no {name}", where="vswitch = openvswitch", fix=INSTALL
+            f"Open vSwitch is not installed: {name} is missing", where="vswitch = openvswitch", fix=INSTALL
         )
     return path

@@ -1,4 +1,4 @@
-"""A namespace that routes between the VMs of a pair, each on a port and in a network of its own."""
+"""Configures a namespace that routes between the VMs of a pair, each in its own network."""
 
 from __future__ import annotations
 
@@ -7,45 +7,49 @@ import socket
 from pyroute2.netlink.rtnl import ifaddrmsg, ndmsg
 
 from vnetbench.lab import netlink
-from vnetbench.lab.netns.topology import Device, Testbed, Vm, router_addresses
+from vnetbench.lab.netns.topology import NetDevice, NetnsTopology, Vm, router_addresses
 
-FORWARDING = {
+FORWARDING_SYSCTLS = {
     "net/ipv4/ip_forward": "1",
     "net/ipv6/conf/all/forwarding": "1",
-    # What it says of better ways to VMs is load of its own.
+    # ICMP redirects would be load of the router's own.
     "net/ipv4/conf/all/send_redirects": "0",
     "net/ipv4/conf/default/send_redirects": "0",
 }
-"""Settings of its namespace, beside those of a VM's."""
+"""Sysctls of the router's namespace, in addition to those of a VM."""
 
 
-def give_addresses(testbed: Testbed) -> None:
-    """Its IPv4 addresses and routes. It knows its neighbours: nobody is asked while frames pass."""
-    for port, vm in _ports(testbed):
-        _set(port, vm, socket.AF_INET)
+def assign_addresses(testbed: NetnsTopology) -> None:
+    """Assign the router's IPv4 addresses, routes and permanent neighbours, so that it sends no requests."""
+    for port, vm in _ports_with_vms(testbed):
+        _configure_port(port, vm, socket.AF_INET)
 
 
-def give_ipv6(testbed: Testbed) -> None:
-    """The same of IPv6, again where a small MTU took them away."""
-    for port, vm in _ports(testbed):
-        _set(port, vm, socket.AF_INET6)
+def assign_ipv6(testbed: NetnsTopology) -> None:
+    """Assign the same for IPv6, also after a small MTU has removed it."""
+    for port, vm in _ports_with_vms(testbed):
+        _configure_port(port, vm, socket.AF_INET6)
 
 
-def _ports(testbed: Testbed) -> list[tuple[Device, Vm]]:
+def _ports_with_vms(testbed: NetnsTopology) -> list[tuple[NetDevice, Vm]]:
     return [(testbed.next_hop(vm), vm) for vm in testbed.endpoints]
 
 
-def _set(port: Device, vm: Vm, family: socket.AddressFamily) -> None:
-    """Of one port. Several may have the router's address: it is the routes that tell where a VM is."""
-    version, whole = (0, 32) if family == socket.AF_INET else (1, 128)
+def _configure_port(port: NetDevice, vm: Vm, family: socket.AddressFamily) -> None:
+    """Configure one port. Several ports may share the router's address, since routes locate the VMs."""
+    index_of_version, host_prefix = (0, 32) if family == socket.AF_INET else (1, 128)
     side = 1 + "ab".index(vm.side)
-    address = (vm.address, vm.address6)[version]
-    mac = netlink.mac_of(*vm.device.place)
-    with netlink.in_namespace(port.namespace) as ipr:
-        index = netlink.index_of(ipr, port.interface)
+    address = (vm.address, vm.address6)[index_of_version]
+    mac = netlink.interface_mac(*vm.device.location)
+    with netlink.open_in_namespace(port.namespace) as ipr:
+        index = netlink.interface_index(ipr, port.interface)
         ipr.addr(
-            "replace", index=index, address=router_addresses(side)[version], prefixlen=whole, family=family,
-            **({"flags": ifaddrmsg.IFA_F_NODAD} if version else {}),
-        )  # fmt: skip
-        ipr.route("replace", dst=f"{address}/{whole}", oif=index, family=family)
+            "replace",
+            index=index,
+            address=router_addresses(side)[index_of_version],
+            prefixlen=host_prefix,
+            family=family,
+            **({"flags": ifaddrmsg.IFA_F_NODAD} if family == socket.AF_INET6 else {}),
+        )
+        ipr.route("replace", dst=f"{address}/{host_prefix}", oif=index, family=family)
         ipr.neigh("replace", dst=address, lladdr=mac, ifindex=index, state=ndmsg.NUD_PERMANENT, family=family)

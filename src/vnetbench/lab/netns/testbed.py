@@ -1,4 +1,4 @@
-"""The lab `netns`: testbeds of namespaces."""
+"""Testbeds of the lab `netns`, made of network namespaces."""
 
 from __future__ import annotations
 
@@ -9,197 +9,218 @@ from functools import partial
 from typing import Any
 
 from vnetbench.agents.client import AgentClient
-from vnetbench.agents.launch import start_inside
+from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import cpu_quota, knobs, netlink, path_probe, registry
-from vnetbench.lab.cpus import Shares, vm_cpus
+from vnetbench.lab.cpus import CpuPartition, assign_vm_cpus
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.lab.links.impaired_link import Link, needs_line
+from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
-from vnetbench.lab.netns.topology import OPEN_VSWITCH, ROUTER, Shape, Testbed, Vm, describe, watched
+from vnetbench.lab.netns.topology import (
+    OPEN_VSWITCH,
+    ROUTER,
+    NetnsShape,
+    NetnsTopology,
+    Vm,
+    make_topology,
+    watched_devices,
+)
 from vnetbench.study.factors.testbed_factors import AUTO
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.model import Level, TestbedSpec
 
-SWITCH = "sw"
-"""The agent in the switch namespace."""
+SWITCH_AGENT = "sw"
+"""Name of the agent in the switch namespace."""
 
 
-class NetnsBed:
-    """A running testbed of the lab `netns`. Made by `raise_bed`."""
+class NetnsTestbed:
+    """A running testbed of the lab `netns`. `create_testbed` makes it."""
 
-    def __init__(self, testbed: Testbed) -> None:
-        self.testbed = testbed
+    def __init__(self, topology: NetnsTopology) -> None:
+        self.topology = topology
         self.agents: dict[str, AgentClient] = {}
-        self.online = frozenset(os.sched_getaffinity(0))
-        self.link = Link(testbed.name, testbed)
-        self._is_for_frames = False
-        self._why_not_apart = ""
-        """What kept this machine from giving the device CPUs of its own, once that was found out."""
+        self.online_cpus = frozenset(os.sched_getaffinity(0))
+        self.link = ImpairedLink(topology.name, topology)
+        self._sends_frames = False
+        self._device_cpus_problem = ""
+        """Why this machine cannot give the device its own CPUs; empty until that is found out."""
 
     @property
     def endpoints(self) -> tuple[Vm, ...]:
-        """See Bed."""
-        return self.testbed.endpoints
+        """See Testbed."""
+        return self.topology.endpoints
 
-    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
-        """See Bed."""
-        self._is_for_frames = device_under_test.FACTOR in factors
+    def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+        """See Testbed."""
+        self._sends_frames = device_under_test.FACTOR in factors
         try:
-            return self._apply(factors, asked)
-        except device_under_test.NotApart as refused:
-            if factors[device_under_test.FACTOR] != AUTO or self._why_not_apart:
+            return self._apply(factors, spec)
+        except device_under_test.DeviceCpusUnavailable as refused:
+            if factors[device_under_test.FACTOR] != AUTO or self._device_cpus_problem:
                 raise
-            self._why_not_apart = ": ".join(filter(None, (refused.where, refused.what)))
-            return self._apply(factors, asked)
+            self._device_cpus_problem = ": ".join(filter(None, (refused.where, refused.what)))
+            return self._apply(factors, spec)
 
-    def _apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
-        given = self._shares(factors)
+    def _apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+        given = self._partition_cpus(factors)
         self.link.set_delay(factors)
-        # Of the agents: what generates has the tester's CPUs for itself, and they must be heard all the same.
-        cpus = vm_cpus(str(factors.get("cpus", "any")), self.endpoints, self.online)
-        wanted = knobs.settings(factors, self.endpoints, cpus, self.online)
-        wanted += device_under_test.settings_of_vms(self.testbed, factors)
-        effective = network_settings.apply(wanted, self.endpoints, factors, asked, self.testbed, self.agents)
+        # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
+        cpus = assign_vm_cpus(str(factors.get("cpus", "any")), self.endpoints, self.online_cpus)
+        wanted = knobs.treatment_settings(factors, self.endpoints, cpus, self.online_cpus)
+        wanted += device_under_test.vm_settings(self.topology, factors)
+        effective = network_settings.apply_treatment(
+            wanted, self.endpoints, factors, spec, self.topology, self.agents
+        )
         if cpu_quota.FACTOR in factors:
-            pids = cpu_quota.pids_of(self.endpoints, self.agents)
-            asked_quota = factors[cpu_quota.FACTOR]
-            effective[cpu_quota.FACTOR] = cpu_quota.apply(self.testbed.name, pids, asked_quota)
-        if self._is_for_frames:
-            effective |= device_under_test.place(
-                self.testbed, {**self.agents, **self._at_ports()}, factors, given
+            pids = cpu_quota.agent_pids(self.endpoints, self.agents)
+            quota = factors[cpu_quota.FACTOR]
+            effective[cpu_quota.FACTOR] = cpu_quota.set_quota(self.topology.name, pids, quota)
+        if self._sends_frames:
+            effective |= device_under_test.configure_for_frames(
+                self.topology, {**self.agents, **self._port_agents()}, factors, given
             )
-            if factors[device_under_test.FACTOR] == AUTO and self._why_not_apart:
-                effective["device_not_apart"] = self._why_not_apart
+            if factors[device_under_test.FACTOR] == AUTO and self._device_cpus_problem:
+                effective["device_not_apart"] = self._device_cpus_problem
         ip_version = str(factors.get("ip_version", "4"))
         if ip_version == "6":
             builder.restore_ipv6(self.endpoints)
-            if self.testbed.shape.vswitch == ROUTER:
-                router.give_ipv6(self.testbed)
-        prove = partial(self.prove, knobs.least_mtu(effective), ip_version)
+            if self.topology.shape.vswitch == ROUTER:
+                router.assign_ipv6(self.topology)
+        prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
         load = {**given.tester, "device": given.device}
-        effective |= self.link.impair(factors, prove, load, self.online)
-        path_probe.check_frames(factors, effective["path_mtu_proved"], self.endpoints[0].device.label)
+        effective |= self.link.prove_and_impair(factors, prove, load, self.online_cpus)
+        path_probe.check_frame_size(factors, effective["path_mtu_proved"], self.endpoints[0].device.label)
         return effective
 
-    def prove(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
-        """Prove the path of every pair, as a trial keeps it; raises TreatmentRefused with hop and fix.
+    def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
+        """Prove the path of every pair and return the proof as a trial stores it.
 
-        `delay_s` is that of the link.
+        Args:
+            mtu: Packet size in bytes.
+            ip_version: A level of the factor `ip_version`.
+            delay_s: Delay that the link adds in each direction.
+
+        Raises:
+            TreatmentRefused: with the hop that stops the packets, and the fix.
         """
-        joined = list(zip(self.testbed.side("a"), self.testbed.side("b"), strict=True))
+        joined = list(
+            zip(self.topology.endpoints_on_side("a"), self.topology.endpoints_on_side("b"), strict=True)
+        )
 
         def hops(pair: int) -> list[path_probe.Hop]:
-            return [path_probe.hop_here(each) for each in self.testbed.hops(pair)]
+            return [path_probe.local_hop(each) for each in self.topology.hops(pair)]
 
-        found = path_probe.prove(joined, self.agents, mtu, ip_version, hops, delay_s=delay_s)
-        return path_probe.as_found(mtu, found)
+        found = path_probe.prove_paths(joined, self.agents, mtu, ip_version, hops, delay_s=delay_s)
+        return path_probe.proof_facts(mtu, found)
 
-    def watch(self) -> Mapping[str, object] | None:
-        """See Bed: what virtual switches have on the paths, threads of Open vSwitch, of delay lines, and of
-        frames those that take them in."""
-        interfaces, others = watched(self.testbed), self.link.threads()
-        if self._is_for_frames:
-            others += device_under_test.threads_of_ports(self.testbed)
+    def observer_targets(self) -> Mapping[str, object] | None:
+        """See Testbed. Includes the threads of Open vSwitch, of delay lines, and for frames those of NAPI."""
+        interfaces, others = watched_devices(self.topology), self.link.observer_threads()
+        if self._sends_frames:
+            others += device_under_test.receive_threads(self.topology)
         if not interfaces:
             return {"threads": others} if others else None
-        threads = open_vswitch.threads(self.testbed.name)
+        threads = open_vswitch.switch_threads(self.topology.name)
         return {
             "interfaces": list(interfaces),
-            "namespace": str(netlink.NETNS_DIR / self.testbed.switch_namespace),
+            "namespace": str(netlink.NETNS_DIR / self.topology.switch_namespace),
             "threads": [*({"name": name, "tid": thread} for thread, name in threads.items()), *others],
         }
 
-    def between(self) -> dict[str, tuple[str, ...]]:
-        """See Bed: none."""
+    def forwarders(self) -> dict[str, tuple[str, ...]]:
+        """See Testbed. This lab has none."""
         return {}
 
-    def begin_line_counts(self) -> None:
-        """See Bed."""
-        self.link.begin_counts()
+    def reset_delay_line_counters(self) -> None:
+        """See Testbed."""
+        self.link.reset_counters()
 
-    def line_counts(self) -> list[dict[str, Any]]:
-        """See Bed."""
-        return self.link.counts()
+    def read_delay_lines(self) -> list[dict[str, Any]]:
+        """See Testbed."""
+        return self.link.read_counters()
 
-    def next_hop(self, endpoint: Endpoint, ip_version: str) -> str:
-        """See Bed."""
-        return netlink.mac_of(*self.testbed.next_hop(endpoint).place)
+    def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
+        """See Testbed."""
+        return netlink.interface_mac(*self.topology.next_hop(endpoint).location)
 
     @property
-    def refused_frames(self) -> str:
-        """See Bed: behind a VM's interface is a port of what stands between, if that has any."""
-        return "lost" if device_under_test.ports(self.testbed) else "unsent"
+    def rejected_frame_outcome(self) -> str:
+        """See Testbed. A frame is lost if the queue behind the VM's interface is a port of the device."""
+        return "lost" if device_under_test.device_ports(self.topology) else "unsent"
 
-    def cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
-        """See Bed."""
-        return self._shares(factors).tester
+    def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
+        """See Testbed."""
+        return self._partition_cpus(factors).tester
 
-    def _shares(self, factors: Mapping[str, Level]) -> Shares:
-        return device_under_test.shares_of(self.testbed, factors, self.online, self._why_not_apart)
+    def _partition_cpus(self, factors: Mapping[str, Level]) -> CpuPartition:
+        return device_under_test.assign_cpus(
+            self.topology, factors, self.online_cpus, self._device_cpus_problem
+        )
 
-    def _at_ports(self) -> dict[str, AgentClient]:
-        """The agent that sets what is in the switch namespace, by the labels of the device's ports."""
-        ports = device_under_test.ports(self.testbed)
-        if ports and SWITCH not in self.agents:
-            start_inside({SWITCH: self.testbed.switch_namespace}, self.testbed.name, self.agents)
-        return {port.name: self.agents[SWITCH] for port in ports}
+    def _port_agents(self) -> dict[str, AgentClient]:
+        """Return the agent of the switch namespace for each of the device's ports, and start it if needed."""
+        ports = device_under_test.device_ports(self.topology)
+        if ports and SWITCH_AGENT not in self.agents:
+            start_agents_in_namespaces(
+                {SWITCH_AGENT: self.topology.switch_namespace}, self.topology.name, self.agents
+            )
+        return {port.name: self.agents[SWITCH_AGENT] for port in ports}
 
     def as_facts(self) -> Mapping[str, object]:
-        """See Bed."""
-        if self.testbed.shape.vswitch != OPEN_VSWITCH:
-            return self.testbed.as_facts()
-        return {**self.testbed.as_facts(), "open_vswitch": open_vswitch.installed()}
+        """See Testbed."""
+        if self.topology.shape.vswitch != OPEN_VSWITCH:
+            return self.topology.as_facts()
+        return {**self.topology.as_facts(), "open_vswitch": open_vswitch.installed_version()}
 
-    def leave(self) -> None:
-        """End the agents, and let the testbed stand until `lab down`."""
+    def detach(self) -> None:
+        """End the agents and keep the testbed until `lab down`."""
         for agent in self.agents.values():
             agent.close()
-        registry.keep(self.testbed.name)
+        registry.keep_after_exit(self.topology.name)
 
     def close(self) -> None:
-        """See Bed."""
+        """See Testbed."""
         for agent in self.agents.values():
             agent.close()
         self.link.close()
-        registry.remove(self.testbed.name)
+        registry.remove_testbed(self.topology.name)
 
 
 class NetnsLab:
-    """Testbeds of namespaces, for one study."""
+    """Creates testbeds of namespaces for one study."""
 
-    most_kept = 4
-    """More testbeds than this stand side by side only at the cost of memory that trials might want."""
+    max_testbeds = 4
+    """Maximum number of testbeds kept, which limits their memory."""
 
-    def __init__(self, asked: TestbedAsked, purpose: str) -> None:
-        """`purpose` says in `vnetbench lab ls` what the testbeds are for."""
-        self._asked = asked
+    def __init__(self, asked: TestbedSpec, purpose: str) -> None:
+        """Create testbeds for a study's testbed section; `vnetbench lab ls` shows `purpose`."""
+        self._spec = asked
         self._purpose = purpose
 
-    def shape(self, factors: Mapping[str, Level]) -> Shape:
+    def shape(self, factors: Mapping[str, Level]) -> NetnsShape:
         """See Lab."""
-        shape = Shape(str(factors["vswitch"]), int(factors["pairs"]), self._asked.uplink)
-        return replace(shape, line=needs_line(factors, describe("check", shape)))
+        shape = NetnsShape(str(factors["vswitch"]), int(factors["pairs"]), self._spec.uplink)
+        return replace(shape, line=needs_delay_line(factors, make_topology("check", shape)))
 
-    def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
+    def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
         """See Lab."""
-        assert isinstance(shape, Shape)
-        return raise_bed(name, shape, self._purpose)
+        assert isinstance(shape, NetnsShape)
+        return create_testbed(name, shape, self._purpose)
 
-    def remove_left(self, prefix: str) -> None:
+    def remove_leftovers(self, prefix: str) -> None:
         """See Lab."""
-        for left in registry.entries():
+        for left in registry.list_testbeds():
             if left.name.startswith(prefix):
-                registry.remove(left.name)
+                registry.remove_testbed(left.name)
 
 
-def raise_bed(name: str, shape: Shape, purpose: str) -> NetnsBed:
-    """Build a testbed and start an agent on every endpoint; raises as `Lab.raise_bed` does."""
-    testbed = describe(name, shape)
-    registry.register(name, purpose, testbed.as_facts())
-    bed = NetnsBed(testbed)
+def create_testbed(name: str, shape: NetnsShape, purpose: str) -> NetnsTestbed:
+    """Create a testbed and start an agent on every endpoint; raises as `Lab.create_testbed` does."""
+    topology = make_topology(name, shape)
+    registry.register(name, purpose, topology.as_facts())
+    testbed = NetnsTestbed(topology)
     try:
-        builder.build(testbed, bed.link.start_lines)
-        start_inside({endpoint.name: endpoint.namespace for endpoint in testbed.endpoints}, name, bed.agents)
+        builder.build_network(topology, testbed.link.start_delay_lines)
+        start_agents_in_namespaces({vm.name: vm.namespace for vm in topology.endpoints}, name, testbed.agents)
     except BaseException:
-        bed.close()
+        testbed.close()
         raise
-    return bed
+    return testbed
