@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy import signal, stats
 from scipy.special import ndtr
 
-from vnetbench.campaign.schedule import trial_duration
+from vnetbench.campaign.schedule import choose_trial_duration
 from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.trial_length import LONGEST_TRIAL_S, PastTrial
 from vnetbench.estimate.median import median_interval
@@ -162,7 +162,7 @@ def adaptive(campaign: SimulatedCampaign, precision: Precision, setup_s: float =
     own: list[Warmup] = []
     seconds = 0.0
     while True:
-        samples = campaign.samples(len(past), trial_duration(past, setup_s, precision, treatments=1))
+        samples = campaign.samples(len(past), choose_trial_duration(past, setup_s, precision, treatments=1))
         seconds += setup_s + len(samples) * INTERVAL_S
         own.append(find_warmup(samples))
         past.append(PastTrial(samples, INTERVAL_S, own[-1]))

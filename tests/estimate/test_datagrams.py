@@ -14,7 +14,7 @@ from vnetbench.estimate.datagrams import zero_count_upper_bound_percent
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.report.text.notes import legend
 from vnetbench.results.records import Sample, EndpointRecord, StreamSample, TrialRecord
-from vnetbench.wording.estimate_text import scale_of, short_figure
+from vnetbench.wording.estimate_text import metric_scale, format_short_estimate
 
 STUDY = """\
 title = "Made up"
@@ -41,7 +41,7 @@ def datagrams(
     sent = [{"datagrams": c["datagrams"] - c["duplicates"] + c["lost"]} for c in full]
     pacing = {} if deviation_us is None else {"pacing": {"gap_deviation_us": deviation_us}}
     return TrialRecord(
-        treatment=0, block=0, shape="bridge pairs=1", started_s=1.0, duration_s=INTERVAL_S * len(samples),
+        treatment=0, block=0, testbed_shape="bridge pairs=1", started_s=1.0, duration_s=INTERVAL_S * len(samples),
         setup_s=0.1, effective={},
         endpoints=(
             _side("a1", "source", sent[:-1], {"datagrams": sum(s["datagrams"] for s in sent)}, pacing),
@@ -127,9 +127,9 @@ def test_no_loss_is_told_with_what_so_many_datagrams_rule_out(tmp_path: Path) ->
     assert (none.value, none.low) == (0, 0)
     assert none.high == pytest.approx(100 * 3 / 6000, rel=0.01)
     assert (some.value, some.low, some.high) == (1, 1, 1)
-    (shown,) = short_figure(none, "loss_percent", scale_of(summary.treatments, "loss_percent"))
+    (shown,) = format_short_estimate(none, "loss_percent", metric_scale(summary.treatments, "loss_percent"))
     assert shown == "0.000 ± 0.050"
-    assert "not one was seen" in legend(summary)
+    assert "none was observed" in legend(summary)
 
 
 def test_the_bound_of_what_was_never_seen_covers_as_it_says() -> None:

@@ -45,7 +45,7 @@ def seen(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int
         name: counts.pop(name) for name in ("softnet_dropped", "refused") if name in counts
     }
     found = attribute_losses(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
-    assert (found.sent, found.lost, sum(found.lost_at.values())) == (SENT, SENT - received, found.lost)
+    assert (found.sent_frames, found.lost_frames, sum(found.lost_at.values())) == (SENT, SENT - received, found.lost_frames)
     return {place: count for place, count in found.lost_at.items() if count}
 
 
@@ -94,7 +94,7 @@ def test_several_places_and_several_runs_add_up() -> None:
     once = seen(BRIDGE, 500, **counts)
     assert once == {AT_SWITCH: 200, BEFORE_LINK: 200, BEFORE_RECEIVER: 100}
     twice = add_up_losses([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
-    assert (twice.sent, twice.lost) == (2000, 600)
+    assert (twice.sent_frames, twice.lost_frames) == (2000, 600)
     assert twice.lost_at[AT_SWITCH] == 200 and twice.lost_at[ELSEWHERE] == 100
 
 

@@ -33,7 +33,7 @@ def guests(
     rates: list[float] = STEADY,
 ) -> TrialRecord:
     """A trial of guests of which side a is idle for 3 in 4 and side b for 2 in 5, by their own accounts."""
-    trial = fixtures.trial(rates=rates)
+    trial = fixtures.make_trial(rates=rates)
     a, b, host = trial.endpoints
     seen = Observation(threads, PORTS, exits)
     return replace(
@@ -62,12 +62,12 @@ def test_a_guest_that_looks_idle_stands_beside_the_vcpu_that_the_host_saw_full()
         }
     )
     assert set(found) <= set(METRICS)
-    without = trial_metrics(fixtures.trial(rates=STEADY), 0)
+    without = trial_metrics(fixtures.make_trial(rates=STEADY), 0)
     assert {name: found[name] for name in without} == pytest.approx(without)
 
 
 def test_where_nothing_was_watched_there_are_no_such_metrics() -> None:
-    assert not OF_GUESTS & set(trial_metrics(fixtures.trial(rates=STEADY), 0))
+    assert not OF_GUESTS & set(trial_metrics(fixtures.make_trial(rates=STEADY), 0))
 
 
 def test_exits_that_the_kernel_does_not_show_are_not_taken_for_none() -> None:
@@ -94,7 +94,7 @@ def test_with_both_directions_each_vm_has_its_own_figures() -> None:
 
 def test_a_guest_that_forwards_is_told_of_and_is_not_taken_for_the_host() -> None:
     trial = guests({"g1 vcpu0": 0.05, "g1 emulator": 0.01})
-    a, b, host = fixtures.trial(rates=STEADY).endpoints
+    a, b, host = fixtures.make_trial(rates=STEADY).endpoints
     watching = trial.endpoints[2]
     between = _with_cpu(replace(host, name="g1"), {"cpu": 0, "softirq_s": 0.035, "idle_s": 0.015})
     for sides in ((a, b, between, watching), (a, b, watching, between)):

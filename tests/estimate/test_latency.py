@@ -32,7 +32,7 @@ rate = ["1 k/s", "2 k/s"]
 
 def asking(histograms: list[Histogram], *, paced: bool = False, kind: str = "latency") -> TrialRecord:
     """A trial whose source timed these in each 50 ms; of the kind `connect` too where that is named."""
-    trial = fixtures.trial(rates=[1e6] * len(histograms))
+    trial = fixtures.make_trial(rates=[1e6] * len(histograms))
     source, *others = trial.endpoints
     totals = {**source.totals, "outstanding_at_end": 3, "instrument": {"pacing": {}} if paced else {}}
     kinds = {"latency", kind}
@@ -44,7 +44,7 @@ def asking(histograms: list[Histogram], *, paced: bool = False, kind: str = "lat
 
 
 def summary_of(path: Path, text: str, trials: list[TrialRecord]) -> CampaignSummary:
-    file, _ = fixtures.file_at(path, fixtures.study(text))
+    file, _ = fixtures.create_results_file(path, fixtures.make_study(text))
     for number, trial in enumerate(trials):
         file.add_trial(replace(trial, treatment=number % 2, block=number // 2), 1.0)
     try:
@@ -140,7 +140,7 @@ def test_connections_have_a_rate_and_times_of_their_own() -> None:
 def test_histograms_come_back_from_the_file_and_decide_what_is_reported(tmp_path: Path) -> None:
     fast, slow = (asking([((ns, 100), (2 * ns, 5))] * 20, paced=True) for ns in (10_000, 20_000))
     summary = summary_of(tmp_path / "r.vnb", OPEN_LOOP, [fast, slow] * 6)
-    assert summary.main_metric == "latency_p99_us"
+    assert summary.deciding_metric == "latency_p99_us"
     assert [t.metrics["latency_p99_us"].value for t in summary.treatments] == [20.0, 40.0]
     assert summary.treatments[0].latency_histogram == ((10_000, 100 * 20 * 6), (20_000, 5 * 20 * 6))
     assert summary.treatments[0].points[0].time_series == (20.0,) * 20
@@ -148,4 +148,4 @@ def test_histograms_come_back_from_the_file_and_decide_what_is_reported(tmp_path
 
 def test_a_sample_without_histograms_is_one_without_requests() -> None:
     assert Sample(0, 0.1, 0.1, 0, 0, {}).histograms == {}
-    assert steady_latency_histogram(fixtures.trial(), 0) == ()
+    assert steady_latency_histogram(fixtures.make_trial(), 0) == ()

@@ -35,7 +35,7 @@ def counted_idle(trial: TrialRecord) -> int:
 
 
 def test_what_was_before_the_load_and_what_under_it_are_told_apart() -> None:
-    values = trial_metrics(fixtures.mixed_trial(idle_us=100, increase_us=4000), 0)
+    values = trial_metrics(fixtures.make_mixed_trial(idle_us=100, increase_us=4000), 0)
     assert values["latency_idle_p50_us"] == pytest.approx(100, rel=0.02)
     assert values["latency_p50_us"] == pytest.approx(4100, rel=0.02)
     for kind in ("mean_us", "p50_us", "p90_us"):
@@ -45,7 +45,7 @@ def test_what_was_before_the_load_and_what_under_it_are_told_apart() -> None:
 
 
 def test_the_goodput_is_the_transfers_and_is_of_the_time_under_load_alone() -> None:
-    values = trial_metrics(fixtures.mixed_trial(), 0)
+    values = trial_metrics(fixtures.make_mixed_trial(), 0)
     assert values["goodput_bps"] == pytest.approx(1e9)
     assert values["transactions_per_s"] == pytest.approx(1000)
     assert values["rtt_us"] == 40
@@ -53,13 +53,13 @@ def test_the_goodput_is_the_transfers_and_is_of_the_time_under_load_alone() -> N
 
 
 def test_other_workloads_have_nothing_before_a_load() -> None:
-    trial = fixtures.trial()
+    trial = fixtures.make_trial()
     assert not [name for name in trial_metrics(trial, 0) if "idle" in name or "increase" in name]
     assert metric_time_series(trial).idle_values == ()
 
 
 def test_the_first_tenth_and_the_last_interval_of_the_idle_phase_do_not_count() -> None:
-    trial = fixtures.mixed_trial(requests=50)
+    trial = fixtures.make_mixed_trial(requests=50)
     assert counted_idle(trial) == 8 * 50
     slow = ((10**9, 1),)
     source, sink = trial.endpoints
@@ -70,7 +70,7 @@ def test_the_first_tenth_and_the_last_interval_of_the_idle_phase_do_not_count() 
 
 
 def test_a_sample_that_spans_the_beginning_of_the_load_is_in_neither_phase() -> None:
-    trial = fixtures.mixed_trial()
+    trial = fixtures.make_mixed_trial()
     source, sink = trial.endpoints
     late = replace(source.samples[10], interval_s=0.1)
     samples = (*source.samples[:9], late, *source.samples[11:])
@@ -81,7 +81,7 @@ def test_a_sample_that_spans_the_beginning_of_the_load_is_in_neither_phase() -> 
 
 
 def test_the_course_of_an_increase_comes_to_the_trial_s_value() -> None:
-    trial = fixtures.mixed_trial(filling=5)
+    trial = fixtures.make_mixed_trial(filling=5)
     found = metric_time_series(trial, "latency_increase_p50_us")
     assert len(found.idle_values) == 10 and len(found.values) == 20
     assert max(map(abs, found.idle_values)) < 0.1 * found.values[-1]
@@ -90,7 +90,7 @@ def test_the_course_of_an_increase_comes_to_the_trial_s_value() -> None:
 
 
 def test_the_filling_of_a_queue_is_cut_from_the_time_under_load_alone() -> None:
-    trials = [fixtures.mixed_trial(block=block, filling=5) for block in range(6)]
+    trials = [fixtures.make_mixed_trial(block=block, filling=5) for block in range(6)]
     found = find_warmups([metric_time_series(trial, "latency_p50_us") for trial in trials], Timing())
     assert all(4 <= warmup.samples <= 12 for warmup in found)
     for trial, warmup in zip(trials, found, strict=True):
@@ -105,7 +105,7 @@ def test_the_interval_of_the_increase_covers_it_however_much_the_idle_latency_va
         values = []
         for block in range(TRIALS):
             idle, increase = 400 * math.exp(random.normal(0, 0.3)), random.normal(300, 10)
-            trial = fixtures.mixed_trial(
+            trial = fixtures.make_mixed_trial(
                 0, block, idle_us=idle, increase_us=increase, requests=20, seed=campaign
             )
             values.append(trial_metrics(trial, 0))
@@ -122,7 +122,7 @@ def test_the_interval_of_the_increase_covers_it_however_much_the_idle_latency_va
 
 def test_a_load_that_adds_nothing_has_no_increase_beyond_chance() -> None:
     values = [
-        trial_metrics(fixtures.mixed_trial(0, block, increase_us=0.0, requests=20), 0) for block in range(9)
+        trial_metrics(fixtures.make_mixed_trial(0, block, increase_us=0.0, requests=20), 0) for block in range(9)
     ]
     increase = estimate_metrics(values, Precision())["latency_increase_p50_us"]
     assert increase.low is not None and increase.high is not None
@@ -140,10 +140,10 @@ def test_an_increase_below_zero_has_no_ratio_and_is_left_out_of_effects() -> Non
 
 
 def test_a_campaign_tells_its_increase_with_its_own_interval(tmp_path: Path) -> None:
-    file, _ = fixtures.file_at(tmp_path / "r.vnb", fixtures.study(STUDY))
+    file, _ = fixtures.create_results_file(tmp_path / "r.vnb", fixtures.make_study(STUDY))
     for block in range(6):
-        file.add_trial(fixtures.mixed_trial(0, block, filling=3), 1.0)
-        file.add_trial(fixtures.mixed_trial(1, block, filling=3, increase_us=9000), 1.0)
+        file.add_trial(fixtures.make_mixed_trial(0, block, filling=3), 1.0)
+        file.add_trial(fixtures.make_mixed_trial(1, block, filling=3, increase_us=9000), 1.0)
     summary = summarize(file)
     file.close("finished")
     for treatment, truth in zip(summary.treatments, (4000, 9000), strict=True):
@@ -152,5 +152,5 @@ def test_a_campaign_tells_its_increase_with_its_own_interval(tmp_path: Path) -> 
         assert increase.value == pytest.approx(truth, rel=0.02)
         assert histogram_count(treatment.idle_latency_histogram) == 6 * 8 * 50
         assert histogram_count(treatment.latency_histogram) < 6 * 20 * 50
-    (effect,) = estimate_effects(summary, summary.main_metric)
+    (effect,) = estimate_effects(summary, summary.deciding_metric)
     assert effect.ratio.value == pytest.approx(9000 / 4000, rel=0.03)

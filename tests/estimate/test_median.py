@@ -92,7 +92,7 @@ def test_a_trial_far_off_is_marked_and_still_counts() -> None:
     found = estimate_median(values, 0.95)
 
     assert found.outliers == (7,)
-    assert found.trials == 9
+    assert found.trial_count == 9
 
 
 def test_each_modes_interval_covers_its_own_median() -> None:

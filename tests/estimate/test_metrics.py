@@ -18,7 +18,7 @@ COLD = [2e9] * 6 + [8e9] * 14
 
 
 def test_every_metric_comes_from_its_counters() -> None:
-    found = trial_metrics(fixtures.trial(rates=STEADY), 0)
+    found = trial_metrics(fixtures.make_trial(rates=STEADY), 0)
     assert found == pytest.approx(
         {
             "goodput_bps": 8e9,
@@ -42,7 +42,7 @@ def test_every_metric_comes_from_its_counters() -> None:
 
 
 def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
-    whole = fixtures.trial(rates=STEADY)
+    whole = fixtures.make_trial(rates=STEADY)
     sender, _, host = whole.endpoints
     told = {"speaks": "iperf3", "cpu_percent": {"total": 42.0}, "streams": [{"id": 0, "retransmits": None}]}
     receiver = EndpointRecord("esx-07", "sink", told, ())
@@ -58,7 +58,7 @@ def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
 
 
 def test_of_a_sending_server_only_what_it_tells_is_known() -> None:
-    whole = fixtures.trial(rates=STEADY)
+    whole = fixtures.make_trial(rates=STEADY)
     _, receiver, host = whole.endpoints
     told = {"speaks": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
     found = trial_metrics(replace(whole, endpoints=(receiver, EndpointRecord("esx-07", "source", told, ()), host)), 0)
@@ -68,13 +68,13 @@ def test_of_a_sending_server_only_what_it_tells_is_known() -> None:
 
 
 def test_the_warm_up_is_left_out_of_every_metric() -> None:
-    cold, steady = trial_metrics(fixtures.trial(rates=COLD), 6), trial_metrics(fixtures.trial(rates=STEADY), 0)
+    cold, steady = trial_metrics(fixtures.make_trial(rates=COLD), 6), trial_metrics(fixtures.make_trial(rates=STEADY), 0)
     assert cold == pytest.approx(steady)
-    assert trial_metrics(fixtures.trial(rates=COLD), 0)["goodput_bps"] == pytest.approx(6.2e9)
+    assert trial_metrics(fixtures.make_trial(rates=COLD), 0)["goodput_bps"] == pytest.approx(6.2e9)
 
 
 def test_a_counter_that_is_missing_leaves_its_metric_out_and_invents_nothing() -> None:
-    trial = _without(fixtures.trial(rates=STEADY), {"cycles", "tx_packets"})
+    trial = _without(fixtures.make_trial(rates=STEADY), {"cycles", "tx_packets"})
     found = trial_metrics(trial, 0)
     assert "cycles_per_byte" not in found
     assert "mean_segment_bytes" not in found
@@ -82,14 +82,14 @@ def test_a_counter_that_is_missing_leaves_its_metric_out_and_invents_nothing() -
 
 
 def test_what_arrives_after_the_load_has_ended_does_not_count() -> None:
-    trial = fixtures.trial(rates=STEADY)
+    trial = fixtures.make_trial(rates=STEADY)
     drained = [_later(side) for side in trial.endpoints]
     assert trial_metrics(replace(trial, endpoints=tuple(drained)), 0) == pytest.approx(trial_metrics(trial, 0))
 
 
 def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
     """Whichever side it is on: bytes stay with the time in which they were moved."""
-    trial = fixtures.trial(rates=COLD)
+    trial = fixtures.make_trial(rates=COLD)
     for late in (0, 1):
         sides = list(trial.endpoints)
         sides[late] = _closing_two(sides[late], 9)
@@ -104,7 +104,7 @@ def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
 def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their_own(
     name_a: str, name_b: str
 ) -> None:
-    forth, back = fixtures.trial(rates=STEADY), fixtures.trial(rates=[4e9] * 20)
+    forth, back = fixtures.make_trial(rates=STEADY), fixtures.make_trial(rates=[4e9] * 20)
     a = _both((forth.endpoints[0], 0), (back.endpoints[1], 1))
     b = _both((back.endpoints[0], 1), (forth.endpoints[1], 0))
     ends = sorted((replace(a, name=name_a), replace(b, name=name_b)), key=lambda side: side.name)
@@ -121,20 +121,20 @@ def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their
 
 
 def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:
-    trial = fixtures.trial(rates=COLD)
+    trial = fixtures.make_trial(rates=COLD)
     assert metric_time_series(trial).values == pytest.approx(COLD)
     for cut in (0, 6, 19):
         assert metric_time_series(trial).steady_value(cut) == pytest.approx(trial_metrics(trial, cut)["goodput_bps"])
 
 
 def test_a_fixed_warm_up_is_cut_as_asked_and_leaves_something() -> None:
-    courses = [metric_time_series(fixtures.trial(rates=STEADY))] * 3
+    courses = [metric_time_series(fixtures.make_trial(rates=STEADY))] * 3
     assert [w.samples for w in find_warmups(courses, Timing(warmup_s=0.2))] == [4, 4, 4]
     assert [w.samples for w in find_warmups(courses, Timing(warmup_s=60))] == [19, 19, 19]
 
 
 def test_a_warm_up_is_found_and_all_of_it_is_cut() -> None:
-    courses = [metric_time_series(fixtures.trial(rates=COLD))] * 6
+    courses = [metric_time_series(fixtures.make_trial(rates=COLD))] * 6
     found = find_warmups(courses, Timing())
     assert all(w.samples >= 6 and w.has_steady_state for w in found)
     assert all(c.steady_value(w.samples) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
@@ -147,7 +147,7 @@ def test_of_which_metrics_less_is_better_is_known_and_of_no_others() -> None:
 
 
 def test_a_trial_without_samples_is_an_error() -> None:
-    trial = fixtures.trial(rates=STEADY)
+    trial = fixtures.make_trial(rates=STEADY)
     empty = replace(trial, endpoints=tuple(replace(s, samples=()) for s in trial.endpoints))
     with pytest.raises(ValueError, match="no samples"):
         trial_metrics(empty, 0)
@@ -175,8 +175,8 @@ def _both(sent: tuple[EndpointRecord, int], taken: tuple[EndpointRecord, int]) -
             s,
             bytes_received=r.bytes_received,
             streams=(
-                *(replace(x, stream=first) for x in s.streams),
-                *(replace(x, stream=second) for x in r.streams),
+                *(replace(x, stream_id=first) for x in s.streams),
+                *(replace(x, stream_id=second) for x in r.streams),
             ),
         )
         for s, r in zip(source.samples, sink.samples, strict=True)
@@ -197,7 +197,7 @@ def _closing_two(side: EndpointRecord, at: int) -> EndpointRecord:
                 y,
                 bytes=x.bytes + y.bytes,
                 retransmits=(x.retransmits or 0) + (y.retransmits or 0),
-                info={"segments_out": x.info["segments_out"] + y.info["segments_out"]},  # type: ignore[operator]
+                details={"segments_out": x.details["segments_out"] + y.details["segments_out"]},  # type: ignore[operator]
             )
             for x, y in zip(first.streams, second.streams, strict=True)
         ),
@@ -210,7 +210,7 @@ def _acknowledged(side: EndpointRecord, share: float) -> EndpointRecord:
 
     def acknowledged(sample: Sample) -> Sample:
         streams = tuple(
-            replace(stream, info={**stream.info, "bytes_acked": int(share * stream.bytes)})
+            replace(stream, details={**stream.details, "bytes_acked": int(share * stream.bytes)})
             for stream in sample.streams
         )
         return replace(sample, streams=streams)

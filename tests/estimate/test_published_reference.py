@@ -15,11 +15,11 @@ from vnetbench.published.catalog import TABLE_NAMES
 @pytest.mark.parametrize("name", TABLE_NAMES)
 def test_every_figure_is_a_treatment_without_trials(name: str) -> None:
     summary, source = reference_summary(name), load_table(name)
-    assert summary.reference == source and summary.path == f"reference:{name}"
+    assert summary.reference_table == source and summary.path == f"reference:{name}"
     assert len(summary.treatments) == len(source.rows)
     assert len({frozenset(t.factors.items()) for t in summary.treatments}) == len(source.rows)
     for treatment in summary.treatments:
-        assert treatment.trials == 0 and not summary.is_imported
+        assert treatment.trial_count == 0 and not summary.is_imported
         assert all(own.is_published and own.confidence == 0 for own in treatment.metrics.values())
 
 

@@ -23,18 +23,18 @@ def read(path: Path) -> CampaignSummary:
 
 def test_states_failures_and_trials_are_those_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = fixtures.file_at(path)
+    file, _ = fixtures.create_results_file(path)
     for block in range(6):
-        file.add_trial(fixtures.trial(0, block), block)
-    file.add_trial(fixtures.trial(1, 0, failure="a1: the agent ended"), 7)
-    file.set_treatment(0, "precision")
-    file.set_treatment(2, "refused", "port a1: packets of 9000 bytes do not pass")
+        file.add_trial(fixtures.make_trial(0, block), block)
+    file.add_trial(fixtures.make_trial(1, 0, failure="a1: the agent ended"), 7)
+    file.set_treatment_state(0, "precision")
+    file.set_treatment_state(2, "refused", "port a1: packets of 9000 bytes do not pass")
     file.close("interrupted")
     first, second, third, fourth = read(path).treatments
-    assert (first.stopped_by, first.trials) == ("precision", 6)
+    assert (first.stopped_by, first.trial_count) == ("precision", 6)
     assert first.effective == {"mtu": 1500}
     assert first.metrics["goodput_bps"].low is not None
-    assert (second.stopped_by, second.trials, second.failures) == ("interrupted", 0, ("a1: the agent ended",))
+    assert (second.stopped_by, second.trial_count, second.failures) == ("interrupted", 0, ("a1: the agent ended",))
     assert (third.stopped_by, third.failures) == (
         "refused",
         ("port a1: packets of 9000 bytes do not pass",),
@@ -44,8 +44,8 @@ def test_states_failures_and_trials_are_those_of_the_file(tmp_path: Path) -> Non
 
 def test_a_campaign_whose_bench_was_killed_is_interrupted_and_one_at_work_is_running(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = fixtures.file_at(path)
-    file.add_trial(fixtures.trial(0, 0), 1)
+    file, _ = fixtures.create_results_file(path)
+    file.add_trial(fixtures.make_trial(0, 0), 1)
     assert read(path).status == "running"
     assert read(path).treatments[0].stopped_by == "running"
     file._db.execute("UPDATE campaign SET writer = '4194300:gone:1'")
@@ -58,25 +58,25 @@ def test_a_trial_that_finishes_while_the_file_is_read_is_left_for_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = fixtures.file_at(path)
-    file.add_trial(fixtures.trial(0, 0), 1)
+    file, _ = fixtures.create_results_file(path)
+    file.add_trial(fixtures.make_trial(0, 0), 1)
     found = module._find_warmups
 
     def and_meanwhile(*arguments: object) -> object:
         cuts = found(*arguments)  # type: ignore[arg-type]
-        file.add_trial(fixtures.trial(0, 1), 2)
+        file.add_trial(fixtures.make_trial(0, 1), 2)
         return cuts
 
     monkeypatch.setattr(module, "_find_warmups", and_meanwhile)
-    assert read(path).treatments[0].trials == 1
+    assert read(path).treatments[0].trial_count == 1
     monkeypatch.undo()
-    assert read(path).treatments[0].trials == 2
+    assert read(path).treatments[0].trial_count == 2
     file.close()
 
 
 def test_sessions_on_another_footing_are_said(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = fixtures.file_at(path)
+    file, _ = fixtures.create_results_file(path)
     file.add_facts("host", {"kernel": {"release": "6.1"}, "perf": {"system_cycles": "hardware"}})
     file.close("interrupted")
     file = ResultsFile.open_to_write(path)

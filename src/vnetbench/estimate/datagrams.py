@@ -1,4 +1,4 @@
-"""What became of datagrams: the metrics of `udp_stream`, from what sources sent and sinks counted."""
+"""Datagram metrics of `udp_stream`: rates, loss, reordering, duplicates, jitter and delay."""
 
 from __future__ import annotations
 
@@ -13,69 +13,75 @@ SHARE_METRICS: Mapping[str, tuple[str, ...]] = {
     "datagrams": ("loss_percent", "socket_drop_percent", "reordered_percent", "duplicate_percent"),
     "frames": ("frame_loss_percent", "reordered_percent", "duplicate_percent"),
 }
-"""The metrics that are shares of the datagrams, or of the frames, by the metric that says how many."""
+"""The metric that counts datagrams or frames, to the metrics that are shares of that count."""
 
 IntervalSamples = Mapping[str, Sequence[Sequence[Sample]]]
-"""Endpoint to its samples, an inner list an interval (`course.intervals`)."""
+"""Endpoint name to its samples, grouped by interval (`time_series.split_load_samples`)."""
 
 
 def count_arrived_datagrams(sample: Sample) -> int:
-    """How many datagrams arrived in a sample, a duplicate not counted."""
-    return sum(_count(x, "datagrams") - _count(x, "duplicates") for x in _of_role(sample, "sink"))
+    """Return the number of datagrams that arrived in a sample, without duplicates."""
+    return sum(_count(x, "datagrams") - _count(x, "duplicates") for x in _datagram_streams(sample, "sink"))
 
 
 def datagram_metrics(
     trial: TrialRecord, load_intervals: IntervalSamples, warmup_samples: int, steady_s: float
 ) -> Iterator[tuple[str, float]]:
-    """The metrics of a trial from its intervals after the first `cut`; none where no datagrams were sent.
+    """Yield the metrics of a trial after its warm-up; none if no datagrams were sent.
 
-    What is lost last shows only when the source has said how many it sent. So shares are of all that came of
-    the trial in the end, less what was counted before the cut.
+    A sink knows the last losses only after the source reports how many datagrams it sent. So shares use the
+    final counts of the trial minus the counts of the warm-up.
     """
-    totals = [stream for side in trial.endpoints for stream in _streams(side.totals) if "datagrams" in stream]
+    totals = [
+        stream
+        for endpoint in trial.endpoints
+        for stream in _streams(endpoint.totals)
+        if "datagrams" in stream
+    ]
     if not totals:
         return
     steady = [x for parts in load_intervals.values() for part in parts[warmup_samples:] for x in part]
-    before = [x for parts in load_intervals.values() for part in parts[:warmup_samples] for x in part]
-    sinks = [flow for x in steady for flow in _of_role(x, "sink")]
-    sent = sum(_count(flow, "datagrams") for x in steady for flow in _of_role(x, "source"))
+    warmup = [x for parts in load_intervals.values() for part in parts[:warmup_samples] for x in part]
+    sinks = [flow for x in steady for flow in _datagram_streams(x, "sink")]
+    sent = sum(_count(flow, "datagrams") for x in steady for flow in _datagram_streams(x, "source"))
     yield "datagrams_sent_per_s", sent / steady_s
     yield "datagrams_received_per_s", sum(map(count_arrived_datagrams, steady)) / steady_s
-    yield from _shares(totals, before)
+    yield from _share_metrics(totals, warmup)
     if sinks:
-        yield "jitter_us", sum(_number(flow.info.get("jitter_us")) for flow in sinks) / len(sinks)
+        yield "jitter_us", sum(_number(flow.details.get("jitter_us")) for flow in sinks) / len(sinks)
     yield from latency_metrics(merge_histograms(x.histograms.get("delay", ()) for x in steady), "delay")
     deviations = [_number(pacing.get("gap_deviation_us")) for pacing in _pacings(trial)]
     if deviations:
         yield "gap_deviation_us", max(deviations)
 
 
-def _shares(totals: Sequence[Mapping[str, Any]], before: Sequence[Sample]) -> Iterator[tuple[str, float]]:
+def _share_metrics(
+    totals: Sequence[Mapping[str, Any]], warmup: Sequence[Sample]
+) -> Iterator[tuple[str, float]]:
     sinks = [flow for flow in totals if flow["role"] == "sink"]
-    early = [flow for x in before for flow in _of_role(x, "sink")]
+    warmup_sinks = [flow for x in warmup for flow in _datagram_streams(x, "sink")]
 
-    def after(name: str) -> int:
-        return sum(int(flow[name]) for flow in sinks) - sum(_count(flow, name) for flow in early)
+    def count_after_warmup(name: str) -> int:
+        return sum(int(flow[name]) for flow in sinks) - sum(_count(flow, name) for flow in warmup_sinks)
 
-    duplicates, lost = after("duplicates"), after("lost")
-    arrived = after("datagrams") - duplicates
+    duplicates, lost = count_after_warmup("duplicates"), count_after_warmup("lost")
+    arrived = count_after_warmup("datagrams") - duplicates
     if arrived + lost <= 0:
         return
     yield "datagrams", arrived + lost
-    # What comes late may have been missed before the cut.
+    # A datagram that arrives after the warm-up may have counted as lost during it.
     yield "loss_percent", 100 * max(0, lost) / (arrived + lost)
-    yield "socket_drop_percent", 100 * after("socket_drops") / (arrived + lost)
+    yield "socket_drop_percent", 100 * count_after_warmup("socket_drops") / (arrived + lost)
     if arrived:
-        yield "reordered_percent", 100 * after("reordered") / arrived
+        yield "reordered_percent", 100 * count_after_warmup("reordered") / arrived
         yield "duplicate_percent", 100 * duplicates / arrived
 
 
 def zero_count_upper_bound_percent(datagrams: float, confidence: float) -> float:
-    """The share in percent that none of so many datagrams rules out being larger, at that confidence.
+    """Return the upper confidence bound in percent of a share that had no event in `datagrams` datagrams.
 
-    The upper bound of a share of which none was seen, 1 - (1 - confidence)^(1/n), "rule of three" for 95 %
-    (Hanley & Lippman-Hand 1983, JAMA 249(13)). It takes each datagram's fate as its own: where losses come
-    in bursts more datagrams are needed for the same bound.
+    The bound is 1 - (1 - confidence)^(1/n), for 95 % the "rule of three" (Hanley & Lippman-Hand 1983, JAMA
+    249(13)). It assumes independent datagrams: if losses come in bursts, the true bound is higher.
     """
     return -100 * math.expm1(math.log1p(-confidence) / datagrams)
 
@@ -86,19 +92,19 @@ def _streams(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
 
 
 def _pacings(trial: TrialRecord) -> Iterator[Mapping[str, object]]:
-    for side in trial.endpoints:
-        instrument = side.totals.get("instrument")
+    for endpoint in trial.endpoints:
+        instrument = endpoint.totals.get("instrument")
         pacing = instrument.get("pacing") if isinstance(instrument, Mapping) else None
         if isinstance(pacing, Mapping) and pacing.get("gap_deviation_us") is not None:
             yield pacing
 
 
-def _of_role(sample: Sample, role: str) -> list[StreamSample]:
-    return [x for x in sample.streams if x.role == role and "datagrams" in x.info]
+def _datagram_streams(sample: Sample, role: str) -> list[StreamSample]:
+    return [x for x in sample.streams if x.role == role and "datagrams" in x.details]
 
 
 def _count(flow: StreamSample, name: str) -> int:
-    return int(_number(flow.info.get(name)))
+    return int(_number(flow.details.get(name)))
 
 
 def _number(value: object) -> float:

@@ -1,4 +1,4 @@
-"""What became of frames: the metrics of a run at one load, and what the steps before it found."""
+"""Frame metrics: of a run at one load, and of the search steps before it."""
 
 from __future__ import annotations
 
@@ -10,64 +10,64 @@ from typing import Any
 
 from vnetbench.estimate.datagrams import IntervalSamples
 from vnetbench.estimate.latency import latency_metrics, merge_histograms
-from vnetbench.results.records import CURVE, Sample, TrialRecord
+from vnetbench.results.records import LOSS_CURVE_STEP, Sample, TrialRecord
 from vnetbench.study.workloads import THROUGHPUT_METRICS
 
-SENT, RECEIVED = "frames_sent", "frames_received"
+FRAMES_SENT, FRAMES_RECEIVED = "frames_sent", "frames_received"
 
 
 @dataclass(frozen=True)
 class SearchInterval:
-    """What one search says of its own answer."""
+    """The interval that a search reports for its throughput, in frames per second."""
 
     low: float
     high: float
     confidence: float | None
-    """None where its method has no notion of it."""
+    """None if the search method reports no confidence."""
 
 
 def count_frames(sample: Sample, kind: str) -> int:
-    """How many frames a side sent, or received (distinct ones), in a sample."""
-    return sum(int(str(stream.info.get(kind, 0))) for stream in sample.streams)
+    """Return the frames sent (`SENT`) or the distinct frames received (`RECEIVED`) in a sample."""
+    return sum(int(str(stream.details.get(kind, 0))) for stream in sample.streams)
 
 
 def frame_metrics(
     trial: TrialRecord, load_intervals: IntervalSamples, warmup_samples: int, steady_s: float
 ) -> Iterator[tuple[str, float]]:
-    """The metrics of a trial from its intervals after the first `cut`; none where no frames were sent.
+    """Yield the metrics of a trial after its warm-up; only those of its steps if no frames were sent.
 
-    Frames that are on their way when a sample ends are none that are lost. So the loss is of all that was
-    sent after the cut and came in the end.
+    Frames in transit at the end of a sample are not lost. So the loss compares all frames sent after the
+    warm-up with those that arrived by the end of the trial.
     """
     yield from step_metrics(trial)
-    totals = [stream for side in trial.endpoints for stream in stream_totals(side.totals)]
-    if not any(SENT in stream for stream in totals):
+    totals = [stream for endpoint in trial.endpoints for stream in stream_totals(endpoint.totals)]
+    if not any(FRAMES_SENT in stream for stream in totals):
         return
     steady = [x for parts in load_intervals.values() for part in parts[warmup_samples:] for x in part]
-    before = [x for parts in load_intervals.values() for part in parts[:warmup_samples] for x in part]
+    warmup = [x for parts in load_intervals.values() for part in parts[:warmup_samples] for x in part]
 
-    def after(kind: str) -> int:
-        return sum(int(stream.get(kind, 0)) for stream in totals) - sum(count_frames(x, kind) for x in before)
+    def count_after_warmup(kind: str) -> int:
+        return sum(int(stream.get(kind, 0)) for stream in totals) - sum(count_frames(x, kind) for x in warmup)
 
-    sent, received = after(SENT), after(RECEIVED)
-    yield "offered_load_fps", sum(count_frames(x, SENT) for x in steady) / steady_s
-    yield "forwarding_rate_fps", sum(count_frames(x, RECEIVED) for x in steady) / steady_s
+    sent, received = count_after_warmup(FRAMES_SENT), count_after_warmup(FRAMES_RECEIVED)
+    yield "offered_load_fps", sum(count_frames(x, FRAMES_SENT) for x in steady) / steady_s
+    yield "forwarding_rate_fps", sum(count_frames(x, FRAMES_RECEIVED) for x in steady) / steady_s
     if sent > 0:
         yield "frames", sent
-        # What was on its way at the cut came after it, and was sent before.
+        # Frames in transit at the end of the warm-up were sent before it and arrived after it.
         yield "frame_loss_percent", 100 * max(0, sent - received) / sent
-    if arrived := sum(int(stream.get(RECEIVED, 0)) for stream in totals):
+    if arrived := sum(int(stream.get(FRAMES_RECEIVED, 0)) for stream in totals):
         for name, kind in (("duplicate_percent", "duplicates"), ("reordered_percent", "out_of_order")):
             yield name, 100 * sum(int(stream.get(kind, 0)) for stream in totals) / arrived
     yield from latency_metrics(merge_histograms(x.histograms.get("delay", ()) for x in steady), "delay")
 
 
 def outstanding_frames(load_intervals: IntervalSamples) -> tuple[int, ...]:
-    """At the end of each interval: frames that had been sent and had not come; empty where none were sent."""
-    together = list(zip(*load_intervals.values(), strict=True))
+    """Return the frames sent but not received at the end of each interval; empty if none were sent."""
+    intervals = list(zip(*load_intervals.values(), strict=True))
     sent, received = (
-        [sum(count_frames(x, kind) for side in at_once for x in side) for at_once in together]
-        for kind in (SENT, RECEIVED)
+        [sum(count_frames(x, kind) for samples in interval for x in samples) for interval in intervals]
+        for kind in (FRAMES_SENT, FRAMES_RECEIVED)
     )
     if not any(sent):
         return ()
@@ -77,10 +77,11 @@ def outstanding_frames(load_intervals: IntervalSamples) -> tuple[int, ...]:
 
 
 def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
-    """What the steps of a trial found; nothing where it has none.
+    """Yield the metrics that the steps of a trial measured; none without steps.
 
-    A search's answers are loads of each direction of each pair; a throughput is the sum over them. The buffer
-    time is that of RFC 9004: the burst over the rate at which it came, less what was forwarded meanwhile.
+    A search result is a load for each direction of each pair; a throughput is the sum over all of them. The
+    buffer time is the corrected one of RFC 9004: the burst divided by its rate, minus the part that the
+    device forwarded during the burst.
     """
     search = search_result(trial)
     for name, answer in zip(THROUGHPUT_METRICS, _answers(search), strict=False):
@@ -88,19 +89,19 @@ def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
         if name == THROUGHPUT_METRICS[0]:
             frame_bits = 8 * float(search["frame_bytes"])
             yield "throughput_bps", frame_bits * float(answer["throughput_fps"]) * int(search["ways"])
-    # Of full steps only: in a short one much of what arrives may come out of a buffer after its end.
-    if rates := [step.received / step.duration_s for step in trial.steps if step.purpose == CURVE]:
+    # Full steps only: in a short step, many frames may leave a buffer after the end of the load.
+    if rates := [step.received / step.duration_s for step in trial.steps if step.purpose == LOSS_CURVE_STEP]:
         yield "max_forwarding_rate_fps", max(rates)
     bursts = _mapping(trial.effective.get("bursts"))
     if bursts:
         frames, rate_fps = statistics.mean(bursts["frames"]), float(bursts["rate_fps"])
         yield "back_to_back_frames", frames
-        passed = float(_answers(search)[0]["throughput_fps"]) / rate_fps
-        yield "buffer_s", frames / rate_fps * max(0.0, 1 - passed)
+        forwarded_share = float(_answers(search)[0]["throughput_fps"]) / rate_fps
+        yield "buffer_s", frames / rate_fps * max(0.0, 1 - forwarded_share)
 
 
 def search_intervals(search: Mapping[str, Any]) -> dict[str, SearchInterval]:
-    """Metric to the interval that a search (`search_of`) gave its throughput, where it found an upper end."""
+    """Return the search interval of each throughput metric; absent if the generator limited the search."""
     return {
         name: SearchInterval(
             int(search["ways"]) * float(answer["low_fps"]),
@@ -113,7 +114,7 @@ def search_intervals(search: Mapping[str, Any]) -> dict[str, SearchInterval]:
 
 
 def search_result(trial: TrialRecord) -> Mapping[str, Any]:
-    """What the steps of a trial found, as the campaign keeps it; empty where it has none."""
+    """Return the stored result of a trial's search; empty without one."""
     return _mapping(trial.effective.get("search"))
 
 
@@ -123,7 +124,7 @@ def _answers(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def stream_totals(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
-    """What a side said of its streams at the end."""
+    """Return the final counts of an endpoint's streams."""
     streams = totals.get("streams")
     return streams if isinstance(streams, list) else []
 

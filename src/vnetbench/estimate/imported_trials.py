@@ -1,223 +1,243 @@
-"""Trials that another tool ran: its own figures, and what its intervals tell where a warm-up is cut.
+"""Trials that another tool ran: metrics from its log, and from its intervals after a warm-up.
 
-A log's figures were rounded, so each has a least and a most that it may have been. The interval of an
-estimate reaches from the lower bound of the trials at their least to the upper bound of those at their most.
+The values in a log are rounded, so each has a range of possible exact values. The interval of an estimate
+runs from the lower bound for the smallest possible values to the upper bound for the largest possible values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vnetbench.estimate.time_series import TimeSeries, find_warmups
 from vnetbench.estimate.evidence.imported import imported_evidence
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import TrialPoint
+from vnetbench.estimate.time_series import TimeSeries, find_warmups
 from vnetbench.quantity import format_duration
-from vnetbench.results.records import HIGH, LOW, OMITTED, IMPORTED, Sample, TrialRecord
+from vnetbench.results.records import HIGH_SUFFIX, IMPORTED, LOW_SUFFIX, OMITTED, Sample, TrialRecord
 from vnetbench.study.model import Level, Timing
+
+_MAX_LOGS_LISTED = 3
+_SHORTEST_INTERVAL_RATIO = 0.5
+"""Tools often end with an interval of some milliseconds. An interval shorter than this share of the previous
+one is merged into it."""
 
 
 @dataclass(frozen=True)
-class _Figure:
-    """A number, and the least and the most that may have been rounded to it."""
+class _RoundedValue:
+    """A rounded number, with the smallest and the largest possible exact value."""
 
     value: float
     low: float
     high: float
 
 
-_MOST_NAMED = 3
-"""So many logs are named."""
-_A_STUB = 0.5
-"""Tools often end with an interval of some milliseconds: one shorter than so much of the one before is
-counted with that one."""
-
-
 @dataclass(frozen=True)
-class _Rate:
-    """A metric that intervals tell too: so much of their values a second, or of one value to another."""
+class _IntervalMetric:
+    """The definition of a metric by the counters of a log's intervals."""
 
-    counts: Mapping[str, float]
-    """Values that are added up, each times this."""
-    over: str = ""
-    """What they are a share of; empty: time."""
-    way: str = ""
-    """Of this way alone."""
+    weights: Mapping[str, float]
+    """Counters in the numerator, with their weights."""
+    divisor: str = ""
+    """The counter in the denominator; empty for time."""
+    direction: str = ""
+    """The only direction that counts; empty for all."""
 
 
-_OF_INTERVALS: Mapping[str, _Rate] = {
-    "goodput_bps": _Rate({"bytes": 8}),
-    "goodput_forward_bps": _Rate({"bytes": 8}, way="forward"),
-    "goodput_reverse_bps": _Rate({"bytes": 8}, way="reverse"),
-    "transactions_per_s": _Rate({"transactions": 1}),
-    "connections_per_s": _Rate({"transactions": 1}),
-    "datagrams_received_per_s": _Rate({"datagrams": 1, "lost": -1}),
-    "datagrams_sent_per_s": _Rate({"datagrams": 1}),
-    "loss_percent": _Rate({"lost": 100}, over="datagrams"),
-    "retransmits_per_s": _Rate({"retransmits": 1}),
+_INTERVAL_METRICS: Mapping[str, _IntervalMetric] = {
+    "goodput_bps": _IntervalMetric({"bytes": 8}),
+    "goodput_forward_bps": _IntervalMetric({"bytes": 8}, direction="forward"),
+    "goodput_reverse_bps": _IntervalMetric({"bytes": 8}, direction="reverse"),
+    "transactions_per_s": _IntervalMetric({"transactions": 1}),
+    "connections_per_s": _IntervalMetric({"transactions": 1}),
+    "datagrams_received_per_s": _IntervalMetric({"datagrams": 1, "lost": -1}),
+    "datagrams_sent_per_s": _IntervalMetric({"datagrams": 1}),
+    "loss_percent": _IntervalMetric({"lost": 100}, divisor="datagrams"),
+    "retransmits_per_s": _IntervalMetric({"retransmits": 1}),
 }
 
-
-_AtOnce = Sequence[tuple[str, Sample]]
-"""The samples of one interval, each with its way."""
+_LogInterval = Sequence[tuple[str, Sample]]
+"""The samples of one interval, each with its direction."""
 
 
 def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
-    """A metric in time as far as the log tells it, else its one figure; nothing where it has neither."""
-    at_once = _intervals(trial)
-    rates = [rate for each in at_once if (rate := _rate([each], metric)) is not None]
-    if rates and len(rates) == len(at_once):
-        omitted = sum(any(OMITTED in sample.counters for _, sample in each) for each in at_once)
-        return TimeSeries(tuple(rate.value for rate in rates), tuple(map(_length_s, at_once)), omitted_samples=omitted)
-    figure = _figures(trial).get(metric)
-    return TimeSeries((), ()) if figure is None else TimeSeries((figure.value,), (trial.duration_s or 1.0,))
+    """Return the time series of a metric from the log's intervals, or else its single value; may be empty."""
+    intervals = _log_intervals(trial)
+    values = [value for each in intervals if (value := _interval_value([each], metric)) is not None]
+    if values and len(values) == len(intervals):
+        omitted = sum(any(OMITTED in sample.counters for _, sample in each) for each in intervals)
+        lengths_s = tuple(map(_interval_length_s, intervals))
+        return TimeSeries(tuple(each.value for each in values), lengths_s, omitted_samples=omitted)
+    single = _reported_values(trial).get(metric)
+    return TimeSeries((), ()) if single is None else TimeSeries((single.value,), (trial.duration_s or 1.0,))
 
 
 def find_imported_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
-    """What of each trial of a treatment is warm-up: what its tool omitted, else what is found in it."""
-    rests = [TimeSeries(each.values[each.omitted_samples :], each.interval_lengths_s[each.omitted_samples :]) for each in time_series]
+    """Return each trial's warm-up: the part that its tool omitted, or else the detected one."""
+    remainders = [
+        TimeSeries(each.values[each.omitted_samples :], each.interval_lengths_s[each.omitted_samples :])
+        for each in time_series
+    ]
     return tuple(
         replace(warmup, samples=each.omitted_samples, rule="omitted by the tool")
         if each.omitted_samples
         else replace(warmup, samples=max(0, warmup.samples))
-        for each, warmup in zip(time_series, find_warmups(rests, timing), strict=True)
+        for each, warmup in zip(time_series, find_warmups(remainders, timing), strict=True)
     )
 
 
 def trial_point(
-    trial: TrialRecord, warmup: Warmup, of_trial: TimeSeries, main: str, levels: Mapping[str, Level]
+    trial: TrialRecord,
+    warmup: Warmup,
+    time_series: TimeSeries,
+    deciding_metric: str,
+    levels: Mapping[str, Level],
 ) -> TrialPoint:
-    """A trial's values: the tool's own figures, and where a warm-up is cut those that its intervals tell."""
-    told, after = _figures(trial), _intervals(trial)[warmup.samples :]
-    is_cut = warmup.samples > of_trial.omitted_samples
-    names = {name for name in _OF_INTERVALS if is_cut and name in told} | ({main} - told.keys())
-    found = {name: rate for name in names if (rate := _rate(after, name)) is not None}
-    figures = {name: figure for name, figure in (told | found).items() if name in METRICS}
-    cut_s = sum(of_trial.interval_lengths_s[: warmup.samples])
-    values = {name: figure.value for name, figure in figures.items()}
+    """Return a trial's values: those that the tool reports, or after a warm-up those of its intervals."""
+    reported, steady = _reported_values(trial), _log_intervals(trial)[warmup.samples :]
+    has_own_warmup = warmup.samples > time_series.omitted_samples
+    recomputed_names = {name for name in _INTERVAL_METRICS if has_own_warmup and name in reported}
+    recomputed_names |= {deciding_metric} - reported.keys()
+    recomputed = {
+        name: value for name in recomputed_names if (value := _interval_value(steady, name)) is not None
+    }
+    results = {name: value for name, value in (reported | recomputed).items() if name in METRICS}
+    warmup_s = sum(time_series.interval_lengths_s[: warmup.samples])
+    values = {name: each.value for name, each in results.items()}
+    notes = (_warmup_note(warmup_s, recomputed, reported),) if has_own_warmup else ()
     return TrialPoint(
-        trial=trial.id,
+        trial_id=trial.id,
         block=trial.block,
         started_s=trial.started_s,
-        duration_s=sum(of_trial.interval_lengths_s) or trial.duration_s,
-        warmup_s=cut_s,
+        duration_s=sum(time_series.interval_lengths_s) or trial.duration_s,
+        warmup_s=warmup_s,
         has_steady_state=warmup.has_steady_state,
         values=values,
-        rounding_ranges={name: (x.low, x.high) for name, x in figures.items() if x.low < x.high},
-        time_series=of_trial.values,
-        notes=(*trial.notes, *(_cut_in_words(cut_s, found, told) if is_cut else ())),
-        imported=_mapping(trial.effective[IMPORTED]),
-        evidence=imported_evidence(trial, warmup.samples, values, of_trial.values[warmup.samples :], levels),
+        rounding_ranges={name: (x.low, x.high) for name, x in results.items() if x.low < x.high},
+        time_series=time_series.values,
+        notes=(*trial.notes, *notes),
+        imported_log=_as_mapping(trial.effective[IMPORTED]),
+        evidence=imported_evidence(
+            trial, warmup.samples, values, time_series.values[warmup.samples :], levels
+        ),
     )
 
 
 def widen_intervals(estimates: Mapping[str, Estimate], points: Sequence[TrialPoint]) -> dict[str, Estimate]:
-    """The estimates with what rounding may have hidden in their intervals."""
-    found = dict(estimates)
+    """Return the estimates with intervals widened by the rounding of their trials."""
+    widened = dict(estimates)
     for name, each in estimates.items():
         trials = [point for point in points if name in point.values]
-        if each.low is None or each.high is None or not any(name in point.rounding_ranges for point in trials):
+        is_rounded = any(name in point.rounding_ranges for point in trials)
+        if each.low is None or each.high is None or not is_rounded:
             continue
         ranges = [point.rounding_ranges.get(name, (point.values[name],) * 2) for point in trials]
-        least, most = (median_interval(ends, each.confidence) for ends in zip(*ranges, strict=True))
-        if least is not None and most is not None:
-            found[name] = replace(each, low=min(each.low, least[0]), high=max(each.high, most[1]))
-    return found
+        lowest, highest = (median_interval(bounds, each.confidence) for bounds in zip(*ranges, strict=True))
+        if lowest is not None and highest is not None:
+            widened[name] = replace(each, low=min(each.low, lowest[0]), high=max(each.high, highest[1]))
+    return widened
 
 
 def describe_sources(points: Sequence[TrialPoint]) -> Iterator[str]:
-    """What tools and logs imported trials are from, and whose figures they are; nothing without any."""
-    told = [point.imported for point in points if point.imported]
-    if told:
+    """Yield sentences about the tools, logs and endpoints behind imported trials; none without any."""
+    logs = [point.imported_log for point in points if point.imported_log]
+    if logs:
         yield f"imported, not measured here: {'; '.join(list_sources(points))}"
-    ends = [end for end, _ in _groups(told, lambda x: str(x["told_by"])) if end]
-    if len(ends) > 1:
+    reporters = {str(log["told_by"]) for log in logs if log["told_by"]}
+    if len(reporters) > 1:
         yield (
-            "some trials are as their senders tell them, others as their receivers do: goodput of the first "
-            "is what was sent, of the others what arrived"
+            "some trials are reported by their senders, others by their receivers: goodput is what was sent "
+            "in the first, what arrived in the others"
         )
 
 
 def list_sources(points: Sequence[TrialPoint]) -> list[str]:
-    """Of each tool and version: how many trials, and from which logs."""
-    found = []
-    told = [point.imported for point in points if point.imported]
-    for tool, of_tool in _groups(told, lambda x: f"{x['tool']} {x['version'] or '(version not told)'}"):
-        logs = list(dict.fromkeys(str(each["log"]) for each in of_tool))
-        more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
-        trials = f"{len(of_tool)} trial{'' if len(of_tool) == 1 else 's'}"
-        found.append(f"{trials} of {tool} from {', '.join(logs[:_MOST_NAMED])}{more}")
-    return found
+    """Return for each tool and version the number of trials and their logs."""
+    by_tool: dict[str, list[Mapping[str, Any]]] = {}
+    for log in (point.imported_log for point in points if point.imported_log):
+        tool = f"{log['tool']} {log['version'] or '(unknown version)'}"
+        by_tool.setdefault(tool, []).append(log)
+    sources = []
+    for tool, logs in by_tool.items():
+        names = list(dict.fromkeys(str(log["log"]) for log in logs))
+        hidden = len(names) - _MAX_LOGS_LISTED
+        more = f" and {hidden} more" if hidden > 0 else ""
+        trials = f"{len(logs)} trial{'' if len(logs) == 1 else 's'}"
+        sources.append(f"{trials} of {tool} from {', '.join(names[:_MAX_LOGS_LISTED])}{more}")
+    return sources
 
 
-def _groups(
-    told: Sequence[Mapping[str, Any]], key: Callable[[Mapping[str, Any]], str]
-) -> list[tuple[str, list[Mapping[str, Any]]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for each in told:
-        found.setdefault(key(each), []).append(each)
-    return list(found.items())
+def _warmup_note(
+    warmup_s: float, recomputed: Mapping[str, _RoundedValue], reported: Mapping[str, _RoundedValue]
+) -> str:
+    steady = ", ".join(METRICS[name].label for name in METRICS if name in recomputed)
+    whole = ", ".join(METRICS[name].label for name in METRICS if name in reported and name not in recomputed)
+    note = f"the tool omitted no warm-up, so {format_duration(warmup_s)} was cut: without warm-up: {steady}"
+    return f"{note}; for the whole run, as reported: {whole}" if whole else note
 
 
-def _cut_in_words(cut_s: float, found: Mapping[str, _Figure], told: Mapping[str, _Figure]) -> Iterator[str]:
-    cut = format_duration(cut_s)
-    names = ", ".join(METRICS[name].label for name in METRICS if name in found)
-    whole = ", ".join(METRICS[name].label for name in METRICS if name in told and name not in found)
-    rest = f"; of the whole run, warm-up included, as the tool tells it: {whole}" if whole else ""
-    after = f"from its intervals after that: {names}{rest}"
-    yield f"a warm-up of {cut} was cut, as the tool omitted none; {after}"
+def _reported_values(trial: TrialRecord) -> dict[str, _RoundedValue]:
+    values = _as_mapping(_as_mapping(trial.effective[IMPORTED]).get("figures"))
+    return {name: _RoundedValue(**value) for name, value in values.items()}
 
 
-def _figures(trial: TrialRecord) -> dict[str, _Figure]:
-    told = _mapping(_mapping(trial.effective[IMPORTED]).get("figures"))
-    return {name: _Figure(**figure) for name, figure in told.items()}
-
-
-def _intervals(trial: TrialRecord) -> list[_AtOnce]:
-    """The samples of each interval of all ways, as far as each way has them; a stub with the one before."""
-    found: list[list[tuple[str, Sample]]] = []
-    for at_once in zip(*([(side.name, x) for x in side.samples] for side in trial.endpoints), strict=False):
-        if found and _length_s(at_once) < _A_STUB * _length_s(found[-1]):
-            found[-1] += at_once
+def _log_intervals(trial: TrialRecord) -> list[_LogInterval]:
+    """Return the intervals that all directions have. A short one is merged into the previous one."""
+    intervals: list[list[tuple[str, Sample]]] = []
+    by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)
+    for interval in zip(*by_direction, strict=False):
+        is_short = intervals and (
+            _interval_length_s(interval) < _SHORTEST_INTERVAL_RATIO * _interval_length_s(intervals[-1])
+        )
+        if is_short:
+            intervals[-1] += interval
         else:
-            found.append(list(at_once))
-    return list(found)
+            intervals.append(list(interval))
+    return list(intervals)
 
 
-def _length_s(at_once: _AtOnce) -> float:
-    ways = {way for way, _ in at_once}
-    return max(sum(sample.interval_s for way, sample in at_once if way == each) for each in ways)
+def _interval_length_s(interval: _LogInterval) -> float:
+    directions = {direction for direction, _ in interval}
+    return max(sum(x.interval_s for direction, x in interval if direction == each) for each in directions)
 
 
-def _rate(spans: Sequence[_AtOnce], metric: str) -> _Figure | None:
-    """A metric over several intervals; None where they do not tell it."""
-    rate = _OF_INTERVALS.get(metric)
-    if rate is None or not spans:
+def _interval_value(intervals: Sequence[_LogInterval], metric: str) -> _RoundedValue | None:
+    """Return a metric over several intervals; None if they lack a counter."""
+    definition = _INTERVAL_METRICS.get(metric)
+    if definition is None or not intervals:
         return None
-    samples = [sample for at_once in spans for way, sample in at_once if rate.way in ("", way)]
-    counts = [_counted(samples, name, times) for name, times in rate.counts.items()]
-    over = _counted(samples, rate.over, 1) if rate.over else _Figure(*(sum(map(_length_s, spans)),) * 3)
-    if not samples or over is None or not over.low > 0:
+    samples = [
+        sample
+        for interval in intervals
+        for direction, sample in interval
+        if definition.direction in ("", direction)
+    ]
+    terms = [_sum_counter(samples, name, weight) for name, weight in definition.weights.items()]
+    if definition.divisor:
+        divisor = _sum_counter(samples, definition.divisor, 1)
+    else:
+        divisor = _RoundedValue(*(sum(map(_interval_length_s, intervals)),) * 3)
+    if not samples or divisor is None or not divisor.low > 0:
         return None
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
+    known = [term for term in terms if term is not None]
+    if len(known) < len(terms):
         return None
     value, low, high = (sum(ends) for ends in zip(*((x.value, x.low, x.high) for x in known), strict=True))
-    return _Figure(value / over.value, low / over.high, high / over.low)
+    return _RoundedValue(value / divisor.value, low / divisor.high, high / divisor.low)
 
 
-def _counted(samples: Sequence[Sample], name: str, times: float) -> _Figure | None:
+def _sum_counter(samples: Sequence[Sample], name: str, weight: float) -> _RoundedValue | None:
     if any(name not in sample.counters for sample in samples):
         return None
     value, low, high = (
-        times * sum(x.counters.get(name + end, x.counters[name]) for x in samples) for end in ("", LOW, HIGH)
+        weight * sum(x.counters.get(name + suffix, x.counters[name]) for x in samples)
+        for suffix in ("", LOW_SUFFIX, HIGH_SUFFIX)
     )
-    return _Figure(value, min(low, high), max(low, high))
+    return _RoundedValue(value, min(low, high), max(low, high))
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -1,9 +1,8 @@
-"""Where a treatment's trials lie: their median, with an interval that few and odd trials bear.
+"""The median of a treatment's trials with its confidence interval, modes and outliers.
 
-The interval is that of the median of the distribution that the trials were drawn from. It is made of ordered
-values, so it asks nothing of that distribution but that trials are independent of each other: not symmetry,
-not one mode, no finite variance. `looks.py` says which ordered values, corrected for having looked
-repeatedly.
+The interval covers the median of the distribution that the trials were drawn from. Its bounds are order
+statistics, so the only assumption is that trials are independent: no symmetry, no single mode, no finite
+variance. `interim_analyses.py` chooses the order statistics and corrects for repeated analyses.
 """
 
 from __future__ import annotations
@@ -20,46 +19,51 @@ from vnetbench.estimate.interim_analyses import interval_bounds
 from vnetbench.estimate.model import Estimate, Mode
 from vnetbench.estimate.modes import find_modes, mark_upper_mode
 
-_MARKED_IN_CLEAN = 0.05
-"""Chance that among the trials of a normal distribution any is marked as an outlier at all."""
-_SIMULATED = 20_000
+_FALSE_OUTLIER_CHANCE = 0.05
+"""Chance that any trial of a normal distribution is marked as an outlier."""
+_SIMULATED_SETS = 20_000
 _MAD_TO_SD = 1.4826
+"""Standard deviation of a normal distribution over its median absolute deviation."""
 
 
 def estimate_median(values: Sequence[float], confidence: float, analyses: Sequence[int] = ()) -> Estimate:
-    """The median of `values` (one number a trial, any unit), its interval, the trials' modes and outliers.
+    """Return the median of `values`, its confidence interval, the trials' modes and outliers.
 
-    `looks` are the numbers of trials at which stopping was or would have been decided (`looks.looks`); with
-    them the interval covers the median with the asked confidence over all campaigns, wherever each of them
-    stopped. Without them the number of trials has to have been fixed beforehand.
+    Args:
+        values: One value for each trial, in any unit.
+        confidence: The confidence of the interval, between 0 and 1.
+        analyses: The numbers of trials at which stopping was or would have been decided (`interim_analyses`).
+            The interval then has the requested confidence whichever analysis stops a campaign. If empty, the
+            number of trials must have been fixed in advance.
 
-    Raises ValueError without values, for a value that is no finite number and for a confidence outside 0..1.
+    Raises:
+        ValueError: There are no values, a value is not finite, or the confidence is outside 0..1.
     """
     if len(values) == 0:
         raise ValueError("an estimate needs at least one trial")
     if not all(math.isfinite(value) for value in values):
         raise ValueError("an estimate needs finite values")
-    bounds = median_interval(values, confidence, analyses)
-    found = find_modes(values)
+    low, high = median_interval(values, confidence, analyses) or (None, None)
+    search = find_modes(values)
     return Estimate(
         value=float(np.median(values)),
-        low=None if bounds is None else bounds[0],
-        high=None if bounds is None else bounds[1],
+        low=low,
+        high=high,
         confidence=confidence,
-        trials=len(values),
-        modality=found.modality,
-        modes=tuple(_with_intervals(values, found.modes, confidence)),
-        outliers=find_outliers(values, found.modes),
+        trial_count=len(values),
+        modality=search.modality,
+        modes=tuple(_add_mode_intervals(values, search.modes, confidence)),
+        outliers=find_outliers(values, search.modes),
     )
 
 
-def _with_intervals(values: Sequence[float], modes: Sequence[Mode], confidence: float) -> Iterator[Mode]:
-    """The modes with their own trials' intervals, as if the number of these had been fixed beforehand."""
+def _add_mode_intervals(values: Sequence[float], modes: Sequence[Mode], confidence: float) -> Iterator[Mode]:
+    """Yield the modes with intervals of their own trials, as if these numbers were fixed in advance."""
     if not modes:
         return
     is_upper = mark_upper_mode(values, modes)
-    for mode, upper in zip(modes, (False, True), strict=True):
-        own = [value for value, side in zip(values, is_upper, strict=True) if side == upper]
+    for mode, is_upper_mode in zip(modes, (False, True), strict=True):
+        own = [value for value, upper in zip(values, is_upper, strict=True) if upper == is_upper_mode]
         low, high = median_interval(own, confidence) or (None, None)
         yield replace(mode, low=low, high=high)
 
@@ -67,52 +71,55 @@ def _with_intervals(values: Sequence[float], modes: Sequence[Mode], confidence: 
 def median_interval(
     values: Sequence[float], confidence: float, analyses: Sequence[int] = ()
 ) -> tuple[float, float] | None:
-    """The interval of `estimate` alone, lower bound first; None where there are too few trials for it.
+    """Return the confidence interval of the median, lower bound first; None for too few trials.
 
-    Between two ordered values it is interpolated after Hettmansperger & Sheather (1986), "Confidence
-    intervals based on interpolated order statistics", Statistics & Probability Letters 4(2), which is
-    nearly free of the distribution. Raises ValueError for a confidence outside 0..1.
+    Bounds between two ordered values are interpolated after Hettmansperger & Sheather (1986), "Confidence
+    intervals based on interpolated order statistics", Statistics & Probability Letters 4(2). The
+    interpolation is nearly distribution-free. The arguments are those of `estimate_median`.
+
+    Raises:
+        ValueError: The confidence is outside 0..1.
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    reach = interval_bounds(len(values), confidence, tuple(analyses))
-    if reach is None:
+    bounds = interval_bounds(len(values), confidence, tuple(analyses))
+    if bounds is None:
         return None
     ordered = sorted(values)
-    trials, order = len(ordered), reach.order
+    trials, order = len(ordered), bounds.order
     low, high = ordered[order - 1], ordered[trials - order]
-    if reach.fraction > 0:
-        way = (trials - order) * reach.fraction / (order + (trials - 2 * order) * reach.fraction)
-        low += way * (ordered[order] - low)
-        high += way * (ordered[trials - order - 1] - high)
+    if bounds.fraction > 0:
+        weight = (trials - order) * bounds.fraction / (order + (trials - 2 * order) * bounds.fraction)
+        low += weight * (ordered[order] - low)
+        high += weight * (ordered[trials - order - 1] - high)
     return float(low), float(high)
 
 
 def find_outliers(values: Sequence[float], modes: Sequence[Mode] = ()) -> tuple[int, ...]:
-    """Positions of the values that lie too far from the others, or from the nearer of two modes, to be noise.
+    """Return the indices of values too far from the median, or from the nearer of two modes, to be noise.
 
-    Distance is measured in median absolute deviations (Hampel 1974; Davies & Gather 1993, "The
-    identification of multiple outliers", JASA 88(423)), and the limit is set for the number of values: of a
-    normal distribution's values, one in twenty sets has any marked. Fewer than five values have none.
+    Distances are in median absolute deviations (Hampel 1974; Davies & Gather 1993, "The identification of
+    multiple outliers", JASA 88(423)). The limit depends on the number of values: of twenty sets of normal
+    values, one has any outlier. Fewer than five values have no outliers.
     """
     if len(values) < 5:
         return ()
     data = np.asarray(values, dtype=float)
     centres = np.array([mode.value for mode in modes] if modes else [np.median(data)])
-    away = np.abs(data - centres[np.argmin(np.abs(data[:, None] - centres), axis=1)])
-    spread = float(np.median(away)) * _MAD_TO_SD
+    distances = np.abs(data - centres[np.argmin(np.abs(data[:, None] - centres), axis=1)])
+    spread = float(np.median(distances)) * _MAD_TO_SD
     if spread == 0:
-        # More than half of the values are alike: whatever is not, stands out.
-        return tuple(int(i) for i in np.flatnonzero(away > 1e-9 * np.abs(centres).max()))
-    return tuple(int(i) for i in np.flatnonzero(away > _limit(len(data)) * spread))
+        # More than half of the values are equal: every other value is an outlier.
+        return tuple(int(i) for i in np.flatnonzero(distances > 1e-9 * np.abs(centres).max()))
+    return tuple(int(i) for i in np.flatnonzero(distances > _outlier_limit(len(data)) * spread))
 
 
 @lru_cache(maxsize=256)
-def _limit(trials: int) -> float:
-    """How many robust standard deviations off the furthest of `trials` normal values is in 95 of 100 sets."""
-    # Past 100 values the limit grows by less than a tenth; a simulation of thousands would only take long.
+def _outlier_limit(trials: int) -> float:
+    """Return the 95th percentile of the largest deviation of `trials` normal values, in robust deviations."""
+    # Beyond 100 values the limit grows by less than a tenth, and a simulation of thousands takes long.
     trials = min(trials, 100)
-    sets: npt.NDArray[np.float64] = np.random.default_rng(trials).standard_normal((_SIMULATED, trials))
-    away = np.abs(sets - np.median(sets, axis=1, keepdims=True))
-    spread = np.median(away, axis=1) * _MAD_TO_SD
-    return float(np.quantile(away.max(axis=1) / spread, 1 - _MARKED_IN_CLEAN))
+    sets: npt.NDArray[np.float64] = np.random.default_rng(trials).standard_normal((_SIMULATED_SETS, trials))
+    distances = np.abs(sets - np.median(sets, axis=1, keepdims=True))
+    spread = np.median(distances, axis=1) * _MAD_TO_SD
+    return float(np.quantile(distances.max(axis=1) / spread, 1 - _FALSE_OUTLIER_CHANCE))

@@ -1,4 +1,4 @@
-"""What a metric is: a figure of a trial, with its unit, its label and its meaning."""
+"""The description of a metric: its unit, its label and its meaning."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric. `unit` is the unit of the stored number, `better` says which way is good (or neither)."""
+    """One metric of a trial."""
 
     name: str
     unit: str
+    """Unit of the stored number."""
     label: str
     better: Literal["higher", "lower", "neither"] = "neither"
+    """Whether higher or lower values are better."""
     meaning: str = ""

@@ -1,4 +1,4 @@
-"""The values that the estimates are made of."""
+"""Result types of the statistics: estimates, warm-ups, ratios and effects."""
 
 from __future__ import annotations
 
@@ -13,42 +13,45 @@ class Mode:
     """One of two modes of a treatment's trials."""
 
     value: float
+    """Median of the trials in this mode."""
     share: float
     """Share of the trials in this mode, 0 to 1."""
     low: float | None = None
     high: float | None = None
-    """The interval of the median of this mode's trials alone; None where these are too few for one."""
+    """Confidence interval of this mode's median; None if the mode has too few trials."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A treatment's value of one metric, with its confidence interval.
+    """The median of one metric over a treatment's trials, with its confidence interval.
 
-    `value` is the median of the trials, `low`..`high` the interval of the median of the distribution that the
-    trials were drawn from. `low` and `high` are None when there are too few trials for the asked confidence.
+    `low`..`high` covers the median of the distribution that the trials were drawn from. Both are None for
+    too few trials.
     """
 
     value: float
     low: float | None
     high: float | None
     confidence: float
-    trials: int
+    trial_count: int
     modality: str = "cannot tell"
-    """`one`, `two` or `cannot tell` (fewer than 20 trials)."""
+    """`one`, `two` or `cannot tell`: 20 trials are needed to rule out a second mode."""
     modes: tuple[Mode, ...] = ()
-    """Two modes when `modality` is `two`, ascending by value; else empty."""
+    """The two modes, ascending by value, if `modality` is `two`; otherwise empty."""
     outliers: tuple[int, ...] = ()
-    """Positions (in the order given) of trials marked as outliers; they are part of the estimate."""
+    """Indices of the trials marked as outliers. The estimate includes these trials."""
     is_single_search: bool = False
-    """`low` and `high` are what a single search of the throughput says of its own answer, at `confidence`
-    where its method knows one (else 0): nothing repeated it."""
+    """True if `low` and `high` come from a single throughput search that was not repeated.
+
+    `confidence` is the one that the search method reports, or 0 if the method reports none."""
     is_published: bool = False
-    """`low` and `high` are the least and the most of what `value` was published as the mean of, at
-    `confidence` 0; None where it was published alone. No interval of it is known."""
+    """True for a published mean: `low` and `high` are the published minimum and maximum, or None.
+
+    A published mean has no confidence interval: `confidence` is 0."""
 
     @property
     def half_width(self) -> float | None:
-        """Half the interval's width as a share of the value; None without an interval."""
+        """Half the interval's width as a share of the value; None without an interval or at value 0."""
         if self.low is None or self.high is None or self.value == 0:
             return None
         return (self.high - self.low) / 2 / abs(self.value)
@@ -56,31 +59,33 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Warmup:
-    """How many samples at the beginning of a trial are warm-up."""
+    """The warm-up of one trial."""
 
     samples: int
+    """Number of samples at the start of the trial that are warm-up."""
     has_steady_state: bool
-    """False: no steady state was reached (the last segment is under half of the trial)."""
+    """False if the last segment with a constant level is shorter than half of the trial."""
     rule: str
-    """The rule that found it, for example `change-point` or `fixed`."""
+    """The rule that set the warm-up, for example `change-point` or `fixed`."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """after / before of one treatment, with its interval."""
+    """The ratio after / before of two sets of trials, with its confidence interval."""
 
     value: float
     low: float | None
     high: float | None
     confidence: float
     p_value: float | None
-    """Two-sided p value of 'no difference'; adjusted over the matrix when `adjusted` is set."""
+    """Two-sided p value of the hypothesis "no difference"."""
     is_adjusted: bool = False
+    """True if `p_value` is adjusted for multiple comparisons."""
 
 
 @dataclass(frozen=True)
 class Effect:
-    """What changing one factor from one level to another multiplies a metric by, other factors alike."""
+    """The factor by which a change of one factor's level multiplies a metric, other factors equal."""
 
     factor: str
     base_level: str | int | float
@@ -88,39 +93,41 @@ class Effect:
     ratio: Ratio
     """Geometric mean over the matched pairs of treatments."""
     pair_count: int
-    """How many matched pairs of treatments it rests on."""
+    """Number of matched pairs of treatments in the mean."""
     excluded_pairs: int
-    """How many more were matched but not used: refused, failed, dead at one level, or in too few blocks."""
+    """Number of matched pairs left out: refused, failed, zero at one level, or in too few blocks."""
     smallest_ratio: float
-    """The smallest of the pairs' own ratios."""
+    """The smallest ratio of a single pair."""
     largest_ratio: float
-    """The largest of the pairs' own ratios: far from `least` where the other factors matter to this one."""
+    """The largest ratio of a single pair: far from `smallest_ratio` if other factors interact."""
 
 
 @dataclass(frozen=True)
 class BestTreatment:
-    """The treatment with the best median of a metric, and how surely it is the best."""
+    """The treatment with the best median of a metric, compared with all others."""
 
     index: int
     metric: str
     ratios: Mapping[int, Ratio]
-    """Each other measured treatment's index to its ratio to the best one; p adjusted over them. A treatment
-    that shares no live block with the best one is absent."""
+    """Index of each other treatment to its ratio other / best. The p values are adjusted over all of them.
+
+    A treatment that shares no block with the best one, or only blocks where both are zero, is absent."""
     tied_with: tuple[int, ...]
-    """Indices of the treatments that can't be told from the best one, best median first."""
+    """Indices of the treatments without a significant difference from the best, best median first."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A treatment as it was and with another setting, in the same blocks (`experiments.py`)."""
+    """A treatment before and after a change of its settings, in the same blocks (`experiments.py`)."""
 
     results_path: str
-    """Of the results file that it is in."""
+    """Path of the results file that contains the experiment."""
     base_levels: Mapping[str, Level]
-    """Of the treatment as it was, with its defaults."""
+    """Levels of the treatment before the change, defaults included."""
     changed_levels: Mapping[str, Level]
-    """What was set otherwise."""
+    """The levels that the experiment changed."""
     metric: str
     ratio: Ratio
-    """With the setting / as it was."""
+    """After the change / before the change."""
     shared_blocks: int
+    """Number of blocks in which both treatments ran."""

@@ -1,63 +1,69 @@
-"""A published table as the summary of a campaign, so that reports show it beside others."""
+"""A published table as the summary of a campaign, so that reports can show it."""
 
 from __future__ import annotations
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.published.tables import PublishedRow, ValueRange, load_table
 from vnetbench.published.catalog import TABLE_NAMES
+from vnetbench.published.tables import PublishedRow, ValueRange, load_table
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, Timing
 from vnetbench.study.problems import suggest
 
-PREFIX = "reference:"
-"""Before the name of a published table, wherever a results file may be named."""
-PUBLISHED = "published"
-"""Status of such a campaign, and what stopped its treatments."""
+REFERENCE_PREFIX = "reference:"
+"""Prefix of the name of a published table where a results file is expected."""
+PUBLISHED_STATUS = "published"
+"""Status of a published campaign, and `stopped_by` of its treatments."""
 
 
 def reference_summary(name: str) -> CampaignSummary:
-    """The published table of that name; a treatment each figure, without trials. Raises BenchError."""
+    """Return a published table as a summary: a treatment for each row, without trials.
+
+    Raises:
+        BenchError: There is no table of this name.
+    """
     if name not in TABLE_NAMES:
         raise BenchError(
-            f'"{name[:60]}" is no published table',
-            where=f"{PREFIX}{name[:60]}",
-            fix=suggest(name, TABLE_NAMES, otherwise=f"write one of {', '.join(TABLE_NAMES)}"),
+            f'"{name[:60]}" is not a published table',
+            where=f"{REFERENCE_PREFIX}{name[:60]}",
+            fix=suggest(name, TABLE_NAMES, otherwise=f"use one of {', '.join(TABLE_NAMES)}"),
         )
     source = load_table(name)
-    names = dict.fromkeys(factor for figure in source.rows for factor in figure.levels)
+    factors = dict.fromkeys(factor for row in source.rows for factor in row.levels)
     return CampaignSummary(
-        path=f"{PREFIX}{name}",
+        path=f"{REFERENCE_PREFIX}{name}",
         title=source.title,
         question="",
         workload=source.workload,
         study_text="",
         overrides=(),
         seed=0,
-        status=PUBLISHED,
-        started="",
+        status=PUBLISHED_STATUS,
+        started_at="",
         elapsed_s=0.0,
         precision=Precision(),
         timing=Timing(),
         factors=tuple(
             FactorLevels(
                 factor,
-                tuple(dict.fromkeys(f.levels[factor] for f in source.rows if factor in f.levels)),
+                tuple(dict.fromkeys(row.levels[factor] for row in source.rows if factor in row.levels)),
             )
-            for factor in names
+            for factor in factors
         ),
-        treatments=tuple(_treatment(place, figure) for place, figure in enumerate(source.rows)),
-        kind=IMPORTED,
-        main_metric=source.metric,
-        reference=source,
+        treatments=tuple(_treatment_summary(index, row) for index, row in enumerate(source.rows)),
+        testbed_backend=IMPORTED,
+        deciding_metric=source.metric,
+        reference_table=source,
     )
 
 
-def _treatment(index: int, figure: PublishedRow) -> TreatmentSummary:
-    metrics = {name: _estimate(spread) for name, spread in figure.values.items()}
-    return TreatmentSummary(index, figure.levels, {}, PUBLISHED, metrics, ())
+def _treatment_summary(index: int, row: PublishedRow) -> TreatmentSummary:
+    metrics = {name: _estimate(value) for name, value in row.values.items()}
+    return TreatmentSummary(index, row.levels, {}, PUBLISHED_STATUS, metrics, ())
 
 
-def _estimate(spread: ValueRange) -> Estimate:
-    return Estimate(spread.mean, spread.minimum, spread.maximum, confidence=0.0, trials=0, is_published=True)
+def _estimate(value: ValueRange) -> Estimate:
+    return Estimate(
+        value.mean, value.minimum, value.maximum, confidence=0.0, trial_count=0, is_published=True
+    )

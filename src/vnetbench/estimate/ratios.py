@@ -1,11 +1,11 @@
-"""How many times faster or slower: two treatments' ratio, its interval, and many ratios judged together.
+"""The ratio of two sets of trials by ranks, and the adjustment of p values for multiple comparisons.
 
 Ratios are differences of logarithms. Two sets of trials are compared by ranks (Wilcoxon; Hodges & Lehmann
-1963, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34(2)): the value is
-the middle of all ratios of one trial to another, the interval is made of the same ratios in order, with the
-exact distribution of the rank sum (Bauer 1972, "Constructing confidence sets using rank statistics", JASA
-67(339)). It holds for six trials on each side, and one odd trial moves it little. Its one assumption is that
-both sides' logarithms are spread alike.
+1963, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34(2)). The value is the
+median of all ratios of one trial to another. The bounds of the interval are order statistics of the same
+ratios, chosen by the exact distribution of the rank sum (Bauer 1972, "Constructing confidence sets using rank
+statistics", JASA 67(339)). The method works with six trials on each side, and one outlier has little effect.
+Its one assumption is that the logarithms of both sides have the same spread.
 """
 
 from __future__ import annotations
@@ -21,45 +21,61 @@ from scipy import stats
 
 from vnetbench.estimate.model import Ratio
 
-_EXACT_UP_TO = 60
-"""Trials on a side up to which the rank distributions are counted out; beyond, they are normal."""
+_MOST_EXACT_TRIALS = 60
+"""Trials on one side up to which rank distributions are exact; beyond, they are approximated as normal."""
 
 
 def rank_ratio(before: Sequence[float], after: Sequence[float], confidence: float) -> Ratio:
-    """after / before (each: one value a trial, same unit, not negative), by ranks of the logarithms.
+    """Return the ratio after / before by ranks of the logarithms.
 
-    `low` and `high` are None where there are too few trials for the confidence (0.95 needs 4 and 4, 3 and
-    5) and where a bound has no number: a trial of zero in `before` makes ratios without end. When `before`
-    is dead altogether the value is infinite, or 1 where `after` is dead as well.
+    `low` and `high` are None for too few trials (0.95 needs 4 and 4, or 3 and 5). A bound is also None if it
+    is infinite because of zeros in `before`. If all of `before` is zero, the value is infinite, or 1 if all
+    of `after` is zero too.
 
-    Raises ValueError when a side is empty, a value is negative or not finite, or the confidence is outside
-    0..1.
+    Args:
+        before: One value for each trial, not negative.
+        after: Likewise, in the same unit.
+        confidence: The confidence of the interval, between 0 and 1.
+
+    Raises:
+        ValueError: A side is empty, a value is negative or not finite, or the confidence is outside 0..1.
     """
-    _check(confidence, before, after)
+    _check_inputs(confidence, before, after)
     before_logs, after_logs = _logs(before), _logs(after)
-    differences = np.sort(_minus(after_logs[:, None], before_logs[None, :]).ravel())
-    order = _order(_rank_sum_counts(len(before), len(after)), confidence)
-    return _ratio(differences, order, confidence, _rank_sum_p(before_logs, after_logs))
+    log_ratios = np.sort(_subtract_logs(after_logs[:, None], before_logs[None, :]).ravel())
+    chances = _rank_sum_chances(len(before), len(after))
+    # The interval runs from the `order`-th ratio to the `order`-th from the end; 0: too few trials.
+    order = int(np.count_nonzero(np.cumsum(chances) <= (1 - confidence) / 2 + 1e-12))
+    low = high = math.inf
+    if order >= 1:
+        low, high = _exp(float(log_ratios[order - 1])), _exp(float(log_ratios[len(log_ratios) - order]))
+    return Ratio(
+        value=_exp(_median_of_sorted(log_ratios)),
+        low=low if math.isfinite(low) else None,
+        high=high if math.isfinite(high) else None,
+        confidence=confidence,
+        p_value=_rank_sum_p_value(before_logs, after_logs),
+    )
 
 
 def adjust_p_values(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """The same ratios, with p values adjusted for being many: false discoveries among those called
-    different stay below the level they are called at.
+    """Return the ratios with p values adjusted to control the false discovery rate.
 
     Benjamini & Hochberg (1995), "Controlling the false discovery rate", Journal of the Royal Statistical
-    Society B 57(1). Ratios without p are handed back as they are. Intervals are not changed.
+    Society B 57(1). Ratios without a p value and all intervals stay as they are.
     """
-    known = [index for index, each in enumerate(ratios) if each.p_value is not None]
+    with_p_value = [index for index, each in enumerate(ratios) if each.p_value is not None]
     adjusted = list(ratios)
     smallest = 1.0
-    by_p = sorted(known, key=lambda index: ratios[index].p_value or 0.0, reverse=True)
-    for position, index in enumerate(by_p):
-        smallest = min(smallest, (ratios[index].p_value or 0.0) * len(known) / (len(known) - position))
+    descending = sorted(with_p_value, key=lambda index: ratios[index].p_value or 0.0, reverse=True)
+    for position, index in enumerate(descending):
+        rank = len(with_p_value) - position
+        smallest = min(smallest, (ratios[index].p_value or 0.0) * len(with_p_value) / rank)
         adjusted[index] = replace(ratios[index], p_value=smallest, is_adjusted=True)
     return adjusted
 
 
-def _check(confidence: float, *sides: Sequence[float]) -> None:
+def _check_inputs(confidence: float, *sides: Sequence[float]) -> None:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     for side in sides:
@@ -75,15 +91,15 @@ def _logs(values: Sequence[float]) -> npt.NDArray[np.float64]:
     return logs
 
 
-def _minus(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """left - right, where two dead trials (both minus infinity) are alike."""
+def _subtract_logs(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return left - right, where the logarithms of two zeros (minus infinity) are equal."""
     with np.errstate(invalid="ignore"):
         difference: npt.NDArray[np.float64] = left - right
     return np.where(np.isnan(difference), 0.0, difference)
 
 
-def _middle(ordered: npt.NDArray[np.float64]) -> float:
-    below, above = float(ordered[(len(ordered) - 1) // 2]), float(ordered[len(ordered) // 2])
+def _median_of_sorted(values: npt.NDArray[np.float64]) -> float:
+    below, above = float(values[(len(values) - 1) // 2]), float(values[len(values) // 2])
     return below if below == above else (below + above) / 2 if math.isfinite(below + above) else above
 
 
@@ -91,57 +107,34 @@ def _exp(log: float) -> float:
     return math.exp(log) if log < 700 else math.inf
 
 
-def _ratio(ordered: npt.NDArray[np.float64], order: int, confidence: float, p: float) -> Ratio:
-    """The middle of the ordered logarithms of ratios, and the `order`-th from each end, as a ratio."""
-    low = high = math.inf
-    if order >= 1:
-        low, high = _exp(float(ordered[order - 1])), _exp(float(ordered[len(ordered) - order]))
-    return Ratio(
-        value=_exp(_middle(ordered)),
-        low=low if math.isfinite(low) else None,
-        high=high if math.isfinite(high) else None,
-        confidence=confidence,
-        p_value=p,
-    )
-
-
-def _order(chances: npt.NDArray[np.float64], confidence: float) -> int:
-    """Which of the ordered ratios, from each end, bounds the interval; 0 where none is far enough out."""
-    return int(np.count_nonzero(np.cumsum(chances) <= (1 - confidence) / 2 + 1e-12))
-
-
 @lru_cache(maxsize=1024)
-def _rank_sum_counts(before: int, after: int) -> npt.NDArray[np.float64]:
-    """The chance of each value 0..before*after of Mann & Whitney's U when both sides are alike."""
-    if max(before, after) > _EXACT_UP_TO:
+def _rank_sum_chances(before: int, after: int) -> npt.NDArray[np.float64]:
+    """Return the chance of each value 0..before*after of Mann & Whitney's U for equal distributions."""
+    if max(before, after) > _MOST_EXACT_TRIALS:
         sd = math.sqrt(before * after * (before + after + 1) / 12)
-        return _normal_steps(before * after, sd)
+        edges = (np.arange(before * after + 2) - 0.5 - before * after / 2) / sd
+        normal_chances: npt.NDArray[np.float64] = np.diff(stats.norm.cdf(edges))
+        return normal_chances
     # The Gaussian binomial coefficient: product over i of (1 - q^(after+i)) / (1 - q^i).
     chances = np.zeros(before * after + 1)
     chances[0] = 1.0
     for i in range(1, before + 1):
-        grown = chances.copy()
-        grown[after + i :] -= chances[: len(chances) - after - i]
+        product = chances.copy()
+        product[after + i :] -= chances[: len(chances) - after - i]
         for start in range(i):
-            grown[start::i] = np.cumsum(grown[start::i])
-        chances = grown * (i / (after + i))
+            product[start::i] = np.cumsum(product[start::i])
+        chances = product * (i / (after + i))
     return chances
 
 
-def _normal_steps(most: int, sd: float) -> npt.NDArray[np.float64]:
-    edges = (np.arange(most + 2) - 0.5 - most / 2) / sd
-    steps: npt.NDArray[np.float64] = np.diff(stats.norm.cdf(edges))
-    return steps
-
-
-def _rank_sum_p(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> float:
+def _rank_sum_p_value(before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]) -> float:
     both = np.concatenate([before, after])
     if np.all(both == both[0]):
         return 1.0
     ranks = stats.rankdata(both)
     u = float(ranks[len(before) :].sum()) - len(after) * (len(after) + 1) / 2
     if len(np.unique(both)) == len(both):
-        chances = _rank_sum_counts(len(before), len(after))
+        chances = _rank_sum_chances(len(before), len(after))
         tail = min(u, len(before) * len(after) - u)
         return min(1.0, 2 * float(chances[: int(tail) + 1].sum()))
     return float(stats.mannwhitneyu(after, before, method="asymptotic").pvalue)

@@ -1,56 +1,56 @@
-"""Metrics that only other tools tell, each of its own side or of whole trials, as they reckon them."""
+"""Metrics that only other tools report, each in that tool's own definition."""
 
 from __future__ import annotations
 
 from vnetbench.estimate.metric import Metric
 
-_TELLING_ENDS = (
+_REPORTING_ENDPOINTS = (
     ("sender", "Sender", "the machine of the sending endpoint"),
     ("receiver", "Receiver", "the machine of the receiving endpoint"),
 )
-"""The ends of a load that another tool measured: each tells of its own machine as a whole."""
+"""The endpoints of an imported load. Each reports counters of its whole machine."""
 
 REPORTED_METRICS = (
     Metric(
         "server_cpu_percent",
         "% of one CPU",
-        "Server CPU, as it tells",
+        "Server CPU, as reported",
         "lower",
-        "what an iperf3 server says of its own process, over whole trials with their warm-up",
+        "CPU time of the iperf3 server process as the server reports it, whole trial including warm-up",
     ),
     Metric(
         "server_retransmits",
         "1",
-        "Server retransmits, as it tells",
+        "Server retransmits, as reported",
         "lower",
-        "TCP segments that an iperf3 server says it sent again, in a whole trial",
+        "TCP segments that the iperf3 server retransmitted in the whole trial, as the server reports them",
     ),
     *(
         metric
-        for who, label, what in _TELLING_ENDS
+        for endpoint, label, machine in _REPORTING_ENDPOINTS
         for metric in (
             Metric(
-                f"{who}_cycles_per_byte",
+                f"{endpoint}_cycles_per_byte",
                 "cycles/B",
-                f"{label} cycles per byte, as it tells",
+                f"{label} cycles per byte, as reported",
                 "lower",
-                f"busy share of all CPUs of {what}, times their clock, over the bytes of the load: of one "
-                "end alone, where cycles_per_byte is of a host with all that is on it",
+                f"busy share of all CPUs of {machine}, times their clock rate, per byte of the load; "
+                "cycles_per_byte covers a whole host instead",
             ),
             Metric(
-                f"{who}_interrupts_per_s",
+                f"{endpoint}_interrupts_per_s",
                 "1/s",
-                f"{label} interrupts, as it tells",
+                f"{label} interrupts, as reported",
                 "lower",
-                f"interrupts of all CPUs of {what}",
+                f"interrupts of all CPUs of {machine}",
             ),
         )
     ),
     Metric(
         "sender_retransmits_per_s",
         "1/s",
-        "Sender retransmits, as it tells",
+        "Sender retransmits, as reported",
         "lower",
-        "TCP segments that the system of the sending endpoint sent again, of all its connections",
+        "TCP segments that the sending endpoint's system retransmitted, all connections",
     ),
 )

@@ -1,7 +1,8 @@
-"""When a treatment has been repeated often enough."""
+"""The stopping rule: when a treatment has enough trials."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,37 +13,38 @@ from vnetbench.study.model import Precision
 
 @dataclass(frozen=True)
 class StoppingDecision:
-    """Whether a treatment is repeated no more, and why."""
+    """Whether a treatment needs no more trials, and why."""
 
     stop: bool
     reason: str = ""
-    """`precision` or `most trials`; empty while it goes on."""
+    """`precision` or `most trials`; empty while the treatment continues."""
 
 
 def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDecision:
-    """Whether these trials (one value of the metric each) are enough for the asked precision.
+    """Decide whether these trials are enough for the requested precision.
 
-    It judges at the numbers of trials in `looks.looks(precision)` only, and by the very interval that
-    `location.estimate(values, precision.confidence, looks(precision))` reports. A dead path (all values
-    zero) has an interval of no width, and is enough at the first look.
+    The decision is made only at the numbers of trials in `interim_analyses(precision)`. It uses the same
+    interval as `estimate_median(values, precision.confidence, interim_analyses(precision))` reports. If all
+    values are zero, the interval has no width and the first analysis stops the treatment.
 
-    After Maricq et al., OSDI 2018 ("Taming performance variability": repeat until the median's
-    non-parametric interval is narrow enough), with the looks' error shared out beforehand as `looks.py`
-    describes.
+    The rule is that of Maricq et al., OSDI 2018, "Taming performance variability": repeat until the
+    non-parametric interval of the median is narrow enough. The error is divided between the analyses in
+    advance (`interim_analyses.py`).
+
+    Args:
+        values: The deciding metric, one value for each trial.
+        precision: The requested precision.
     """
-    judged_at = interim_analyses(precision)
+    analyses = interim_analyses(precision)
     trials = len(values)
-    if trials in judged_at:
-        bounds = median_interval(values, precision.confidence, judged_at)
-        if bounds is not None and _narrow(values, bounds, precision.half_width):
+    if trials in analyses:
+        bounds = median_interval(values, precision.confidence, analyses)
+        if bounds is not None and _is_narrow_enough(values, bounds, precision.half_width):
             return StoppingDecision(True, "precision")
     if trials >= precision.most_trials:
         return StoppingDecision(True, "most trials")
     return StoppingDecision(False)
 
 
-def _narrow(values: Sequence[float], bounds: tuple[float, float], half_width: float) -> bool:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    median = ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-    return (bounds[1] - bounds[0]) / 2 <= half_width * abs(median)
+def _is_narrow_enough(values: Sequence[float], bounds: tuple[float, float], half_width: float) -> bool:
+    return (bounds[1] - bounds[0]) / 2 <= half_width * abs(statistics.median(values))

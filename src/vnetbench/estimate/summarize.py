@@ -1,24 +1,16 @@
-"""From a results file to a campaign as estimated: every figure that is shown comes through here."""
+"""Summary of a results file: all estimates, evidence and warnings that reports show."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.estimate import imported_trials
-from vnetbench.estimate.time_series import (
-    TimeSeries,
-    metric_time_series,
-    idle_samples,
-    merged_histogram,
-    steady_latency_histogram,
-    find_warmups,
-)
 from vnetbench.estimate.datagrams import SHARE_METRICS, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
-from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.evidence.time_series import evidence_time_series
+from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.frames import outstanding_frames, search_intervals, search_result
 from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.latency import merge_histograms
@@ -27,6 +19,14 @@ from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.steady_state import select_steady_part
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.estimate.time_series import (
+    TimeSeries,
+    find_warmups,
+    idle_samples,
+    merged_histogram,
+    metric_time_series,
+    steady_latency_histogram,
+)
 from vnetbench.estimate.trial_metrics import steady_metrics
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
@@ -43,14 +43,14 @@ COMPARED_FACTS = (
     ("host", "cpu", "model"),
     ("host", "perf", "system_cycles"),
 )
-"""Place, fact and its part: where sessions of one campaign differ in these, its trials are not alike."""
+"""Location, fact and its part: a campaign whose sessions differ in one of these is not homogeneous."""
 
 FINAL_STATES = ("precision", "most trials", "time limit", "refused", "failed", IMPORTED)
 
 
 @dataclass
-class _Gathered:
-    """What the trials of one treatment brought."""
+class _TreatmentTrials:
+    """The trials of one treatment."""
 
     points: list[TrialPoint] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
@@ -60,14 +60,18 @@ class _Gathered:
 
 
 def summarize(file: ResultsFile) -> CampaignSummary:
-    """Estimate every treatment of a results file; raises BenchError for a file that cannot be read."""
+    """Estimate every treatment of a results file.
+
+    Raises:
+        BenchError: The file cannot be read.
+    """
     campaign = file.campaign()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
     treatments = file.treatments()
     testbeds = file.testbeds()
     testbed = next(iter(testbeds.values()), {})
-    gathered = _gather(file, study, treatments, testbeds)
-    points = [each.points for each in gathered.values()]
+    by_treatment = _collect_trials(file, study, treatments, testbeds)
+    points = [point for each in by_treatment.values() for point in each.points]
     return CampaignSummary(
         path=str(file.path),
         title=campaign.title,
@@ -77,23 +81,27 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         overrides=campaign.overrides,
         seed=campaign.seed,
         status=campaign.status,
-        started=campaign.started_at,
+        started_at=campaign.started_at,
         elapsed_s=campaign.elapsed_s,
         precision=study.precision,
         timing=study.timing,
         factors=study.factors,
-        treatments=tuple(_treatment(t, gathered[t.index], campaign.status, study) for t in treatments),
-        kind=study.testbed.backend,
+        treatments=tuple(
+            _treatment_summary(t, by_treatment[t.index], campaign.status, study) for t in treatments
+        ),
+        testbed_backend=study.testbed.backend,
         testbed=testbed,
         facts=file.facts(),
         warnings=(
-            *_lacking(testbed),
-            *imported_trials.describe_sources([p for of_treatment in points for p in of_treatment]),
-            *_warnings(points, file.facts_of_sessions(), deciding_metric(study)),
+            *_iperf3_endpoint_warnings(testbed),
+            *imported_trials.describe_sources(points),
+            *_trial_warnings(points, deciding_metric(study)),
+            *_session_warnings(file.session_facts()),
+            *_note_warnings(points),
         ),
         combine=study.combine,
-        published=study.published,
-        main_metric=deciding_metric(study),
+        published_table=study.published,
+        deciding_metric=deciding_metric(study),
         study_path=study.path,
     )
 
@@ -101,175 +109,207 @@ def summarize(file: ResultsFile) -> CampaignSummary:
 def estimate_metrics(
     trial_values: Sequence[Mapping[str, float]], precision: Precision, *, has_interim_analyses: bool = True
 ) -> dict[str, Estimate]:
-    """Metric to estimate, from the metrics of each trial of a treatment; metrics that a trial lacks count
-    only the others. `looked`: the bench decided from the trials how many there are."""
-    judged_at = interim_analyses(precision) if has_interim_analyses else ()
-    found = {}
+    """Return the estimate of each metric over the trials of a treatment that have it.
+
+    Args:
+        trial_values: The metrics of each trial.
+        precision: The study's precision.
+        has_interim_analyses: Whether the stopping rule decided the number of trials.
+    """
+    analyses = interim_analyses(precision) if has_interim_analyses else ()
+    estimates = {}
     for name in METRICS:
         measured = [each[name] for each in trial_values if name in each]
         if measured:
-            found[name] = estimate_median(measured, precision.confidence, judged_at)
-    for counted, shares in SHARE_METRICS.items():
-        count = sum(each.get(counted, 0.0) for each in trial_values)
-        for name in shares:
-            if name in found and count and not any(each.get(name) for each in trial_values):
-                # Not one of them: an interval of no width would claim that there never is one.
-                most = zero_count_upper_bound_percent(count, precision.confidence)
-                found[name] = replace(found[name], low=0.0, high=most)
-    return found
+            estimates[name] = estimate_median(measured, precision.confidence, analyses)
+    for count_metric, share_metrics in SHARE_METRICS.items():
+        count = sum(each.get(count_metric, 0.0) for each in trial_values)
+        for name in share_metrics:
+            if name in estimates and count and not any(each.get(name) for each in trial_values):
+                # No event in any trial: an interval without width would claim that there never is one.
+                upper_bound = zero_count_upper_bound_percent(count, precision.confidence)
+                estimates[name] = replace(estimates[name], low=0.0, high=upper_bound)
+    return estimates
 
 
-def _gather(
+def _collect_trials(
     file: ResultsFile,
     study: Study,
     treatments: Sequence[TreatmentRecord],
     testbeds: Mapping[str, Mapping[str, Any]],
-) -> dict[int, _Gathered]:
-    """Treatment's index to what its trials brought."""
-    cuts = _find_warmups(file, study)
+) -> dict[int, _TreatmentTrials]:
+    """Return the trials of each treatment, by its index."""
+    warmups = _find_warmups(file, study)
     levels = {t.index: t.factors for t in treatments}
-    gathered = {t.index: _Gathered() for t in treatments}
+    by_treatment = {t.index: _TreatmentTrials() for t in treatments}
     for trial in file.trials():
-        of_treatment = gathered[trial.treatment]
+        treatment_trials = by_treatment[trial.treatment]
         if trial.failure:
-            of_treatment.failures.append(trial.failure)
+            treatment_trials.failures.append(trial.failure)
             continue
-        if trial.id not in cuts:
-            continue  # of a campaign at work, finished since the first look
-        warmup, of_trial = cuts[trial.id]
+        if trial.id not in warmups:
+            continue  # a running campaign added this trial after the first pass
+        warmup, time_series = warmups[trial.id]
         if study.testbed.lab == IMPORTED:
-            of_treatment.points.append(
-                imported_trials.trial_point(trial, warmup, of_trial, deciding_metric(study), levels[trial.treatment])
+            treatment_trials.points.append(
+                imported_trials.trial_point(
+                    trial, warmup, time_series, deciding_metric(study), levels[trial.treatment]
+                )
             )
             continue
-        of_treatment.effective = dict(trial.effective)
-        of_treatment.points.append(_point(trial, warmup, of_trial, testbeds.get(trial.shape or "", {})))
+        treatment_trials.effective = dict(trial.effective)
+        treatment_trials.points.append(
+            _trial_point(trial, warmup, time_series, testbeds.get(trial.testbed_shape or "", {}))
+        )
         latencies = steady_latency_histogram(trial, warmup.samples)
-        of_treatment.latencies = merge_histograms((of_treatment.latencies, latencies))
+        treatment_trials.latencies = merge_histograms((treatment_trials.latencies, latencies))
         idle = merged_histogram(idle_samples(trial), "latency")
-        of_treatment.idle_latencies = merge_histograms((of_treatment.idle_latencies, idle))
-    return gathered
+        treatment_trials.idle_latencies = merge_histograms((treatment_trials.idle_latencies, idle))
+    return by_treatment
 
 
 def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, TimeSeries]]:
-    """Trial id to its warm-up, found from all trials of its treatment together."""
-    courses: dict[int, dict[int, TimeSeries]] = {}
+    """Return warm-up and time series by trial id. Trials of a treatment are analysed together."""
+    by_treatment: dict[int, dict[int, TimeSeries]] = {}
     is_imported = study.testbed.lab == IMPORTED
-    course_of: Callable[[TrialRecord, str], TimeSeries] = imported_trials.metric_time_series if is_imported else metric_time_series
-    warmups_of = imported_trials.find_imported_warmups if is_imported else find_warmups
-    for trial in file.trials(counted=is_imported):
+    read_time_series: Callable[[TrialRecord, str], TimeSeries] = (
+        imported_trials.metric_time_series if is_imported else metric_time_series
+    )
+    find = imported_trials.find_imported_warmups if is_imported else find_warmups
+    for trial in file.trials(with_counters=is_imported):
         if not trial.failure:
-            courses.setdefault(trial.treatment, {})[trial.id] = course_of(trial, deciding_metric(study))
+            by_treatment.setdefault(trial.treatment, {})[trial.id] = read_time_series(
+                trial, deciding_metric(study)
+            )
     return {
-        trial: (warmup, of_treatment[trial])
-        for of_treatment in courses.values()
-        for trial, warmup in zip(
-            of_treatment, warmups_of(list(of_treatment.values()), study.timing), strict=True
-        )
+        trial_id: (warmup, time_series[trial_id])
+        for time_series in by_treatment.values()
+        for trial_id, warmup in zip(time_series, find(list(time_series.values()), study.timing), strict=True)
     }
 
 
-def _point(trial: TrialRecord, warmup: Warmup, of_trial: TimeSeries, testbed: Mapping[str, Any]) -> TrialPoint:
+def _trial_point(
+    trial: TrialRecord, warmup: Warmup, time_series: TimeSeries, testbed: Mapping[str, Any]
+) -> TrialPoint:
     part = select_steady_part(trial, warmup.samples)
     values = steady_metrics(part)
-    case = build_trial_data(part, values, of_trial, testbed)
-    evidence = collect_evidence(case)
+    data = build_trial_data(part, values, time_series, testbed)
+    evidence = collect_evidence(data)
     return TrialPoint(
-        trial=trial.id,
+        trial_id=trial.id,
         block=trial.block,
         started_s=trial.started_s,
         duration_s=trial.duration_s,
-        warmup_s=sum(of_trial.interval_lengths_s[: warmup.samples]),
+        warmup_s=sum(time_series.interval_lengths_s[: warmup.samples]),
         has_steady_state=warmup.has_steady_state,
         values=values,
-        time_series=of_trial.values,
-        idle_time_series=of_trial.idle_values,
+        time_series=time_series.values,
+        idle_time_series=time_series.idle_values,
         notes=trial.notes,
         outstanding_frames=outstanding_frames(part.load_intervals),
         steps=trial.steps,
         search=search_result(trial),
         evidence=evidence,
-        evidence_time_series=evidence_time_series(case, evidence),
+        evidence_time_series=evidence_time_series(data, evidence),
     )
 
 
-def _treatment(record: TreatmentRecord, gathered: _Gathered, status: str, study: Study) -> TreatmentSummary:
-    points = gathered.points
-    reasons = (*gathered.failures, *((record.reason,) if record.reason else ()))
-    was_planned = study.testbed.lab != IMPORTED
+def _treatment_summary(
+    record: TreatmentRecord, trials: _TreatmentTrials, status: str, study: Study
+) -> TreatmentSummary:
+    points = trials.points
+    reasons = (*trials.failures, *((record.reason,) if record.reason else ()))
+    has_interim_analyses = study.testbed.lab != IMPORTED
     metrics = imported_trials.widen_intervals(
-        estimate_metrics([p.values for p in points], study.precision, has_interim_analyses=was_planned), points
+        estimate_metrics(
+            [p.values for p in points], study.precision, has_interim_analyses=has_interim_analyses
+        ),
+        points,
     )
     if len(points) == 1:
-        metrics |= _of_one_search(metrics, points[0])
+        metrics |= _single_search_estimates(metrics, points[0])
     return TreatmentSummary(
         index=record.index,
         factors=record.factors,
-        effective=gathered.effective,
-        stopped_by=record.state if record.state in FINAL_STATES else _unfinished(status),
+        effective=trials.effective,
+        stopped_by=record.state
+        if record.state in FINAL_STATES
+        else RUNNING
+        if status == RUNNING
+        else INTERRUPTED,
         metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),
         notes=tuple(dict.fromkeys(note for p in points for note in p.notes)),
-        latency_histogram=gathered.latencies,
-        idle_latency_histogram=gathered.idle_latencies,
+        latency_histogram=trials.latencies,
+        idle_latency_histogram=trials.idle_latencies,
     )
 
 
-def _of_one_search(metrics: Mapping[str, Estimate], point: TrialPoint) -> dict[str, Estimate]:
-    """The throughputs of a treatment that was searched once, with the interval that the search gave."""
+def _single_search_estimates(metrics: Mapping[str, Estimate], point: TrialPoint) -> dict[str, Estimate]:
+    """Return the throughputs of a treatment with a single search, with the interval of that search."""
     return {
         name: replace(
-            metrics[name], low=own.low, high=own.high, confidence=own.confidence or 0.0, is_single_search=True
+            metrics[name],
+            low=interval.low,
+            high=interval.high,
+            confidence=interval.confidence or 0.0,
+            is_single_search=True,
         )
-        for name, own in search_intervals(point.search).items()
+        for name, interval in search_intervals(point.search).items()
         if name in metrics
     }
 
 
-def _unfinished(status: str) -> str:
-    """How an open treatment stands, by how its campaign stands."""
-    return RUNNING if status == RUNNING else INTERRUPTED
-
-
-def _lacking(testbed: Mapping[str, Any]) -> Iterator[str]:
-    """What is not known of endpoints without an agent."""
+def _iperf3_endpoint_warnings(testbed: Mapping[str, Any]) -> Iterator[str]:
     for endpoint in testbed.get("endpoints") or ():
         if endpoint.get("speaks") == "iperf3":
             name = endpoint["name"]
             yield (
-                f"{name} speaks only iperf3: it has no samples, no counters, no known settings of its own. "
-                "Goodput towards it is what it acknowledged; CPU, cycles, packets and retransmits are those "
-                f"of this side alone, but for what {name} tells of itself at the end of each trial"
+                f"{name} runs iperf3 without an agent: it provides no samples, counters or settings. "
+                f"Goodput towards {name} is what it acknowledged. CPU, cycles, packets and retransmits cover "
+                f"the other endpoint only, except for the values that {name} reports at the end of each trial"
             )
 
 
-def _warnings(
-    points: Iterable[Sequence[TrialPoint]], sessions: Sequence[Mapping[str, Mapping[str, Any]]], main: str
-) -> Iterator[str]:
-    trials = [p for of_treatment in points for p in of_treatment]
-    every = f"{len(trials)} trial{'' if len(trials) == 1 else 's'}"
-    untold = sum(main not in p.values for p in trials)
-    if untold and trials[0].imported:
-        yield f"{METRICS[main].label} is not told of {untold} of {every}: they count for other metrics only"
-    elif untold:
+def _trial_warnings(points: Sequence[TrialPoint], metric: str) -> Iterator[str]:
+    label, of_all = METRICS[metric].label, f"of {_count_trials(len(points))}"
+    missing = sum(metric not in point.values for point in points)
+    if missing and points[0].imported_log:
+        yield f"{label} is missing from {missing} {of_all}: these trials count for other metrics only"
+    elif missing:
+        timing = "timing.duration and timing.idle" if "increase" in metric else "timing.duration"
         yield (
-            f"{METRICS[main].label} is missing from {untold} of {every}, too short for it: set a longer "
-            f"timing.duration{' and timing.idle' if 'increase' in main else ''}, or another precision.metric"
+            f"{label} is missing from {missing} {of_all}: these trials are too short. Increase {timing}, or "
+            "set another precision.metric"
         )
-    if unsteady := sum(not p.has_steady_state for p in trials):
-        yield f"no steady state in {unsteady} of {every}: they still moved in their second half"
-    for place, fact, part in COMPARED_FACTS:
-        values = [_text(of_session[place].get(fact), part) for of_session in sessions if place in of_session]
+    if unsteady := sum(not point.has_steady_state for point in points):
+        yield (
+            f"no steady state in {unsteady} {of_all}: the level still changed in the second half of the trial"
+        )
+
+
+def _session_warnings(sessions: Sequence[Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
+    for location, fact, part in COMPARED_FACTS:
+        values = [
+            _fact_text(session[location].get(fact), part) for session in sessions if location in session
+        ]
         if len(distinct := list(dict.fromkeys(values))) > 1:
-            name = f"{place}: {fact} {part}".rstrip()
-            yield f"the campaign was resumed on another footing, {name}: {' then '.join(distinct)}"
-    perf = [of_session.get("host", {}).get("perf") or {} for of_session in sessions]
+            name = f"{location}: {fact} {part}".rstrip()
+            yield f"the environment changed when the campaign was resumed, {name}: {' then '.join(distinct)}"
+    perf = [session.get("host", {}).get("perf") or {} for session in sessions]
     if estimated := [each for each in perf if each.get("system_cycles") == "estimated"]:
         yield f"cycles are estimated from CPU time and clock: {estimated[-1].get('reason')}"
-    if noted := sum(bool(p.notes) for p in trials if not p.imported):
-        yield f"a note of the instrument in {noted} of {every}"
 
 
-def _text(fact: object, part: str) -> str:
+def _note_warnings(points: Sequence[TrialPoint]) -> Iterator[str]:
+    if with_notes := sum(bool(point.notes) for point in points if not point.imported_log):
+        yield f"{with_notes} of {_count_trials(len(points))} have notes from the instrument"
+
+
+def _count_trials(count: int) -> str:
+    return f"{count} trial{'' if count == 1 else 's'}"
+
+
+def _fact_text(fact: object, part: str) -> str:
     return str(fact.get(part) if part and isinstance(fact, Mapping) else fact)

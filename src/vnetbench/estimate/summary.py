@@ -1,4 +1,4 @@
-"""A campaign as estimates: what `show`, `report` and `compare` read, and all that they read."""
+"""The summary of a campaign: the only input of `show`, `report` and `compare`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vnetbench.study.model import ALL_COMBINATIONS, FactorLevels, Level, Precisi
 
 @dataclass(frozen=True)
 class TrialPoint:
-    """One trial's values, steady part only."""
+    """The values of one trial, without its warm-up."""
 
-    trial: int
+    trial_id: int
     block: int
     started_s: float
     """Seconds since the campaign began."""
@@ -28,73 +28,72 @@ class TrialPoint:
     values: Mapping[str, float]
     """Metric name to value."""
     time_series: tuple[float, ...] = ()
-    """The deciding metric in each sampling interval, warm-up included: it shows the part that was cut off."""
+    """The deciding metric in each sampling interval, warm-up included."""
     idle_time_series: tuple[float, ...] = ()
-    """The same in the idle phase before the load, where there is one."""
+    """The deciding metric in the idle phase before the load, if there is one."""
     notes: tuple[str, ...] = ()
     outstanding_frames: tuple[int, ...] = ()
-    """Of frames: how many had been sent and had not come, at the end of each sampling interval."""
+    """For frames: the number sent but not received at the end of each sampling interval."""
     steps: tuple[StepRecord, ...] = ()
-    """Those that came before the run of a trial that is a series."""
+    """The search steps that preceded the run, if the trial has any."""
     search: Mapping[str, Any] = field(default_factory=dict)
-    """What these found: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
+    """Result of these steps: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
     rounding_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Of values that another tool rounded: the least and the most that they may have been."""
-    imported: Mapping[str, Any] = field(default_factory=dict)
-    """Of a trial that another tool ran: what its log tells (docs/results-file.md); empty for our own."""
-
+    """For values that another tool rounded: the smallest and the largest possible exact value."""
+    imported_log: Mapping[str, Any] = field(default_factory=dict)
+    """For a trial that another tool ran: the contents of its log (docs/results-file.md); otherwise empty."""
     evidence: Mapping[str, float] = field(default_factory=dict)
-    """What of its counters tells causes apart (`estimate/evidence`); absent where unknown."""
+    """Values of the evidence metrics (`estimate/evidence`); a metric without its counters is absent."""
     evidence_time_series: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Those of it that are near their most, in each sampling interval, warm-up included."""
+    """Evidence metrics near their limit, in each sampling interval, warm-up included."""
 
     @property
     def search_answers(self) -> tuple[GoalResult, ...]:
-        """The throughput for each goal, as loads of each direction of each pair; none without a search."""
+        """The throughput for each loss goal, as load of each direction of each pair; may be empty."""
         return tuple(GoalResult(**answer) for answer in self.search.get("answers", ()))
 
 
 @dataclass(frozen=True)
 class TreatmentSummary:
-    """One treatment: what was asked, what was found, what was measured."""
+    """One treatment: its levels, its effective settings and its estimates."""
 
     index: int
     factors: Mapping[str, Level]
     effective: Mapping[str, object]
-    """What was read back: knob name to the value found, or to a mapping by endpoint where they differ."""
+    """Settings that were read back: knob name to value, or to values by endpoint if they differ."""
     stopped_by: str
     """`precision`, `most trials`, `time limit`, `interrupted`, `running`, `refused` or `failed`."""
     metrics: Mapping[str, Estimate]
     points: tuple[TrialPoint, ...]
     failures: tuple[str, ...] = ()
-    """Why trials of it failed or why it was refused, in the words shown to the user."""
+    """Reasons why trials failed or the treatment was refused, as shown to the user."""
     notes: tuple[str, ...] = ()
     latency_histogram: Histogram = ()
-    """Of all its trials together, steady part only: of requests, or one-way delays of datagrams."""
+    """Request latencies, or one-way delays of datagrams, of all trials without their warm-ups."""
     idle_latency_histogram: Histogram = ()
-    """The same of the idle phases before the load, where there are such."""
+    """Request latencies of the idle phases before the load, if there are any."""
 
     @property
-    def trials(self) -> int:
+    def trial_count(self) -> int:
         """Number of finished trials."""
         return len(self.points)
 
     def levels_without(self, factor: str) -> frozenset[tuple[str, Level]]:
-        """The levels of all other factors: treatments that share them differ in this factor alone."""
+        """Return the levels of all other factors. Treatments with equal results differ only in `factor`."""
         return frozenset((name, level) for name, level in self.factors.items() if name != factor)
 
     def trial_values(self, metric: str) -> list[float]:
-        """Of a metric, of the trials that have it, in their order."""
+        """Return the values of a metric in the trials that have it, in trial order."""
         return [point.values[metric] for point in self.points if metric in point.values]
 
     def evidence_values(self, name: str) -> list[float]:
-        """The same of a figure of evidence."""
+        """Return the values of an evidence metric in the trials that have it, in trial order."""
         return [point.evidence[name] for point in self.points if name in point.evidence]
 
 
 @dataclass(frozen=True)
 class CampaignSummary:
-    """A whole results file, estimated."""
+    """The estimates of a results file."""
 
     path: str
     title: str
@@ -105,14 +104,14 @@ class CampaignSummary:
     seed: int
     status: str
     """`running`, `finished`, `interrupted`."""
-    started: str
+    started_at: str
     """ISO 8601, UTC."""
     elapsed_s: float
     precision: Precision
     timing: Timing
     factors: tuple[FactorLevels, ...]
     treatments: tuple[TreatmentSummary, ...]
-    kind: str = NETNS
+    testbed_backend: str = NETNS
     """Of testbed (`TestbedAsked.kind`): which factors it has, and their defaults."""
     testbed: Mapping[str, object] = field(default_factory=dict)
     """The testbed's description: endpoints, virtual switches, links."""
@@ -120,21 +119,21 @@ class CampaignSummary:
     """Where (`host`, an endpoint's name, `bench`) to fact name to value."""
     warnings: tuple[str, ...] = ()
     combine: str = ALL_COMBINATIONS
-    """How levels make treatments (`Study.combine`)."""
-    published: str | None = None
-    """The published figures that the study names (`Study.published`)."""
-    reference: PublishedTable | None = None
-    """The published table that all of it is; None of what was measured."""
-    main_metric: str = "goodput_bps"
-    """The metric that decides how often treatments are repeated."""
+    """How levels are combined into treatments (`Study.combine`)."""
+    published_table: str | None = None
+    """Name of the published table that the study refers to (`Study.published`)."""
+    reference_table: PublishedTable | None = None
+    """The published table that this summary represents; None for measured results."""
+    deciding_metric: str = "goodput_bps"
+    """The metric that the stopping rule uses."""
     experiments: tuple[Experiment, ...] = ()
-    """What was run to prove what limits it, in the file that lies beside (`vnetbench explain --prove`)."""
+    """Experiments that test candidate causes (`vnetbench explain --prove`), from a second file."""
     proof_note: str = ""
-    """Whether that file is used, and why; empty where there is none."""
+    """Whether the file of experiments is used, and why; empty without such a file."""
     study_path: str | None = None
-    """Where the study was read from; None of one that was made by a program."""
+    """Path of the study file; None for a study made by a program."""
 
     @property
     def is_imported(self) -> bool:
-        """Whether its trials were read from other tools' logs, and nothing is known but what they tell."""
-        return self.kind == IMPORTED and self.reference is None
+        """Whether the trials come from the logs of other tools."""
+        return self.testbed_backend == IMPORTED and self.reference_table is None

@@ -1,4 +1,4 @@
-"""How a trial went in time: its intervals, a metric's course over them, and what of it is warm-up."""
+"""Time series of a trial: its samples by interval, a metric over time, and the warm-up."""
 
 from __future__ import annotations
 
@@ -7,207 +7,239 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from vnetbench.estimate.datagrams import IntervalSamples, count_arrived_datagrams
-from vnetbench.estimate.frames import RECEIVED, count_frames, step_metrics
+from vnetbench.estimate.frames import FRAMES_RECEIVED, count_frames, step_metrics
 from vnetbench.estimate.latency import histogram_count, merge_histograms, quantile_us
 from vnetbench.estimate.model import Warmup
-from vnetbench.estimate.warmup import find_warmup, fixed_warmup, find_shared_warmups
-from vnetbench.results.records import HISTOGRAMS, OBSERVE, Histogram, Sample, EndpointRecord, TrialRecord
+from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
+from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, EndpointRecord, Histogram, Sample, TrialRecord
 from vnetbench.study.model import Timing
 from vnetbench.study.workloads import SEARCH_METRICS
 
 SteadySamples = Sequence[tuple[EndpointRecord, Sequence[Sample]]]
-"""Sides, each with its samples after the warm-up."""
+"""Endpoints, each with its samples after the warm-up."""
 _ROUNDING_S = 1e-6
-"""A sample's end less its length is where the one before ended, but for the rounding of both."""
+"""Tolerance for the rounding of sample times and lengths."""
 
 
 @dataclass(frozen=True)
 class TimeSeries:
-    """How a metric went in one trial, sample by sample, warm-up included."""
+    """A metric in each sampling interval of one trial, warm-up included."""
 
     values: tuple[float, ...]
     interval_lengths_s: tuple[float, ...]
-    """Seconds that each sample covers."""
+    """Length of each interval in seconds."""
     histograms: tuple[Histogram, ...] = ()
-    """Of a percentile: what each sample counted; empty for a rate."""
+    """For a quantile: the histogram of each interval. Empty for a rate."""
     quantile: float = 0.0
-    """Of a percentile: the share that does not exceed it."""
+    """For a quantile: its level, 0 to 1."""
     idle_quantile_us: float = 0.0
-    """Of an increase under load: the percentile without load, which is taken off every value."""
+    """For a latency increase: the quantile before the load, subtracted from every value."""
     idle_values: tuple[float, ...] = ()
-    """The values of the idle phase before the load, where there is one; it is none of the `values`."""
+    """Values of the idle phase before the load, if there is one. `values` does not contain them."""
     omitted_samples: int = 0
-    """Of an imported trial: samples at its beginning that its tool itself left out."""
+    """For an imported trial: number of samples at the start that the tool itself omitted."""
 
     def steady_value(self, warmup_samples: int) -> float:
-        """The metric after the first `cut` samples: the same figure as in `trial_metrics.metric_values`.
+        """Return the metric after the warm-up, equal to the value in `trial_metrics.trial_metrics`.
 
-        Where that has none, for a percentile of too few values, it is the longest of them.
+        A quantile of too few values is absent there. Here the largest value replaces it.
         """
         if self.histograms:
-            return _percentile_or_longest(merge_histograms(self.histograms[warmup_samples:]), self.quantile) - self.idle_quantile_us
-        after = list(zip(self.values, self.interval_lengths_s, strict=True))[warmup_samples:]
-        return sum(rate * length for rate, length in after) / sum(length for _, length in after)
+            histogram = merge_histograms(self.histograms[warmup_samples:])
+            return _quantile_or_largest_us(histogram, self.quantile) - self.idle_quantile_us
+        steady = list(zip(self.values, self.interval_lengths_s, strict=True))[warmup_samples:]
+        return sum(rate * length_s for rate, length_s in steady) / sum(length_s for _, length_s in steady)
 
 
 def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeSeries:
-    """A deciding metric (`study.workloads`) in time; raises ValueError for a trial without samples."""
+    """Return the time series of a deciding metric (`study.workloads`).
+
+    Raises:
+        ValueError: The trial has no samples.
+    """
     if metric in SEARCH_METRICS:
         return TimeSeries((dict(step_metrics(trial))[metric],), (trial.duration_s,))
     load = split_load_samples(trial)
-    together, idle = _together(load), _together(split_idle_samples(trial))
-    lengths = interval_lengths_s(load)
+    load_intervals, idle_intervals = _group_by_interval(load), _group_by_interval(split_idle_samples(trial))
+    lengths_s = interval_lengths_s(load)
     if metric == "goodput_bps":
         rates, idle_rates = (
-            tuple(_goodput_bps(trial, at_once) for at_once in phase) for phase in (together, idle)
+            tuple(_goodput_bps(trial, interval) for interval in phase)
+            for phase in (load_intervals, idle_intervals)
         )
-        return TimeSeries(rates, lengths, idle_values=idle_rates)
+        return TimeSeries(rates, lengths_s, idle_values=idle_rates)
     if metric == "datagrams_received_per_s":
-        arrived = (sum(count_arrived_datagrams(x) for side in at_once for x in side) for at_once in together)
-        return TimeSeries(tuple(n / s for n, s in zip(arrived, lengths, strict=True)), lengths)
+        return _count_rates(
+            [sum(map(count_arrived_datagrams, _flatten(each))) for each in load_intervals], lengths_s
+        )
     if metric == "forwarding_rate_fps":
-        arrived = (sum(count_frames(x, RECEIVED) for side in at_once for x in side) for at_once in together)
-        return TimeSeries(tuple(n / s for n, s in zip(arrived, lengths, strict=True)), lengths)
-    kind = next((kind for kind in HISTOGRAMS if metric.startswith(kind)), "latency")
+        return _count_rates(
+            [sum(count_frames(x, FRAMES_RECEIVED) for x in _flatten(each)) for each in load_intervals],
+            lengths_s,
+        )
+    kind = next((kind for kind in HISTOGRAM_KINDS if metric.startswith(kind)), "latency")
     histograms, idle_histograms = (
-        tuple(merged_histogram((x for side in at_once for x in side), kind) for at_once in phase)
-        for phase in (together, idle)
+        tuple(merged_histogram(_flatten(interval), kind) for interval in phase)
+        for phase in (load_intervals, idle_intervals)
     )
     if metric.endswith("_per_s"):
-        counts = (histogram_count(histogram) for histogram in histograms)
-        return TimeSeries(tuple(n / s for n, s in zip(counts, lengths, strict=True)), lengths)
-    share = {"p50": 0.5, "p99": 0.99}[metric.split("_")[-2]]
+        return _count_rates([histogram_count(histogram) for histogram in histograms], lengths_s)
+    quantile = {"p50": 0.5, "p99": 0.99}[metric.split("_")[-2]]
     idle_us = 0.0
     if "increase" in metric:
-        idle_us = _percentile_or_longest(merged_histogram(idle_samples(trial), kind), share)
-    values = [value - idle_us for value in _percentiles(histograms, share)]
-    before = [value - idle_us for value in _percentiles(idle_histograms, share)]
-    return TimeSeries(tuple(values), lengths, histograms, share, idle_us, tuple(before))
+        idle_us = _quantile_or_largest_us(merged_histogram(idle_samples(trial), kind), quantile)
+    values = [value - idle_us for value in _interval_quantiles_us(histograms, quantile)]
+    idle_values = [value - idle_us for value in _interval_quantiles_us(idle_histograms, quantile)]
+    return TimeSeries(tuple(values), lengths_s, histograms, quantile, idle_us, tuple(idle_values))
+
+
+def _count_rates(counts: Sequence[int], lengths_s: tuple[float, ...]) -> TimeSeries:
+    rates = tuple(count / length_s for count, length_s in zip(counts, lengths_s, strict=True))
+    return TimeSeries(rates, lengths_s)
 
 
 def interval_lengths_s(load_intervals: IntervalSamples) -> tuple[float, ...]:
-    """Seconds that each of these intervals covers."""
-    return tuple(map(_length_s, _together(load_intervals)))
+    """Return the length of each interval in seconds."""
+    return tuple(map(_interval_length_s, _group_by_interval(load_intervals)))
 
 
-def _length_s(at_once: Sequence[Sequence[Sample]]) -> float:
-    return max(sum(x.interval_s for x in side) for side in at_once)
+def _interval_length_s(interval: Sequence[Sequence[Sample]]) -> float:
+    return max(sum(x.interval_s for x in samples) for samples in interval)
 
 
-def _goodput_bps(trial: TrialRecord, at_once: Sequence[Sequence[Sample]]) -> float:
-    return 8 * arrived_bytes(trial, [x for side in at_once for x in side]) / _length_s(at_once)
+def _goodput_bps(trial: TrialRecord, interval: Sequence[Sequence[Sample]]) -> float:
+    return 8 * arrived_bytes(trial, _flatten(interval)) / _interval_length_s(interval)
 
 
-def _percentiles(histograms: Sequence[Histogram], share: float) -> list[float]:
-    # Without values the one before goes on.
+def _interval_quantiles_us(histograms: Sequence[Histogram], quantile: float) -> list[float]:
+    """Return the quantile of each interval. An interval without values repeats the previous value."""
     values: list[float] = []
     for histogram in histograms:
-        before = values[-1] if values else 0.0
-        values.append(_percentile_or_longest(histogram, share) if histogram else before)
+        previous = values[-1] if values else 0.0
+        values.append(_quantile_or_largest_us(histogram, quantile) if histogram else previous)
     return values
 
 
-def _percentile_or_longest(histogram: Histogram, share: float) -> float:
-    """In µs; of too few values for the percentile the longest stands for it, 0 for none."""
-    longest = histogram[-1][0] / 1e3 if histogram else 0.0
-    return quantile_us(histogram, share) or longest
+def _quantile_or_largest_us(histogram: Histogram, quantile: float) -> float:
+    """Return the quantile; the largest value if there are too few, 0 if there are none."""
+    largest_us = histogram[-1][0] / 1e3 if histogram else 0.0
+    return quantile_us(histogram, quantile) or largest_us
 
 
 def received_load_bytes(sample: Sample) -> int:
-    """The bytes of the load that arrived: of `mixed` what its transfers moved, not requests and answers."""
-    if any(stream.part for stream in sample.streams):
-        return sum(s.bytes for s in sample.streams if s.part == "transfers" and s.role == "sink")
+    """Return the received bytes of the load. With `mixed` only the transfers are load, not the requests."""
+    if any(stream.load_part for stream in sample.streams):
+        return sum(s.bytes for s in sample.streams if s.load_part == "transfers" and s.role == "sink")
     return sample.bytes_received
 
 
 def acknowledged_bytes(trial: TrialRecord, samples: Iterable[Sample]) -> int:
-    """Bytes that the other side acknowledged, where it has no samples of its own; else 0."""
-    if all(side.is_sampled for side in trial.endpoints):
+    """Return the acknowledged bytes if an endpoint has no samples of its own; otherwise 0."""
+    if all(endpoint.is_sampled for endpoint in trial.endpoints):
         return 0
     return sum(stream.bytes_acked for sample in samples for stream in sample.streams)
 
 
 def arrived_bytes(trial: TrialRecord, samples: Sequence[Sample]) -> int:
-    """Bytes of the load that were received, and those that a side without samples acknowledged."""
+    """Return the load's received bytes, plus those that an endpoint without samples acknowledged."""
     return sum(map(received_load_bytes, samples)) + acknowledged_bytes(trial, samples)
 
 
 def steady_latency_histogram(trial: TrialRecord, warmup_samples: int) -> Histogram:
-    """The latencies, or one-way delays, of all sides after the first `cut` samples; empty without any."""
-    steady = [x for side in split_load_samples(trial).values() for part in side[warmup_samples:] for x in part]
+    """Return the latencies, or else the one-way delays, of all endpoints after the warm-up."""
+    by_endpoint = split_load_samples(trial).values()
+    steady = [x for intervals in by_endpoint for interval in intervals[warmup_samples:] for x in interval]
     return merged_histogram(steady, "latency") or merged_histogram(steady, "delay")
 
 
 def idle_samples(trial: TrialRecord) -> list[Sample]:
-    """The samples of all sides in the idle phase, without its first tenth and its last interval.
+    """Return the samples of the idle phase, without its first tenth and its last interval.
 
-    The last one is left out since the sides do not start at the same moment: the transfers of one may begin
-    in the other's.
+    The endpoints do not start at the same moment. So transfers of one endpoint may begin in the last idle
+    interval of another.
     """
-    sides = split_idle_samples(trial).values()
-    return [x for side in sides for part in side[max(1, len(side) // 10) : -1] for x in part]
+    by_endpoint = split_idle_samples(trial).values()
+    return [
+        x
+        for intervals in by_endpoint
+        for interval in intervals[max(1, len(intervals) // 10) : -1]
+        for x in interval
+    ]
 
 
 def merged_histogram(samples: Iterable[Sample], kind: str) -> Histogram:
-    """One kind of histogram of all these samples together; empty where none has it."""
+    """Merge all histograms of one kind (`HISTOGRAMS`); empty if no sample has one."""
     return merge_histograms(x.histograms[kind] for x in samples if kind in x.histograms)
 
 
 def find_warmups(time_series: Sequence[TimeSeries], timing: Timing) -> tuple[Warmup, ...]:
-    """What of each trial of one treatment is warm-up; at least one sample of each is left."""
+    """Return the warm-up of each trial of one treatment; at least one sample of each trial remains."""
+    trials = [each.values for each in time_series]
     if timing.warmup_s is not None:
-        own = [fixed_warmup(c.values, timing.interval_s, timing.warmup_s) for c in time_series]
-        return tuple(own)
-    found = find_shared_warmups([c.values for c in time_series], [find_warmup(c.values) for c in time_series])
-    return tuple(replace(w, samples=min(w.samples, len(c.values) - 1)) for w, c in zip(found, time_series, strict=True))
+        return tuple(fixed_warmup(values, timing.interval_s, timing.warmup_s) for values in trials)
+    warmups = find_shared_warmups(trials, [find_warmup(values) for values in trials])
+    return tuple(
+        replace(warmup, samples=min(warmup.samples, len(values) - 1))
+        for warmup, values in zip(warmups, trials, strict=True)
+    )
 
 
 def split_load_samples(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
-    """Endpoint to its samples under load, in intervals that are the same for all.
+    """Return each endpoint's samples under load, grouped into intervals that all endpoints share.
 
-    Raises ValueError where there is none.
+    Raises:
+        ValueError: The trial has no samples.
     """
-    found = _divided(trial, idle=False)
-    if not any(found.values()):
+    by_endpoint = _split_samples(trial, idle=False)
+    if not any(by_endpoint.values()):
         raise ValueError(f"trial {trial.id} has no samples")
-    return found
+    return by_endpoint
 
 
 def split_idle_samples(trial: TrialRecord) -> dict[str, list[list[Sample]]]:
-    """The same of the idle phase before the load; empty where there is no such phase."""
-    return _divided(trial, idle=True) if trial.idle_s > 0 else {}
+    """Return each endpoint's samples of the idle phase, grouped likewise; empty without an idle phase."""
+    return _split_samples(trial, idle=True) if trial.idle_s > 0 else {}
 
 
-def _together(sides: IntervalSamples) -> list[tuple[Sequence[Sample], ...]]:
-    return list(zip(*sides.values(), strict=True))
+def _group_by_interval(by_endpoint: IntervalSamples) -> list[tuple[Sequence[Sample], ...]]:
+    return list(zip(*by_endpoint.values(), strict=True))
 
 
-def _divided(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]:
-    """Endpoint to its samples before or after the load began, without the drain after it.
+def _flatten(interval: Sequence[Sequence[Sample]]) -> list[Sample]:
+    return [x for samples in interval for x in samples]
 
-    An interval is one sample of each endpoint, but where an agent's sample came so late that it closes
-    several at once (docs/protocol.md, trial.sample): then it is as long as that one.
+
+def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sample]]]:
+    """Return each endpoint's samples of the idle phase or of the load, without the drain, by interval.
+
+    An interval is usually one sample of each endpoint. If an agent's sample is so late that it closes several
+    intervals at once (docs/protocol.md, trial.sample), the interval is as long as that sample.
     """
     load = {
-        s.name: [x for x in s.samples if x.t_s <= load_end_s(trial, x)]
-        for s in trial.endpoints
-        if s.role != OBSERVE and s.is_sampled
+        endpoint.name: [x for x in endpoint.samples if x.t_s <= load_end_s(trial, x)]
+        for endpoint in trial.endpoints
+        if endpoint.role != OBSERVE and endpoint.is_sampled
     }
     ends = sorted(set.intersection(*({x.seq for x in samples} for samples in load.values()))) if load else []
-    spans: list[dict[str, list[Sample]]] = [{endpoint: [] for endpoint in load} for _ in ends]
-    for endpoint, samples in load.items():
+    intervals: list[dict[str, list[Sample]]] = [{name: [] for name in load} for _ in ends]
+    for name, samples in load.items():
         for x in samples:
-            if (place := bisect_left(ends, x.seq)) < len(ends):
-                spans[place][endpoint].append(x)
-    # A load begins after the sample that closes the idle phase, however late that one comes.
-    began = [all(side[0].t_s - side[0].interval_s >= trial.idle_s - _ROUNDING_S for side in span.values())
-             for span in spans]  # fmt: skip
+            if (index := bisect_left(ends, x.seq)) < len(ends):
+                intervals[index][name].append(x)
+    # The load begins after the sample that closes the idle phase, even if that sample is late.
+    is_load = [
+        all(samples[0].t_s - samples[0].interval_s >= trial.idle_s - _ROUNDING_S for samples in each.values())
+        for each in intervals
+    ]
     return {
-        endpoint: [span[endpoint] for span, loaded in zip(spans, began, strict=True) if loaded != idle]
-        for endpoint in load
+        name: [each[name] for each, loaded in zip(intervals, is_load, strict=True) if loaded != idle]
+        for name in load
     }
 
 
 def load_end_s(trial: TrialRecord, sample: Sample) -> float:
-    """A sample that ends later is of the drain after the load; its last may be half an interval late."""
+    """Return the latest end time of a load sample; a sample that ends later belongs to the drain.
+
+    The last load sample may be late by half an interval.
+    """
     return trial.idle_s + trial.duration_s + sample.interval_s / 2

@@ -1,9 +1,8 @@
-"""How long the next trials of a treatment should be, from those that it has had.
+"""The length of a treatment's next trials, chosen from its past trials.
 
-Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time", ISMM: with c the seconds that a trial
-costs before its steady state, V the variance within trials of a second's mean and B the variance between
-trials, the least time for a given precision is spent by trials with sqrt(c · V / B) seconds of steady
-state.
+Kalibera & Jones (2013), "Rigorous benchmarking in reasonable time", ISMM: let c be the seconds that a trial
+costs before its steady state, V the variance within trials of the mean of one second, and B the variance
+between trials. Trials with sqrt(c · V / B) seconds of steady state reach a given precision in the least time.
 """
 
 from __future__ import annotations
@@ -22,12 +21,13 @@ from vnetbench.estimate.noise import long_run_variance
 
 SHORTEST_TRIAL_S = 1.0
 LONGEST_TRIAL_S = 10.0
-_LENGTHEN = 1.5
+_LENGTHENING_FACTOR = 1.5
+"""Applied when most past trials did not reach a steady state."""
 
 
 @dataclass(frozen=True)
 class PastTrial:
-    """One trial as the choice of the next one's length sees it."""
+    """The samples of a past trial, as input for the choice of the next trial's length."""
 
     samples: Sequence[float] | npt.NDArray[np.float64]
     """The metric in each sampling interval, warm-up included."""
@@ -41,7 +41,7 @@ class PastTrial:
 
     @cached_property
     def steady_mean(self) -> float:
-        """The metric's mean after the warm-up."""
+        """The mean of the samples after the warm-up."""
         return float(np.mean(self.steady_samples))
 
     @property
@@ -56,28 +56,36 @@ def choose_trial_length_s(
     shortest_s: float = SHORTEST_TRIAL_S,
     longest_s: float = LONGEST_TRIAL_S,
 ) -> float:
-    """Seconds that the next trials should take, warm-up included.
+    """Return the length of the next trials in seconds, warm-up included.
 
-    `past` are the treatment's trials so far, three or more (a pilot); `setup_s` is what a trial costs
-    beside its own length. Where most of the past trials did not get steady the next are half as long again,
-    at least. Autocorrelation within a trial counts towards V. The length stays within
-    `shortest_s`..`longest_s`.
+    If most past trials did not reach a steady state, the next trials are at least half as long again.
+    Autocorrelation within a trial counts towards V.
 
-    Raises ValueError for fewer than two trials, or bounds that are not ascending and above zero.
+    Args:
+        past_trials: The treatment's trials so far, three or more (a pilot).
+        setup_s: The cost of a trial without its own length.
+        shortest_s: The lower bound of the result.
+        longest_s: The upper bound of the result.
+
+    Raises:
+        ValueError: There are fewer than two trials, or the bounds are not positive and ascending.
     """
     if len(past_trials) < 2:
-        raise ValueError("a trial's length is chosen from two trials or more")
+        raise ValueError("the choice of a trial's length needs at least two past trials")
     if not 0 < shortest_s <= longest_s:
-        raise ValueError("a trial's length needs bounds that are ascending and above zero")
+        raise ValueError("the bounds of a trial's length must be positive and ascending")
     warmup_s = statistics.median(each.warmup.samples * each.interval_s for each in past_trials)
-    within = long_run_variance([each.steady_samples for each in past_trials])
-    per_second = within * statistics.median(each.interval_s for each in past_trials)
-    of_means = within * statistics.fmean(1 / len(each.steady_samples) for each in past_trials)
-    of_trials = float(np.var([each.steady_mean for each in past_trials], ddof=1))
-    between = max(of_trials - of_means, of_trials / 4)
-    chosen = math.sqrt((setup_s + warmup_s) * per_second / between) if between > 0 else shortest_s
-    chosen += warmup_s
-    longest_past = max(len(each.samples) * each.interval_s for each in past_trials)
+    sample_variance = long_run_variance([each.steady_samples for each in past_trials])
+    variance_of_1_s = sample_variance * statistics.median(each.interval_s for each in past_trials)
+    # The variance of trial means contains the noise within trials: subtract it, but not down to nothing.
+    within_trials = sample_variance * statistics.fmean(1 / len(each.steady_samples) for each in past_trials)
+    trial_means = float(np.var([each.steady_mean for each in past_trials], ddof=1))
+    between_trials = max(trial_means - within_trials, trial_means / 4)
+    steady_s = shortest_s
+    if between_trials > 0:
+        steady_s = math.sqrt((setup_s + warmup_s) * variance_of_1_s / between_trials)
+    length_s = steady_s + warmup_s
     if sum(not each.warmup.has_steady_state for each in past_trials) * 2 > len(past_trials):
-        chosen = max(chosen, _LENGTHEN * longest_past)
-    return min(longest_s, max(shortest_s, chosen))
+        longest_past_s = max(len(each.samples) * each.interval_s for each in past_trials)
+        length_s = max(length_s, _LENGTHENING_FACTOR * longest_past_s)
+    return min(longest_s, max(shortest_s, length_s))

@@ -31,7 +31,7 @@ def evidence(trial: TrialRecord, cut: int = 0, testbed: Mapping[str, Any] | None
 
 def even(**effective: object) -> TrialRecord:
     """A stream of 8 Gbit/s from a1 to b1, which share the kernel of the host."""
-    trial = fixtures.trial(rates=EVEN)
+    trial = fixtures.make_trial(rates=EVEN)
     return replace(trial, effective={**trial.effective, **effective})
 
 
@@ -56,7 +56,7 @@ def telling(trial: TrialRecord, endpoint: str, **info: object) -> TrialRecord:
     def change(place: int, sample: Sample) -> Sample:
         now = {k: v[place] if isinstance(v, list) else v for k, v in info.items()}
         own = {k: now.pop(k) for k in ("bytes", "rtt_us", "cwnd", "retransmits") if k in now}
-        streams = (replace(x, info={**x.info, **now}, **own) for x in sample.streams)  # type: ignore[arg-type]
+        streams = (replace(x, details={**x.details, **now}, **own) for x in sample.streams)  # type: ignore[arg-type]
         return replace(sample, streams=tuple(streams))
 
     return at(trial, endpoint, lambda side: _each(side, change))

@@ -171,7 +171,7 @@ def test_streams_are_held_against_the_threads_that_were_counted_or_else_read_bac
             lambda side: replace(
                 side,
                 samples=tuple(
-                    replace(x, streams=tuple(replace(x.streams[0], stream=n) for n in range(4)))
+                    replace(x, streams=tuple(replace(x.streams[0], stream_id=n) for n in range(4)))
                     for x in side.samples
                 ),
             ),

@@ -8,7 +8,7 @@ import pytest
 
 from tests import fixtures
 from tests.estimate.evidence.fixtures import evidence, watching, with_totals
-from vnetbench.results.records import SEARCH, StepRecord, TrialRecord
+from vnetbench.results.records import SEARCH_STEP, StepRecord, TrialRecord
 
 TESTBED = {
     "endpoints": [{"name": "a1"}, {"name": "b1"}],
@@ -21,8 +21,8 @@ PORTS = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 0, "tx_dropped": 0}
 
 
 def frames(sent: int, received: int, **effective: object) -> TrialRecord:
-    sides = fixtures.frame_sides(1.0, 0.05, sent, received)
-    return replace(fixtures.trial(), endpoints=sides, effective=effective)
+    sides = fixtures.frame_endpoint_records(1.0, 0.05, sent, received)
+    return replace(fixtures.make_trial(), endpoints=sides, effective=effective)
 
 
 def told(trial: TrialRecord) -> dict[str, float]:
@@ -60,7 +60,7 @@ def test_a_few_lost_frames_tell_nothing() -> None:
 
 
 def test_other_loads_have_no_lost_frames() -> None:
-    assert told(fixtures.trial()) == {}
+    assert told(fixtures.make_trial()) == {}
 
 
 def test_drops_at_interfaces_are_no_evidence_with_frames() -> None:
@@ -71,7 +71,7 @@ def test_drops_at_interfaces_are_no_evidence_with_frames() -> None:
 def step(number: int, load_fps: float, received: int, dropped: int) -> StepRecord:
     interfaces = {"a1": {**PORTS, "rx_dropped": dropped}}
     counted = {"interfaces": {"host": interfaces}, "softnet_dropped": 0, "refused": 0}
-    return StepRecord(number, SEARCH, load_fps, None, 1.0, 0.0, 1.0, 1000, received, {"counted": counted})
+    return StepRecord(number, SEARCH_STEP, load_fps, None, 1.0, 0.0, 1.0, 1000, received, {"counted": counted})
 
 
 def test_a_search_tells_where_its_steps_a_little_above_the_throughput_lost_frames() -> None:

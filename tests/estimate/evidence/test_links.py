@@ -98,7 +98,7 @@ def test_data_that_had_waited_at_the_sender_is_none_of_others() -> None:
 
 
 def test_only_the_pairs_that_cross_an_interface_can_have_sent_what_it_carries() -> None:
-    idle = (fixtures.side("a2", "source", [0] * 20), fixtures.side("b2", "sink", [0] * 20))
+    idle = (fixtures.endpoint_record("a2", "source", [0] * 20), fixtures.endpoint_record("b2", "sink", [0] * 20))
     two = watching(one_way(), b1=port(tx_bytes=SIZE), b2=port(tx_bytes=SIZE))
     two = replace(two, endpoints=(*two.endpoints, *idle))
     testbed = {

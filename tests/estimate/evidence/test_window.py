@@ -116,7 +116,7 @@ def test_several_streams_are_told_by_the_one_in_the_middle_and_by_their_common_t
 
 
 def test_requests_beside_transfers_are_none_of_the_load() -> None:
-    trial = telling(fixtures.mixed_trial(), "a1", busy_s=0.05)
+    trial = telling(fixtures.make_mixed_trial(), "a1", busy_s=0.05)
     found = evidence(trial)
     assert found["rtt_us"] == 40
     assert found["stream_goodput_bps"] == pytest.approx(1e9)
@@ -140,7 +140,7 @@ def test_connections_that_always_wait_for_an_answer_spend_all_their_time_so() ->
 
 
 def test_the_variation_within_a_trial_is_of_its_steady_part() -> None:
-    trial = fixtures.trial(rates=[1e9] * 5 + [8e9, 10e9, 12e9] * 5)
+    trial = fixtures.make_trial(rates=[1e9] * 5 + [8e9, 10e9, 12e9] * 5)
     assert evidence(trial, cut=5)["goodput_variation_percent"] == pytest.approx(
         100 * (20 / 7) ** 0.5 / 10 * 1
     )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.estimate.evidence.calls import CALL_METRICS, call_evidence
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.cpu import CPU_METRICS, cpu_evidence
-from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.cpu_sets import CPU_SET_METRICS, cpu_set_evidence
 from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evidence
 from vnetbench.estimate.evidence.instrument import INSTRUMENT_METRICS, instrument_evidence
 from vnetbench.estimate.evidence.links import LINK_METRICS, link_evidence
+from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.packets import PACKET_METRICS, packet_evidence
 from vnetbench.estimate.evidence.placement import PLACEMENT_METRICS, placement_evidence
-from vnetbench.estimate.evidence.cpu_sets import CPU_SET_METRICS, cpu_set_evidence
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import WINDOW_METRICS, window_evidence
 
 FAMILIES: Mapping[str, tuple[EvidenceMetric, ...]] = {
@@ -25,7 +25,9 @@ FAMILIES: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "placement": PLACEMENT_METRICS,
     "instrument": INSTRUMENT_METRICS,
 }
-EVIDENCE_METRICS: dict[str, EvidenceMetric] = {figure.name: figure for family in FAMILIES.values() for figure in family}
+EVIDENCE_METRICS: dict[str, EvidenceMetric] = {
+    figure.name: figure for family in FAMILIES.values() for figure in family
+}
 
 
 def collect_evidence(case: TrialData) -> dict[str, float]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnetbench.estimate.time_series import merged_histogram
-from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.evidence.aggregation import EvidenceValues, smallest, largest, to_number, ratio
+from vnetbench.estimate.evidence.aggregation import EvidenceValues, largest, ratio, smallest, to_number
 from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.latency import histogram_count
 from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.estimate.time_series import merged_histogram
 from vnetbench.results.records import EndpointRecord
 
 CALL_METRICS = (
@@ -54,18 +54,20 @@ def _of_calls(senders: Sequence[EndpointRecord]) -> EvidenceValues:
     calls = [(side, to_number(side.totals.get("calls_sent"))) for side in senders]
     return {
         "bytes_per_call": smallest(ratio(side.bytes_sent, count) for side, count in calls),
-        "calls_per_s": largest(ratio(count, to_number(side.totals.get("duration_s"))) for side, count in calls),
+        "calls_per_s": largest(
+            ratio(count, to_number(side.totals.get("duration_s"))) for side, count in calls
+        ),
     }
 
 
 def _of_requests(part: SteadyPart) -> EvidenceValues:
     latency = merged_histogram((x for _, samples in part.endpoints for x in samples), "latency")
     asking = {
-        (side.name, stream.stream)
+        (side.name, stream.stream_id)
         for side, samples in part.senders
         for x in samples
         for stream in x.streams
-        if stream.role == "source" and stream.part != "transfers"
+        if stream.role == "source" and stream.load_part != "transfers"
     }
     if not (answered := histogram_count(latency)) or not asking:
         return {}

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from vnetbench.estimate.time_series import SteadySamples
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
+    counter_total,
+    knob_value,
     largest,
-    to_number,
-    ratio,
-    rate_per_s,
     percent,
     percent_of_time,
+    rate_per_s,
+    ratio,
     sum_known,
-    knob_value,
+    to_number,
     total_duration_s,
-    counter_total,
 )
-from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.kernels import (
     IDLE,
     INTERRUPTS,
@@ -27,9 +24,12 @@ from vnetbench.estimate.evidence.kernels import (
     has_own_kernel,
     max_softirq_percent,
 )
-from vnetbench.estimate.guests import EMULATOR_KINDS, sum_by_name, parse_thread_name
+from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.guests import EMULATOR_KINDS, parse_thread_name, sum_by_name
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import HOST, Sample, EndpointRecord
+from vnetbench.estimate.time_series import SteadySamples
+from vnetbench.results.records import HOST, EndpointRecord, Sample
 
 _THREAD = ("process_cpu_user_s", "process_cpu_system_s")
 _OF_LINES = ("forward", "reverse")
@@ -216,22 +216,29 @@ def cpu_evidence(case: TrialData) -> EvidenceValues:
         **_of_kernels(case.kernels),
         **_of_watched(part.host_samples),
         "other_work_percent": largest(_other_work(kernel, part) for kernel in case.kernels),
-        "streams_per_thread": largest(_streams_per_thread(side, samples, part) for side, samples in part.endpoints),
+        "streams_per_thread": largest(
+            _streams_per_thread(side, samples, part) for side, samples in part.endpoints
+        ),
     }
 
 
-def _of_ends(who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]) -> EvidenceValues:
+def _of_ends(
+    who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
+) -> EvidenceValues:
     own = [kernels[side.name] for side, _ in ends if side.name in kernels]
     return {
         f"{who}_thread_busy_percent": largest(_thread_busy(side, x, part) for side, x in ends),
-        f"{who}_thread_waiting_percent": largest(percent_of_time(x, "busiest_thread_waited_s") for _, x in ends),
+        f"{who}_thread_waiting_percent": largest(
+            percent_of_time(x, "busiest_thread_waited_s") for _, x in ends
+        ),
         f"{who}_thread_runnable_percent": largest(
             sum_known(_thread_busy(side, x, part), percent_of_time(x, "busiest_thread_waited_s"))
             for side, x in ends
         ),
         f"{who}_throttled_percent": largest(percent_of_time(x, "cgroup_throttled_s") for _, x in ends),
         f"{who}_throttled_periods_percent": largest(
-            percent(counter_total(x, "cgroup_throttled_periods"), counter_total(x, "cgroup_periods")) for _, x in ends
+            percent(counter_total(x, "cgroup_throttled_periods"), counter_total(x, "cgroup_periods"))
+            for _, x in ends
         ),
         f"{who}_softirq_percent": max_softirq_percent(own),
     }
@@ -246,7 +253,7 @@ def _thread_busy(side: EndpointRecord, samples: Sequence[Sample], part: SteadyPa
 def _streams_per_thread(side: EndpointRecord, samples: Sequence[Sample], part: SteadyPart) -> float | None:
     counted = largest(x.counters.get("load_threads") for x in samples)
     threads = counted or to_number(knob_value(part.trial, "threads", side.name))
-    streams = {(x.part, x.stream) for sample in samples for x in sample.streams}
+    streams = {(x.load_part, x.stream_id) for sample in samples for x in sample.streams}
     return ratio(len(streams), threads)
 
 
@@ -263,7 +270,8 @@ def _of_kernels(kernels: Sequence[Kernel]) -> EvidenceValues:
         "processing_cpus": float(len(kernel.cpu_times)),
         "other_cpus_idle_percent": ratio(sum(others), len(others)),
         "steal_percent": max(
-            sum(each.time_percent(cpu, "steal_s") for cpu in each.cpu_times) / len(each.cpu_times) for each in kernels
+            sum(each.time_percent(cpu, "steal_s") for cpu in each.cpu_times) / len(each.cpu_times)
+            for each in kernels
         ),
         "worst_steal_percent": max(each.time_percent(cpu, "steal_s") for each, cpu in every),
         "pressure_cpu_percent": largest(

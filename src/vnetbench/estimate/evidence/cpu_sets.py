@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vnetbench.estimate.time_series import SteadySamples
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    smallest,
+    knob_value,
     largest,
-    to_number,
-    ratio,
     percent,
     percent_of_time,
-    knob_value,
+    ratio,
+    smallest,
+    to_number,
 )
-from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.kernels import INTERRUPTS, Kernel, has_own_kernel
+from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
@@ -77,9 +77,15 @@ def cpu_set_evidence(case: TrialData) -> EvidenceValues:
     return figures
 
 
-def _of_ends(who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]) -> EvidenceValues:
+def _of_ends(
+    who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
+) -> EvidenceValues:
     places = [
-        (kernel, [cpu for cpu in cpus if cpu in kernel.cpu_times], percent_of_time(samples, "process_cpu_user_s"))
+        (
+            kernel,
+            [cpu for cpu in cpus if cpu in kernel.cpu_times],
+            percent_of_time(samples, "process_cpu_user_s"),
+        )
         for side, samples in ends
         if (kernel := kernels.get(side.name, kernels.get(HOST)))
         for cpus in _cpus_of_threads(part, side.name)
@@ -94,7 +100,9 @@ def _of_ends(who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[s
             smallest(max(0.0, kernel.time_percent(cpu, *_PROGRAMS) - (own or 0.0)) for cpu in cpus)
             for kernel, cpus, own in places
         ),
-        f"{who}_cpus_percent": smallest(percent(len(cpus), len(kernel.cpu_times)) for kernel, cpus, _ in places),
+        f"{who}_cpus_percent": smallest(
+            percent(len(cpus), len(kernel.cpu_times)) for kernel, cpus, _ in places
+        ),
     }
 
 

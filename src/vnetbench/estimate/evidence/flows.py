@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from vnetbench.estimate.evidence.aggregation import median, to_number, knob_value, total_duration_s
+from vnetbench.estimate.evidence.aggregation import knob_value, median, to_number, total_duration_s
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import Sample, EndpointRecord, StreamSample
+from vnetbench.results.records import EndpointRecord, Sample, StreamSample
 
 TRANSFERS = "transfers"
 """The part of `mixed` that is its load."""
@@ -56,7 +56,7 @@ class Flow:
     @property
     def is_tcp(self) -> bool:
         """Whether it is a connection of TCP, which tells what it waits for."""
-        return any("busy_s" in x.info for x in self.samples)
+        return any("busy_s" in x.details for x in self.samples)
 
     @property
     def goodput_bps(self) -> float:
@@ -87,12 +87,12 @@ def _of_side(part: SteadyPart, side: EndpointRecord, samples: Sequence[Sample]) 
     streams: dict[tuple[str, int, str], list[StreamSample]] = {}
     for sample in samples:
         for x in sample.streams:
-            streams.setdefault((x.part, x.stream, x.role), []).append(x)
+            streams.setdefault((x.load_part, x.stream_id, x.role), []).append(x)
     mss_bytes = to_number(knob_value(part.trial, "mss", side.name))
     for (of_part, _, role), of_stream in streams.items():
-        told = median(to_number(x.info.get("mss_bytes")) for x in of_stream)
+        told = median(to_number(x.details.get("mss_bytes")) for x in of_stream)
         yield Flow(side.name, role, of_part, total_duration_s(samples), of_stream, told or mss_bytes)
 
 
 def _value(x: StreamSample, name: str) -> float | None:
-    return to_number(getattr(x, name) if name in _COLUMNS else x.info.get(name))
+    return to_number(getattr(x, name) if name in _COLUMNS else x.details.get(name))

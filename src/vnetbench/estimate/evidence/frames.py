@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, percent, sum_known, total_duration_s
 from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frame_losses import (
     AT_SWITCH,
     BEFORE_LINK,
@@ -15,7 +15,7 @@ from vnetbench.estimate.frame_losses import (
     ELSEWHERE,
     IN_BACKLOG,
 )
-from vnetbench.estimate.frames import SENT, stream_totals
+from vnetbench.estimate.frames import FRAMES_SENT, stream_totals
 from vnetbench.estimate.guests import parse_thread_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
@@ -118,8 +118,11 @@ def frame_evidence(case: TrialData) -> EvidenceValues:
     losses = case.frame_losses
     if losses is None:
         return {}
-    figures: EvidenceValues = {"frames_lost_percent": losses.lost_percent, "frames_unpaced": _unpaced(case.steady_part)}
-    if losses.lost >= FEWEST_LOST:
+    figures: EvidenceValues = {
+        "frames_lost_percent": losses.lost_percent,
+        "frames_unpaced": _unpaced(case.steady_part),
+    }
+    if losses.lost_frames >= FEWEST_LOST:
         figures |= {f"lost_{place}_percent": losses.percent_of_lost(place) for place in _PLACES}
     for name, kinds, _, _ in _THREADS:
         figures |= _of_threads(case.steady_part.host_samples, f"{name}_thread", kinds)
@@ -127,7 +130,9 @@ def frame_evidence(case: TrialData) -> EvidenceValues:
 
 
 def _unpaced(part: SteadyPart) -> float:
-    sources = [stream for side, _ in part.senders for stream in stream_totals(side.totals) if SENT in stream]
+    sources = [
+        stream for side, _ in part.senders for stream in stream_totals(side.totals) if FRAMES_SENT in stream
+    ]
     return float(not any("pacing" in stream for stream in sources))
 
 
@@ -144,7 +149,9 @@ def _of_threads(host: Sequence[Sample], name: str, kinds: Sequence[str]) -> Evid
                 if parse_thread_name(thread)[1] in kinds
             }
         )
-        waited.update({thread: waited_s for thread, waited_s in x.observation.thread_wait_s.items() if thread in ran})
+        waited.update(
+            {thread: waited_s for thread, waited_s in x.observation.thread_wait_s.items() if thread in ran}
+        )
     if not ran:
         return {}
     busiest = max(ran, key=lambda thread: ran[thread] + waited[thread])

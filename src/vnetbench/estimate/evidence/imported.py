@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vnetbench.estimate.evidence.aggregation import median, ratio, percent, counter_total
+from vnetbench.estimate.evidence.aggregation import counter_total, median, percent, ratio
 from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import IMPORTED, Sample, TrialRecord
 from vnetbench.study.model import Level

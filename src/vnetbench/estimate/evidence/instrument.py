@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.evidence.aggregation import EvidenceValues, median, largest, to_number, ratio, percent, sum_known
+from vnetbench.estimate.evidence.aggregation import (
+    EvidenceValues,
+    largest,
+    median,
+    percent,
+    ratio,
+    sum_known,
+    to_number,
+)
 from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frames import search_result
 from vnetbench.results.records import EndpointRecord
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.aggregation import largest
-from vnetbench.estimate.guests import sum_by_name, single_cpu_times
+from vnetbench.estimate.guests import single_cpu_times, sum_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    smallest,
-    median,
-    ratio,
-    rate_per_s,
-    percent,
-    sum_known,
     counter_total,
+    median,
+    percent,
+    rate_per_s,
+    ratio,
+    smallest,
+    sum_known,
 )
-from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.flows import Flow
+from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.ports import Port
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import Sample
 
@@ -243,7 +243,9 @@ def _path_loss(case: TrialData, again: float | None, for_nothing: float | None) 
     """
     sent = sum_known(*(flow.total("segments_out") for flow in case.tcp_senders))
     if again is not None and sent:
-        packets = sum_known(*(counter_total(samples, "tx_packets") for _, samples in case.steady_part.senders))
+        packets = sum_known(
+            *(counter_total(samples, "tx_packets") for _, samples in case.steady_part.senders)
+        )
         mss_bytes = smallest(flow.mss_bytes for flow in case.tcp_senders)
         is_cut_late = sent > _CUT_LATE * (packets or sent) and mss_bytes
         a_packet = _LARGEST_BYTES / mss_bytes if is_cut_late and mss_bytes else 1.0

@@ -1,31 +1,32 @@
 """Evidence of packets: how large they are, what takes part in cutting and joining them, which CPUs and queues
-they come to, and where the receiving end drops them."""
+they come to, and where the receiving end drops them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from vnetbench.estimate.time_series import SteadySamples
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
     any_off,
-    smallest,
-    largest,
-    to_number,
-    ratio,
-    rate_per_s,
-    percent,
-    sum_known,
-    knob_value,
     counter_total,
+    knob_value,
+    largest,
+    percent,
+    rate_per_s,
+    ratio,
+    smallest,
+    sum_known,
+    to_number,
 )
-from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.kernels import Kernel
+from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.results.records import HOST, Sample, EndpointRecord
+from vnetbench.estimate.time_series import SteadySamples
+from vnetbench.results.records import HOST, EndpointRecord, Sample
 
 _TAKES_PERCENT = 5.0
 """Of the packets: a CPU that takes fewer only looks after what goes back."""
@@ -61,7 +62,9 @@ PACKET_METRICS = (
         "bytes of a packet as the receivers' interfaces hand it on, before GRO joins it",
         ("rx_bytes", "rx_packets"),
     ),
-    EvidenceMetric("mss_bytes", "B", "largest segment", "what TCP puts into a segment at most", ("mss", "mss_bytes")),
+    EvidenceMetric(
+        "mss_bytes", "B", "largest segment", "what TCP puts into a segment at most", ("mss", "mss_bytes")
+    ),
     EvidenceMetric(
         "segments_per_packet",
         "1",
@@ -82,7 +85,9 @@ PACKET_METRICS = (
     EvidenceMetric("mtu_bytes", "B", "MTU", "the smallest of the endpoints' interfaces, read back", ("mtu",)),
     EvidenceMetric("switch_mtu_bytes", "B", "MTU of the switch", "read back", ("vswitch_mtu",)),
     *(
-        EvidenceMetric(name, YES_OR_NO, label, f"1 where {does} is off at one of the {ends}, read back", knobs)
+        EvidenceMetric(
+            name, YES_OR_NO, label, f"1 where {does} is off at one of the {ends}, read back", knobs
+        )
         for name, knobs, label, ends, does in _OFFLOADS
     ),
     EvidenceMetric(
@@ -218,7 +223,8 @@ def packet_evidence(case: TrialData) -> EvidenceValues:
 
 def _of_interfaces(part: SteadyPart, metrics: Mapping[str, float]) -> EvidenceValues:
     """Absent with frames: what one end of a virtual link counts the other one counts too, and a sink's
-    program may be counted as dropping what it takes (`frames.py` tells where frames are lost)."""
+    program may be counted as dropping what it takes (`frames.py` tells where frames are lost).
+    """
     return {
         "interface_drops_per_s": _of_all(part.endpoints, *_LOST_AT_INTERFACE),
         "switch_drops_per_s": metrics.get("switch_drops_per_s"),
@@ -227,7 +233,7 @@ def _of_interfaces(part: SteadyPart, metrics: Mapping[str, float]) -> EvidenceVa
 
 def _stalled_percent(flows: Sequence[Flow]) -> float | None:
     """In how many of the samples of flows data waited and nothing was acknowledged."""
-    told = [x.info for flow in flows for x in flow.samples if "bytes_acked" in x.info]
+    told = [x.details for flow in flows for x in flow.samples if "bytes_acked" in x.details]
     stalled = [x for x in told if not x["bytes_acked"] and (x.get("unacked") or x.get("notsent_bytes"))]
     return percent(len(stalled), len(told))
 
@@ -295,7 +301,8 @@ def _of_queues(part: SteadyPart) -> EvidenceValues:
 
 def _packets_by_queue(side: EndpointRecord) -> Collection[float]:
     """Of its receive queues, as its kernel tells; else as its driver does, of those by which some came: what
-    has not moved is not told."""
+    has not moved is not told.
+    """
     queues = side.totals.get("queues")
     if isinstance(queues, list) and queues:
         return [float(each["packets"]) for each in queues if each["kind"] == "rx"]

@@ -10,10 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.evidence.aggregation import EvidenceValues, mean, largest, ratio, percent, total_duration_s
-from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.aggregation import (
+    EvidenceValues,
+    largest,
+    mean,
+    percent,
+    ratio,
+    total_duration_s,
+)
 from vnetbench.estimate.evidence.kernels import INTERRUPTS, has_own_kernel
+from vnetbench.estimate.evidence.metric import EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 

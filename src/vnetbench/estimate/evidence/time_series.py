@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.time_series import interval_lengths_s
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import largest, percent, percent_of_time, sum_known
-from vnetbench.estimate.evidence.flows import load_flows, collect_flows
+from vnetbench.estimate.evidence.flows import collect_flows, load_flows
 from vnetbench.estimate.evidence.kernels import collect_kernels, max_softirq_percent
 from vnetbench.estimate.evidence.ports import collect_ports
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.estimate.time_series import interval_lengths_s
 from vnetbench.results.records import HOST, OBSERVE
 
 
@@ -85,6 +85,10 @@ def _intervals(part: SteadyPart) -> Sequence[SteadyPart]:
             if side.role == OBSERVE
         }
         between = [(side, seen[side.name]) for side, _ in part.forwarders]
-        found.append(replace(part, endpoints=ends, host_samples=seen.get(HOST, []), forwarders=between, duration_s=length_s))
+        found.append(
+            replace(
+                part, endpoints=ends, host_samples=seen.get(HOST, []), forwarders=between, duration_s=length_s
+            )
+        )
         began_s = ended_s
     return found

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.time_series import TimeSeries
-from vnetbench.estimate.evidence.flows import Flow, load_flows, collect_flows
+from vnetbench.estimate.evidence.flows import Flow, collect_flows, load_flows
 from vnetbench.estimate.evidence.kernels import Kernel, collect_kernels
 from vnetbench.estimate.evidence.ports import Port, collect_ports
 from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
 from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.estimate.time_series import TimeSeries
 
 
 @dataclass(frozen=True)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    smallest,
+    counter_total,
+    knob_value,
+    largest,
     mean,
     median,
-    largest,
-    ratio,
-    rate_per_s,
     percent,
+    rate_per_s,
+    ratio,
+    smallest,
     sum_known,
-    knob_value,
-    counter_total,
 )
-from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.estimate.evidence.flows import Flow, median_over_flows
+from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 
 _LIMITED = ("rwnd_limited_s", "sndbuf_limited_s")
@@ -192,7 +192,9 @@ WINDOW_METRICS = (
         "share of the samples in which a stream was recovering from a loss",
         ("ca_state",),
     ),
-    EvidenceMetric("timeouts_per_s", "1/s", "timeouts", "retransmission timeouts of all senders", ("tcp_timeouts",)),
+    EvidenceMetric(
+        "timeouts_per_s", "1/s", "timeouts", "retransmission timeouts of all senders", ("tcp_timeouts",)
+    ),
     EvidenceMetric(
         "pacing_share",
         "1",
@@ -287,9 +289,15 @@ def _of_levels(flows: Sequence[Flow], sinks: Sequence[Flow]) -> EvidenceValues:
         "peer_window_bytes": median_over_flows(flows, lambda flow: median(flow.values("snd_wnd_bytes"))),
         "in_flight_bytes": median_over_flows(flows, _in_flight_bytes),
         "unsent_bytes": median_over_flows(flows, lambda flow: median(flow.values("notsent_bytes"))),
-        "in_flight_over_window": median_over_flows(flows, lambda flow: median(flow.ratios("unacked", "cwnd"))),
-        "in_flight_over_send_buffer": median_over_flows(flows, lambda flow: _in_flight_over(flow, "sndbuf_bytes")),
-        "in_flight_over_peer_window": median_over_flows(flows, lambda flow: _in_flight_over(flow, "snd_wnd_bytes")),
+        "in_flight_over_window": median_over_flows(
+            flows, lambda flow: median(flow.ratios("unacked", "cwnd"))
+        ),
+        "in_flight_over_send_buffer": median_over_flows(
+            flows, lambda flow: _in_flight_over(flow, "sndbuf_bytes")
+        ),
+        "in_flight_over_peer_window": median_over_flows(
+            flows, lambda flow: _in_flight_over(flow, "snd_wnd_bytes")
+        ),
         "send_buffer_full_percent": _percent(flows, "wmem_queued_bytes", "sndbuf_bytes"),
         "goodput_over_window_law": median_over_flows(flows, _over_window_law),
         "send_buffer_bytes": median_over_flows(flows, lambda flow: median(flow.values("sndbuf_bytes"))),
