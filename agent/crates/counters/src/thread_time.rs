@@ -1,4 +1,4 @@
-//! How long a thread ran, how long it was ready to run and waited for a CPU (/proc/<pid>/task/<tid>/schedstat), and where.
+//! How long a thread ran, how long it was ready to run and waited for a CPU (`/proc/<pid>/task/<tid>/schedstat`), and where.
 
 use std::fs::File;
 use std::io;

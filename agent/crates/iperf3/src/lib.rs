@@ -16,7 +16,7 @@
 //! | `client` | the client |
 //! | `running`, `streams`, `udp`, `pacing`, `cpu_time` | the load of one test, the same in both roles |
 //! | `record`, `report`, `text`, `json`, `units`, `printer` | what is counted, and how it is printed |
-//! | `command_line`, `options`, `arguments` | the commands and their options |
+//! | `command_line`, `options`, `session_options`, `arguments` | the commands and their options |
 //! | `sockets`, `interrupt` | sockets as the parameters ask for them; ending by a signal |
 //! | `mutated_messages` (tests) | the fuzz test of all parsers |
 //!
@@ -52,6 +52,7 @@ mod running;
 mod server;
 pub mod server_probe;
 mod session;
+mod session_options;
 mod sockets;
 mod states;
 mod streams;

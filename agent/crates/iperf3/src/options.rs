@@ -9,7 +9,7 @@ use crate::limits::{
     MAX_OMIT_SECONDS, MAX_SECONDS, MAX_STREAMS, MIN_DATAGRAM_BYTES, Transport,
 };
 use crate::parameters::{Direction, Parameters};
-use crate::running::Manner;
+use crate::session_options::Manner;
 use crate::sockets::Family;
 use crate::units::{Format, parse_count};
 

@@ -12,11 +12,11 @@ use crate::printer::Printer;
 use crate::record::Record;
 use crate::report::Final;
 use crate::results::Results;
+use crate::session_options::Manner;
 use crate::sockets::congestion_of;
 use crate::states::{Failure, Reason};
 use crate::streams::{Flow, Load, Shared};
 use crate::text::{Layout, RULE};
-use crate::units::Format;
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::waiting::Waited;
@@ -29,17 +29,6 @@ const GRACE: Duration = Duration::from_secs(1);
 const OVERTIME: Duration = Duration::from_secs(30);
 /// An interval that is shorter than this share of a whole one is not worth a line, unless it has data.
 const SHORTEST_SHARE: f64 = 0.1;
-
-/// What both sides set for themselves.
-#[derive(Debug, Clone)]
-pub struct Manner {
-    /// `None`: one interval, the whole test.
-    pub interval: Option<Duration>,
-    pub format: Format,
-    pub json: bool,
-    /// A test in which nothing moves for so long is given up.
-    pub patience: Duration,
-}
 
 pub struct Running {
     pub load: Load,
@@ -370,7 +359,7 @@ mod tests {
         };
         let manner = Manner {
             interval: Some(s(1.0)),
-            format: Format::default(),
+            format: crate::units::Format::default(),
             json: false,
             patience: s(1.0),
         };

@@ -1,7 +1,7 @@
 //! Durations counted by size: a log-linear histogram that one thread fills, without locks or allocation, while another
 //! reads it.
 //!
-//! Each power of two is cut into 128 buckets of equal width (the layout of HdrHistogram, http://hdrhistogram.org). Below
+//! Each power of two is cut into 128 buckets of equal width (the layout of HdrHistogram, <http://hdrhistogram.org>). Below
 //! 256 ns a bucket is one nanosecond; above, it is at most 1/128 of its values wide, so that its middle is within 0.4 %
 //! of every one of them.
 

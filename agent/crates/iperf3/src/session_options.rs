@@ -1,0 +1,16 @@
+//! The options of a test that each side sets for itself.
+
+use std::time::Duration;
+
+use crate::units::Format;
+
+/// What both sides set for themselves.
+#[derive(Debug, Clone)]
+pub struct Manner {
+    /// `None`: one interval, the whole test.
+    pub interval: Option<Duration>,
+    pub format: Format,
+    pub json: bool,
+    /// A test in which nothing moves for so long is given up.
+    pub patience: Duration,
+}
