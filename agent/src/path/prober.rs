@@ -16,7 +16,7 @@ use super::wire::{
     self, HEADER_BYTES, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES, Token,
 };
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::waiting::{Bell, Waited, wait};
+use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
 
 const MAX_ATTEMPTS: u32 = 100;
 const MAX_TIMEOUT_S: f64 = 60.0;
@@ -44,7 +44,7 @@ struct Found {
 pub fn probe(asked: Probe) -> Result<Value> {
     let payload_bytes = check(&asked)?;
     let socket = unfragmented(asked.from, 0)?;
-    let bell = Bell::new().map_err(|error| Error::system("wait for answers", error))?;
+    let bell = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
     let mut found = Found::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(asked.to, asked.port))) {
         found.reason = reason_of(&error);
@@ -107,7 +107,7 @@ fn attempt_one(
     socket: &Socket,
     probe: &[u8],
     token: &Token,
-    bell: &Bell,
+    bell: &Waker,
     until: Instant,
     found: &mut Found,
 ) -> io::Result<()> {
@@ -122,7 +122,7 @@ fn attempt_one(
             bell,
             Some(until),
         )?;
-        if waited != Waited::Ready {
+        if waited != WaitOutcome::Ready {
             return Ok(());
         }
         let mut answer = [0; SHORT_ANSWER_BYTES];

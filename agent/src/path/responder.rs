@@ -16,7 +16,7 @@ use super::socket::{MAX_PACKET_BYTES, unfragmented};
 use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
-use vnetbench_system::waiting::{Bell, Waited, wait};
+use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
 
 /// Paths that may be answered for at one time.
 const MAX_PATHS: usize = 256;
@@ -36,7 +36,7 @@ pub struct Close {
 #[derive(Default)]
 struct Open {
     made: u64,
-    bells: HashMap<String, Arc<Bell>>,
+    bells: HashMap<String, Arc<Waker>>,
 }
 
 /// The paths that are answered for now.
@@ -57,7 +57,7 @@ impl Paths {
                 .local_addr()?
                 .as_socket()
                 .ok_or(io::ErrorKind::Other)?;
-            let bell = Arc::new(Bell::new()?);
+            let bell = Arc::new(Waker::new()?);
             let heard = Arc::clone(&bell);
             std::thread::Builder::new()
                 .name("path".into())
@@ -75,7 +75,7 @@ impl Paths {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match open.bells.remove(&asked.path) {
             Some(bell) => {
-                bell.ring();
+                bell.wake();
                 Ok(json!({"path": asked.path}))
             }
             None => Err(Error::BadParameter(format!(
@@ -86,10 +86,10 @@ impl Paths {
     }
 }
 
-fn answer_until_rung(socket: &Socket, bell: &Bell) {
+fn answer_until_rung(socket: &Socket, bell: &Waker) {
     let mut buffer = vec![0; MAX_PACKET_BYTES];
     let mut ready = Vec::new();
-    while let Ok(Waited::Ready) = wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, bell, None) {
+    while let Ok(WaitOutcome::Ready) = wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, bell, None) {
         // An error here is the network's answer to something sent before; the next probe may fare better.
         let _ = answer_one(socket, &mut buffer);
     }

@@ -38,7 +38,7 @@ use self::sampler::Counted;
 use crate::outbox::Outbox;
 use vnetbench_counters::{CyclesOf, ProcessCycles, Scope};
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::waiting::Bell;
+use vnetbench_system::waiting::Waker;
 
 /// Trials that one agent may have at a time.
 const MAX_TRIALS: usize = 64;
@@ -97,7 +97,7 @@ impl Trials {
         };
         let counted = Counted::open(scope, plan.watched)?;
         let (entry, answer) = Entry::open(plan.load)?;
-        let bell = Bell::new().map_err(|error| Error::system("prepare a trial", error))?;
+        let bell = Waker::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
         let trial = Arc::new(Trial {
             name: plan.trial,
@@ -149,7 +149,7 @@ impl Trials {
 
     pub fn stop(&self, asked: Named) -> Result<Value> {
         let trial = self.registry.named(&asked.trial)?;
-        trial.bell.ring();
+        trial.bell.wake();
         trial.tell(Message::Stop);
         Ok(json!({"trial": trial.name}))
     }

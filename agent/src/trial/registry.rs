@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::message::Message;
 use super::ready::Connecting;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::waiting::Bell;
+use vnetbench_system::waiting::Waker;
 
 /// A trial as requests see it; the work is its conductor's.
 pub struct Trial {
@@ -21,7 +21,7 @@ pub struct Trial {
     pub connecting: Mutex<Connecting>,
     pub changed: Condvar,
     /// Ends the waiting for streams.
-    pub bell: Bell,
+    pub bell: Waker,
     pub conductor: Mutex<Sender<Message>>,
 }
 

@@ -8,23 +8,23 @@ use vnetbench_system::histogram::{self, Histogram};
 
 /// Written by the direction's thread only.
 #[derive(Debug)]
-pub struct Counts {
+pub struct DirectionCounts {
     pub frames: AtomicU64,
     pub bytes: AtomicU64,
     pub segments: AtomicU64,
     pub lost: AtomicU64,
-    pub held_back: AtomicU64,
+    pub reordered: AtomicU64,
     pub overflowed: AtomicU64,
     pub overflowed_bytes: AtomicU64,
     pub refused: AtomicU64,
-    pub waiting: AtomicU64,
-    pub waiting_bytes: AtomicU64,
-    pub most_waiting_bytes: AtomicU64,
+    pub backlog_frames: AtomicU64,
+    pub backlog_bytes: AtomicU64,
+    pub max_backlog_bytes: AtomicU64,
     /// From when a frame was due until it was given to the far port.
     pub late: Histogram,
 }
 
-impl Counts {
+impl DirectionCounts {
     pub fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
@@ -32,37 +32,37 @@ impl Counts {
             bytes: zero(),
             segments: zero(),
             lost: zero(),
-            held_back: zero(),
+            reordered: zero(),
             overflowed: zero(),
             overflowed_bytes: zero(),
             refused: zero(),
-            waiting: zero(),
-            waiting_bytes: zero(),
-            most_waiting_bytes: zero(),
+            backlog_frames: zero(),
+            backlog_bytes: zero(),
+            max_backlog_bytes: zero(),
             late: Histogram::new(),
         }
     }
 
     /// Those that begin where others end: what waits goes on waiting.
-    pub fn after(earlier: &Self) -> Self {
-        let level = [&earlier.waiting, &earlier.waiting_bytes];
+    pub fn continuing(earlier: &Self) -> Self {
+        let level = [&earlier.backlog_frames, &earlier.backlog_bytes];
         let [frames, bytes] = level.map(|count| count.load(Ordering::Relaxed) as usize);
         let counts = Self::new();
-        counts.note_level((frames, bytes));
+        counts.record_backlog((frames, bytes));
         counts
     }
 
-    pub fn note_level(&self, (frames, bytes): (usize, usize)) {
+    pub fn record_backlog(&self, (frames, bytes): (usize, usize)) {
         let bytes = bytes as u64;
-        self.waiting.store(frames as u64, Ordering::Relaxed);
-        self.waiting_bytes.store(bytes, Ordering::Relaxed);
-        if bytes > self.most_waiting_bytes.load(Ordering::Relaxed) {
-            self.most_waiting_bytes.store(bytes, Ordering::Relaxed);
+        self.backlog_frames.store(frames as u64, Ordering::Relaxed);
+        self.backlog_bytes.store(bytes, Ordering::Relaxed);
+        if bytes > self.max_backlog_bytes.load(Ordering::Relaxed) {
+            self.max_backlog_bytes.store(bytes, Ordering::Relaxed);
         }
     }
 
     /// As docs/protocol.md has them.
-    pub fn told(&self) -> Value {
+    pub fn to_json(&self) -> Value {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let late = histogram::Counts::of([&self.late].into_iter());
         let late = late.since(&histogram::Counts::none());
@@ -71,13 +71,13 @@ impl Counts {
             "bytes": of(&self.bytes),
             "segments": of(&self.segments),
             "lost": of(&self.lost),
-            "held_back": of(&self.held_back),
+            "held_back": of(&self.reordered),
             "overflowed": of(&self.overflowed),
             "overflowed_bytes": of(&self.overflowed_bytes),
             "refused": of(&self.refused),
-            "waiting": of(&self.waiting),
-            "waiting_bytes": of(&self.waiting_bytes),
-            "most_waiting_bytes": of(&self.most_waiting_bytes),
+            "waiting": of(&self.backlog_frames),
+            "waiting_bytes": of(&self.backlog_bytes),
+            "most_waiting_bytes": of(&self.max_backlog_bytes),
             "late_p50_us": late.p50_us,
             "late_p99_us": late.p99_us,
             "late_max_us": late.max_us,
@@ -86,6 +86,6 @@ impl Counts {
 }
 
 /// There is one writer.
-pub fn add(count: &AtomicU64, more: u64) {
+pub fn increment(count: &AtomicU64, more: u64) {
     count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }

@@ -11,15 +11,15 @@ use crate::impairments::Impairments;
 use crate::ports::Port;
 use vnetbench_system::error::{Error, Result};
 
-const MOST_LINES: usize = 64;
-const QUEUE_BYTES: usize = 256 << 20;
-const MOST_QUEUE_BYTES: usize = 16 << 30;
+const MAX_LINES: usize = 64;
+const DEFAULT_QUEUE_BYTES: usize = 256 << 20;
+const MAX_QUEUE_BYTES: usize = 16 << 30;
 /// Both directions' seeds are then numbers that every reader of JSON keeps.
-const MOST_SEED: u64 = (1 << 52) - 1;
+const MAX_SEED: u64 = (1 << 52) - 1;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Start {
+pub struct StartRequest {
     ports: [String; 2],
     #[serde(default)]
     forward: Impairments,
@@ -32,7 +32,7 @@ pub struct Start {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Set {
+pub struct UpdateRequest {
     line: String,
     forward: Impairments,
     reverse: Impairments,
@@ -42,43 +42,43 @@ pub struct Set {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Named {
+pub struct LineRequest {
     line: String,
 }
 
 /// Those of this agent.
 #[derive(Default)]
-pub struct DelayLines(Mutex<Open>);
+pub struct DelayLines(Mutex<OpenLines>);
 
 #[derive(Default)]
-struct Open {
-    made: u64,
-    lines: HashMap<String, Line>,
+struct OpenLines {
+    created: u64,
+    lines: HashMap<String, DelayLine>,
 }
 
-struct Line {
+struct DelayLine {
     ports: [Arc<Port>; 2],
     directions: [Direction; 2],
     queue_bytes: usize,
 }
 
 impl DelayLines {
-    pub fn start(&self, asked: Start) -> Result<Value> {
+    pub fn start(&self, asked: StartRequest) -> Result<Value> {
         let mut open = self.open();
-        if open.lines.len() >= MOST_LINES {
+        if open.lines.len() >= MAX_LINES {
             return Err(Error::BadParameter(format!(
-                "{MOST_LINES} lines are open already; stop some"
+                "{MAX_LINES} lines are open already; stop some"
             )));
         }
-        let line = Line::start(asked)?;
-        open.made += 1;
-        let name = format!("l{}", open.made);
-        let told = line.told(&name);
+        let line = DelayLine::start(asked)?;
+        open.created += 1;
+        let name = format!("l{}", open.created);
+        let told = line.to_json(&name);
         open.lines.insert(name, line);
         Ok(told)
     }
 
-    pub fn set(&self, asked: Set) -> Result<Value> {
+    pub fn set(&self, asked: UpdateRequest) -> Result<Value> {
         let open = self.open();
         let line = open.find_running(&asked.line)?;
         check_seed(asked.seed)?;
@@ -90,53 +90,53 @@ impl DelayLines {
             .zip([asked.forward, asked.reverse])
             .enumerate()
         {
-            direction.set(impairments, seed_of(asked.seed, place));
+            direction.set(impairments, direction_seed(asked.seed, place));
         }
-        Ok(line.told(&asked.line))
+        Ok(line.to_json(&asked.line))
     }
 
-    pub fn read(&self, asked: Named) -> Result<Value> {
-        Ok(self.open().find_running(&asked.line)?.told(&asked.line))
+    pub fn read(&self, asked: LineRequest) -> Result<Value> {
+        Ok(self.open().find_running(&asked.line)?.to_json(&asked.line))
     }
 
     /// What it counted to the last, also where it had ended by itself; then its ports are gone.
-    pub fn stop(&self, asked: Named) -> Result<Value> {
+    pub fn stop(&self, asked: LineRequest) -> Result<Value> {
         let mut open = self.open();
-        let told = open.find(&asked.line)?.told(&asked.line);
+        let told = open.find(&asked.line)?.to_json(&asked.line);
         open.lines.remove(&asked.line);
         Ok(told)
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenLines> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
-    fn find(&self, name: &str) -> Result<&Line> {
+impl OpenLines {
+    fn find(&self, name: &str) -> Result<&DelayLine> {
         self.lines
             .get(name)
             .ok_or_else(|| Error::BadParameter(format!("there is no line \"{name}\"")))
     }
 
-    fn find_running(&self, name: &str) -> Result<&Line> {
+    fn find_running(&self, name: &str) -> Result<&DelayLine> {
         let line = self.find(name)?;
-        match line.ended(name) {
+        match line.failure(name) {
             Some(error) => Err(error),
             None => Ok(line),
         }
     }
 }
 
-impl Line {
-    fn start(asked: Start) -> Result<Self> {
+impl DelayLine {
+    fn start(asked: StartRequest) -> Result<Self> {
         asked.forward.check()?;
         asked.reverse.check()?;
         check_seed(asked.seed)?;
-        let queue_bytes = asked.queue_bytes.unwrap_or(QUEUE_BYTES);
-        if !(1..=MOST_QUEUE_BYTES).contains(&queue_bytes) {
+        let queue_bytes = asked.queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
+        if !(1..=MAX_QUEUE_BYTES).contains(&queue_bytes) {
             return Err(Error::BadParameter(format!(
-                "queue_bytes must lie within 1 and {MOST_QUEUE_BYTES}"
+                "queue_bytes must lie within 1 and {MAX_QUEUE_BYTES}"
             )));
         }
         let [a, b] = asked.ports;
@@ -148,7 +148,7 @@ impl Line {
                 ports,
                 queue_bytes,
                 impairments,
-                seed_of(asked.seed, place),
+                direction_seed(asked.seed, place),
             )
         };
         let forward = start(0, "forward", &a, &b, asked.forward)?;
@@ -161,26 +161,26 @@ impl Line {
     }
 
     /// As docs/protocol.md has it.
-    fn told(&self, name: &str) -> Value {
+    fn to_json(&self, name: &str) -> Value {
         let mut told = json!({
             "line": name,
             "ports": self.ports.each_ref().map(|port| &port.name),
             "queue_bytes": self.queue_bytes,
         });
         for direction in &self.directions {
-            told[direction.name] = direction.told();
+            told[direction.name] = direction.to_json();
         }
         told
     }
 
     /// Why it carries nothing any more one way, and what to do about it.
-    fn ended(&self, name: &str) -> Option<Error> {
+    fn failure(&self, name: &str) -> Option<Error> {
         let mut directions = self.directions.iter().enumerate();
         let (place, direction) = directions.find(|(_, each)| each.has_ended())?;
         let [from, to] = [place, 1 - place].map(|place| &self.ports[place].name);
         let fix = "stop the line (line.stop), and start it anew";
         let line = format!("line {name} from {from} to {to}");
-        Some(match direction.lost() {
+        Some(match direction.failure() {
             Some(error) => Error::System {
                 operation: format!("go on with {line}"),
                 errno: error.raw_os_error().unwrap_or(0),
@@ -193,14 +193,14 @@ impl Line {
 }
 
 /// Both directions draw numbers of their own.
-fn seed_of(seed: u64, direction: usize) -> u64 {
+fn direction_seed(seed: u64, direction: usize) -> u64 {
     2 * seed + direction as u64
 }
 
 fn check_seed(seed: u64) -> Result<()> {
-    if seed > MOST_SEED {
+    if seed > MAX_SEED {
         return Err(Error::BadParameter(format!(
-            "seed must be {MOST_SEED} at most"
+            "seed must be {MAX_SEED} at most"
         )));
     }
     Ok(())

@@ -4,63 +4,63 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counts::{Counts, add};
-use crate::frame_queue::{Frame, Queue, Rooms};
-use crate::impairments::{Fate, Fates};
-use crate::segments::Layout;
+use crate::counts::{DirectionCounts, increment};
+use crate::frame_queue::{Frame, FrameQueue, BufferPool};
+use crate::impairments::{SegmentOutcome, ImpairmentSampler};
+use crate::segments::SegmentLayout;
 
-pub struct Passage {
-    queue: Queue,
-    pub rooms: Rooms,
-    fates: Fates,
-    counts: Arc<Counts>,
+pub struct DelayQueue {
+    queue: FrameQueue,
+    pub buffers: BufferPool,
+    sampler: ImpairmentSampler,
+    counts: Arc<DirectionCounts>,
     /// When the last frame that was not held back is due: none goes before one that came earlier.
     last_due: Instant,
-    drawn: Vec<Fate>,
+    outcomes: Vec<SegmentOutcome>,
 }
 
-impl Passage {
-    pub fn of(queue_bytes: usize, fates: Fates, counts: Arc<Counts>, now: Instant) -> Self {
+impl DelayQueue {
+    pub fn new(queue_bytes: usize, sampler: ImpairmentSampler, counts: Arc<DirectionCounts>, now: Instant) -> Self {
         Self {
-            queue: Queue::of(queue_bytes),
-            rooms: Rooms::default(),
-            fates,
+            queue: FrameQueue::new(queue_bytes),
+            buffers: BufferPool::default(),
+            sampler,
             counts,
             last_due: now,
-            drawn: Vec::new(),
+            outcomes: Vec::new(),
         }
     }
 
     /// From now on. What waits leaves when it was to, and is counted here as it leaves.
-    pub fn set(&mut self, fates: Fates, counts: Arc<Counts>, now: Instant) {
-        self.fates = fates;
+    pub fn reconfigure(&mut self, fates: ImpairmentSampler, counts: Arc<DirectionCounts>, now: Instant) {
+        self.sampler = fates;
         self.counts = counts;
         // What was longer on its way before does not hold up what comes now.
         self.last_due = now;
     }
 
     /// A frame that came now.
-    pub fn admit(&mut self, now: Instant, frame: Frame) {
-        let due = (now + self.fates.delay()).max(self.last_due);
+    pub fn enqueue(&mut self, now: Instant, frame: Frame) {
+        let due = (now + self.sampler.sample_delay()).max(self.last_due);
         self.last_due = due;
-        let layout = Layout::of(frame.bytes());
-        let segments = layout.map_or(1, |layout| layout.segments());
-        add(&self.counts.segments, segments as u64);
-        if self.fates.pass_all() {
+        let layout = SegmentLayout::parse(frame.bytes());
+        let segments = layout.map_or(1, |layout| layout.segment_count());
+        increment(&self.counts.segments, segments as u64);
+        if self.sampler.passes_every_segment() {
             return self.push(due, frame);
         }
-        self.drawn.clear();
-        self.drawn.extend((0..segments).map(|_| self.fates.next()));
-        let of = |fate| self.drawn.iter().filter(|each| **each == fate).count() as u64;
-        add(&self.counts.lost, of(Fate::Lost));
-        add(&self.counts.held_back, of(Fate::HeldBack));
+        self.outcomes.clear();
+        self.outcomes.extend((0..segments).map(|_| self.sampler.sample_segment()));
+        let of = |fate| self.outcomes.iter().filter(|each| **each == fate).count() as u64;
+        increment(&self.counts.lost, of(SegmentOutcome::Lost));
+        increment(&self.counts.reordered, of(SegmentOutcome::Reordered));
         match layout {
-            _ if of(Fate::Passed) == segments as u64 => self.push(due, frame),
+            _ if of(SegmentOutcome::Passed) == segments as u64 => self.push(due, frame),
             Some(layout) => {
-                self.push_parts(due, &layout, frame.bytes());
-                self.rooms.free(frame);
+                self.push_segments(due, &layout, frame.bytes());
+                self.buffers.release_frame(frame);
             }
-            None => self.push_one(due, frame),
+            None => self.push_single_segment(due, frame),
         }
     }
 
@@ -75,53 +75,53 @@ impl Passage {
     }
 
     /// Whether the far port took a frame, and when.
-    pub fn gave(&mut self, (due, frame): (Instant, Frame), is_taken: bool, now: Instant) {
+    pub fn record_delivery(&mut self, (due, frame): (Instant, Frame), is_taken: bool, now: Instant) {
         if is_taken {
-            add(&self.counts.frames, 1);
-            add(&self.counts.bytes, frame.bytes_of_ethernet());
+            increment(&self.counts.frames, 1);
+            increment(&self.counts.bytes, frame.ethernet_bytes());
             self.counts.late.record(now.saturating_duration_since(due));
         } else {
-            add(&self.counts.refused, 1);
+            increment(&self.counts.refused, 1);
         }
-        self.rooms.free(frame);
+        self.buffers.release_frame(frame);
     }
 
     pub fn note_level(&self) {
-        self.counts.note_level(self.queue.level());
+        self.counts.record_backlog(self.queue.backlog());
     }
 
     /// A frame of one segment that is lost or held back.
-    fn push_one(&mut self, due: Instant, frame: Frame) {
-        match self.drawn[0] {
-            Fate::HeldBack => self.push(due + self.fates.held_back_for(), frame),
-            _ => self.rooms.free(frame),
+    fn push_single_segment(&mut self, due: Instant, frame: Frame) {
+        match self.outcomes[0] {
+            SegmentOutcome::Reordered => self.push(due + self.sampler.reorder_delay(), frame),
+            _ => self.buffers.release_frame(frame),
         }
     }
 
     /// What passes of a frame of several, as few frames as can be, and what is held back, each by itself.
-    fn push_parts(&mut self, due: Instant, layout: &Layout, frame: &[u8]) {
-        let drawn = std::mem::take(&mut self.drawn);
+    fn push_segments(&mut self, due: Instant, layout: &SegmentLayout, frame: &[u8]) {
+        let drawn = std::mem::take(&mut self.outcomes);
         let mut at = 0;
-        for part in drawn.chunk_by(|a, b| a == b && *a == Fate::Passed) {
+        for part in drawn.chunk_by(|a, b| a == b && *a == SegmentOutcome::Passed) {
             let segments = at..at + part.len();
             at = segments.end;
             match part[0] {
-                Fate::Lost => {}
-                Fate::Passed => self.push(due, Frame::of(layout.cut(frame, segments))),
-                Fate::HeldBack => {
-                    let later = due + self.fates.held_back_for();
-                    self.push(later, Frame::of(layout.cut(frame, segments)));
+                SegmentOutcome::Lost => {}
+                SegmentOutcome::Passed => self.push(due, Frame::new(layout.extract(frame, segments))),
+                SegmentOutcome::Reordered => {
+                    let later = due + self.sampler.reorder_delay();
+                    self.push(later, Frame::new(layout.extract(frame, segments)));
                 }
             }
         }
-        self.drawn = drawn;
+        self.outcomes = drawn;
     }
 
     fn push(&mut self, due: Instant, frame: Frame) {
         if let Err(refused) = self.queue.push(due, frame) {
-            add(&self.counts.overflowed, 1);
-            add(&self.counts.overflowed_bytes, refused.bytes_of_ethernet());
-            self.rooms.free(refused);
+            increment(&self.counts.overflowed, 1);
+            increment(&self.counts.overflowed_bytes, refused.ethernet_bytes());
+            self.buffers.release_frame(refused);
         }
     }
 }
@@ -142,29 +142,29 @@ mod tests {
     /// Of frames of `tcp`.
     const SEGMENTS: u64 = 3;
 
-    fn fates(asked: Value) -> Fates {
+    fn fates(asked: Value) -> ImpairmentSampler {
         let asked: Impairments = serde_json::from_value(asked).expect("impairments");
         asked.check().expect("they can be");
-        Fates::of(asked, 7)
+        ImpairmentSampler::new(asked, 7)
     }
 
-    fn passage(queue_bytes: usize, asked: Value) -> (Passage, Arc<Counts>, Instant) {
-        let (counts, now) = (Arc::new(Counts::new()), Instant::now());
-        let passage = Passage::of(queue_bytes, fates(asked), Arc::clone(&counts), now);
+    fn passage(queue_bytes: usize, asked: Value) -> (DelayQueue, Arc<DirectionCounts>, Instant) {
+        let (counts, now) = (Arc::new(DirectionCounts::new()), Instant::now());
+        let passage = DelayQueue::new(queue_bytes, fates(asked), Arc::clone(&counts), now);
         (passage, counts, now)
     }
 
     fn frame(byte: u8) -> Frame {
-        Frame::of(vec![byte; BYTES])
+        Frame::new(vec![byte; BYTES])
     }
 
     /// All that waits, as it leaves.
-    fn leave(passage: &mut Passage) -> Vec<(Instant, Vec<u8>)> {
+    fn leave(passage: &mut DelayQueue) -> Vec<(Instant, Vec<u8>)> {
         let at_last = Instant::now() + Duration::from_secs(3600);
         let mut left = Vec::new();
         while let Some((due, frame)) = passage.take_due(at_last) {
             left.push((due, frame.bytes().to_vec()));
-            passage.gave((due, frame), true, due);
+            passage.record_delivery((due, frame), true, due);
         }
         left
     }
@@ -177,12 +177,12 @@ mod tests {
     fn a_frame_leaves_when_its_delay_is_over_and_not_before() {
         let (mut passage, counts, now) = passage(QUEUE_BYTES, json!({"delay_us": 1000}));
         let due = now + Duration::from_millis(1);
-        passage.admit(now, frame(1));
+        passage.enqueue(now, frame(1));
         assert_eq!(passage.next_due(), Some(due));
         assert!(passage.take_due(due - Duration::from_nanos(1)).is_none());
         let taken = passage.take_due(due).expect("it is due");
-        passage.gave(taken, true, due + Duration::from_micros(5));
-        let told = counts.told();
+        passage.record_delivery(taken, true, due + Duration::from_micros(5));
+        let told = counts.to_json();
         assert_eq!((&told["frames"], &told["segments"]), (&json!(1), &json!(1)));
         assert!(told["late_max_us"].as_f64() > Some(4.9), "{told}");
     }
@@ -193,7 +193,7 @@ mod tests {
         let (mut passage, _, now) = passage(QUEUE_BYTES, jittered);
         let order: Vec<u8> = (0..200).collect();
         for byte in &order {
-            passage.admit(now, frame(*byte));
+            passage.enqueue(now, frame(*byte));
         }
         let left = leave(&mut passage);
         assert_eq!(first_bytes(&left), order);
@@ -204,22 +204,22 @@ mod tests {
     fn what_comes_behind_a_frame_that_is_held_back_does_not_wait_for_it() {
         let held_back = json!({"delay_us": 1000, "reorder": 1, "reorder_us": 300});
         let (mut passage, counts, now) = passage(QUEUE_BYTES, held_back);
-        passage.admit(now, frame(1));
-        passage.set(fates(json!({"delay_us": 1000})), Arc::clone(&counts), now);
-        passage.admit(now, frame(2));
+        passage.enqueue(now, frame(1));
+        passage.reconfigure(fates(json!({"delay_us": 1000})), Arc::clone(&counts), now);
+        passage.enqueue(now, frame(2));
         let left = leave(&mut passage);
         assert_eq!(first_bytes(&left), [2, 1]);
         assert_eq!(left[1].0 - left[0].0, Duration::from_micros(300));
-        assert_eq!(counts.told()["held_back"], 1);
+        assert_eq!(counts.to_json()["held_back"], 1);
     }
 
     #[test]
     fn what_is_lost_does_not_wait_and_is_counted_by_its_segments() {
         let (mut passage, counts, now) = passage(QUEUE_BYTES, json!({"loss": 1}));
-        passage.admit(now, frame(1));
-        passage.admit(now, Frame::of(tcp(true, 0)));
+        passage.enqueue(now, frame(1));
+        passage.enqueue(now, Frame::new(tcp(true, 0)));
         assert_eq!(passage.next_due(), None);
-        let told = counts.told();
+        let told = counts.to_json();
         assert_eq!(told["lost"], 1 + SEGMENTS);
         assert_eq!(told["segments"], 1 + SEGMENTS);
         assert_eq!(told["overflowed"], 0);
@@ -231,14 +231,14 @@ mod tests {
         let some = json!({"loss": 0.3, "reorder": 0.2, "reorder_us": 300});
         let (mut passage, counts, now) = passage(QUEUE_BYTES, some);
         for _ in 0..FRAMES {
-            passage.admit(now, Frame::of(tcp(true, 0)));
+            passage.enqueue(now, Frame::new(tcp(true, 0)));
         }
-        let told = counts.told();
+        let told = counts.to_json();
         let [lost, held_back] = ["lost", "held_back"].map(|name| told[name].as_u64().unwrap_or(0));
         assert_eq!(told["segments"], FRAMES * SEGMENTS);
         assert!(lost > 0 && held_back > 0, "{told}");
         let segments =
-            |frame: &[u8]| Layout::of(frame).map_or(1, |layout| layout.segments()) as u64;
+            |frame: &[u8]| SegmentLayout::parse(frame).map_or(1, |layout| layout.segment_count()) as u64;
         let (late, in_time): (Vec<_>, Vec<_>) = leave(&mut passage)
             .into_iter()
             .partition(|(due, _)| *due > now);
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_frame_of_which_nothing_is_lost_leaves_as_it_came() {
         let (mut passage, _, now) = passage(QUEUE_BYTES, json!({}));
-        passage.admit(now, Frame::of(tcp(false, 1)));
+        passage.enqueue(now, Frame::new(tcp(false, 1)));
         assert_eq!(leave(&mut passage), [(now, tcp(false, 1))]);
     }
 
@@ -261,13 +261,13 @@ mod tests {
     fn what_there_is_no_room_for_and_what_the_far_port_does_not_take_is_told_apart() {
         let (mut passage, counts, now) = passage(2 * BYTES, json!({}));
         for byte in 0..5 {
-            passage.admit(now, frame(byte));
+            passage.enqueue(now, frame(byte));
         }
         let first = passage.take_due(now).expect("it is due");
-        passage.gave(first, false, now);
+        passage.record_delivery(first, false, now);
         assert_eq!(first_bytes(&leave(&mut passage)), [1]);
-        let told = counts.told();
-        let of_ethernet = BYTES - super::super::ports::NOTE_BYTES;
+        let told = counts.to_json();
+        let of_ethernet = BYTES - super::super::ports::VNET_HEADER_BYTES;
         assert_eq!(told["overflowed"], 3);
         assert_eq!(told["overflowed_bytes"], 3 * of_ethernet);
         assert_eq!((&told["refused"], &told["frames"]), (&json!(1), &json!(1)));
@@ -277,12 +277,12 @@ mod tests {
     #[test]
     fn what_waits_when_the_line_is_set_is_counted_by_the_new_counts() {
         let (mut passage, before, now) = passage(QUEUE_BYTES, json!({"delay_us": 1000}));
-        passage.admit(now, frame(1));
-        passage.admit(now, frame(2));
+        passage.enqueue(now, frame(1));
+        passage.enqueue(now, frame(2));
         passage.note_level();
-        let counts = Arc::new(Counts::after(&before));
-        passage.set(fates(json!({})), Arc::clone(&counts), now);
-        let told = counts.told();
+        let counts = Arc::new(DirectionCounts::continuing(&before));
+        passage.reconfigure(fates(json!({})), Arc::clone(&counts), now);
+        let told = counts.to_json();
         assert_eq!(
             (&told["waiting"], &told["frames"]),
             (&json!(2), &json!(0)),
@@ -291,17 +291,17 @@ mod tests {
         assert_eq!(told["most_waiting_bytes"], 2 * BYTES);
         assert_eq!(first_bytes(&leave(&mut passage)), [1, 2]);
         passage.note_level();
-        let told = counts.told();
+        let told = counts.to_json();
         assert_eq!((&told["waiting"], &told["frames"]), (&json!(0), &json!(2)));
-        assert_eq!(before.told()["frames"], 0);
+        assert_eq!(before.to_json()["frames"], 0);
     }
 
     #[test]
     fn a_longer_delay_before_does_not_hold_up_what_comes_after_another_was_set() {
         let (mut passage, counts, now) = passage(QUEUE_BYTES, json!({"delay_us": 1e6}));
-        passage.admit(now, frame(1));
-        passage.set(fates(json!({})), counts, now);
-        passage.admit(now, frame(2));
+        passage.enqueue(now, frame(1));
+        passage.reconfigure(fates(json!({})), counts, now);
+        passage.enqueue(now, frame(2));
         let left = leave(&mut passage);
         assert_eq!(first_bytes(&left), [2, 1]);
         assert_eq!(left[0].0, now);

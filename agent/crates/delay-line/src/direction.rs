@@ -12,43 +12,43 @@ use rustix::event::PollFlags;
 use rustix::thread::{Pid, gettid};
 use serde_json::{Value, json};
 
-use crate::counts::Counts;
-use crate::delay_queue::Passage;
-use crate::impairments::{Fates, Impairments};
+use crate::counts::DirectionCounts;
+use crate::delay_queue::DelayQueue;
+use crate::impairments::{ImpairmentSampler, Impairments};
 use crate::ports::Port;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::priority::{Rank, run_before_others};
-use vnetbench_system::waiting::{Bell, wait};
+use vnetbench_system::waiting::{Waker, wait};
 
 /// Frames that are given, at most, before it is looked whether others are there.
-const BATCH: usize = 16;
+const MAX_DELIVERED_FRAMES: usize = 16;
 
 /// What a direction is to do, and what it has counted since it was told.
-struct Setting {
+struct DirectionSettings {
     impairments: Impairments,
     seed: u64,
-    counts: Arc<Counts>,
-    cpu_then: Duration,
-    since: Instant,
+    counts: Arc<DirectionCounts>,
+    cpu_when_set: Duration,
+    set_at: Instant,
 }
 
 struct Shared {
-    setting: Mutex<Setting>,
+    setting: Mutex<DirectionSettings>,
     /// Which setting this is: the thread looks here alone until it changes.
     version: AtomicU64,
-    is_over: AtomicBool,
+    is_stopping: AtomicBool,
     /// Why the near port can be neither read nor waited for any more.
-    lost: OnceLock<io::Error>,
+    failure: OnceLock<io::Error>,
     /// Rung at the end.
-    bell: Bell,
+    waker: Waker,
 }
 
 pub struct Direction {
     pub name: &'static str,
     tid: Pid,
     /// Whether it runs before other work.
-    is_ranked: bool,
+    has_priority: bool,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -63,35 +63,35 @@ impl Direction {
     ) -> Result<Self> {
         let start = || {
             let shared = Arc::new(Shared {
-                setting: Mutex::new(Setting {
+                setting: Mutex::new(DirectionSettings {
                     impairments,
                     seed,
-                    counts: Arc::new(Counts::new()),
-                    cpu_then: Duration::ZERO,
-                    since: Instant::now(),
+                    counts: Arc::new(DirectionCounts::new()),
+                    cpu_when_set: Duration::ZERO,
+                    set_at: Instant::now(),
                 }),
                 version: AtomicU64::new(0),
-                is_over: AtomicBool::new(false),
-                lost: OnceLock::new(),
-                bell: Bell::new()?,
+                is_stopping: AtomicBool::new(false),
+                failure: OnceLock::new(),
+                waker: Waker::new()?,
             });
-            let (known, knows) = std::sync::mpsc::channel();
-            let its = Arc::clone(&shared);
+            let (ready_sender, ready_receiver) = std::sync::mpsc::channel();
+            let thread_shared = Arc::clone(&shared);
             let thread = std::thread::Builder::new()
                 .name(format!("line {name}"))
                 .spawn(move || {
                     // Who waits for it is there.
-                    let _ = known.send((gettid(), run_before_others(Rank::Port)));
+                    let _ = ready_sender.send((gettid(), run_before_others(Rank::Port)));
                     let [from, to] = ports;
-                    if let Err(error) = Loop::of(from, to, queue_bytes, Arc::clone(&its)).run() {
-                        let _ = its.lost.set(error);
+                    if let Err(error) = ForwardingLoop::new(from, to, queue_bytes, Arc::clone(&thread_shared)).run() {
+                        let _ = thread_shared.failure.set(error);
                     }
                 })?;
-            let (tid, is_ranked) = knows.recv().map_err(io::Error::other)?;
+            let (tid, is_ranked) = ready_receiver.recv().map_err(io::Error::other)?;
             Ok(Self {
                 name,
                 tid,
-                is_ranked,
+                has_priority: is_ranked,
                 shared,
                 thread: Some(thread),
             })
@@ -101,14 +101,14 @@ impl Direction {
 
     /// From now on, of frames that come; its counts begin anew.
     pub fn set(&self, impairments: Impairments, seed: u64) {
-        let cpu_then = self.cpu();
+        let cpu_then = self.cpu_time();
         let mut setting = self.shared.setting();
-        *setting = Setting {
+        *setting = DirectionSettings {
             impairments,
             seed,
-            counts: Arc::new(Counts::after(&setting.counts)),
-            cpu_then,
-            since: Instant::now(),
+            counts: Arc::new(DirectionCounts::continuing(&setting.counts)),
+            cpu_when_set: cpu_then,
+            set_at: Instant::now(),
         };
         drop(setting);
         self.shared.version.fetch_add(1, Ordering::Release);
@@ -124,32 +124,32 @@ impl Direction {
     }
 
     /// Why it has ended; `None` where it was by a fault of its own.
-    pub fn lost(&self) -> Option<&io::Error> {
-        self.shared.lost.get()
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.shared.failure.get()
     }
 
     /// As docs/protocol.md has it.
-    pub fn told(&self) -> Value {
-        let cpu = self.cpu();
+    pub fn to_json(&self) -> Value {
+        let cpu = self.cpu_time();
         let cpus = self
             .running()
             .and_then(|thread| CpuList::of_started(thread).ok());
         let setting = self.shared.setting();
-        let mut counts = setting.counts.told();
-        counts["cpu_s"] = cpu.saturating_sub(setting.cpu_then).as_secs_f64().into();
-        counts["elapsed_s"] = setting.since.elapsed().as_secs_f64().into();
+        let mut counts = setting.counts.to_json();
+        counts["cpu_s"] = cpu.saturating_sub(setting.cpu_when_set).as_secs_f64().into();
+        counts["elapsed_s"] = setting.set_at.elapsed().as_secs_f64().into();
         json!({
             "asked": setting.impairments,
             "seed": setting.seed,
             "tid": self.tid.as_raw_nonzero().get(),
             "cpus": cpus.unwrap_or_default().to_string(),
-            "is_ranked": self.is_ranked,
+            "is_ranked": self.has_priority,
             "counts": counts,
         })
     }
 
     /// CPU time of its thread.
-    fn cpu(&self) -> Duration {
+    fn cpu_time(&self) -> Duration {
         let Some(thread) = self.running() else {
             return Duration::ZERO;
         };
@@ -172,8 +172,8 @@ impl Direction {
 
 impl Drop for Direction {
     fn drop(&mut self) {
-        self.shared.is_over.store(true, Ordering::Release);
-        self.shared.bell.ring();
+        self.shared.is_stopping.store(true, Ordering::Release);
+        self.shared.waker.wake();
         if let Some(thread) = self.thread.take() {
             // It ended by a fault of its own: its taps are closed all the same.
             let _ = thread.join();
@@ -182,21 +182,21 @@ impl Drop for Direction {
 }
 
 /// The thread's own.
-struct Loop {
+struct ForwardingLoop {
     from: Arc<Port>,
     to: Arc<Port>,
-    passage: Passage,
+    queue: DelayQueue,
     version: u64,
     shared: Arc<Shared>,
 }
 
-impl Loop {
-    fn of(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<Shared>) -> Self {
-        let (fates, counts) = shared.asked();
+impl ForwardingLoop {
+    fn new(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<Shared>) -> Self {
+        let (fates, counts) = shared.sampler_and_counts();
         Self {
             from,
             to,
-            passage: Passage::of(queue_bytes, fates, counts, Instant::now()),
+            queue: DelayQueue::new(queue_bytes, fates, counts, Instant::now()),
             version: 0,
             shared,
         }
@@ -205,66 +205,66 @@ impl Loop {
     /// Until it is over; refuses where its near port is gone, which would be ready for ever.
     fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
-        while !self.shared.is_over.load(Ordering::Acquire) {
+        while !self.shared.is_stopping.load(Ordering::Acquire) {
             // What leaves now is counted by the setting that is told now.
-            self.take_orders();
-            self.give_what_is_due();
-            let is_more = self.take_one()?;
-            self.passage.note_level();
-            let next = self.passage.next_due();
+            self.apply_settings();
+            self.deliver_due_frames();
+            let is_more = self.receive_frame()?;
+            self.queue.note_level();
+            let next = self.queue.next_due();
             if is_more || next.is_some_and(|due| due <= Instant::now()) {
                 continue;
             }
             let come = [(self.from.as_fd(), PollFlags::IN)];
-            wait(&come, &mut ready, &self.shared.bell, next)?;
+            wait(&come, &mut ready, &self.shared.waker, next)?;
         }
         Ok(())
     }
 
-    fn take_orders(&mut self) {
+    fn apply_settings(&mut self) {
         let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {
             self.version = version;
-            let (fates, counts) = self.shared.asked();
-            self.passage.set(fates, counts, Instant::now());
+            let (fates, counts) = self.shared.sampler_and_counts();
+            self.queue.reconfigure(fates, counts, Instant::now());
         }
     }
 
-    fn give_what_is_due(&mut self) {
-        for _ in 0..BATCH {
+    fn deliver_due_frames(&mut self) {
+        for _ in 0..MAX_DELIVERED_FRAMES {
             let now = Instant::now();
-            let Some((due, frame)) = self.passage.take_due(now) else {
+            let Some((due, frame)) = self.queue.take_due(now) else {
                 return;
             };
-            let is_taken = self.to.give(frame.bytes());
-            self.passage.gave((due, frame), is_taken, now);
+            let is_taken = self.to.write_frame(frame.bytes());
+            self.queue.record_delivery((due, frame), is_taken, now);
         }
     }
 
     /// The next frame that has come; false where none has. One at a time: what is due meanwhile would wait.
-    fn take_one(&mut self) -> io::Result<bool> {
-        let mut room = self.passage.rooms.room();
-        let Some(length) = self.from.take(&mut room)? else {
-            self.passage.rooms.put_back(room);
+    fn receive_frame(&mut self) -> io::Result<bool> {
+        let mut room = self.queue.buffers.acquire();
+        let Some(length) = self.from.read_frame(&mut room)? else {
+            self.queue.buffers.release(room);
             return Ok(false);
         };
         let now = Instant::now();
         // What comes after the line was set is as it was set, and it may have been since the loop began anew.
-        self.take_orders();
-        let frame = self.passage.rooms.keep(room, length);
-        self.passage.admit(now, frame);
+        self.apply_settings();
+        let frame = self.queue.buffers.make_frame(room, length);
+        self.queue.enqueue(now, frame);
         Ok(true)
     }
 }
 
 impl Shared {
-    fn setting(&self) -> MutexGuard<'_, Setting> {
+    fn setting(&self) -> MutexGuard<'_, DirectionSettings> {
         self.setting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn asked(&self) -> (Fates, Arc<Counts>) {
+    fn sampler_and_counts(&self) -> (ImpairmentSampler, Arc<DirectionCounts>) {
         let setting = self.setting();
-        let fates = Fates::of(setting.impairments.clone(), setting.seed);
+        let fates = ImpairmentSampler::new(setting.impairments.clone(), setting.seed);
         (fates, Arc::clone(&setting.counts))
     }
 }

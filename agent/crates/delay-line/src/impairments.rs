@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::random::Random;
 use vnetbench_system::error::{Error, Result};
 
-const MOST_DELAY_US: f64 = 60e6;
-const MOST_BURST: f64 = 1e6;
+const MAX_DELAY_US: f64 = 60e6;
+const MAX_LOSS_BURST: f64 = 1e6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -59,22 +59,22 @@ impl Impairments {
             ("reorder_us", self.reorder_us),
         ];
         for (name, value) in times {
-            within(name, value, 0.0, MOST_DELAY_US)?;
+            check_range(name, value, 0.0, MAX_DELAY_US)?;
         }
-        within("loss", self.loss, 0.0, 1.0)?;
-        within("reorder", self.reorder, 0.0, 1.0)?;
+        check_range("loss", self.loss, 0.0, 1.0)?;
+        check_range("reorder", self.reorder, 0.0, 1.0)?;
         if let Some(burst) = self.loss_burst {
-            within("loss_burst", burst, 1.0, MOST_BURST)?;
+            check_range("loss_burst", burst, 1.0, MAX_LOSS_BURST)?;
             let leaves_good = self.loss / (1.0 - self.loss) / burst;
             if leaves_good > 1.0 || self.loss == 1.0 {
-                return bad(format!(
+                return bad_parameter(format!(
                     "a loss of {} needs bursts longer than {burst}",
                     self.loss
                 ));
             }
         }
         if self.jitter_us > self.delay_us {
-            return bad(
+            return bad_parameter(
                 "jitter_us may be delay_us at most: no frame leaves before it comes".into(),
             );
         }
@@ -82,79 +82,79 @@ impl Impairments {
     }
 }
 
-fn within(name: &str, value: f64, least: f64, most: f64) -> Result<()> {
+fn check_range(name: &str, value: f64, least: f64, most: f64) -> Result<()> {
     if (least..=most).contains(&value) {
         return Ok(());
     }
-    bad(format!("{name} must lie within {least} and {most}"))
+    bad_parameter(format!("{name} must lie within {least} and {most}"))
 }
 
-fn bad<T>(what: String) -> Result<T> {
+fn bad_parameter<T>(what: String) -> Result<T> {
     Err(Error::BadParameter(what))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum SegmentOutcome {
     Passed,
     Lost,
-    HeldBack,
+    Reordered,
 }
 
 /// The drawing of what happens to each frame and segment in turn.
-pub struct Fates {
-    asked: Impairments,
+pub struct ImpairmentSampler {
+    impairments: Impairments,
     random: Random,
     is_in_burst: bool,
 }
 
-impl Fates {
-    pub fn of(asked: Impairments, seed: u64) -> Self {
+impl ImpairmentSampler {
+    pub fn new(impairments: Impairments, seed: u64) -> Self {
         Self {
-            asked,
-            random: Random::of(seed),
+            impairments,
+            random: Random::new(seed),
             is_in_burst: false,
         }
     }
 
     /// Of the next frame.
-    pub fn delay(&mut self) -> Duration {
+    pub fn sample_delay(&mut self) -> Duration {
         let Impairments {
             delay_us,
             jitter_us,
             ..
-        } = self.asked;
-        let off = match self.asked.distribution {
+        } = self.impairments;
+        let off = match self.impairments.distribution {
             _ if jitter_us == 0.0 => 0.0,
-            Distribution::Uniform => 2.0 * self.random.share() - 1.0,
+            Distribution::Uniform => 2.0 * self.random.uniform() - 1.0,
             Distribution::Normal => self.random.normal(),
         };
         Duration::from_secs_f64((delay_us + off * jitter_us).max(0.0) / 1e6)
     }
 
-    pub fn held_back_for(&self) -> Duration {
-        Duration::from_secs_f64(self.asked.reorder_us / 1e6)
+    pub fn reorder_delay(&self) -> Duration {
+        Duration::from_secs_f64(self.impairments.reorder_us / 1e6)
     }
 
     /// Whether all segments pass, whatever is drawn.
-    pub fn pass_all(&self) -> bool {
-        self.asked.loss == 0.0 && self.asked.reorder == 0.0
+    pub fn passes_every_segment(&self) -> bool {
+        self.impairments.loss == 0.0 && self.impairments.reorder == 0.0
     }
 
     /// Of the next segment.
-    pub fn next(&mut self) -> Fate {
-        if self.loses() {
-            return Fate::Lost;
+    pub fn sample_segment(&mut self) -> SegmentOutcome {
+        if self.sample_loss() {
+            return SegmentOutcome::Lost;
         }
-        if self.random.happens(self.asked.reorder) {
-            return Fate::HeldBack;
+        if self.random.is_drawn(self.impairments.reorder) {
+            return SegmentOutcome::Reordered;
         }
-        Fate::Passed
+        SegmentOutcome::Passed
     }
 
-    fn loses(&mut self) -> bool {
-        let loss = self.asked.loss;
-        let Some(burst) = self.asked.loss_burst else {
-            return self.random.happens(loss);
+    fn sample_loss(&mut self) -> bool {
+        let loss = self.impairments.loss;
+        let Some(burst) = self.impairments.loss_burst else {
+            return self.random.is_drawn(loss);
         };
         // So many are lost in the long run: entering and leaving a burst are in balance.
         let entering = loss / (1.0 - loss) / burst;
@@ -163,7 +163,7 @@ impl Fates {
         } else {
             entering
         };
-        self.is_in_burst ^= self.random.happens(changes);
+        self.is_in_burst ^= self.random.is_drawn(changes);
         self.is_in_burst
     }
 }
@@ -182,16 +182,16 @@ mod tests {
     }
 
     fn shares(asked: Impairments) -> (f64, f64, f64) {
-        let mut fates = Fates::of(asked, 11);
-        let drawn: Vec<Fate> = (0..DRAWN).map(|_| fates.next()).collect();
+        let mut fates = ImpairmentSampler::new(asked, 11);
+        let drawn: Vec<SegmentOutcome> = (0..DRAWN).map(|_| fates.sample_segment()).collect();
         let share = |fate| drawn.iter().filter(|each| **each == fate).count() as f64 / DRAWN as f64;
         let begun = drawn
             .windows(2)
-            .filter(|pair| pair[0] != Fate::Lost && pair[1] == Fate::Lost);
-        let lost = share(Fate::Lost);
+            .filter(|pair| pair[0] != SegmentOutcome::Lost && pair[1] == SegmentOutcome::Lost);
+        let lost = share(SegmentOutcome::Lost);
         (
             lost,
-            share(Fate::HeldBack),
+            share(SegmentOutcome::Reordered),
             lost * DRAWN as f64 / begun.count() as f64,
         )
     }
@@ -227,9 +227,9 @@ mod tests {
                 distribution,
                 ..asked()
             };
-            let mut fates = Fates::of(jittered, 5);
+            let mut fates = ImpairmentSampler::new(jittered, 5);
             let drawn: Vec<f64> = (0..DRAWN)
-                .map(|_| fates.delay().as_secs_f64() * 1e6)
+                .map(|_| fates.sample_delay().as_secs_f64() * 1e6)
                 .collect();
             let mean = drawn.iter().sum::<f64>() / DRAWN as f64;
             let beyond = drawn
@@ -242,8 +242,8 @@ mod tests {
         assert!((mean - 1000.0).abs() < 2.0 && beyond == 0.0);
         let (mean, beyond) = of(Distribution::Normal);
         assert!((mean - 1000.0).abs() < 2.0 && (beyond - 0.317).abs() < 0.01);
-        let mut steady = Fates::of(asked(), 5);
-        assert_eq!(steady.delay(), Duration::from_millis(1));
+        let mut steady = ImpairmentSampler::new(asked(), 5);
+        assert_eq!(steady.sample_delay(), Duration::from_millis(1));
     }
 
     #[test]

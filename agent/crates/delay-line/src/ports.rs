@@ -10,9 +10,9 @@ use vnetbench_interfaces::tap;
 use vnetbench_system::error::{Error, Result};
 
 /// `struct virtio_net_hdr`, which comes before each frame (include/uapi/linux/virtio_net.h).
-pub const NOTE_BYTES: usize = 10;
+pub const VNET_HEADER_BYTES: usize = 10;
 /// The note, Ethernet with two tags, and the largest packet of IP.
-pub const ROOM_BYTES: usize = NOTE_BYTES + 14 + 2 * 4 + (1 << 16);
+pub const BUFFER_BYTES: usize = VNET_HEADER_BYTES + 14 + 2 * 4 + (1 << 16);
 /// Frames that wait at the port to be taken: 20 ms at 200 000 frames/s.
 const QUEUE_FRAMES: u32 = 4096;
 
@@ -45,7 +45,7 @@ impl Port {
     }
 
     /// How many bytes the next frame has, with its note; `None` where none is there.
-    pub fn take(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
+    pub fn read_frame(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
         match rustix::io::read(&self.tap, room) {
             Ok(length) => Ok(Some(length)),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
@@ -54,7 +54,7 @@ impl Port {
     }
 
     /// False where the port does not take it: it is down, or its receiver has no memory.
-    pub fn give(&self, frame: &[u8]) -> bool {
+    pub fn write_frame(&self, frame: &[u8]) -> bool {
         rustix::io::write(&self.tap, frame).is_ok()
     }
 }

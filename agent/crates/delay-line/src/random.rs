@@ -4,7 +4,7 @@
 pub struct Random(u64);
 
 impl Random {
-    pub fn of(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -17,18 +17,18 @@ impl Random {
     }
 
     /// From 0 on and below 1, each as likely.
-    pub fn share(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    pub fn happens(&mut self, probability: f64) -> bool {
-        probability > 0.0 && self.share() < probability
+    pub fn is_drawn(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.uniform() < probability
     }
 
     /// Of the normal distribution with mean 0 and standard deviation 1 (Box and Muller, 1958).
     pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.share()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.share()).cos()
+        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }
 
@@ -39,8 +39,8 @@ mod tests {
     #[test]
     fn one_seed_draws_the_same_and_another_does_not() {
         let drawn = |seed| {
-            let mut random = Random::of(seed);
-            [random.share(), random.normal(), random.share()]
+            let mut random = Random::new(seed);
+            [random.uniform(), random.normal(), random.uniform()]
         };
         assert_eq!(drawn(1), drawn(1));
         assert_ne!(drawn(1), drawn(2));
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn normal_numbers_have_mean_0_and_deviation_1() {
-        let mut random = Random::of(3);
+        let mut random = Random::new(3);
         let drawn: Vec<f64> = (0..100_000).map(|_| random.normal()).collect();
         let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
         let squares: f64 = drawn.iter().map(|x| (x - mean).powi(2)).sum();

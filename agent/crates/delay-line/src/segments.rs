@@ -1,7 +1,7 @@
 //! Segments cut out of what TCP or UDP handed over as one frame, as the kernel or an adapter would cut it later
 //! (net/ipv4/tcp_offload.c; include/uapi/linux/virtio_net.h).
 
-use crate::ports::NOTE_BYTES;
+use crate::ports::VNET_HEADER_BYTES;
 
 /// The checksum is still to be made: what is cut can have another.
 const NEEDS_CHECKSUM: u8 = 1;
@@ -29,7 +29,7 @@ const CWR: u8 = 0x80;
 
 /// Where things are in a frame of several segments. Offsets count from the note on.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Layout {
+pub struct SegmentLayout {
     is_v4: bool,
     protocol: u8,
     network: usize,
@@ -39,17 +39,17 @@ pub struct Layout {
     segment_bytes: usize,
 }
 
-impl Layout {
+impl SegmentLayout {
     /// `None` of a frame that is one segment, that is neither TCP nor UDP right behind IP, or that cannot be cut. A guest may
     /// have made it, and a fault of its headers must not be one of this thread.
-    pub fn of(frame: &[u8]) -> Option<Self> {
-        let note = frame.get(..NOTE_BYTES)?;
+    pub fn parse(frame: &[u8]) -> Option<Self> {
+        let note = frame.get(..VNET_HEADER_BYTES)?;
         let kind = note[1] & !GSO_ECN;
         let segment_bytes = usize::from(u16::from_ne_bytes([note[4], note[5]]));
         if kind == GSO_NONE || segment_bytes == 0 || note[0] & NEEDS_CHECKSUM == 0 {
             return None;
         }
-        let mut network = NOTE_BYTES + ETHERNET_BYTES;
+        let mut network = VNET_HEADER_BYTES + ETHERNET_BYTES;
         let ethertype = |network: usize| frame.get(network - 2..network);
         while ETHERTYPES_OF_TAGS
             .iter()
@@ -91,12 +91,12 @@ impl Layout {
         })
     }
 
-    pub fn segments(&self) -> usize {
+    pub fn segment_count(&self) -> usize {
         (self.end - self.payload).div_ceil(self.segment_bytes)
     }
 
     /// A frame of these segments alone.
-    pub fn cut(&self, frame: &[u8], segments: std::ops::Range<usize>) -> Vec<u8> {
+    pub fn extract(&self, frame: &[u8], segments: std::ops::Range<usize>) -> Vec<u8> {
         let from = self.payload + segments.start * self.segment_bytes;
         let to = (self.payload + segments.end * self.segment_bytes).min(self.end);
         let mut cut = Vec::with_capacity(self.payload + to - from);
@@ -109,7 +109,7 @@ impl Layout {
         }
         // How much stood in one piece may be the whole frame (virtio_net_hdr_from_skb). A tap refuses one that is shorter
         // than that (tun_get_user).
-        let headers = (self.payload - NOTE_BYTES) as u16;
+        let headers = (self.payload - VNET_HEADER_BYTES) as u16;
         cut[2..4].copy_from_slice(&headers.to_ne_bytes());
         self.write_lengths(&mut cut, segments.start as u16);
         if self.protocol == TCP {
@@ -141,7 +141,7 @@ impl Layout {
         let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(number);
         header[4..6].copy_from_slice(&id.to_be_bytes());
         header[10..12].fill(0);
-        let sum = !folded(sum_of(header));
+        let sum = !fold_checksum(sum_words(header));
         header[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 
@@ -164,14 +164,14 @@ impl Layout {
             false => self.network + 8..self.network + 40,
         };
         let length = (cut.len() - self.transport) as u32;
-        let sum = folded(sum_of(&cut[addresses]) + length + u32::from(self.protocol));
+        let sum = fold_checksum(sum_words(&cut[addresses]) + length + u32::from(self.protocol));
         let place = self.transport + if self.protocol == TCP { 16 } else { 6 };
         cut[place..][..2].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
 /// Of 16-bit words; `bytes` are even, and so few that 32 bits hold it.
-fn sum_of(bytes: &[u8]) -> u32 {
+fn sum_words(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(2);
     words
         .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
@@ -179,7 +179,7 @@ fn sum_of(bytes: &[u8]) -> u32 {
 }
 
 /// RFC 1071.
-fn folded(mut sum: u32) -> u16 {
+fn fold_checksum(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -223,8 +223,8 @@ pub mod tests {
     #[test]
     fn the_segments_of_a_frame_are_found_behind_tags_and_both_versions_of_ip() {
         for (is_v4, tags) in [(true, 0), (true, 2), (false, 0), (false, 1)] {
-            let layout = Layout::of(&tcp(is_v4, tags)).expect("several segments");
-            assert_eq!(layout.segments(), 3);
+            let layout = SegmentLayout::parse(&tcp(is_v4, tags)).expect("several segments");
+            assert_eq!(layout.segment_count(), 3);
         }
     }
 
@@ -232,9 +232,9 @@ pub mod tests {
     fn a_cut_segment_is_what_tcp_would_have_sent() {
         for is_v4 in [true, false] {
             let whole = tcp(is_v4, 0);
-            let layout = Layout::of(&whole).expect("several segments");
+            let layout = SegmentLayout::parse(&whole).expect("several segments");
             for (number, bytes) in [(0, SEGMENT), (1, SEGMENT), (2, 300)] {
-                let cut = layout.cut(&whole, number..number + 1);
+                let cut = layout.extract(&whole, number..number + 1);
                 let (header, payload) = cut.split_at(layout.payload);
                 assert_eq!(payload, vec![number as u8; bytes]);
                 assert_eq!((header[1], &header[4..6]), (GSO_NONE, &[0, 0][..]));
@@ -260,11 +260,11 @@ pub mod tests {
     #[test]
     fn what_is_cut_asks_for_no_more_in_one_piece_than_its_headers() {
         let mut whole = tcp(true, 1);
-        let all = (whole.len() - NOTE_BYTES) as u16;
+        let all = (whole.len() - VNET_HEADER_BYTES) as u16;
         whole[2..4].copy_from_slice(&all.to_ne_bytes());
-        let layout = Layout::of(&whole).expect("several segments");
+        let layout = SegmentLayout::parse(&whole).expect("several segments");
         for segments in [0..1, 0..2, 2..3] {
-            let cut = layout.cut(&whole, segments);
+            let cut = layout.extract(&whole, segments);
             let piece = usize::from(u16::from_ne_bytes([cut[2], cut[3]]));
             assert_eq!(piece, ETHERNET_BYTES + TAG_BYTES + 20 + 32);
         }
@@ -273,10 +273,10 @@ pub mod tests {
     #[test]
     fn checksums_are_right_for_what_is_left() {
         let whole = tcp(true, 1);
-        let layout = Layout::of(&whole).expect("several segments");
-        let cut = layout.cut(&whole, 1..3);
+        let layout = SegmentLayout::parse(&whole).expect("several segments");
+        let cut = layout.extract(&whole, 1..3);
         assert_eq!(
-            folded(sum_of(&cut[layout.network..layout.transport])),
+            fold_checksum(sum_words(&cut[layout.network..layout.transport])),
             0xffff
         );
         assert_eq!(
@@ -285,10 +285,10 @@ pub mod tests {
             "the id goes on from 65535"
         );
         let length = (cut.len() - layout.transport) as u32;
-        let addresses = sum_of(&cut[layout.network + 12..][..8]);
+        let addresses = sum_words(&cut[layout.network + 12..][..8]);
         let told = u16::from_be_bytes([cut[layout.transport + 16], cut[layout.transport + 17]]);
-        assert_eq!(told, folded(addresses + length + u32::from(TCP)));
-        assert_eq!(Layout::of(&cut).expect("two segments").segments(), 2);
+        assert_eq!(told, fold_checksum(addresses + length + u32::from(TCP)));
+        assert_eq!(SegmentLayout::parse(&cut).expect("two segments").segment_count(), 2);
     }
 
     #[test]
@@ -296,22 +296,22 @@ pub mod tests {
         let mut single = tcp(true, 0);
         single[1] = GSO_NONE;
         let mut short = tcp(true, 0);
-        short.truncate(NOTE_BYTES + 40);
+        short.truncate(VNET_HEADER_BYTES + 40);
         let mut other = tcp(true, 0);
-        other[NOTE_BYTES + ETHERNET_BYTES + 9] = 47;
+        other[VNET_HEADER_BYTES + ETHERNET_BYTES + 9] = 47;
         for frame in [single, short, other, Vec::new()] {
-            assert_eq!(Layout::of(&frame), None);
+            assert_eq!(SegmentLayout::parse(&frame), None);
         }
     }
 
     #[test]
     fn headers_that_are_shorter_than_can_be_are_left_whole() {
-        let of_ip = NOTE_BYTES + ETHERNET_BYTES;
+        let of_ip = VNET_HEADER_BYTES + ETHERNET_BYTES;
         let of_tcp = of_ip + 20 + 12;
         for (at, odd) in [(of_ip, 0x40), (of_ip, 0x44), (of_tcp, 0x00), (of_tcp, 0x40)] {
             let mut frame = tcp(true, 0);
             frame[at] = odd;
-            assert_eq!(Layout::of(&frame), None, "{odd:#x} at {at}");
+            assert_eq!(SegmentLayout::parse(&frame), None, "{odd:#x} at {at}");
         }
     }
 
@@ -319,6 +319,6 @@ pub mod tests {
     fn a_frame_whose_checksum_is_not_still_to_be_made_is_left_whole() {
         let mut summed = tcp(true, 0);
         summed[0] = 0;
-        assert_eq!(Layout::of(&summed), None);
+        assert_eq!(SegmentLayout::parse(&summed), None);
     }
 }

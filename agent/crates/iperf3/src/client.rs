@@ -23,7 +23,7 @@ use crate::udp::{GREETING, is_answer};
 use crate::{interrupt, json};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::waiting::{Bell, Waited, wait};
+use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
 
 /// What the first stream is called; iperf3 shows the number of its socket.
 const FIRST_SHOWN: u32 = 5;
@@ -203,11 +203,11 @@ impl Client<'_> {
             .connect(&SockAddr::from(self.address))
             .map_err(failed)?;
         socket.send(&GREETING).map_err(failed)?;
-        let quiet = Bell::new().map_err(failed)?;
+        let quiet = Waker::new().map_err(failed)?;
         let mut ready = Vec::new();
         let until = Instant::now() + STEP_TIMEOUT.min(self.options.manner.patience);
         let reading = [(std::os::fd::AsFd::as_fd(&socket), PollFlags::IN)];
-        if wait(&reading, &mut ready, &quiet, Some(until)).map_err(failed)? == Waited::TimedOut {
+        if wait(&reading, &mut ready, &quiet, Some(until)).map_err(failed)? == WaitOutcome::TimedOut {
             return Err(Failure::broken(format!(
                 "{} does not answer over UDP: a firewall may let only TCP through",
                 self.address

@@ -14,7 +14,7 @@ use crate::results::Results;
 use crate::sockets::connect;
 use crate::states::{Failure, State, words_for};
 use crate::wire::{COOKIE_BYTES, ClientEar, Cookie, FromServer, framed};
-use vnetbench_system::waiting::Bell;
+use vnetbench_system::waiting::Waker;
 
 const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
@@ -42,7 +42,7 @@ impl Conversation {
     ) -> Result<Self, Failure> {
         let socket = connect(to, from, connect_timeout, |_| Ok(()))?;
         // A client is ended by its load, never in the midst of what it says.
-        let control = Bell::new().and_then(|quiet| Control::new(socket, Arc::new(quiet)));
+        let control = Waker::new().and_then(|quiet| Control::new(socket, Arc::new(quiet)));
         Ok(Self {
             control: control
                 .map(Arc::new)

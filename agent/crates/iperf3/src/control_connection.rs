@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
 use crate::states::{Failure, State};
-use vnetbench_system::waiting::{Bell, Waited, wait};
+use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
 
 /// How long a peer may take for one step of the protocol.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -23,11 +23,11 @@ pub struct Control {
     socket: Socket,
     pub peer: SocketAddr,
     /// Rung when everything is to end by hand.
-    by_hand: Arc<Bell>,
+    by_hand: Arc<Waker>,
 }
 
 impl Control {
-    pub fn new(socket: Socket, by_hand: Arc<Bell>) -> io::Result<Self> {
+    pub fn new(socket: Socket, by_hand: Arc<Waker>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
         let peer = socket
@@ -58,11 +58,11 @@ impl Control {
                 Err(rustix::io::Errno::AGAIN) => {
                     let writing = [(self.socket.as_fd(), PollFlags::OUT)];
                     match wait(&writing, &mut ready, &self.by_hand, Some(until)) {
-                        Ok(Waited::TimedOut) => {
+                        Ok(WaitOutcome::TimedOut) => {
                             return Err(self.stalled("did not take what was sent"));
                         }
-                        Ok(Waited::Rung) => return Err(Failure::ByHand),
-                        Ok(Waited::Ready) => {}
+                        Ok(WaitOutcome::Rung) => return Err(Failure::ByHand),
+                        Ok(WaitOutcome::Ready) => {}
                         Err(error) => return Err(self.lost(&error)),
                     }
                 }
@@ -74,7 +74,7 @@ impl Control {
     }
 
     /// Waits for the peer to speak, for the bell (`None`: for no bell), or until the moment.
-    pub fn wait(&self, bell: Option<&Bell>, until: Instant) -> Result<Waited, Failure> {
+    pub fn wait(&self, bell: Option<&Waker>, until: Instant) -> Result<WaitOutcome, Failure> {
         let mut ready = Vec::new();
         let polled = [
             (self.socket.as_fd(), PollFlags::IN),
@@ -88,8 +88,8 @@ impl Control {
         )
         .map_err(|error| self.lost(&error))?;
         match waited {
-            Waited::Rung if bell.is_none() => Err(Failure::ByHand),
-            Waited::Ready if ready[1] => Err(Failure::ByHand),
+            WaitOutcome::Rung if bell.is_none() => Err(Failure::ByHand),
+            WaitOutcome::Ready if ready[1] => Err(Failure::ByHand),
             _ => Ok(waited),
         }
     }
@@ -126,7 +126,7 @@ impl Control {
             if let Some(heard) = hear(&bytes)? {
                 return Ok(heard);
             }
-            if bytes.is_empty() && self.wait(None, until)? == Waited::TimedOut {
+            if bytes.is_empty() && self.wait(None, until)? == WaitOutcome::TimedOut {
                 return Err(self.stalled(&format!("did not {what} in time")));
             }
             if Instant::now() >= until {
@@ -146,7 +146,7 @@ impl Control {
     pub fn part(&self) {
         let until = Instant::now() + PARTING;
         // Nothing else ends this: it is short, and comes last.
-        let Ok(quiet) = Bell::new() else {
+        let Ok(quiet) = Waker::new() else {
             return;
         };
         if self.socket.shutdown(std::net::Shutdown::Write).is_err() {
@@ -158,7 +158,7 @@ impl Control {
             if bytes.is_empty()
                 && !matches!(
                     wait(&reading, &mut ready, &quiet, Some(until)),
-                    Ok(Waited::Ready)
+                    Ok(WaitOutcome::Ready)
                 )
             {
                 return;

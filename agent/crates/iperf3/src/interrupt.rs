@@ -14,7 +14,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 /// From here on Ctrl-C ends the load that `ends` names. To be called before any other thread is started.
 pub fn watch() -> io::Result<()> {
     on_signals(&[libc::SIGINT], || match load().take() {
-        Some(shared) => shared.bell.ring(),
+        Some(shared) => shared.bell.wake(),
         None => leave(),
     })
 }

@@ -17,7 +17,7 @@ use crate::sockets::open;
 use crate::test_registry::{House, Visit};
 use crate::udp::answer_to;
 use crate::wire::{COOKIE_BYTES, Cookie};
-use vnetbench_system::waiting::{Bell, wait};
+use vnetbench_system::waiting::{Waker, wait};
 
 /// How long a connection may take to show its cookie.
 const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ pub struct Door {
     address: SocketAddr,
     unknown: VecDeque<Unknown>,
     /// Rung when nobody is to be let in any more.
-    pub closing: Arc<Bell>,
+    pub closing: Arc<Waker>,
     patience: Duration,
 }
 
@@ -70,7 +70,7 @@ impl Door {
             udp,
             address,
             unknown: VecDeque::new(),
-            closing: Arc::new(Bell::new()?),
+            closing: Arc::new(Waker::new()?),
             patience: patience.min(COOKIE_TIMEOUT),
         })
     }

@@ -19,7 +19,7 @@ use crate::streams::{Flow, Load, Shared};
 use crate::text::{Layout, RULE};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::waiting::Waited;
+use vnetbench_system::waiting::WaitOutcome;
 
 /// How often it is looked whether anything moves at all.
 const LOOK: Duration = Duration::from_secs(1);
@@ -104,10 +104,10 @@ impl Running {
             let bell = due.grace.is_none().then_some(&self.load.shared.bell);
             let waited = control.wait(bell, due.next(Instant::now()))?;
             let now = Instant::now();
-            if waited == Waited::Ready && heard(&control.read()?)? {
+            if waited == WaitOutcome::Ready && heard(&control.read()?)? {
                 return Ok(());
             }
-            if waited == Waited::Rung {
+            if waited == WaitOutcome::Rung {
                 if self.load.failure().is_none() {
                     return Ok(());
                 }

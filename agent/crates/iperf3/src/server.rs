@@ -19,7 +19,7 @@ use crate::states::Failure;
 use crate::test_registry::House;
 use crate::wire::Cookie;
 use vnetbench_system::signals::on_signals;
-use vnetbench_system::waiting::Bell;
+use vnetbench_system::waiting::Waker;
 
 const LINE: &str = "-----------------------------------------------------------";
 /// What keeps the door from being attended (no memory, no descriptors) mostly passes.
@@ -44,7 +44,7 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
         house: House::default(),
         closed: Arc::default(),
         closing: Arc::clone(&door.closing),
-        by_hand: Arc::new(Bell::new().map_err(failed)?),
+        by_hand: Arc::new(Waker::new().map_err(failed)?),
         whole: AtomicBool::new(false),
     };
     server.end_by_hand().map_err(failed)?;
@@ -67,7 +67,7 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
             }
         }
     });
-    if server.by_hand.is_rung() {
+    if server.by_hand.is_woken() {
         eprintln!("vnetbench iperf3: {}", Failure::ByHand);
         return Ok(true);
     }
@@ -107,8 +107,8 @@ struct Server<'a> {
     /// No client is to be taken any more.
     closed: Arc<AtomicBool>,
     /// Has the door look whether that is so.
-    closing: Arc<Bell>,
-    by_hand: Arc<Bell>,
+    closing: Arc<Waker>,
+    by_hand: Arc<Waker>,
     /// Whether the one client of `one_off` had a whole test.
     whole: AtomicBool,
 }
@@ -125,8 +125,8 @@ impl Server<'_> {
             if closed.swap(true, Ordering::AcqRel) {
                 interrupt::leave();
             }
-            by_hand.ring();
-            closing.ring();
+            by_hand.wake();
+            closing.wake();
         })
     }
 
@@ -135,7 +135,7 @@ impl Server<'_> {
         if self.options.one_off {
             self.whole.store(had_a_test, Ordering::Release);
             self.closed.store(true, Ordering::Release);
-            self.closing.ring();
+            self.closing.wake();
         }
     }
 

@@ -18,7 +18,7 @@ use crate::parameters::{Direction, Parameters};
 use crate::udp::{Datagrams, Header, NARROW_BYTES, Reception, WIDE_BYTES};
 use vnetbench_streams::{Count, Order, Orders, Role};
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::waiting::Bell;
+use vnetbench_system::waiting::Waker;
 use vnetbench_traffic::receive::{Discard, Receiver};
 use vnetbench_traffic::send::{Messages, Sender, message};
 
@@ -97,7 +97,7 @@ pub struct Shared {
     orders: Orders,
     senders_left: AtomicUsize,
     /// Rung when the quota is used up, a stream has failed, or the user has pressed Ctrl-C.
-    pub bell: Bell,
+    pub bell: Waker,
     pub cpu: CpuSpent,
 }
 
@@ -135,7 +135,7 @@ impl Shared {
                 .unwrap_or_default(),
             orders: Orders::default(),
             senders_left: AtomicUsize::new(0),
-            bell: Bell::new()?,
+            bell: Waker::new()?,
             cpu: CpuSpent::default(),
         })
     }
@@ -159,7 +159,7 @@ impl Shared {
             && self.quota_of == Role::Sink
             && quota.reached_with(bytes)
         {
-            self.bell.ring();
+            self.bell.wake();
         }
     }
 
@@ -280,9 +280,9 @@ fn drive(flow: &Flow, shared: &Shared, cpus: &CpuList) {
         flow.role == Role::Source && shared.senders_left.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Err(error) = outcome {
         let _ = flow.failure.set(error);
-        shared.bell.ring();
+        shared.bell.wake();
     } else if last_source && shared.quota.is_some() {
-        shared.bell.ring();
+        shared.bell.wake();
     }
 }
 

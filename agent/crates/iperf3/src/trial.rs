@@ -20,7 +20,7 @@ use crate::streams::wire_id;
 use vnetbench_counters::tcp_info::Meter;
 use vnetbench_streams::{OnEnd, Role, Stream};
 use vnetbench_system::error::Error;
-use vnetbench_system::waiting::{Bell, Waited};
+use vnetbench_system::waiting::{Waker, WaitOutcome};
 use vnetbench_traffic::connector::connect_in_turn;
 use vnetbench_traffic::receive::Receive;
 use vnetbench_traffic::route::{Route, address};
@@ -107,7 +107,7 @@ impl Agreed {
         route: &Route,
         asked: Parameters,
         load: &Load,
-        bell: &Bell,
+        bell: &Waker,
         timeout: Duration,
     ) -> vnetbench_system::error::Result<Option<(Self, Vec<Socket>)>> {
         let from = route.from.as_ref().and_then(SockAddr::as_socket);
@@ -142,7 +142,7 @@ impl Agreed {
         }
         let failed = |error| Failure::broken(format!("the server cannot be attended to: {error}"));
         let control = Arc::clone(&test.talk.control);
-        let load_over = Arc::new(Bell::new().map_err(failed)?);
+        let load_over = Arc::new(Waker::new().map_err(failed)?);
         let outcome = Arc::new(OnceLock::new());
         let thread = std::thread::Builder::new()
             .name("iperf3 server".into())
@@ -171,7 +171,7 @@ pub struct Begun {
     asked: Parameters,
     streams: Vec<Arc<Stream>>,
     control: Arc<Control>,
-    load_over: Arc<Bell>,
+    load_over: Arc<Waker>,
     outcome: Arc<OnceLock<Result<Results, Failure>>>,
     thread: JoinHandle<()>,
 }
@@ -179,7 +179,7 @@ pub struct Begun {
 impl Begun {
     /// The sources have been told to end.
     pub fn load_is_over(&self) {
-        self.load_over.ring();
+        self.load_over.wake();
     }
 
     pub fn is_over(&self) -> bool {
@@ -234,9 +234,9 @@ struct Test {
 }
 
 impl Test {
-    fn attend(mut self, load_over: &Bell) -> Result<Results, Failure> {
+    fn attend(mut self, load_over: &Waker) -> Result<Results, Failure> {
         let control = Arc::clone(&self.talk.control);
-        while control.wait(Some(load_over), Instant::now() + FOR_GOOD)? != Waited::Rung {
+        while control.wait(Some(load_over), Instant::now() + FOR_GOOD)? != WaitOutcome::Rung {
             self.talk.hear(&control.read()?)?;
         }
         let (ended, wall) = (Instant::now(), self.began.elapsed());

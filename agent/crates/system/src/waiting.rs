@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
 /// Rung once it stays so: every wait that takes it along ends at once.
-pub struct Bell(OwnedFd);
+pub struct Waker(OwnedFd);
 
-impl Bell {
+impl Waker {
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(
             0,
@@ -17,25 +17,25 @@ impl Bell {
         )?))
     }
 
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         // This fails only when it has been rung 2^64 times.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    pub fn is_rung(&self) -> bool {
+    pub fn is_woken(&self) -> bool {
         let now = Some(Instant::now());
-        matches!(wait(&[], &mut Vec::new(), self, now), Ok(Waited::Rung))
+        matches!(wait(&[], &mut Vec::new(), self, now), Ok(WaitOutcome::Rung))
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for Waker {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitOutcome {
     Ready,
     Rung,
     TimedOut,
@@ -45,9 +45,9 @@ pub enum Waited {
 pub fn wait(
     sockets: &[(BorrowedFd<'_>, PollFlags)],
     ready: &mut Vec<bool>,
-    bell: &Bell,
+    bell: &Waker,
     until: Option<Instant>,
-) -> io::Result<Waited> {
+) -> io::Result<WaitOutcome> {
     let mut polled: Vec<PollFd<'_>> = sockets
         .iter()
         .map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags))
@@ -56,7 +56,7 @@ pub fn wait(
     loop {
         let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
         match poll(&mut polled, left.as_ref()) {
-            Ok(0) => return Ok(Waited::TimedOut),
+            Ok(0) => return Ok(WaitOutcome::TimedOut),
             Ok(_) => break,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -64,11 +64,11 @@ pub fn wait(
     }
     let (bell, sockets) = polled.split_last().expect("the bell is there");
     if !bell.revents().is_empty() {
-        return Ok(Waited::Rung);
+        return Ok(WaitOutcome::Rung);
     }
     ready.clear();
     ready.extend(sockets.iter().map(|socket| !socket.revents().is_empty()));
-    Ok(Waited::Ready)
+    Ok(WaitOutcome::Ready)
 }
 
 fn timespec(duration: Duration) -> Timespec {
@@ -84,21 +84,21 @@ mod tests {
 
     #[test]
     fn a_bell_once_rung_ends_every_wait() {
-        let bell = Bell::new().expect("eventfd");
+        let bell = Waker::new().expect("eventfd");
         let now = Some(Instant::now());
         let mut ready = Vec::new();
         assert_eq!(
             wait(&[], &mut ready, &bell, now).expect("poll"),
-            Waited::TimedOut
+            WaitOutcome::TimedOut
         );
-        bell.ring();
+        bell.wake();
         assert_eq!(
             wait(&[], &mut ready, &bell, None).expect("poll"),
-            Waited::Rung
+            WaitOutcome::Rung
         );
         assert_eq!(
             wait(&[], &mut ready, &bell, None).expect("poll"),
-            Waited::Rung
+            WaitOutcome::Rung
         );
     }
 }

@@ -13,13 +13,13 @@ use crate::route::{Route, spelled};
 use crate::sockets::{Options, abort_on_close, open};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::waiting::{Bell, Waited, wait};
+use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
 
 /// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
 pub fn connect_all(
     route: &Route,
     load: &Load,
-    bell: &Bell,
+    bell: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
     let to_name = spelled(&route.to);
@@ -37,7 +37,7 @@ fn open_all(
     begun: &[Socket],
     to: &str,
     load: &Load,
-    bell: &Bell,
+    bell: &Waker,
     until: Instant,
     timeout: Duration,
 ) -> Result<bool> {
@@ -59,8 +59,8 @@ fn open_all(
             })
             .collect();
         match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
-            Waited::Rung => return Ok(false),
-            Waited::TimedOut => {
+            WaitOutcome::Rung => return Ok(false),
+            WaitOutcome::TimedOut => {
                 let connected = waiting.iter().all(|(_, hearing)| hearing.is_some());
                 let what = if connected {
                     "the agent's answer from"
@@ -69,7 +69,7 @@ fn open_all(
                 };
                 return Err(too_long(what, to, timeout));
             }
-            Waited::Ready => {}
+            WaitOutcome::Ready => {}
         }
         let mut still_waiting = Vec::with_capacity(waiting.len());
         for ((at, hearing), is_ready) in waiting.into_iter().zip(&ready) {
@@ -142,7 +142,7 @@ pub fn connect_in_turn(
     route: &Route,
     count: usize,
     options: &Options,
-    bell: &Bell,
+    bell: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
     let to = spelled(&route.to);
@@ -153,9 +153,9 @@ pub fn connect_in_turn(
         let socket = begin(route, options)?;
         let polled = [(socket.as_fd(), PollFlags::OUT)];
         match wait(&polled, &mut Vec::new(), bell, Some(until)).map_err(failed)? {
-            Waited::Rung => return Ok(None),
-            Waited::TimedOut => return Err(too_long("connecting to", &to, timeout)),
-            Waited::Ready => {}
+            WaitOutcome::Rung => return Ok(None),
+            WaitOutcome::TimedOut => return Err(too_long("connecting to", &to, timeout)),
+            WaitOutcome::Ready => {}
         }
         if let Some(error) = socket.take_error().map_err(failed)? {
             return Err(failed(error));

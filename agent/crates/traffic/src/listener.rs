@@ -16,7 +16,7 @@ use crate::sockets::{Options, abort_on_close, is_gone, open};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
-use vnetbench_system::waiting::{Bell, Waited, wait};
+use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
 
 /// How long a connection may take to say whose it is.
 const OPENING_TIMEOUT: Duration = Duration::from_secs(2);
@@ -79,7 +79,7 @@ impl Unknown {
 pub fn accept_all(
     listener: &Socket,
     load: &Load,
-    bell: &Bell,
+    bell: &Waker,
     foreign: &mut u64,
 ) -> Result<Option<Vec<Socket>>> {
     let failed = |error: io::Error| Error::system("take a connection", error);
@@ -95,9 +95,9 @@ pub fn accept_all(
         let until = unknown.front().map(|connection| connection.until);
         let waited = wait(&polled, &mut ready, bell, until).map_err(failed)?;
         match waited {
-            Waited::Rung => return Ok(None),
-            Waited::TimedOut => ready.clear(),
-            Waited::Ready => {}
+            WaitOutcome::Rung => return Ok(None),
+            WaitOutcome::TimedOut => ready.clear(),
+            WaitOutcome::Ready => {}
         }
         let now = Instant::now();
         let mut still_unknown = VecDeque::with_capacity(unknown.len());

@@ -24,7 +24,7 @@ use vnetbench_streams::datagrams::{DatagramTally, Datagrams};
 use vnetbench_system::clock::{self, Identity};
 use vnetbench_system::error::{Error, Kind, Result};
 use vnetbench_system::histogram::Histogram;
-use vnetbench_system::waiting::{Bell, Waited, wait};
+use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
 use vnetbench_system::{ports, socket_option};
 
 /// Between two probes of one stream.
@@ -43,7 +43,7 @@ pub fn open_all(
     load: &Load,
     flow: &Flow,
     connections: &[Socket],
-    bell: &Bell,
+    bell: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<Datagrams>>> {
     let here = clock::identity();
@@ -83,7 +83,7 @@ pub fn open_all(
             .map(|socket| (socket, PollFlags::IN))
             .collect();
         let waited = wait(&polled, &mut ready, bell, Some(until.min(probe_at)));
-        if waited.map_err(|error| Error::system("wait for datagrams", error))? == Waited::Rung {
+        if waited.map_err(|error| Error::system("wait for datagrams", error))? == WaitOutcome::Rung {
             return Ok(None);
         }
     }
