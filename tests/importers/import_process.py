@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from vnetbench.cli import cli
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 
 def peak_kib() -> int:
@@ -19,5 +19,5 @@ def peak_kib() -> int:
 
 if __name__ == "__main__":
     log, results = sys.argv[1:]
-    cli.main(["import", log, "-o", results, "--workload", STREAM], standalone_mode=False)
+    cli.main(["import", log, "-o", results, "--workload", TCP_STREAM], standalone_mode=False)
     print(peak_kib())

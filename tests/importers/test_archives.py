@@ -14,20 +14,20 @@ from pathlib import Path
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.archives import Budget, Log, Unreadable, logs_at
+from vnetbench.importers.archives import UnpackBudget, LogSource, UnreadableFile, find_logs
 
 pytestmark = pytest.mark.pure
 
 TEXT = b"toy 1.2\n= 800 Mbit/s 10.0 s\n"
 
 
-def held(*paths: Path, budget: Budget | None = None) -> dict[str, bytes | str]:
+def held(*paths: Path, budget: UnpackBudget | None = None) -> dict[str, bytes | str]:
     """Name to content, or to why there is none."""
     found: dict[str, bytes | str] = {}
-    for log in logs_at(paths, budget):
+    for log in find_logs(paths, budget):
         name = log.name.removeprefix(f"{paths[0].parent}/")
-        if isinstance(log, Unreadable):
-            found[name] = log.why
+        if isinstance(log, UnreadableFile):
+            found[name] = log.reason
             continue
         content = b""
         while piece := log.stream.read(1000):
@@ -108,7 +108,7 @@ def test_a_bomb_is_refused_when_the_budget_is_used_up(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"\n" * 10_000_000))
 
     with pytest.raises(BenchError, match="unpack to more than"):
-        held(path, budget=Budget(bytes=1_000_000))
+        held(path, budget=UnpackBudget(bytes=1_000_000))
 
 
 def test_many_members_are_refused(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_many_members_are_refused(tmp_path: Path) -> None:
     path.write_bytes(zipped({f"{number}.log": TEXT for number in range(12)}))
 
     with pytest.raises(BenchError, match="logs"):
-        held(path, budget=Budget(logs=10))
+        held(path, budget=UnpackBudget(logs=10))
 
 
 def test_archives_nested_too_deep_are_said(tmp_path: Path) -> None:
@@ -153,6 +153,6 @@ def test_a_workbook_is_no_archive(tmp_path: Path) -> None:
     path = tmp_path / "table.xlsx"
     path.write_bytes(zipped({"xl/workbook.xml": TEXT}))
 
-    (log,) = logs_at([path])
-    assert isinstance(log, Log)
+    (log,) = find_logs([path])
+    assert isinstance(log, LogSource)
     assert log.name == str(path)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.importers.command_line import Grammar, command_in, options_of, split
+from vnetbench.importers.command_line import OptionSyntax, find_command, parse_options, split_words
 
 pytestmark = pytest.mark.pure
 
 TOOLS = ("iperf3", "ntttcp", "netperf")
-GRAMMAR = Grammar(
+GRAMMAR = OptionSyntax(
     {"-P": "parallel", "--parallel": "parallel", "-t": "time", "-c": "client", "-m": "mapping"},
     {"-u": "udp", "-R": "reverse", "--reverse": "reverse"},
 )
@@ -31,11 +31,11 @@ GRAMMAR = Grammar(
     ],
 )
 def test_a_command_is_found_behind_every_prompt(line: str) -> None:
-    command = command_in(line, TOOLS)
+    command = find_command(line, TOOLS)
 
     assert command is not None
     assert command.program == "iperf3"
-    assert options_of(command.words, GRAMMAR) == {"client": "10.0.0.1"}
+    assert parse_options(command.arguments, GRAMMAR) == {"client": "10.0.0.1"}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_command_is_found_behind_every_prompt(line: str) -> None:
     ],
 )
 def test_what_only_speaks_of_a_tool_is_no_command(line: str) -> None:
-    assert command_in(line, TOOLS) is None
+    assert find_command(line, TOOLS) is None
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_what_only_speaks_of_a_tool_is_no_command(line: str) -> None:
     ],
 )
 def test_options_are_read_however_they_are_written(words: str, options: dict[str, str]) -> None:
-    assert options_of(split(words), GRAMMAR) == options
+    assert parse_options(split_words(words), GRAMMAR) == options

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from vnetbench.importers.dates import Clock
-from vnetbench.importers.log_parser import Unclaimed, recognise
+from vnetbench.importers.dates import RunDateTracker
+from vnetbench.importers.log_parser import UnrecognizedLines, parse_log
 from vnetbench.importers.runs import Run
 
 pytestmark = pytest.mark.pure
@@ -36,10 +36,10 @@ NOON = datetime(2025, 11, 5, 12, 0, 3)
     ],
 )
 def test_a_line_that_is_a_date_and_nothing_else_is_known(line: str, moment: datetime) -> None:
-    clock = Clock()
+    clock = RunDateTracker()
 
-    assert clock.hears(1, line)
-    assert clock.told_for(2) == moment
+    assert clock.take_date_line(1, line)
+    assert clock.start_time(2) == moment
 
 
 @pytest.mark.parametrize(
@@ -58,23 +58,23 @@ def test_a_line_that_is_a_date_and_nothing_else_is_known(line: str, moment: date
     ],
 )
 def test_what_is_no_date_or_can_be_two_is_none(line: str) -> None:
-    assert not Clock().hears(1, line)
+    assert not RunDateTracker().take_date_line(1, line)
 
 
 def test_a_day_and_a_time_of_their_own_lines_belong_together() -> None:
-    clock = Clock()
-    assert clock.hears(1, "Wed 11/05/2025")
-    assert clock.hears(2, "12:00 PM")
+    clock = RunDateTracker()
+    assert clock.take_date_line(1, "Wed 11/05/2025")
+    assert clock.take_date_line(2, "12:00 PM")
 
-    assert clock.told_for(4) == datetime(2025, 11, 5, 12, 0)
-    assert clock.told_for(5) is None
+    assert clock.start_time(4) == datetime(2025, 11, 5, 12, 0)
+    assert clock.start_time(5) is None
 
 
 def test_a_day_alone_says_nothing_of_when_a_run_began() -> None:
-    clock = Clock()
-    assert clock.hears(1, "05.11.2025")
+    clock = RunDateTracker()
+    assert clock.take_date_line(1, "05.11.2025")
 
-    assert clock.told_for(2) is None
+    assert clock.start_time(2) is None
 
 
 def test_a_date_is_of_the_run_right_behind_it_and_of_no_other() -> None:
@@ -84,8 +84,8 @@ def test_a_date_is_of_the_run_right_behind_it_and_of_no_other() -> None:
     ]
     far = ["2025-11-06 12:00:00", *["nothing of a tool"] * 9]
 
-    items = list(recognise(["2025-11-05 12:00:03", "", *output, *far, output[0]]))
+    items = list(parse_log(["2025-11-05 12:00:03", "", *output, *far, output[0]]))
 
     runs = [item for item in items if isinstance(item, Run)]
     assert [run.started_at for run in runs] == [NOON, None, None]
-    assert [item.lines for item in items if isinstance(item, Unclaimed)] == [9]
+    assert [item.line_count for item in items if isinstance(item, UnrecognizedLines)] == [9]

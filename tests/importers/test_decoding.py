@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnetbench.importers import decoding
-from vnetbench.importers.decoding import lines_of
+from vnetbench.importers.decoding import decode_lines
 
 pytestmark = pytest.mark.pure
 
@@ -19,7 +19,7 @@ GERMAN = "Übertragung läuft für 10 s"
 
 
 def read(data: bytes) -> list[str]:
-    return list(lines_of(io.BytesIO(data)))
+    return list(decode_lines(io.BytesIO(data)))
 
 
 @pytest.mark.parametrize("code_page", ["utf-8", "utf-8-sig", "utf-16", "cp866", "cp1251"])

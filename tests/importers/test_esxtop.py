@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.decoding import lines_of
-from vnetbench.importers.esxtop import beside, counters, is_esxtop
-from vnetbench.importers.runs import Figure, Run
+from vnetbench.importers.decoding import decode_lines
+from vnetbench.importers.esxtop import attach_host_counters, read_host_counters, is_esxtop
+from vnetbench.importers.runs import ReportedValue, Run
 
 pytestmark = pytest.mark.pure
 
@@ -23,7 +23,7 @@ NOON = datetime(2025, 11, 5, 12, 0, 0, tzinfo=UTC)
 
 def test_the_columns_that_matter_are_kept_and_no_others() -> None:
     with LOG.open("rb") as stream:
-        moments = list(counters(lines_of(stream)))
+        moments = list(read_host_counters(decode_lines(stream)))
 
     assert [moment for moment, _ in moments] == [NOON + timedelta(seconds=5 * i) for i in range(6)]
     assert moments[1][1] == {
@@ -48,40 +48,40 @@ def test_the_columns_that_matter_are_kept_and_no_others() -> None:
 def test_the_means_of_a_run_are_of_the_intervals_within_its_time() -> None:
     log = _log(*((5 * i, value) for i, value in enumerate([99, 10, 20, 40, 80])))
 
-    (run,) = beside([_run(NOON + timedelta(seconds=4), duration_s=12, omitted_s=1)], counters(log))
+    (run,) = attach_host_counters([_run(NOON + timedelta(seconds=4), duration_s=12, omitted_s=1)], read_host_counters(log))
 
     # From 12:00:05 to 12:00:17: the intervals that end at 10 s and at 15 s.
-    assert run.also == {"esxtop: esx1: host busy %": "30"}
-    assert run.figures["host_cpu_percent"] == Figure(30.0, 29.995, 30.005)
+    assert run.other_results == {"esxtop: esx1: host busy %": "30"}
+    assert run.metrics["host_cpu_percent"] == ReportedValue(30.0, 29.995, 30.005)
     assert run.remarks == ("what esxtop counted is beside it, matched by time",)
 
 
 def test_longer_intervals_weigh_more() -> None:
-    (run,) = beside([_run(NOON, 100)], counters(_log((0, 99), (10, 10), (40, 50))))
+    (run,) = attach_host_counters([_run(NOON, 100)], read_host_counters(_log((0, 99), (10, 10), (40, 50))))
 
-    assert run.also == {"esxtop: esx1: host busy %": "40"}
+    assert run.other_results == {"esxtop: esx1: host busy %": "40"}
 
 
 def test_the_first_moment_belongs_to_no_run() -> None:
-    (run,) = beside([_run(NOON - timedelta(seconds=60), 61)], counters(_log((0, 99), (10, 10))))
+    (run,) = attach_host_counters([_run(NOON - timedelta(seconds=60), 61)], read_host_counters(_log((0, 99), (10, 10))))
 
-    assert run.also == {}
+    assert run.other_results == {}
     assert run.remarks == (
         "nothing of esxtop stands beside it: no interval of esxtop's lies within its time",
     )
 
 
 def test_a_run_without_a_date_gets_nothing_and_says_so() -> None:
-    (run,) = beside([_run(None, 10)], counters(_log((0, 1), (5, 2))))
+    (run,) = attach_host_counters([_run(None, 10)], read_host_counters(_log((0, 1), (5, 2))))
 
-    assert run.figures == {}
+    assert run.metrics == {}
     assert run.remarks == ("nothing of esxtop stands beside it: its log does not tell when it ran",)
 
 
 def test_a_run_without_a_time_zone_is_taken_to_be_in_that_of_esxtop() -> None:
-    (run,) = beside([_run(NOON.replace(tzinfo=None), 10)], counters(_log((0, 1), (5, 2), (10, 4))))
+    (run,) = attach_host_counters([_run(NOON.replace(tzinfo=None), 10)], read_host_counters(_log((0, 1), (5, 2), (10, 4))))
 
-    assert run.also == {"esxtop: esx1: host busy %": "3"}
+    assert run.other_results == {"esxtop: esx1: host busy %": "3"}
     assert "names no time zone" in run.remarks[1]
 
 
@@ -89,25 +89,25 @@ def test_the_zone_of_the_titles_and_that_of_the_run_are_told_apart() -> None:
     log = [line.replace("(UTC)(0)", "(Pacific Standard Time)(480)") for line in _log((0, 1), (5, 2), (10, 4))]
     east = timezone(timedelta(hours=2))
 
-    (run,) = beside([_run(datetime(2025, 11, 5, 22, 0, 0, tzinfo=east), 10)], counters(log))
+    (run,) = attach_host_counters([_run(datetime(2025, 11, 5, 22, 0, 0, tzinfo=east), 10)], read_host_counters(log))
 
-    assert run.also == {"esxtop: esx1: host busy %": "3"}
+    assert run.other_results == {"esxtop: esx1: host busy %": "3"}
 
 
 def test_overlapping_runs_each_get_their_own() -> None:
     runs = [_run(NOON + timedelta(seconds=at), 10) for at in (10, 0, 5)]
 
-    told = beside(runs, counters(_log(*((5 * i, 10 * i) for i in range(5)))))
+    told = attach_host_counters(runs, read_host_counters(_log(*((5 * i, 10 * i) for i in range(5)))))
 
-    assert [run.also["esxtop: esx1: host busy %"] for run in told] == ["35", "15", "25"]
+    assert [run.other_results["esxtop: esx1: host busy %"] for run in told] == ["35", "15", "25"]
 
 
 def test_what_a_run_told_itself_stays() -> None:
-    run = _run(NOON, 10, {"host_cpu_percent": Figure.exact(77.0)})
+    run = _run(NOON, 10, {"host_cpu_percent": ReportedValue.exact(77.0)})
 
-    (told,) = beside([run], counters(_log((0, 1), (5, 2))))
+    (told,) = attach_host_counters([run], read_host_counters(_log((0, 1), (5, 2))))
 
-    assert told.figures["host_cpu_percent"].value == 77.0
+    assert told.metrics["host_cpu_percent"].value == 77.0
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_a_run_told_itself_stays() -> None:
     ],
 )
 def test_times_are_read_as_esxtop_and_spreadsheets_write_them(written: str, expected: datetime) -> None:
-    assert [moment for moment, _ in counters([HEAD, f'"{written}","1.5"'])] == [expected]
+    assert [moment for moment, _ in read_host_counters([HEAD, f'"{written}","1.5"'])] == [expected]
 
 
 def test_what_is_damaged_is_left_out() -> None:
@@ -134,15 +134,15 @@ def test_what_is_damaged_is_left_out() -> None:
         '"11/05/2025 12:00:05","nan"',
     ]
 
-    assert [values for _, values in counters(lines)] == [{}, {}]
+    assert [values for _, values in read_host_counters(lines)] == [{}, {}]
 
 
 def test_no_log_of_esxtop_is_refused() -> None:
     with pytest.raises(BenchError, match="no log of esxtop"):
-        list(counters(["a,b", "1,2"]))
+        list(read_host_counters(["a,b", "1,2"]))
     assert not is_esxtop("streams,rate")
     assert is_esxtop(HEAD)
-    assert beside([_run(NOON, 1)], iter(()))[0].remarks[0].endswith("holds nothing")
+    assert attach_host_counters([_run(NOON, 1)], iter(()))[0].remarks[0].endswith("holds nothing")
 
 
 def test_thousands_of_columns_are_read_in_little_memory() -> None:
@@ -154,11 +154,11 @@ def test_thousands_of_columns_are_read_in_little_memory() -> None:
             yield ",".join([f'"11/05/2025 12:{i // 60:02}:{i % 60:02}"', '"50.00"', *['"12.34"'] * 5000])
 
     tracemalloc.start()
-    (run,) = beside([_run(NOON, 299)], counters(lines()))
+    (run,) = attach_host_counters([_run(NOON, 299)], read_host_counters(lines()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
-    assert run.also == {"esxtop: esx1: host busy %": "50"}
+    assert run.other_results == {"esxtop: esx1: host busy %": "50"}
     assert peak < 16 * 2**20
 
 
@@ -171,7 +171,7 @@ def _log(*moments: tuple[float, float]) -> list[str]:
 def _run(
     started_at: datetime | None,
     duration_s: float,
-    figures: dict[str, Figure] | None = None,
+    figures: dict[str, ReportedValue] | None = None,
     *,
     omitted_s: float = 0.0,
 ) -> Run:

@@ -53,7 +53,7 @@ def test_runs_cut_off_are_named_by_their_lines_and_the_rest_is_imported(
 ) -> None:
     (here / "a.log").write_text(RUN + CUT + RUN + CUT)
 
-    assert call("import", "a.log", "-o", "a.vnb") == exit_codes.NOT_ALL_READ
+    assert call("import", "a.log", "-o", "a.vnb") == exit_codes.PARTLY_READ
     assert "imported 2 of 4 runs; 2 cut off (lines 13, 30)" in capsys.readouterr().out
     assert (here / "a.vnb").exists()
 

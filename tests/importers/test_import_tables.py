@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.importers.esxtop import counters
-from vnetbench.importers.run_store import Gathered
-from vnetbench.importers.runs import Figure, Run
+from vnetbench.importers.esxtop import read_host_counters
+from vnetbench.importers.run_store import RunStore
+from vnetbench.importers.runs import ReportedValue, Run
 
 pytestmark = pytest.mark.pure
 
@@ -63,47 +63,47 @@ def test_a_mapping_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_what_hosts_counted_stands_beside_the_runs_of_that_time_whichever_log_comes_first() -> None:
-    gathered = Gathered()
+    gathered = RunStore()
     log = [HEAD, *(f'"{NOON + timedelta(seconds=at):%m/%d/%Y %H:%M:%S}","{at}"' for at in (0, 5, 10, 15))]
-    gathered.add_counters("esxtop.csv", counters(log))
+    gathered.add_host_counters("esxtop.csv", read_host_counters(log))
     for began in (NOON, NOON + timedelta(seconds=5), None):
-        gathered.add("a.log", _run(began))
+        gathered.add_item("a.log", _run(began))
 
-    gathered.put_beside()
+    gathered.attach_host_counters()
 
-    told = [gathered.run(number)[1] for number in (1, 2, 3)]
-    assert [run.also for run in told] == [
+    told = [gathered.load_run(number)[1] for number in (1, 2, 3)]
+    assert [run.other_results for run in told] == [
         {"esxtop: esx1: host busy %": "7.5"},
         {"esxtop: esx1: host busy %": "12.5"},
         {},
     ]
-    assert gathered.counted == {"esxtop.csv": 2}
+    assert gathered.runs_per_counter_log == {"esxtop.csv": 2}
     assert "does not tell when it ran" in told[2].remarks[0]
     gathered.close()
 
 
 def test_the_counters_of_several_hosts_stand_beside_one_another() -> None:
-    gathered = Gathered()
-    gathered.add("a.log", _run(NOON))
+    gathered = RunStore()
+    gathered.add_item("a.log", _run(NOON))
     for host, busy in (("esx1", 40), ("esx2", 60)):
         log = [
             HEAD.replace("esx1", host),
             '"11/05/2025 12:00:00","1"',
             f'"11/05/2025 12:00:05","{busy}"',
         ]
-        gathered.add_counters(f"{host}.csv", counters(log))
+        gathered.add_host_counters(f"{host}.csv", read_host_counters(log))
 
-    gathered.put_beside()
+    gathered.attach_host_counters()
 
-    run = gathered.run(1)[1]
-    assert "host_cpu_percent" not in run.figures
-    assert run.also == {"esxtop: esx1: host busy %": "40", "esxtop: esx2: host busy %": "60"}
+    run = gathered.load_run(1)[1]
+    assert "host_cpu_percent" not in run.metrics
+    assert run.other_results == {"esxtop: esx1: host busy %": "40", "esxtop: esx2: host busy %": "60"}
     gathered.close()
 
 
 def _run(started_at: datetime | None) -> Run:
     return Run(
-        "iperf3", "3.12", 1, 9, "tcp_stream", {"streams": 1}, {"goodput_bps": Figure.exact(1e9)},
+        "iperf3", "3.12", 1, 9, "tcp_stream", {"streams": 1}, {"goodput_bps": ReportedValue.exact(1e9)},
         duration_s=10.0, started_at=started_at,
     )  # fmt: skip
 

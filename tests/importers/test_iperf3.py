@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.importers.test_logs import LOGS
-from vnetbench.importers.command_line import command_in
-from vnetbench.importers.endpoint_matching import pairs_of
-from vnetbench.importers.log_parser import Item, Unclaimed, recognise
-from vnetbench.importers.run_store import Gathered
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Run
+from vnetbench.importers.command_line import find_command
+from vnetbench.importers.endpoint_matching import match_endpoint_runs
+from vnetbench.importers.log_parser import LogItem, UnrecognizedLines, parse_log
+from vnetbench.importers.run_store import RunStore
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, Run
 from vnetbench.importers.tools.iperf3 import READERS
 from vnetbench.importers.tools.iperf3.options import asked_by
 
@@ -31,8 +31,8 @@ RECEIVER = "[  5]   0.00-1.02   sec  1.61 GBytes  13.6 Gbits/sec                
 CLIENT = (CONNECTING, CONNECTED, HEADER, INTERVAL, SEPARATOR, SUMMARY, SENDER, RECEIVER, "", "iperf Done.")
 
 
-def items_of(*lines: str) -> list[Item]:
-    return list(recognise(lines, READERS))
+def items_of(*lines: str) -> list[LogItem]:
+    return list(parse_log(lines, READERS))
 
 
 def run_of(*lines: str) -> Run:
@@ -51,12 +51,12 @@ def changed(lines: Sequence[str], *, without: str = "", **replaced: str) -> list
 def test_a_figure_may_be_all_that_rounds_to_it() -> None:
     run = run_of(*CLIENT)
 
-    assert astuple(run.figures["goodput_bps"]) == pytest.approx((13.6e9, 13.55e9, 13.65e9))
+    assert astuple(run.metrics["goodput_bps"]) == pytest.approx((13.6e9, 13.55e9, 13.65e9))
     (interval,) = run.intervals
     gbyte = 2**30
     ends = (1.62 * gbyte, 1.615 * gbyte, 1.625 * gbyte)
     assert astuple(interval.values["bytes"]) == pytest.approx(ends)
-    assert interval.values["retransmits"] == Figure.exact(0)
+    assert interval.values["retransmits"] == ReportedValue.exact(0)
 
 
 @pytest.mark.parametrize(
@@ -72,13 +72,13 @@ def test_a_figure_may_be_all_that_rounds_to_it() -> None:
 def test_units_of_bits_are_of_1000_and_those_of_bytes_of_1024(printed: str, bits_per_s: float) -> None:
     run = run_of(*changed(CLIENT, RECEIVER=RECEIVER.replace("13.6 Gbits/sec", printed)))
 
-    assert run.figures["goodput_bps"].value == pytest.approx(bits_per_s)
+    assert run.metrics["goodput_bps"].value == pytest.approx(bits_per_s)
 
 
 def test_a_summary_of_no_time_has_no_rate() -> None:
     run = run_of(*changed(CLIENT, RECEIVER=RECEIVER.replace("13.6 Gbits/sec", "-nan bits/sec")))
 
-    assert run.fault == "cut off"
+    assert run.failure == "cut off"
 
 
 def test_intervals_after_an_omitted_part_go_on_in_time() -> None:
@@ -107,9 +107,9 @@ def test_streams_have_the_times_of_their_sum() -> None:
 def test_a_run_without_an_end_and_with_zeros_for_the_receiver_was_interrupted() -> None:
     zeros = RECEIVER.replace("1.61 GBytes  13.6 Gbits/sec", "0.00 Bytes  0.00 bits/sec")
 
-    assert run_of(*changed(CLIENT, RECEIVER=zeros)[:-2]).fault == "cut off"
-    assert run_of(*CLIENT[:-2]).fault == ""
-    assert run_of(*changed(CLIENT, RECEIVER=zeros)).figures["goodput_bps"].value == 0
+    assert run_of(*changed(CLIENT, RECEIVER=zeros)[:-2]).failure == "cut off"
+    assert run_of(*CLIENT[:-2]).failure == ""
+    assert run_of(*changed(CLIENT, RECEIVER=zeros)).metrics["goodput_bps"].value == 0
 
 
 def test_an_error_before_a_whole_run_is_that_of_another_one() -> None:
@@ -118,37 +118,37 @@ def test_an_error_before_a_whole_run_is_that_of_another_one() -> None:
     (cut,) = items_of(error, *CLIENT[:4])
 
     assert isinstance(failed, Run) and isinstance(whole, Run) and isinstance(cut, Run)
-    assert (failed.first_line, failed.last_line, failed.fault) == (1, 1, error.removeprefix("iperf3: "))
-    assert (whole.first_line, whole.last_line, whole.fault) == (2, 11, "")
-    assert (cut.first_line, cut.fault, len(cut.intervals)) == (1, error.removeprefix("iperf3: "), 1)
+    assert (failed.first_line, failed.last_line, failed.failure) == (1, 1, error.removeprefix("iperf3: "))
+    assert (whole.first_line, whole.last_line, whole.failure) == (2, 11, "")
+    assert (cut.first_line, cut.failure, len(cut.intervals)) == (1, error.removeprefix("iperf3: "), 1)
 
 
 @pytest.mark.parametrize("first", [1, 2, 5])
 def test_an_excerpt_begins_where_it_can_be_known(first: int) -> None:
     run = run_of(*CLIENT[first:])
 
-    assert (run.fault, run.figures["goodput_bps"].value) == ("", 13.6e9)
+    assert (run.failure, run.metrics["goodput_bps"].value) == ("", 13.6e9)
 
 
 def test_a_syslogs_prefix_does_no_harm() -> None:
     run = run_of(*(f"Nov 21 21:20:32 host iperf3[123]: {line}" for line in CLIENT))
 
-    assert (run.fault, run.remarks, len(run.intervals)) == ("", (), 1)
+    assert (run.failure, run.remarks, len(run.intervals)) == ("", (), 1)
 
 
 def test_what_else_stands_in_the_middle_is_told_with_its_line() -> None:
     parameters = ["send_parameters:", "{", '\t"tcp":\ttrue', "}"]
     run = run_of(CLIENT[0], *parameters, *CLIENT[1:4], "[  5]   1.00-2.00   sec  1.6", *CLIENT[4:])
 
-    assert run.fault == ""
+    assert run.failure == ""
     assert run.remarks == ("lines in it that were not understood: 5, the first is 2",)
 
 
 def test_what_follows_a_run_is_not_taken() -> None:
     run, rest = items_of(*CLIENT[:4], "# uptime", " 21:20:32 up 17:23", *["more"] * 40, INTERVAL)
 
-    assert isinstance(run, Run) and (run.last_line, run.fault) == (4, "cut off")
-    assert isinstance(rest, Unclaimed) and rest.first_line == 5
+    assert isinstance(run, Run) and (run.last_line, run.failure) == (4, "cut off")
+    assert isinstance(rest, UnrecognizedLines) and rest.first_line == 5
 
 
 def test_a_server_that_waits_in_vain_is_no_run() -> None:
@@ -165,7 +165,7 @@ def test_a_datagrams_loss_that_nobody_knows_is_absent() -> None:
     arrived = "[  5]   0.00-1.00   sec  1.18 MBytes  9.90 Mbits/sec  0.011 ms  Unknown/862  receiver"
     run = run_of(CONNECTING, CONNECTED, header, SEPARATOR, header, sent, arrived, "", "iperf Done.")
 
-    assert set(run.figures) == {"goodput_bps", "datagrams_sent_per_s", "jitter_us"}
+    assert set(run.metrics) == {"goodput_bps", "datagrams_sent_per_s", "jitter_us"}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_datagrams_loss_that_nobody_knows_is_absent() -> None:
     ],
 )
 def test_options_are_levels_of_factors(options: str, factors: dict[str, Any]) -> None:
-    command = command_in(f"$ iperf3 -c 10.0.0.1 {options}", ["iperf3"])
+    command = find_command(f"$ iperf3 -c 10.0.0.1 {options}", ["iperf3"])
     assert command is not None and (asked := asked_by(command)) is not None
 
     assert factors.items() <= asked.factors.items()
@@ -191,7 +191,7 @@ def test_options_are_levels_of_factors(options: str, factors: dict[str, Any]) ->
 
 
 def test_an_option_that_is_out_of_range_is_kept_as_it_stands() -> None:
-    command = command_in("$ iperf3 -c 10.0.0.1 -u -l 4 -P 5000", ["iperf3"])
+    command = find_command("$ iperf3 -c 10.0.0.1 -u -l 4 -P 5000", ["iperf3"])
     assert command is not None and (asked := asked_by(command)) is not None
 
     assert asked.also == {"--length": "4", "--parallel": "5000"}
@@ -218,9 +218,9 @@ def test_both_ways_are_told_apart_where_their_sums_have_one_name() -> None:
     run = run_of(json.dumps(document))
 
     assert run.factors["direction"] == "both"
-    assert run.figures["goodput_forward_bps"].value == 8000
-    assert run.figures["goodput_reverse_bps"].value == 24000
-    assert {x.way: x.values["bytes"].value for x in run.intervals} == {FORWARD: 1000, REVERSE: 3000}
+    assert run.metrics["goodput_forward_bps"].value == 8000
+    assert run.metrics["goodput_reverse_bps"].value == 24000
+    assert {x.direction: x.values["bytes"].value for x in run.intervals} == {FORWARD: 1000, REVERSE: 3000}
 
 
 def test_what_the_server_sent_back_stands_for_the_clients_intervals() -> None:
@@ -239,33 +239,33 @@ def test_events_after_a_command_line_have_its_factors() -> None:
     ]
     run = run_of("$ iperf3 -c 10.0.0.1 -Z --json-stream", *map(json.dumps, events))
 
-    assert (run.first_line, run.fault, run.factors["send_mode"]) == (1, "cut off", "sendfile")
+    assert (run.first_line, run.failure, run.factors["send_mode"]) == (1, "cut off", "sendfile")
     assert len(run.intervals) == 1
 
 
 @pytest.mark.parametrize(("workload", "runs", "once"), [("tcp_stream", 6, 3), ("udp_stream", 4, 2)])
 def test_a_client_and_its_server_tell_of_the_same_runs(workload: str, runs: int, once: int) -> None:
-    found = Gathered()
+    found = RunStore()
     for name in ("client-3.1.log", "udp-3.1.log", "server-3.1.log"):
-        found.begin(name)
+        found.start_log(name)
         for item in items_of(*(LOGS / "iperf3" / name).read_text().splitlines()):
-            found.add(name, item)
-    heads = found.heads(workload)
+            found.add_item(name, item)
+    heads = found.run_summaries(workload)
 
-    assert (len(heads), len(pairs_of(heads))) == (runs, once)
-    for receiver, sender in pairs_of(heads).items():
-        (here, received), (there, sent) = found.run(receiver), found.run(sender)
+    assert (len(heads), len(match_endpoint_runs(heads))) == (runs, once)
+    for receiver, sender in match_endpoint_runs(heads).items():
+        (here, received), (there, sent) = found.load_run(receiver), found.load_run(sender)
         assert "server-3.1.log" in (here, there) and here != there
-        assert received.told_by == "receiver" or sent.told_by == "sender"
+        assert received.reported_by == "receiver" or sent.reported_by == "sender"
 
 
 def test_clients_alone_are_not_taken_for_each_other() -> None:
-    found = Gathered()
+    found = RunStore()
     for name in ("a.log", "b.log"):
-        found.begin(name)
-        found.add(name, run_of(*CLIENT))
+        found.start_log(name)
+        found.add_item(name, run_of(*CLIENT))
 
-    assert pairs_of(found.heads("tcp_stream")) == {}
+    assert match_endpoint_runs(found.run_summaries("tcp_stream")) == {}
 
 
 def test_a_long_run_takes_little_memory() -> None:
@@ -273,9 +273,9 @@ def test_a_long_run_takes_little_memory() -> None:
         f"[  5] {x:6}.00-{x + 1}.00 sec  1.62 GBytes  13.9 Gbits/sec    0   3.12 MBytes"
         for x in range(50_000)
     )
-    (run,) = recognise((*CLIENT[:3], *rows, *CLIENT[4:]), READERS)
+    (run,) = parse_log((*CLIENT[:3], *rows, *CLIENT[4:]), READERS)
 
-    assert isinstance(run, Run) and run.fault == ""
+    assert isinstance(run, Run) and run.failure == ""
     assert len(run.intervals) == 50_000
     assert vars(run.intervals) and sum(map(_bytes, vars(run.intervals).values())) < 100 * 50_000
 

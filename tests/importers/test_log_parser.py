@@ -8,7 +8,7 @@ import pytest
 
 from tests.importers.toy_tool import TOY
 from vnetbench.importers import log_parser as walk
-from vnetbench.importers.log_parser import Item, Unclaimed, Unread, recognise
+from vnetbench.importers.log_parser import LogItem, UnrecognizedLines, UnreadableSection, parse_log
 from vnetbench.importers.reader import TextReader
 from vnetbench.importers.runs import Run
 
@@ -30,8 +30,8 @@ DOCUMENT = """\
 """
 
 
-def items(text: str) -> list[Item]:
-    return list(recognise(text.splitlines(), TOY))
+def items(text: str) -> list[LogItem]:
+    return list(parse_log(text.splitlines(), TOY))
 
 
 def runs(text: str) -> list[Run]:
@@ -45,7 +45,7 @@ def test_runs_of_one_log_are_told_apart() -> None:
 def test_a_run_that_another_interrupts_is_cut_off() -> None:
     cut = runs(RUN[:20] + "\n" + RUN)
 
-    assert [(run.first_line, run.fault) for run in cut] == [(1, "cut off"), (3, "")]
+    assert [(run.first_line, run.failure) for run in cut] == [(1, "cut off"), (3, "")]
 
 
 def test_documents_stand_among_text() -> None:
@@ -57,7 +57,7 @@ def test_documents_stand_among_text() -> None:
 def test_what_follows_a_document_on_its_line_is_kept() -> None:
     (_, text) = items(DOCUMENT.strip() + "toy, done\n")
 
-    assert text == Unclaimed(7, 7, "toy, done")
+    assert text == UnrecognizedLines(7, 7, "toy, done")
 
 
 def test_several_documents_on_one_line_and_in_a_list_are_each_one() -> None:
@@ -78,27 +78,27 @@ def test_a_document_that_ends_in_the_middle_is_cut_off() -> None:
     beginning = "".join(DOCUMENT.splitlines(keepends=True)[:-2])
     found = runs(beginning + DOCUMENT + beginning)
 
-    assert [(run.first_line, run.fault) for run in found] == [(1, "cut off"), (6, ""), (13, "cut off")]
+    assert [(run.first_line, run.failure) for run in found] == [(1, "cut off"), (6, ""), (13, "cut off")]
 
 
 def test_a_cut_document_of_which_nothing_is_left_is_said() -> None:
     (item,) = items('{\n  "toy": {\n    "streams"\n')
 
-    assert isinstance(item, Unread)
+    assert isinstance(item, UnreadableSection)
     assert (item.first_line, item.last_line) == (1, 3)
 
 
 def test_a_document_of_no_known_tool_is_said() -> None:
     (item,) = items('{\n "other": 1\n}\n')
 
-    assert isinstance(item, Unread)
-    assert "no tool" in item.why
+    assert isinstance(item, UnreadableSection)
+    assert "no tool" in item.reason
 
 
 def test_xml_is_read_with_its_declaration_and_without() -> None:
     whole = '<?xml version="1.0" encoding="utf-16"?>\n<toy>\n</toy>\n'
 
-    assert items(whole + "<toy>\n</toy> after\n") == [Unclaimed(5, 5, " after")]
+    assert items(whole + "<toy>\n</toy> after\n") == [UnrecognizedLines(5, 5, " after")]
 
 
 def test_xml_that_declares_entities_is_not_expanded() -> None:
@@ -107,8 +107,8 @@ def test_xml_that_declares_entities_is_not_expanded() -> None:
     )
 
     (item,) = items(bomb)
-    assert isinstance(item, Unread)
-    assert "entities" in item.why
+    assert isinstance(item, UnreadableSection)
+    assert "entities" in item.reason
 
 
 def test_lines_of_no_tool_are_kept_together() -> None:
@@ -116,15 +116,15 @@ def test_lines_of_no_tool_are_kept_together() -> None:
         "a note\n\nanother\n" + RUN + "[  5]   0.00-1.00   sec  1.62 GBytes  13.9 Gbits/sec\n"
     )
 
-    assert before == Unclaimed(1, 3, "a note", lines=2)
-    assert isinstance(after, Unclaimed)
-    assert after.looks_measured
+    assert before == UnrecognizedLines(1, 3, "a note", line_count=2)
+    assert isinstance(after, UnrecognizedLines)
+    assert after.looks_like_result
 
 
 def test_braces_and_brackets_in_prose_begin_no_document() -> None:
     text = "[  5] local 10.0.0.1\n{ this is prose\n<a@b.c> wrote:\n"
 
-    assert items(text) == [Unclaimed(1, 3, "[  5] local 10.0.0.1", lines=3)]
+    assert items(text) == [UnrecognizedLines(1, 3, "[  5] local 10.0.0.1", line_count=3)]
 
 
 def test_a_document_that_is_too_large_is_passed_over_and_what_follows_is_read(
@@ -134,23 +134,23 @@ def test_a_document_that_is_too_large_is_passed_over_and_what_follows_is_read(
     huge = DOCUMENT.replace('"s": 10', '"s": [\n' + "        1,\n" * 100 + "        1]")
 
     large, run = items(huge + DOCUMENT)
-    assert isinstance(large, Unread)
-    assert "the most" in large.why
+    assert isinstance(large, UnreadableSection)
+    assert "the most" in large.reason
     assert isinstance(run, Run)
 
 
 def test_a_reader_that_meets_what_it_does_not_expect_ends_nothing() -> None:
     broken, run = items('{"toy": {"streams": 1}}\n' + RUN)
 
-    assert isinstance(broken, Unread)
-    assert "not as it writes its logs" in broken.why
+    assert isinstance(broken, UnreadableSection)
+    assert "not as it writes its logs" in broken.reason
     assert isinstance(run, Run)
 
 
 def test_a_reader_that_takes_nothing_is_not_asked_for_ever() -> None:
     idle = TextReader("idle", lambda lines: True, lambda lines, begins: [])
 
-    assert list(recognise(["one", "two"], (idle,))) == []
+    assert list(parse_log(["one", "two"], (idle,))) == []
 
 
 def test_a_run_of_more_lines_than_memory_should_hold_is_no_whole_one() -> None:
@@ -158,8 +158,8 @@ def test_a_run_of_more_lines_than_memory_should_hold_is_no_whole_one() -> None:
     assert isinstance(text, TextReader)
     long = "toy 1.2\n" + "  1.0 1 MB\n" * 20 + "= 8 Mbit/s 10.0 s\n"
 
-    first, *_, last = recognise((long + RUN).splitlines(), (replace(text, most_lines=10), *others))
+    first, *_, last = parse_log((long + RUN).splitlines(), (replace(text, most_lines=10), *others))
     assert isinstance(first, Run)
-    assert first.fault == "longer than 10 lines"
+    assert first.failure == "longer than 10 lines"
     assert isinstance(last, Run)
-    assert not last.fault
+    assert not last.failure

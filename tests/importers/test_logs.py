@@ -1,25 +1,25 @@
-"""Every log in `tests/data/logs`, and what a careful person reads off it.
+"""Compare every log in `tests/data/logs` with what a careful person reads in it.
 
-`<tool>/<name>.<any>` is the log, `<name>.expected.toml` beside it says:
+`<tool>/<name>.<any>` is the log. `<name>.expected.toml` next to it holds the expectation:
 
-    made = "iperf3 3.12 on Debian 12, loopback"     # or, of a form that only documentation shows:
+    made = "iperf3 3.12 on Debian 12, loopback"     # or, for output that only documentation shows:
     from = "documentation: <page>"
-    understood = 2                                  # whole runs
-    faults = [{line = 41, says = "cut off"}]        # runs that are not whole, by their first line
-    unclaimed = 3                                   # lines that are of no tool; without it not checked
+    complete_runs = 2
+    failures = [{line = 41, contains = "cut off"}]  # incomplete runs and unreadable sections, by first line
+    unrecognized_lines = 3                          # optional: lines of no supported tool
 
-    [[run]]                                         # in their order, whole ones and others
+    [[run]]                                         # every run in the order of the log
     line = 3                                        # its first line
     workload = "tcp_stream"
-    factors = {streams = 4, message_size = "128 KiB"}   # these, and no others
-    figures = {goodput_bps = 13.9e9}                # within what rounding left; others may be told too
-    absent = ["retransmits"]                        # figures that the log does not tell
-    intervals = 10                                  # of the run as a whole, one way, without omitted ones
-    omitted = 1                                     # intervals that the tool itself left out
-    way = "reverse"                                 # of these intervals; without it forward
-    told_by = "receiver"
-    # and, where they are worth it: tool, version, duration_s, omitted_s, started_at, command, last_line,
-    # also = {…} (these among others), remarks = ["part of one", …]
+    factors = {streams = 4, message_size = "128 KiB"}   # exactly these
+    metrics = {goodput_bps = 13.9e9}                # within rounding; the run may have others
+    absent = ["retransmits"]                        # metrics that the log does not report
+    intervals = 10                                  # of all streams, one direction, not omitted
+    omitted = 1                                     # intervals that the tool itself omitted
+    direction = "reverse"                           # of these intervals; forward by default
+    reported_by = "receiver"
+    # and where useful: tool, version, duration_s, omitted_s, started_at, command, last_line,
+    # other_results = {…} (these among others), remarks = ["part of one", …]
 """
 
 from __future__ import annotations
@@ -30,90 +30,101 @@ from typing import Any
 
 import pytest
 
-from vnetbench.importers.decoding import lines_of
-from vnetbench.importers.log_parser import Item, Unclaimed, Unread, recognise
+from vnetbench.importers.decoding import decode_lines
+from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedLines, parse_log
 from vnetbench.importers.runs import FORWARD, Run
 from vnetbench.study.factors.registry import parse_level
 
 LOGS = Path(__file__).parent.parent / "data" / "logs"
-EXPECTED = ".expected.toml"
-PAGES = sorted(LOGS.glob(f"*/*{EXPECTED}"))
-AS_TOLD = ("tool", "version", "workload", "told_by", "command", "last_line")
-KEYS = {
-    *AS_TOLD, "line", "factors", "figures", "absent", "intervals", "omitted", "way",
-    "duration_s", "omitted_s", "started_at", "also", "remarks",
+EXPECTED_SUFFIX = ".expected.toml"
+EXPECTATIONS = sorted(LOGS.glob(f"*/*{EXPECTED_SUFFIX}"))
+EXACT_KEYS = ("tool", "version", "workload", "reported_by", "command", "last_line")
+RUN_KEYS = {
+    *EXACT_KEYS, "line", "factors", "metrics", "absent", "intervals", "omitted", "direction",
+    "duration_s", "omitted_s", "started_at", "other_results", "remarks",
 }  # fmt: skip
 
 pytestmark = pytest.mark.pure
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: f"{page.parent.name}/{page.name}"[: -len(EXPECTED)])
-def test_a_log_is_read_as_a_careful_person_reads_it(page: Path) -> None:
-    expected = tomllib.loads(page.read_text())
-    items = items_of(log_of(page))
-    runs = [item for item in items if isinstance(item, Run)]
-    unread = [item for item in items if isinstance(item, Unread)]
+def expectation_id(path: Path) -> str:
+    return f"{path.parent.name}/{path.name.removesuffix(EXPECTED_SUFFIX)}"
 
-    assert bool(expected.get("made")) != bool(expected.get("from")), "say where the log is from"
-    assert len([run for run in runs if not run.fault]) == expected["understood"]
-    faults = [(run.first_line, run.fault) for run in runs if run.fault]
-    faults += [(item.first_line, item.why) for item in unread]
-    told = [(each["line"], each["says"]) for each in expected.get("faults", [])]
-    assert [line for line, _ in sorted(faults)] == [line for line, _ in told]
-    for (_, fault), (_, says) in zip(sorted(faults), told, strict=True):
-        assert says in fault
-    if "unclaimed" in expected:
-        lines = sum(item.lines for item in items if isinstance(item, Unclaimed))
-        assert lines == expected["unclaimed"]
+
+@pytest.mark.parametrize("expectation", EXPECTATIONS, ids=expectation_id)
+def test_a_log_is_read_as_a_careful_person_reads_it(expectation: Path) -> None:
+    expected = tomllib.loads(expectation.read_text())
+    items = parse_file(find_log(expectation))
+    runs = [item for item in items if isinstance(item, Run)]
+    unreadable = [item for item in items if isinstance(item, UnreadableSection)]
+
+    assert bool(expected.get("made")) != bool(expected.get("from")), "state where the log comes from"
+    assert len([run for run in runs if not run.failure]) == expected["complete_runs"]
+    failures = [(run.first_line, run.failure) for run in runs if run.failure]
+    failures += [(item.first_line, item.reason) for item in unreadable]
+    expected_failures = [(each["line"], each["contains"]) for each in expected.get("failures", [])]
+    assert [line for line, _ in sorted(failures)] == [line for line, _ in expected_failures]
+    for (_, failure), (_, part) in zip(sorted(failures), expected_failures, strict=True):
+        assert part in failure
+    if "unrecognized_lines" in expected:
+        count = sum(item.line_count for item in items if isinstance(item, UnrecognizedLines))
+        assert count == expected["unrecognized_lines"]
     assert [run.first_line for run in runs] == [each["line"] for each in expected.get("run", [])]
     for run, each in zip(runs, expected.get("run", []), strict=True):
-        agrees(run, each)
+        check_run(run, each)
 
 
-def test_every_log_has_its_page_and_every_page_its_log() -> None:
-    logs = {path for path in LOGS.glob("*/*") if not path.name.endswith(EXPECTED) and path.suffix != ".md"}
+def test_every_log_has_an_expectation_and_every_expectation_a_log() -> None:
+    logs = {
+        path
+        for path in LOGS.glob("*/*")
+        if not path.name.endswith(EXPECTED_SUFFIX) and path.suffix != ".md"
+    }
 
-    assert logs == {log_of(page) for page in PAGES}
+    assert logs == {find_log(expectation) for expectation in EXPECTATIONS}
 
 
-def log_of(page: Path) -> Path:
-    """The log beside a page."""
-    name = page.name[: -len(EXPECTED)]
-    stems = {path: Path(path.name.removesuffix(".gz")).stem for path in page.parent.glob(f"{name}.*")}
-    (log,) = (path for path, stem in stems.items() if path != page and stem == name)
+def find_log(expectation: Path) -> Path:
+    """Return the log next to an expectation."""
+    name = expectation.name.removesuffix(EXPECTED_SUFFIX)
+    stems = {
+        path: Path(path.name.removesuffix(".gz")).stem for path in expectation.parent.glob(f"{name}.*")
+    }
+    (log,) = (path for path, stem in stems.items() if path != expectation and stem == name)
     return log
 
 
-def items_of(log: Path) -> list[Item]:
-    """All that stands in a log."""
+def parse_file(log: Path) -> list[LogItem]:
+    """Return everything in a log."""
     with log.open("rb") as stream:
-        return list(recognise(lines_of(stream)))
+        return list(parse_log(decode_lines(stream)))
 
 
-def agrees(run: Run, expected: dict[str, Any]) -> None:
-    """Fail where a run is not as a person reads it."""
-    assert set(expected) <= KEYS
-    for name in AS_TOLD:
+def check_run(run: Run, expected: dict[str, Any]) -> None:
+    """Fail if a run is not as expected."""
+    assert set(expected) <= RUN_KEYS
+    for name in EXACT_KEYS:
         if name in expected:
             assert getattr(run, name) == expected[name], name
     if "factors" in expected:
         assert dict(run.factors) == {n: parse_level(n, raw) for n, raw in expected["factors"].items()}
-    for name, value in expected.get("figures", {}).items():
-        figure = run.figures[name]
-        assert figure.low <= figure.value <= figure.high
+    for name, value in expected.get("metrics", {}).items():
+        reported = run.metrics[name]
+        assert reported.low <= reported.value <= reported.high
         slack = 1e-9 * abs(value)
-        assert figure.low - slack <= value <= figure.high + slack, (name, figure)
-    assert not set(expected.get("absent", ())) & set(run.figures)
+        assert reported.low - slack <= value <= reported.high + slack, (name, reported)
+    assert not set(expected.get("absent", ())) & set(run.metrics)
     for name in ("duration_s", "omitted_s"):
         if name in expected:
             assert getattr(run, name) == pytest.approx(expected[name], rel=1e-3), name
     if "started_at" in expected:
         assert run.started_at is not None
         assert run.started_at.isoformat() == expected["started_at"]
-    assert dict(expected.get("also", {})).items() <= dict(run.also).items()
+    assert dict(expected.get("other_results", {})).items() <= dict(run.other_results).items()
     for part in expected.get("remarks", ()):
         assert any(part in remark for remark in run.remarks), (part, run.remarks)
-    together = [x for x in run.intervals if x.stream is None and x.way == expected.get("way", FORWARD)]
+    direction = expected.get("direction", FORWARD)
+    intervals = [each for each in run.intervals if each.stream is None and each.direction == direction]
     for name, is_omitted in (("intervals", False), ("omitted", True)):
         if name in expected:
-            assert sum(x.is_omitted == is_omitted for x in together) == expected[name], name
+            assert sum(each.is_omitted == is_omitted for each in intervals) == expected[name], name

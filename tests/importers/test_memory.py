@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.importers.test_logs import PAGES, log_of
+from tests.importers.test_logs import EXPECTATIONS, find_log
 
 MOST_GROWTH_KIB = 8 * 2**10
 """Between a log and one of four times its length; the databases' caches have filled with the first."""
@@ -27,7 +27,7 @@ def test_a_long_log_takes_hardly_more_memory_than_a_short_one(tmp_path: Path) ->
 
 def imported(folder: Path, mebibytes: int) -> tuple[int, int]:
     """The trials of so many MiB of all logs over and over, and the peak of memory in KiB."""
-    all_logs = b"\n".join(log_of(page).read_bytes() for page in PAGES) + b"\n"
+    all_logs = b"\n".join(find_log(each).read_bytes() for each in EXPECTATIONS) + b"\n"
     log, results = folder / f"{mebibytes}.log", folder / f"{mebibytes}.vnb"
     log.write_bytes(all_logs * (mebibytes * 2**20 // len(all_logs) + 1))
     command = [sys.executable, "-m", "tests.importers.import_process", str(log), str(results)]

@@ -15,16 +15,16 @@ from types import FrameType
 import pytest
 
 from tests.importers.log_mutations import mutant
-from tests.importers.test_logs import LOGS, PAGES, log_of
+from tests.importers.test_logs import LOGS, EXPECTATIONS, find_log
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summarize import summarize
-from vnetbench.importers.decoding import lines_of
-from vnetbench.importers.log_parser import recognise
+from vnetbench.importers.decoding import decode_lines
+from vnetbench.importers.log_parser import parse_log
 from vnetbench.importers.results_writer import write_results
-from vnetbench.importers.run_store import Gathered
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Run
+from vnetbench.importers.run_store import RunStore
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, Run
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors.registry import check_workload, format_level, parse_level
+from vnetbench.study.factors.registry import check_factor_workload, format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 
 MUTANTS = 100_000
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.pure
 
 @pytest.mark.parametrize("part", range(SLICES))
 def test_a_mutated_log_is_read_to_its_end(part: int, tmp_path: Path) -> None:
-    logs = [log_of(page) for page in PAGES]
+    logs = [find_log(each) for each in EXPECTATIONS]
     texts = [log.read_bytes() for log in logs]
     draw = random.Random(20260 + part)
     at_fault = tmp_path / "mutant.log"
@@ -62,58 +62,58 @@ def test_a_mutated_log_is_read_to_its_end(part: int, tmp_path: Path) -> None:
                 raise
 
 
-def check(text: bytes) -> Gathered:
+def check(text: bytes) -> RunStore:
     """Fails where what is told of a log contradicts itself, or is none that a results file may hold."""
-    lines = list(lines_of(io.BytesIO(text)))
-    gathered = Gathered()
+    lines = list(decode_lines(io.BytesIO(text)))
+    gathered = RunStore()
     before = runs = 0
-    for item in recognise(lines):
+    for item in parse_log(lines):
         assert before <= item.first_line <= item.last_line <= len(lines), item
         before = item.first_line
         runs += isinstance(item, Run)
-        gathered.add("mutant.log", item)
-    assert runs - gathered.unread <= gathered.runs + gathered.faults.total() <= runs
-    for workload, count in gathered.workloads().items():
-        heads = gathered.heads(workload)
+        gathered.add_item("mutant.log", item)
+    assert runs - gathered.unreadable_count <= gathered.run_count + gathered.failure_counts.total() <= runs
+    for workload, count in gathered.workload_counts().items():
+        heads = gathered.run_summaries(workload)
         assert len(heads) == count > 0
         for head in heads:
-            check_run(gathered.run(head.id)[1])
+            check_run(gathered.load_run(head.id)[1])
     return gathered
 
 
 def check_run(run: Run) -> None:
     """Fails where a run is none that a results file may hold."""
     assert run.workload in WORKLOADS
-    assert not run.fault
-    assert set(run.figures) <= set(METRICS)
+    assert not run.failure
+    assert set(run.metrics) <= set(METRICS)
     for name, level in run.factors.items():
         assert parse_level(name, format_level(name, level)) == level, name
-        check_workload(name, run.workload)
-    for figure in run.figures.values():
+        check_factor_workload(name, run.workload)
+    for figure in run.metrics.values():
         check_figure(figure)
     for interval in run.intervals:
         assert 0 <= interval.start_s <= interval.end_s < math.inf
-        assert interval.way in (FORWARD, REVERSE)
+        assert interval.direction in (FORWARD, REVERSE)
         for figure in interval.values.values():
             check_figure(figure)
     assert run.duration_s is None or 0 <= run.duration_s < math.inf
     assert 0 <= run.omitted_s < math.inf
 
 
-def check_results(gathered: Gathered, folder: Path) -> None:
+def check_results(gathered: RunStore, folder: Path) -> None:
     """Fails where no results file can be made of the runs, or it cannot be estimated."""
-    for workload, count in gathered.workloads().items():
+    for workload, count in gathered.workload_counts().items():
         path = folder / f"{workload}.vnb"
         made = write_results(gathered, workload, path, "mutant")
         file = ResultsFile.open_to_read(path)
         summary = summarize(file)
         file.close()
-        assert sum(treatment.trials for treatment in summary.treatments) == made.trials
-        assert made.trials + made.told_twice == count
+        assert sum(treatment.trial_count for treatment in summary.treatments) == made.trials
+        assert made.trials + made.merged_runs == count
         path.unlink()
 
 
-def check_figure(figure: Figure) -> None:
+def check_figure(figure: ReportedValue) -> None:
     """Fails where it is no number, or none that may have been rounded to what was printed."""
     assert -math.inf < figure.low <= figure.value <= figure.high < math.inf
 

@@ -12,13 +12,13 @@ from tests.importers.toy_tool import TOY
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.importers.log_parser import recognise
-from vnetbench.importers.results_writer import TOOL, write_results
-from vnetbench.importers.run_store import Gathered
+from vnetbench.importers.log_parser import parse_log
+from vnetbench.importers.results_writer import TOOL_LABEL, write_results
+from vnetbench.importers.run_store import RunStore
 from vnetbench.importers.runs import Run
-from vnetbench.report.comparison import compare
+from vnetbench.report.comparison import compare_campaigns
 from vnetbench.results.file import ResultsFile
-from vnetbench.study.factors.imported_factors import UNTOLD
+from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
 
@@ -44,13 +44,13 @@ def run(
     return f"{head}{''.join(lines)}= {rate:g} Mbit/s {len(sizes) - omitted or 10}.0 s\n"
 
 
-def gathered(logs: dict[str, str], factors: dict[str, Level] | None = None) -> Gathered:
-    found = Gathered(factors or {})
+def gathered(logs: dict[str, str], factors: dict[str, Level] | None = None) -> RunStore:
+    found = RunStore(factors or {})
     for name, text in logs.items():
-        found.begin(name)
-        for item in recognise(text.splitlines(), TOY):
-            found.add(name, item)
-        found.end(text.encode())
+        found.start_log(name)
+        for item in parse_log(text.splitlines(), TOY):
+            found.add_item(name, item)
+        found.finish_log(text.encode())
     return found
 
 
@@ -73,14 +73,14 @@ def test_runs_of_the_same_factors_are_trials_of_one_treatment(tmp_path: Path) ->
     assert [dict(one.factors), dict(two.factors)] == [{"streams": 1}, {"streams": 2}]
     assert [point.values["goodput_bps"] for point in one.points] == [800e6, 820e6, 810e6]
     assert [point.block for point in one.points] == [0, 1, 2]
-    assert [point.started_at for point in one.points] == [0, 20, 30]
+    assert [point.started_s for point in one.points] == [0, 20, 30]
     assert one.stopped_by == "imported"
 
 
 def test_a_trial_says_what_it_was_imported_from(tmp_path: Path) -> None:
     summary = imported(tmp_path / "a.vnb", {"a.log": "a note\n" + run(800)})
 
-    told = summary.treatments[0].points[0].imported
+    told = summary.treatments[0].points[0].imported_log
     assert (told["tool"], told["version"], told["log"], told["lines"]) == ("toy", "1.2", "a.log", [2, 3])
     assert any(
         "imported, not measured here: 1 trial of toy 1.2 from a.log" in each for each in summary.warnings
@@ -90,7 +90,7 @@ def test_a_trial_says_what_it_was_imported_from(tmp_path: Path) -> None:
 def test_a_factor_that_some_runs_do_not_tell_is_untold_there(tmp_path: Path) -> None:
     summary = imported(tmp_path / "a.vnb", {"a.log": run(800) + run(900, None)})
 
-    assert [dict(t.factors) for t in summary.treatments] == [{"streams": 1}, {"streams": UNTOLD}]
+    assert [dict(t.factors) for t in summary.treatments] == [{"streams": 1}, {"streams": UNSPECIFIED}]
 
 
 def test_a_factor_that_is_set_holds_for_runs_that_do_not_tell_it(tmp_path: Path) -> None:
@@ -152,26 +152,26 @@ def test_ends_that_do_not_agree_are_trials_apart_and_that_is_said(tmp_path: Path
     logs = {"client.log": run(800, by="sender"), "server.log": run(300, by="receiver")}
 
     summary = imported(tmp_path / "a.vnb", logs)
-    assert summary.treatments[0].trials == 2
+    assert summary.treatments[0].trial_count == 2
     assert any("as their senders tell them" in each for each in summary.warnings)
 
 
 def test_runs_of_two_tools_are_not_of_one_treatment(tmp_path: Path) -> None:
     both = gathered({"a.log": run(800)})
-    (item,) = recognise(run(900).splitlines(), TOY)
+    (item,) = parse_log(run(900).splitlines(), TOY)
     assert isinstance(item, Run)
-    both.add("b.log", replace(item, tool="other"))
+    both.add_item("b.log", replace(item, tool="other"))
     write_results(both, "tcp_stream", tmp_path / "a.vnb", "Two tools")
 
     file = ResultsFile.open_to_read(tmp_path / "a.vnb")
-    assert [t.factors[TOOL] for t in file.treatments()] == ["toy", "other"]
+    assert [t.factors[TOOL_LABEL] for t in file.treatments()] == ["toy", "other"]
     file.close()
 
 
 def test_a_run_cut_off_is_no_trial_and_is_kept_with_its_line(tmp_path: Path) -> None:
     summary = imported(tmp_path / "a.vnb", {"a.log": run(800) + "toy 1.2 streams=1\n  1.0 80 MB\n"})
 
-    assert summary.treatments[0].trials == 1
+    assert summary.treatments[0].trial_count == 1
     read = summary.facts["imported"]["read"]
     assert isinstance(read, dict)
     assert (read["runs"], read["not_whole"]) == (2, 1)
@@ -181,24 +181,24 @@ def test_a_run_cut_off_is_no_trial_and_is_kept_with_its_line(tmp_path: Path) -> 
 def test_levels_that_no_study_can_have_are_a_damaged_run() -> None:
     found = gathered({"a.log": run(800, 99_999) + run(800)})
 
-    assert (found.runs, found.unread) == (1, 1)
+    assert (found.run_count, found.unreadable_count) == (1, 1)
 
 
 def test_a_copy_of_a_log_adds_no_trials() -> None:
     log = run(800) + run(820) + "toy 1.2 streams=1\n  1.0 80 MB\n"
 
     found = gathered({"a.log": log, "b.log": run(900), "copy.log": log})
-    assert (found.runs, found.faults.total(), len(found.heads("tcp_stream"))) == (3, 1, 3)
-    assert found.copies == {"copy.log": "a.log"}
-    assert found.told("tcp_stream")["goodput_bps"] == 3
+    assert (found.run_count, found.failure_counts.total(), len(found.run_summaries("tcp_stream"))) == (3, 1, 3)
+    assert found.duplicate_logs == {"copy.log": "a.log"}
+    assert found.metric_counts("tcp_stream")["goodput_bps"] == 3
 
 
 def test_a_workload_has_a_file_of_its_own(tmp_path: Path) -> None:
     log = run(800) + "toy 1.2 udp\n= 90 Mbit/s 10.0 s\n"
 
     summary = imported(tmp_path / "a.vnb", {"a.log": log}, workload="udp_stream")
-    assert summary.main_metric == "goodput_bps"
-    assert summary.treatments[0].trials == 1
+    assert summary.deciding_metric == "goodput_bps"
+    assert summary.treatments[0].trial_count == 1
 
 
 def test_a_file_that_cannot_be_made_whole_is_not_there(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_very_many_intervals_are_joined_into_samples(tmp_path: Path) -> None:
     log = run(800, sizes=tuple(100 + n % 7 for n in range(5000)))
 
     (point,) = imported(tmp_path / "a.vnb", {"a.log": log}).treatments[0].points
-    assert len(point.course) == 1667
-    assert sum(point.course) / 1667 == pytest.approx(8 * 103e6, rel=1e-3)
+    assert len(point.time_series) == 1667
+    assert sum(point.time_series) / 1667 == pytest.approx(8 * 103e6, rel=1e-3)
 
 
 def test_imports_compare_by_the_factors_that_both_name(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ def test_imports_compare_by_the_factors_that_both_name(tmp_path: Path) -> None:
     log = "".join(run(1600 + k) for k in range(8))
     after = imported(tmp_path / "b.vnb", {"b.log": log}, {"mtu": 9000})
 
-    found = compare(before, after)
+    found = compare_campaigns(before, after)
     assert len(found.changes) == 1
     assert found.changes[0].ratio.value == pytest.approx(2, rel=0.01)
     assert found.changes[0].is_shown

@@ -12,7 +12,7 @@ from openpyxl import Workbook
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.runs import Run
-from vnetbench.importers.table import is_table, read_mapping, runs_of
+from vnetbench.importers.table import is_table, read_mapping, read_table_runs
 from vnetbench.importers.table import rows as table_rows
 from vnetbench.importers.table.mapping import UNITS
 from vnetbench.study.problems import StudyError
@@ -39,14 +39,14 @@ def test_the_published_tables_are_read_row_by_row() -> None:
         "label_receiver_cpus": "1", "label_outstanding_receives": "16", "mtu": 9000, "streams": 1,
         "pairs": 1, "message_size": 262144,
     }  # fmt: skip
-    assert (runs[0].tool, runs[0].version, runs[0].told_by) == ("NTttcp", "3.0", "receiver")
+    assert (runs[0].tool, runs[0].version, runs[0].reported_by) == ("NTttcp", "3.0", "receiver")
     assert _values(runs[0]) == {
         "goodput_bps": 9853.56e6,
         "receiver_busy_percent": 38.1,
         "receiver_cycles_per_byte": 1.48,
         "receiver_interrupts_per_s": 22318,
     }
-    assert runs[0].figures["goodput_bps"].low == pytest.approx(9853.555e6)
+    assert runs[0].metrics["goodput_bps"].low == pytest.approx(9853.555e6)
     assert runs[-1].first_line == 45
 
 
@@ -56,8 +56,8 @@ def test_cells_stand_for_levels_and_blank_ones_for_nothing() -> None:
     assert len(runs) == 76
     assert runs[1].factors == {"adapter": "vf", "direction": "both", "label_pin": "#0"}
     assert _values(runs[1]) == {"throughput_fps": 396494.6}
-    assert runs[0].also == {"min_fps": "475260", "max_fps": "578445"}
-    assert runs[10].also["host_rss_queues"] == "8,8"
+    assert runs[0].other_results == {"min_fps": "475260", "max_fps": "578445"}
+    assert runs[10].other_results["host_rss_queues"] == "8,8"
 
 
 def test_decimal_commas_dates_and_rows_that_are_no_runs_are_read_as_the_mapping_says() -> None:
@@ -94,10 +94,10 @@ def test_a_workbook_is_read_like_a_text() -> None:
 
     assert (first.first_line, first.factors) == (2, {"streams": 4})
     assert first.started_at == datetime(2025, 1, 2, 3, 4)
-    figure = first.figures["goodput_bps"]
+    figure = first.metrics["goodput_bps"]
     assert (figure.low, figure.value, figure.high) == pytest.approx((9853.45e6, 9853.5e6, 9853.55e6))
     assert (second.first_line, second.started_at) == (4, None)
-    assert second.figures["goodput_bps"].low == pytest.approx(9899.5e6)
+    assert second.metrics["goodput_bps"].low == pytest.approx(9899.5e6)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_a_table_is_known_by_its_name() -> None:
 def _of_files(name: str) -> list[Run]:
     mapping = read_mapping((TABLES / f"{name}.toml").read_text(), f"{name}.toml")
     with (TABLES / f"{name}.csv").open("rb") as stream:
-        return list(runs_of(stream, f"{name}.csv", mapping))
+        return list(read_table_runs(stream, f"{name}.csv", mapping))
 
 
 def _of_text(mapping: str, text: str) -> list[Run]:
@@ -224,7 +224,7 @@ def _of_text(mapping: str, text: str) -> list[Run]:
 
 
 def _of_bytes(mapping: str, data: bytes, name: str) -> list[Run]:
-    return list(runs_of(io.BytesIO(data), name, read_mapping(mapping, "m.toml")))
+    return list(read_table_runs(io.BytesIO(data), name, read_mapping(mapping, "m.toml")))
 
 
 def _workbook(rows: list[list[object]]) -> bytes:
@@ -238,4 +238,4 @@ def _workbook(rows: list[list[object]]) -> bytes:
 
 
 def _values(run: Run) -> dict[str, float]:
-    return {name: figure.value for name, figure in run.figures.items()}
+    return {name: figure.value for name, figure in run.metrics.items()}

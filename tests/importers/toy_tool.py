@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import DocumentReader, TextReader
-from vnetbench.importers.runs import Figure, Interval, Run
-from vnetbench.importers.units import rounded
+from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.units import parse_rounded
 
 _HEAD = re.compile(
     r"toy (?P<version>\S+)(?: streams=(?P<streams>\d+))?(?: (?P<udp>udp))?(?: by=(?P<by>\w+))?"
@@ -26,23 +26,23 @@ _INTERVAL = re.compile(r"\s+(?P<omitted>\()?(?P<end>[\d.]+) (?P<size>[\d.]+) MB\
 _RESULT = re.compile(r"= (?P<rate>\S+) Mbit/s (?P<s>[\d.]+) s")
 
 
-def _begins(lines: Lines) -> bool:
+def _begins(lines: LogLines) -> bool:
     return (lines.peek() or "").startswith("toy ")
 
 
-def _read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
+def _read(lines: LogLines, begins: Callable[[LogLines], bool]) -> list[Run]:
     head = _HEAD.match(lines.take())
     assert head is not None
-    first, intervals, start_s = lines.number, list[Interval](), 0.0
+    first, intervals, start_s = lines.number, list[ReportInterval](), 0.0
     while (line := lines.peek()) is not None and not begins(lines):
         if found := _INTERVAL.match(line):
             lines.take()
-            size = {"bytes": rounded(found["size"], 1e6)}
-            intervals.append(Interval(start_s, float(found["end"]), size, is_omitted=bool(found["omitted"])))
+            size = {"bytes": parse_rounded(found["size"], 1e6)}
+            intervals.append(ReportInterval(start_s, float(found["end"]), size, is_omitted=bool(found["omitted"])))
             start_s = float(found["end"])
         elif found := _RESULT.match(line):
             lines.take()
-            goodput = rounded(found["rate"], 1e6)
+            goodput = parse_rounded(found["rate"], 1e6)
             return [_run(head, first, lines.number, tuple(intervals), goodput, found["s"])]
         else:
             break
@@ -53,8 +53,8 @@ def _run(
     head: re.Match[str],
     first: int,
     last: int,
-    intervals: tuple[Interval, ...],
-    goodput: Figure | None,
+    intervals: tuple[ReportInterval, ...],
+    goodput: ReportedValue | None,
     seconds: str,
 ) -> Run:
     return Run(
@@ -64,18 +64,18 @@ def _run(
         last_line=last,
         workload="udp_stream" if head["udp"] else "tcp_stream",
         factors={"streams": int(head["streams"])} if head["streams"] else {},
-        figures={} if goodput is None else {"goodput_bps": goodput},
+        metrics={} if goodput is None else {"goodput_bps": goodput},
         intervals=intervals,
         duration_s=float(seconds),
         omitted_s=sum(x.end_s - x.start_s for x in intervals if x.is_omitted),
-        told_by=head["by"] or "",
-        fault="cut off" if goodput is None else "",
+        reported_by=head["by"] or "",
+        failure="cut off" if goodput is None else "",
     )
 
 
 def _read_document(document: Any, first: int, last: int) -> list[Run]:
     toy = document["toy"]
-    goodput = Figure.exact(toy["mbit_s"] * 1e6)
+    goodput = ReportedValue.exact(toy["mbit_s"] * 1e6)
     return [
         Run(
             "toy", "", first, last, "tcp_stream", {"streams": toy["streams"]}, {"goodput_bps": goodput},

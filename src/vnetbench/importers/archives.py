@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.decoding import Readable
-from vnetbench.printable import printable
+from vnetbench.importers.decoding import ByteStream
+from vnetbench.printable import make_printable
 
 MAX_DEPTH = 3
 """Of archives in archives: `logs.zip` with `host.tar.gz` in it is three, as the tar is packed once more."""
@@ -56,13 +56,13 @@ _DAMAGED = (
 
 
 @dataclass
-class Budget:
+class UnpackBudget:
     """What archives may still unpack to."""
 
     bytes: int = MAX_BYTES
     logs: int = MAX_LOGS
 
-    def unpacked(self, name: str, size: int) -> None:
+    def charge(self, name: str, size: int) -> None:
         """Take so many bytes of it. Raises BenchError where it is used up."""
         self.bytes -= size
         if self.bytes < 0:
@@ -76,7 +76,7 @@ class Budget:
 class _Unpacked(RawIOBase):
     """A stream that ends where it is damaged, and takes what it gives from a budget."""
 
-    def __init__(self, stream: Readable, name: str, took: Callable[[str, int], None]) -> None:
+    def __init__(self, stream: ByteStream, name: str, took: Callable[[str, int], None]) -> None:
         self._stream, self._name, self._took = stream, name, took
         self.damage = ""
         self.digest = blake2b(digest_size=16)
@@ -98,12 +98,12 @@ class _Unpacked(RawIOBase):
 
 
 @dataclass(frozen=True)
-class Log:
+class LogSource:
     """A log that can be read, once, until the next one is asked for."""
 
     name: str
     """Its path, and behind it that in its archive: `logs.zip: host1/run.txt`."""
-    stream: Readable
+    stream: ByteStream
     _raw: _Unpacked
 
     @property
@@ -118,30 +118,30 @@ class Log:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class UnreadableFile:
     """A file, or a member of an archive, of which nothing can be read."""
 
     name: str
-    why: str
+    reason: str
 
 
-def logs_at(
-    paths: Sequence[Path], budget: Budget | None = None, read: Callable[[int], None] = lambda size: None
-) -> Iterator[Log | Unreadable]:
+def find_logs(
+    paths: Sequence[Path], budget: UnpackBudget | None = None, read: Callable[[int], None] = lambda size: None
+) -> Iterator[LogSource | UnreadableFile]:
     """The logs of files, folders and archives, in the order of the paths, below them in that of the names.
 
     `read` is told of every piece of the files how many bytes it has. Raises BenchError for a path that cannot
     be read and where archives ask for too much.
     """
-    budget = budget or Budget()
+    budget = budget or UnpackBudget()
     for path in paths:
         for file in _files(path) if path.is_dir() else [path]:
-            name = printable(str(file))
+            name = make_printable(str(file))
             try:
                 stream = file.open("rb")
             except OSError as error:
                 if path.is_dir():
-                    yield Unreadable(name, f"it cannot be read: {error.strerror}")
+                    yield UnreadableFile(name, f"it cannot be read: {error.strerror}")
                     continue
                 fix = "name a log, a folder of logs or an archive"
                 raise BenchError(f"it cannot be read: {error.strerror}", where=name, fix=fix) from error
@@ -149,7 +149,7 @@ def logs_at(
                 yield from _of(name, stream, lambda _, size: read(size), budget, MAX_DEPTH)
 
 
-def size_of(paths: Sequence[Path]) -> int:
+def total_bytes(paths: Sequence[Path]) -> int:
     """Bytes of all files that the paths mean, packed as they are."""
     files = (file for path in paths for file in (_files(path) if path.is_dir() else [path]))
     return sum(file.stat().st_size for file in files if file.is_file())
@@ -167,8 +167,8 @@ def _may_be_log(name: str) -> bool:
 
 
 def _of(
-    name: str, stream: Readable, took: Callable[[str, int], None], budget: Budget, depth: int
-) -> Iterator[Log | Unreadable]:
+    name: str, stream: ByteStream, took: Callable[[str, int], None], budget: UnpackBudget, depth: int
+) -> Iterator[LogSource | UnreadableFile]:
     """What a stream is or holds; `took` is told its name and how many bytes were read of it."""
     raw = _Unpacked(stream, name, took)
     reader = BufferedReader(raw, _BUFFER)
@@ -178,52 +178,52 @@ def _of(
         budget.logs -= 1
         if budget.logs < 0:
             raise BenchError(f"more than {MAX_LOGS} logs", where=name, fix="import fewer of them at once")
-        yield Log(name, reader, raw)
+        yield LogSource(name, reader, raw)
     elif depth == 0:
-        yield Unreadable(name, f"archives stand more than {MAX_DEPTH} deep in one another")
+        yield UnreadableFile(name, f"archives stand more than {MAX_DEPTH} deep in one another")
     else:
         try:
             yield from _OPENED[kind](name, reader, budget, depth - 1)
         except _DAMAGED as error:
-            yield Unreadable(name, f"a damaged archive, or one that cannot be read ({str(error)[:200]})")
+            yield UnreadableFile(name, f"a damaged archive, or one that cannot be read ({str(error)[:200]})")
 
 
-def _packed(opened: Callable[[BufferedReader[_Unpacked]], Readable]) -> _Open:
+def _packed(opened: Callable[[BufferedReader[_Unpacked]], ByteStream]) -> _Open:
     """Of a form that packs one file."""
 
     def members(
-        name: str, stream: BufferedReader[_Unpacked], budget: Budget, depth: int
-    ) -> Iterator[Log | Unreadable]:
-        yield from _of(name, opened(stream), budget.unpacked, budget, depth)
+        name: str, stream: BufferedReader[_Unpacked], budget: UnpackBudget, depth: int
+    ) -> Iterator[LogSource | UnreadableFile]:
+        yield from _of(name, opened(stream), budget.charge, budget, depth)
 
     return members
 
 
 def _zip(
-    name: str, stream: BufferedReader[_Unpacked], budget: Budget, depth: int
-) -> Iterator[Log | Unreadable]:
+    name: str, stream: BufferedReader[_Unpacked], budget: UnpackBudget, depth: int
+) -> Iterator[LogSource | UnreadableFile]:
     # Its list of members is at its end, and not every stream can be read from there.
     with SpooledTemporaryFile(_IN_MEMORY) as whole:
         shutil.copyfileobj(stream, whole, _BUFFER)
         with zipfile.ZipFile(whole) as archive:
             logs = [each for each in archive.infolist() if not each.is_dir() and _may_be_log(each.filename)]
             for member in sorted(logs, key=lambda each: each.filename):
-                inner = f"{name}: {printable(member.filename)}"
+                inner = f"{name}: {make_printable(member.filename)}"
                 with archive.open(member) as packed:
-                    yield from _of(inner, packed, budget.unpacked, budget, depth)
+                    yield from _of(inner, packed, budget.charge, budget, depth)
 
 
 def _tar(
-    name: str, stream: BufferedReader[_Unpacked], budget: Budget, depth: int
-) -> Iterator[Log | Unreadable]:
+    name: str, stream: BufferedReader[_Unpacked], budget: UnpackBudget, depth: int
+) -> Iterator[LogSource | UnreadableFile]:
     with tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             packed = archive.extractfile(member) if member.isreg() else None
             if packed is not None and _may_be_log(member.name.removeprefix("./")):
-                yield from _of(f"{name}: {printable(member.name)}", packed, budget.unpacked, budget, depth)
+                yield from _of(f"{name}: {make_printable(member.name)}", packed, budget.charge, budget, depth)
 
 
-_Open = Callable[[str, "BufferedReader[_Unpacked]", Budget, int], Iterator[Log | Unreadable]]
+_Open = Callable[[str, "BufferedReader[_Unpacked]", UnpackBudget, int], Iterator[LogSource | UnreadableFile]]
 _OPENED: dict[str, _Open] = {
     "gz": _packed(lambda stream: gzip.GzipFile(fileobj=stream)),
     "xz": _packed(lzma.LZMAFile),

@@ -1,34 +1,40 @@
-"""Sums, products and quotients of told figures, whose rounding goes along."""
+"""Sums, products and quotients of reported values, with their rounding ranges."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from vnetbench.importers.runs import Figure
+from vnetbench.importers.runs import ReportedValue
 
 
-def total(figures: Iterable[Figure]) -> Figure:
-    """All of them together."""
-    them = list(figures)
-    return Figure(sum(f.value for f in them), sum(f.low for f in them), sum(f.high for f in them))
+def sum_values(values: Iterable[ReportedValue]) -> ReportedValue:
+    """Return the sum of the values."""
+    terms = list(values)
+    return ReportedValue(sum(x.value for x in terms), sum(x.low for x in terms), sum(x.high for x in terms))
 
 
-def times(figure: Figure, factor: float) -> Figure:
-    """It so many times; the factor is not negative."""
-    return Figure(figure.value * factor, figure.low * factor, figure.high * factor)
+def scale(value: ReportedValue, factor: float) -> ReportedValue:
+    """Return the value times a factor that is not negative."""
+    return ReportedValue(value.value * factor, value.low * factor, value.high * factor)
 
 
-def over(figure: Figure, divisor: Figure) -> Figure:
-    """A quotient of two that are not negative. Raises ZeroDivisionError where the divisor may be nothing."""
-    return Figure(figure.value / divisor.value, figure.low / divisor.high, figure.high / divisor.low)
+def divide(dividend: ReportedValue, divisor: ReportedValue) -> ReportedValue:
+    """Return the quotient of two values that are not negative.
+
+    Raises:
+        ZeroDivisionError: The divisor may be zero.
+    """
+    return ReportedValue(
+        dividend.value / divisor.value, dividend.low / divisor.high, dividend.high / divisor.low
+    )
 
 
-def narrower(one: Figure, other: Figure) -> Figure:
-    """Of two tellings of one number that which rounding left better known."""
-    return min((one, other), key=lambda f: f.high - f.low)
+def more_precise(one: ReportedValue, other: ReportedValue) -> ReportedValue:
+    """Return the one of two reports of the same number that was rounded less."""
+    return min((one, other), key=lambda each: each.high - each.low)
 
 
-def mean(figures: Iterable[Figure]) -> Figure:
-    """The mean of at least one."""
-    them = list(figures)
-    return times(total(them), 1 / len(them))
+def mean_value(values: Iterable[ReportedValue]) -> ReportedValue:
+    """Return the mean of at least one value."""
+    terms = list(values)
+    return scale(sum_values(terms), 1 / len(terms))

@@ -1,4 +1,4 @@
-"""Command lines that stand in a log: behind which prompts, of which program, with which options."""
+"""Find command lines in a log: behind a prompt, of a given program, with their options."""
 
 from __future__ import annotations
 
@@ -17,111 +17,111 @@ _PROMPT = re.compile(
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 _QUOTE = re.compile("[\"']")
 _FOLDER = re.compile(r"[\\/]")
-_OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
-"""How many operands stand before the program that is run."""
-_WRAPPERS = ("sudo", "time", "nohup", "exec", "start", "numactl", "nice", "stdbuf", *_OPERANDS)
-"""What a command line runs a program under."""
-_VALUED_BY_WRAPPERS = ("-n", "-c", "-C", "-N", "-m", "-u", "/affinity")
-_LONGEST = 4096
-"""Characters of a line that may be a command line."""
+_WRAPPER_OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
+"""Number of operands in front of the program that is run."""
+_WRAPPERS = ("sudo", "time", "nohup", "exec", "start", "numactl", "nice", "stdbuf", *_WRAPPER_OPERANDS)
+"""Programs that run another program."""
+_WRAPPER_OPTIONS_WITH_VALUE = ("-n", "-c", "-C", "-N", "-m", "-u", "/affinity")
+_MAX_LENGTH = 4096
+"""Longest line, in characters, that is searched for a command line."""
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandLine:
     """A command line in a log."""
 
     text: str
-    """As it stands there, without the prompt."""
+    """The command line as the log has it, without the prompt."""
     program: str
-    """The program's name without folder and `.exe`, in small letters."""
-    words: tuple[str, ...]
-    """What follows the program."""
+    """The program's name in lower case, without folder and `.exe`."""
+    arguments: tuple[str, ...]
+    """The words behind the program."""
 
 
 @dataclass(frozen=True)
-class Grammar:
-    """The options of a tool: how each is written, and the one name that all its spellings go by."""
+class OptionSyntax:
+    """The options of a tool: all spellings of each, and the one name that stands for them."""
 
-    valued: Mapping[str, str] = field(default_factory=dict)
+    with_value: Mapping[str, str] = field(default_factory=dict)
     """Options that take a value: `{"-P": "parallel", "--parallel": "parallel"}`."""
     switches: Mapping[str, str] = field(default_factory=dict)
-    """Those that take none: `{"-R": "reverse"}`."""
+    """Options without a value: `{"-R": "reverse"}`."""
 
 
-def command_in(line: str, programs: Collection[str]) -> Command | None:
-    """The command line of one of these programs in a line of a log; None where there is none.
+def find_command(line: str, programs: Collection[str]) -> CommandLine | None:
+    """Return the command line of one of these programs in a line of a log; None if there is none.
 
-    Without a prompt before it the program must stand first, and an option or nothing after it: lines of
-    output begin with programs' names too (`iperf3: error - …`, `iperf 3.12`).
+    Without a prompt the program must come first, with an option or nothing behind it. Lines of output start with
+    program names too (`iperf3: error - …`, `iperf 3.12`).
     """
-    if len(line) > _LONGEST:
+    if len(line) > _MAX_LENGTH:
         return None
-    small = line.lower()
-    if not any(program in small for program in programs):
+    lower = line.lower()
+    if not any(program in lower for program in programs):
         return None
     prompt = _PROMPT.match(line)
     text = line[prompt.end() if prompt else 0 :].strip()
-    words = tuple(split(text))
+    words = tuple(split_words(text))
     for at in _program_positions(words):
         name = program_name(words[at])
-        after = words[at + 1 :]
-        if name in programs and (prompt or not after or after[0].startswith("-")):
-            return Command(text, name, after)
+        arguments = words[at + 1 :]
+        if name in programs and (prompt or not arguments or arguments[0].startswith("-")):
+            return CommandLine(text, name, arguments)
     return None
 
 
-def split(text: str) -> list[str]:
-    """The words of a command line, with quotes taken off: a backslash is part of a Windows path."""
+def split_words(text: str) -> list[str]:
+    """Return the words of a command line without quotes. A backslash is part of a Windows path."""
     return [_QUOTE.sub("", word) for word in _WORD.findall(text)]
 
 
 def program_name(word: str) -> str:
-    r"""`iperf3` of `C:\tools\iperf3.exe`, `./iperf3` or `/usr/bin/iperf3`."""
+    r"""Return `iperf3` for `C:\tools\iperf3.exe`, `./iperf3` or `/usr/bin/iperf3`."""
     return _FOLDER.split(word)[-1].lower().removesuffix(".exe")
 
 
-def options_of(words: Sequence[str], grammar: Grammar) -> dict[str, str]:
-    """Each option's name to its value (empty of a switch); operands and unknown options are left out.
+def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, str]:
+    """Return the value of each option by its name. A switch has an empty value.
 
-    Understands `-P 4`, `-P4`, `--parallel 4`, `--parallel=4`, `-t:60` and switches in one word (`-uR`).
-    The last of an option that stands twice holds, and `--` ends them.
+    Accepts `-P 4`, `-P4`, `--parallel 4`, `--parallel=4`, `-t:60` and combined switches (`-uR`). Operands and unknown
+    options are left out. The last one of a repeated option counts, and `--` ends the options.
     """
-    found: dict[str, str] = {}
-    rest = list(reversed(words))
-    while rest:
-        word = rest.pop()
+    options: dict[str, str] = {}
+    remaining = list(reversed(arguments))
+    while remaining:
+        word = remaining.pop()
         if word == "--":
             break
-        if word in grammar.switches:
-            found[grammar.switches[word]] = ""
-        elif word in grammar.valued:
-            if rest:
-                found[grammar.valued[word]] = rest.pop()
+        if word in syntax.switches:
+            options[syntax.switches[word]] = ""
+        elif word in syntax.with_value:
+            if remaining:
+                options[syntax.with_value[word]] = remaining.pop()
         elif word.startswith("--"):
             name, is_attached, value = word.partition("=")
-            if is_attached and name in {**grammar.valued, **grammar.switches}:
-                found[{**grammar.switches, **grammar.valued}[name]] = value
+            if is_attached and name in {**syntax.with_value, **syntax.switches}:
+                options[{**syntax.switches, **syntax.with_value}[name]] = value
         elif word.startswith("-") and len(word) > 2:
-            _in_one_word(word, grammar, found, rest)
-    return found
+            _parse_combined(word, syntax, options, remaining)
+    return options
 
 
-def _in_one_word(word: str, grammar: Grammar, found: dict[str, str], rest: list[str]) -> None:
-    """Of `-uRP4`: switches, until one that takes the rest (or the next word) as its value."""
+def _parse_combined(word: str, syntax: OptionSyntax, options: dict[str, str], remaining: list[str]) -> None:
+    """Parse a word such as `-uRP4`: switches, then possibly an option with the rest, or the next word, as its value."""
     for at, letter in enumerate(word[1:], 1):
         option = f"-{letter}"
-        if option in grammar.valued:
+        if option in syntax.with_value:
             value = word[at + 1 :].lstrip(":=")
-            if value or rest:
-                found[grammar.valued[option]] = value or rest.pop()
+            if value or remaining:
+                options[syntax.with_value[option]] = value or remaining.pop()
             return
-        if option not in grammar.switches:
+        if option not in syntax.switches:
             return
-        found[grammar.switches[option]] = ""
+        options[syntax.switches[option]] = ""
 
 
 def _program_positions(words: Sequence[str]) -> Iterator[int]:
-    """Where the program of a command line may stand: first, or behind what it is run under."""
+    """Yield where the program may stand: first, or behind a program that runs it."""
     at = 0
     while at < len(words):
         yield at
@@ -131,13 +131,15 @@ def _program_positions(words: Sequence[str]) -> Iterator[int]:
         elif name == "ip":  # ip netns exec NAME iperf3
             at += 4
         elif name in _WRAPPERS:
-            at = _after_wrapper(words, at + 1, _OPERANDS.get(name, 0), "/" if name == "start" else "-")
+            at = _skip_wrapper_options(
+                words, at + 1, _WRAPPER_OPERANDS.get(name, 0), "/" if name == "start" else "-"
+            )
         else:
             return
 
 
-def _after_wrapper(words: Sequence[str], at: int, operands: int, mark: str) -> int:
+def _skip_wrapper_options(words: Sequence[str], at: int, operands: int, mark: str) -> int:
     while at < len(words) and words[at].startswith(mark):
         operands -= words[at] in ("-c", "-C") and operands > 0  # taskset -c 0: no mask follows
-        at += 2 if words[at] in _VALUED_BY_WRAPPERS else 1
+        at += 2 if words[at] in _WRAPPER_OPTIONS_WITH_VALUE else 1
     return at + max(0, operands)

@@ -1,4 +1,8 @@
-"""Lines of a log that are a date and nothing else, as scripts write them before they start a tool."""
+"""Recognize lines of a log that are only a date or a time, as scripts write them before they start a tool.
+
+dateutil accepts numbers and words that are no dates, and resolves `05/11/2025` silently. So this module has its own
+strict patterns.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_LONGEST = 80
+_MAX_LENGTH = 80
 
 _WEEKDAY = r"(?:(?P<weekday>[A-Za-z]{3})[a-z]*,?\s+)?"
 _MONTH = r"(?P<month>[A-Za-z]{3})[a-z]*\.?"
@@ -18,7 +22,7 @@ _TIME = (
 )
 _ZONE = r"(?:\s*(?P<zone>Z|[A-Z]{3,5}|[+-]\d\d:?\d\d))?"
 _YEAR, _DAY = r"(?P<year>\d{4})", r"(?P<day>\d{1,2})"
-_FORMS = tuple(
+_DATE_PATTERNS = tuple(
     re.compile(form)
     for form in (
         # 2025-11-05 12:00
@@ -37,63 +41,63 @@ _FORMS = tuple(
         _TIME,
     )
 )
-_FRAME = " \t=-#*[]:"
-"""What stands around a date in a log: `===== 2025-11-05 12:00:03 =====`."""
+_DECORATION = " \t=-#*[]:"
+"""Characters around a date in a log: `===== 2025-11-05 12:00:03 =====`."""
 
-NEAR = 8
-"""Lines before a run within which a date is that of its beginning."""
+MAX_DISTANCE_LINES = 8
+"""Maximum lines between a date and the run that started then."""
 
 
 @dataclass
-class Clock:
-    """The last date and time that a log told between its runs; on one line, or each on one of its own."""
+class RunDateTracker:
+    """Remembers the last date and time between the runs of a log. They may be on one line or on two."""
 
     _day: date | None = None
-    _at: time | None = None
+    _time: time | None = None
     _line: int = 0
 
-    def hears(self, number: int, line: str) -> bool:
-        """Whether the line of that number is a date, a time, or both; it is then known."""
-        told = _told_by(line)
-        if told is None:
+    def take_date_line(self, number: int, line: str) -> bool:
+        """Return whether the line is a date, a time, or both, and remember it if so."""
+        parsed = _parse_date_line(line)
+        if parsed is None:
             return False
-        day, at = told
+        day, time_of_day = parsed
         if day is not None:
-            self._day, self._at = day, at
-        elif self._day is not None and self._at is None and number - self._line <= NEAR:
-            self._at = at
+            self._day, self._time = day, time_of_day
+        elif self._day is not None and self._time is None and number - self._line <= MAX_DISTANCE_LINES:
+            self._time = time_of_day
         else:
-            return False  # a time of no day
+            return False  # a time without a day
         self._line = number
         return True
 
-    def told_for(self, first_line: int) -> datetime | None:
-        """When a run began that stands on this line; None where no date stands close before it."""
-        is_near = 0 < first_line - self._line <= NEAR
-        day, at, self._day, self._at = self._day, self._at, None, None
-        return datetime.combine(day, at) if is_near and day and at else None
+    def start_time(self, first_line: int) -> datetime | None:
+        """Return when the run on this line started, and forget the date. None if no date precedes it closely."""
+        is_near = 0 < first_line - self._line <= MAX_DISTANCE_LINES
+        day, time_of_day, self._day, self._time = self._day, self._time, None, None
+        return datetime.combine(day, time_of_day) if is_near and day and time_of_day else None
 
 
-def _told_by(line: str) -> tuple[date | None, time | None] | None:
-    """What a line tells where it is nothing but a date, a time, or both; None where it is something else."""
-    text = line.strip(_FRAME)
-    if not 4 < len(text) <= _LONGEST or not any(mark in text for mark in ":./-"):
+def _parse_date_line(line: str) -> tuple[date | None, time | None] | None:
+    """Return the date and the time of a line that has nothing else; None for any other line."""
+    text = line.strip(_DECORATION)
+    if not 4 < len(text) <= _MAX_LENGTH or not any(mark in text for mark in ":./-"):
         return None
-    found = next((match.groupdict() for form in _FORMS if (match := form.fullmatch(text))), None)
+    found = next((match.groupdict() for form in _DATE_PATTERNS if (match := form.fullmatch(text))), None)
     if found is None:
         return None
     try:
-        day = _day(found) if "year" in found else None
-        return None if "year" in found and day is None else (day, _time(found))
+        day = _parse_day(found) if "year" in found else None
+        return None if "year" in found and day is None else (day, _parse_time(found))
     except ValueError:
         return None
 
 
-def _day(found: Mapping[str, str | None]) -> date | None:
-    """The day; None where it can be two: `05/11/2025` is one in Berlin and another in Boston."""
+def _parse_day(found: Mapping[str, str | None]) -> date | None:
+    """Return the day; None if it is ambiguous: `05/11/2025` is in November in Berlin, and in May in Boston."""
     year = int(found["year"] or 0)
     if "first" not in found:
-        return date(year, _month(found), int(found["day"] or 0))
+        return date(year, _parse_month(found), int(found["day"] or 0))
     first, other = int(found["first"] or 0), int(found["other"] or 0)
     orders = [(month, day) for month, day in ((first, other), (other, first)) if month <= 12]
     days = {date(year, month, day) for month, day in orders}
@@ -103,23 +107,25 @@ def _day(found: Mapping[str, str | None]) -> date | None:
     return days.pop() if len(days) == 1 else None
 
 
-def _month(found: Mapping[str, str | None]) -> int:
+def _parse_month(found: Mapping[str, str | None]) -> int:
     if number := found.get("month_number"):
         return int(number)
     return _MONTHS.index((found["month"] or "").lower()) + 1
 
 
-def _time(found: Mapping[str, str | None]) -> time | None:
+def _parse_time(found: Mapping[str, str | None]) -> time | None:
     if not found.get("hour"):
         return None
     hour = int(found["hour"] or 0)
     if half := found.get("half"):
         hour = hour % 12 + (12 if half in "Pp" else 0)
-    return time(hour, int(found["minute"] or 0), int(found["second"] or 0), tzinfo=_zone(found.get("zone")))
+    return time(
+        hour, int(found["minute"] or 0), int(found["second"] or 0), tzinfo=_parse_zone(found.get("zone"))
+    )
 
 
-def _zone(text: str | None) -> tzinfo | None:
-    """Of a number of hours, or of UTC; the letters of other zones stand for several."""
+def _parse_zone(text: str | None) -> tzinfo | None:
+    """Return the zone of a numeric offset or of UTC. The letters of other zones are ambiguous."""
     if text in ("Z", "UTC", "GMT"):
         return UTC
     if text is None or text[0] not in "+-":

@@ -1,4 +1,4 @@
-"""Runs that two logs tell, each from its end: they are one trial, not two."""
+"""Find runs that two logs report, one from each endpoint. Each pair becomes one trial."""
 
 from __future__ import annotations
 
@@ -6,104 +6,106 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vnetbench.importers.run_store import Head
+from vnetbench.importers.run_store import RunSummary
 from vnetbench.importers.runs import Run
 from vnetbench.study.model import Level
 
 SENDER, RECEIVER = "sender", "receiver"
 
-_ALIKE = 0.1
-"""By so much of themselves the durations and goodputs of one run may differ, from end to end."""
-_ABOUT = 0.3
-"""By so much durations alone, where the connection is the same: of a short run its end weighs more."""
+_TOLERANCE = 0.1
+"""Relative difference that durations and goodputs of the two endpoints may have."""
+_DURATION_TOLERANCE = 0.3
+"""The same for durations if the connection is equal: the end of a short run takes a larger share of it."""
 
 
-def pairs_of(heads: Sequence[Head]) -> dict[int, int]:
-    """The number of each run told by its receiver that another log tells by its sender, to that one's.
+def match_endpoint_runs(runs: Sequence[RunSummary]) -> dict[int, int]:
+    """Return the id of each run that a receiver reports and a sender too, with the id of the sender's run.
 
-    Where logs tell connections these say which runs are the same. Else two logs tell the same runs where one
-    has as many by the sender as the other by the receiver, of the same tool, and each with the one in its
-    place agrees in what both tell: factors, duration and goodput.
+    If the logs name connections, these decide. Otherwise two logs match if one has as many runs from the sender
+    as the other has from the receiver, of the same tool. Runs at the same position must also agree in
+    everything that both report: factors, duration and goodput.
     """
     return {
-        **_of_one_connection([head for head in heads if head.connection]),
-        **_of_alike_logs([head for head in heads if not head.connection]),
+        **_match_by_connection([run for run in runs if run.connection]),
+        **_match_by_log([run for run in runs if not run.connection]),
     }
 
 
-def _of_one_connection(heads: Sequence[Head]) -> dict[int, int]:
-    """Ports come again in time, so the ends must differ, and their factors and durations agree.
+def _match_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
+    """Match runs of equal connections. Ports are reused over time, so factors and durations must agree as well.
 
-    An end that was told of the other counts as the receiver of one that sends, else as the sender.
+    A log that has the results of both endpoints counts as the other endpoint of the one it is matched with.
     """
-    alike: dict[tuple[str, str], list[Head]] = defaultdict(list)
-    for head in heads:
-        alike[head.tool, head.connection].append(head)
-    found: dict[int, int] = {}
-    for those in alike.values():
-        while one := next((head for head in those if head.told_by), None):
-            those.remove(one)
-            others = (each for each in those if each.told_by != one.told_by)
-            other = next((each for each in others if _may_be_same(one, each)), None)
+    by_connection: dict[tuple[str, str], list[RunSummary]] = defaultdict(list)
+    for run in runs:
+        by_connection[run.tool, run.connection].append(run)
+    matches: dict[int, int] = {}
+    for candidates in by_connection.values():
+        while one := next((run for run in candidates if run.reported_by), None):
+            candidates.remove(one)
+            others = (each for each in candidates if each.reported_by != one.reported_by)
+            other = next((each for each in others if _is_plausible_match(one, each)), None)
             if other is not None:
-                those.remove(other)
-                received, sent = (one, other) if one.told_by == RECEIVER else (other, one)
-                found[received.id] = sent.id
-    return found
+                candidates.remove(other)
+                received, sent = (one, other) if one.reported_by == RECEIVER else (other, one)
+                matches[received.id] = sent.id
+    return matches
 
 
-def _of_alike_logs(heads: Sequence[Head]) -> dict[int, int]:
-    logs: dict[tuple[str, str, str], list[Head]] = defaultdict(list)
-    for head in heads:
-        logs[head.log, head.tool, head.told_by].append(head)
-    senders = {key: runs for key, runs in logs.items() if key[2] == SENDER}
-    found: dict[int, int] = {}
-    for (log, tool, told_by), received in logs.items():
-        if told_by != RECEIVER:
+def _match_by_log(runs: Sequence[RunSummary]) -> dict[int, int]:
+    runs_by_log: dict[tuple[str, str, str], list[RunSummary]] = defaultdict(list)
+    for run in runs:
+        runs_by_log[run.log, run.tool, run.reported_by].append(run)
+    senders = {key: each for key, each in runs_by_log.items() if key[2] == SENDER}
+    matches: dict[int, int] = {}
+    for (log, tool, endpoint), received in runs_by_log.items():
+        if endpoint != RECEIVER:
             continue
         for key, sent in senders.items():
-            if key[:2] != (log, tool) and key[1] == tool and _are_same(sent, received):
-                found |= {one.id: other.id for one, other in zip(received, sent, strict=True)}
+            if key[:2] != (log, tool) and key[1] == tool and _logs_match(sent, received):
+                matches |= {one.id: other.id for one, other in zip(received, sent, strict=True)}
                 del senders[key]
                 break
-    return found
+    return matches
 
 
-def told_once(received: Run, sent: Run, log_of_sender: str) -> Run:
-    """One run of what both ends tell: what arrived as the receiver tells it, the rest from either."""
-    where = f"{log_of_sender} line {sent.first_line}"
+def merge_endpoint_runs(received: Run, sent: Run, log_of_sender: str) -> Run:
+    """Return one run with the results of both endpoints. The receiver's take precedence."""
+    source = f"{log_of_sender} line {sent.first_line}"
     return replace(
         received,
         factors={**sent.factors, **received.factors},
-        figures={**sent.figures, **received.figures},
-        also={**sent.also, **received.also},
+        metrics={**sent.metrics, **received.metrics},
+        other_results={**sent.other_results, **received.other_results},
         command=received.command or sent.command,
-        told_by="",
-        remarks=(  # What the sender's log remarks is that it lacks what stands here.
+        reported_by="",
+        remarks=(  # The sender's remarks are about results that its own log lacks, and that are here.
             *received.remarks,
-            f"the log of its other end tells of it too ({where}): figures that are not here are from there",
+            f"Results that the receiver's log lacks are from the sender's log ({source}).",
         ),
     )
 
 
-def _are_same(sent: Sequence[Head], received: Sequence[Head]) -> bool:
-    return len(sent) == len(received) and all(map(_is_same, sent, received))
+def _logs_match(sent: Sequence[RunSummary], received: Sequence[RunSummary]) -> bool:
+    return len(sent) == len(received) and all(map(_runs_match, sent, received))
 
 
-def _may_be_same(one: Head, other: Head) -> bool:
+def _is_plausible_match(one: RunSummary, other: RunSummary) -> bool:
     durations = one.duration_s or 0.0, other.duration_s or 0.0
-    return _agree(one.factors, other.factors) and _are_alike(*durations, _ABOUT)
+    return _factors_agree(one.factors, other.factors) and _is_close(*durations, _DURATION_TOLERANCE)
 
 
-def _is_same(one: Head, other: Head) -> bool:
+def _runs_match(one: RunSummary, other: RunSummary) -> bool:
     pairs = ((one.duration_s, other.duration_s), (one.goodput_bps, other.goodput_bps))
-    told = [(a, b) for a, b in pairs if a is not None and b is not None]
-    return bool(told) and _agree(one.factors, other.factors) and all(_are_alike(a, b) for a, b in told)
+    known_pairs = [(a, b) for a, b in pairs if a is not None and b is not None]
+    if not known_pairs or not _factors_agree(one.factors, other.factors):
+        return False
+    return all(_is_close(a, b) for a, b in known_pairs)
 
 
-def _agree(one: Mapping[str, Level], other: Mapping[str, Level]) -> bool:
+def _factors_agree(one: Mapping[str, Level], other: Mapping[str, Level]) -> bool:
     return all(other.get(name, level) == level for name, level in one.items())
 
 
-def _are_alike(one: float, other: float, part: float = _ALIKE) -> bool:
-    return abs(one - other) <= part * max(abs(one), abs(other))
+def _is_close(one: float, other: float, tolerance: float = _TOLERANCE) -> bool:
+    return abs(one - other) <= tolerance * max(abs(one), abs(other))

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.runs import Figure, Run
+from vnetbench.importers.runs import ReportedValue, Run
 
-Counters = Iterable[tuple[datetime, Mapping[str, float]]]
+HostCounters = Iterable[tuple[datetime, Mapping[str, float]]]
 """Moments, ascending, each with the means of what was counted since the one before, by name."""
 
 _HEAD = re.compile(r'"?\(PDH-CSV 4\.0\) \((?P<zone>[^)]*)\)\((?P<minutes>-?\d{1,3})\)"?(?:,|$)')
@@ -53,7 +53,7 @@ def is_esxtop(line: str) -> bool:
     return _HEAD.match(line) is not None
 
 
-def counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]]:
+def read_host_counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]]:
     """What a log counted until each of its moments since the one before, by name; see `Counters`.
 
     Of its thousands of columns those are kept that tell of the host's CPUs, of the ports of its switches, and
@@ -79,7 +79,9 @@ def counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]
         yield moment.replace(tzinfo=zone), {name: value for name, value in told_then if value is not None}
 
 
-def beside(runs: Sequence[Run], counted: Counters, *, is_only_host: bool = True) -> list[Run]:
+def attach_host_counters(
+    runs: Sequence[Run], counted: HostCounters, *, is_only_host: bool = True
+) -> list[Run]:
     """The runs, each with the means of what was counted wholly within its time among its `also`.
 
     The busy share of a host, where there is no other, is the figure `host_cpu_percent` too. A run's remarks
@@ -143,11 +145,13 @@ def _with(run: Run, span: _Span | None, is_only_host: bool) -> Run:
     if run.started_at and run.started_at.tzinfo is None:
         remarks.append("its log names no time zone: it is taken to be esxtop's")
     busy = [value for name, value in means.items() if name.endswith(_HOST_BUSY)]
-    figures = dict(run.figures)
+    figures = dict(run.metrics)
     if len(busy) == 1 and is_only_host:
-        figures.setdefault("host_cpu_percent", Figure(busy[0], busy[0] - _ROUNDED_BY, busy[0] + _ROUNDED_BY))
+        figures.setdefault(
+            "host_cpu_percent", ReportedValue(busy[0], busy[0] - _ROUNDED_BY, busy[0] + _ROUNDED_BY)
+        )
     also = {f"esxtop: {name}": f"{value:.5g}" for name, value in means.items()}
-    return replace(run, figures=figures, also={**run.also, **also}, remarks=(*run.remarks, *remarks))
+    return replace(run, figures=figures, also={**run.other_results, **also}, remarks=(*run.remarks, *remarks))
 
 
 def _without(run: Run, why: str) -> Run:

@@ -6,16 +6,16 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from vnetbench.study.factors.imported_factors import UNTOLD
+from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.factors.registry import FACTORS, format_level
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import DECIDING
+from vnetbench.study.workloads import DECIDING_METRICS
 
 LONGEST_TITLE = 120
 
 
-def factors_of(runs: Iterable[Mapping[str, Level]]) -> tuple[FactorLevels, ...]:
+def collect_factors(runs: Iterable[Mapping[str, Level]]) -> tuple[FactorLevels, ...]:
     """The factors that any of the runs tell, each with its levels; `untold` among them where some do not."""
     told = list(dict.fromkeys(frozenset(run.items()) for run in runs))
     names = {name for each in told for name, _ in each}
@@ -23,14 +23,14 @@ def factors_of(runs: Iterable[Mapping[str, Level]]) -> tuple[FactorLevels, ...]:
     return tuple(FactorLevels(name, _levels(name, [dict(each) for each in told])) for name in ordered)
 
 
-def treatment_of(run: Mapping[str, Level], factors: Sequence[FactorLevels]) -> tuple[Level, ...]:
+def treatment_levels(run: Mapping[str, Level], factors: Sequence[FactorLevels]) -> tuple[Level, ...]:
     """A run's level of each factor."""
-    return tuple(run.get(factor.name, UNTOLD) for factor in factors)
+    return tuple(run.get(factor.name, UNSPECIFIED) for factor in factors)
 
 
-def study_text(title: str, workload: str, factors: Sequence[FactorLevels], told: Counter[str]) -> str:
+def format_study(title: str, workload: str, factors: Sequence[FactorLevels], told: Counter[str]) -> str:
     """The study as a text. `told`: how many runs tell each metric; the one that most of them tell decides."""
-    metric = max(DECIDING[workload], key=lambda name: told[name])
+    metric = max(DECIDING_METRICS[workload], key=lambda name: told[name])
     lines = [
         f"title = {_quoted(title[:LONGEST_TITLE])}",
         f"workload = {_quoted(workload)}",
@@ -49,11 +49,11 @@ def _levels(name: str, runs: Sequence[Mapping[str, Level]]) -> tuple[Level, ...]
     levels = list(dict.fromkeys(run[name] for run in runs if name in run))
     numbers = sorted(level for level in levels if not isinstance(level, str))
     words = [level for level in levels if isinstance(level, str)]
-    return (*numbers, *words, *((UNTOLD,) if any(name not in run for run in runs) else ()))
+    return (*numbers, *words, *((UNSPECIFIED,) if any(name not in run for run in runs) else ()))
 
 
 def _spelled(name: str, level: Level) -> str:
-    return _quoted(UNTOLD if level == UNTOLD else format_level(name, level))
+    return _quoted(UNSPECIFIED if level == UNSPECIFIED else format_level(name, level))
 
 
 def _quoted(text: str) -> str:

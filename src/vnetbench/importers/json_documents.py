@@ -1,4 +1,4 @@
-"""JSON documents in a log: where one ends, and what can be read of one that was cut off."""
+"""Find the end of a JSON document in a log, and parse it, also if it was cut off."""
 
 from __future__ import annotations
 
@@ -12,82 +12,84 @@ _BRACKET = re.compile(r"[{}\[\]]")
 _NOT_FINITE = re.compile(
     r'("(?:[^"\\]|\\.)*")|[-+]?\b(?:nan|NaN|NAN|inf|Inf|INF|infinity|Infinity)\b(?:\(\w*\))?'
 )
-_TOGETHER = 1000
-_CLOSES = {"{": "}", "[": "]"}
+_LINES_PER_CHUNK = 1000
+_CLOSING_BRACKETS = {"{": "}", "[": "]"}
 
 
 @dataclass
-class Extent:
-    """How far a document reaches: fed its lines one after the other."""
+class JsonBuffer:
+    """Collects the lines of a document until it ends."""
 
-    _open: list[str] = field(default_factory=list)
-    _text: list[str] = field(default_factory=list)
-    """Of many lines each, as a line by itself takes twice its memory."""
-    _lines: list[str] = field(default_factory=list)
-    """The last ones."""
-    _whole: int = 0
-    """Up to which character values are whole: what is open there is open now."""
+    _open_brackets: list[str] = field(default_factory=list)
+    _joined_chunks: list[str] = field(default_factory=list)
+    """Chunks of many lines each, because a separate line takes twice the memory of its text."""
+    _recent_lines: list[str] = field(default_factory=list)
+    """The lines after the last chunk."""
+    _complete_until: int = 0
+    """Number of characters up to which all values are complete. The brackets open there are open now."""
     characters: int = 0
 
     def feed(self, line: str) -> str | None:
-        """What follows the document's end on this line; None while it goes on."""
-        if len(self._lines) >= _TOGETHER:
-            self._text.append("\n".join(self._lines))
-            self._lines.clear()
-        self._lines.append(line)
+        """Add a line. Return what follows the document's end on it; None if the document goes on."""
+        if len(self._recent_lines) >= _LINES_PER_CHUNK:
+            self._joined_chunks.append("\n".join(self._recent_lines))
+            self._recent_lines.clear()
+        self._recent_lines.append(line)
         start = self.characters
         self.characters += len(line) + 1
-        if _BRACKET.search(line) is None:  # nearly all lines, and so the fastest way
+        if _BRACKET.search(line) is None:  # Nearly all lines have no bracket, so they get the fast path.
             value = line.rstrip()
             if value.endswith(",") and value.count('"') % 2 == 0:
-                self._whole = start + len(value) - 1
+                self._complete_until = start + len(value) - 1
             return None
         for token in _TOKEN.finditer(line):
             mark = token[0]
             if mark in "{[":
-                self._open.append(mark)
-                self._whole = start + token.end()
-            elif mark in "}]" and self._open:
-                self._open.pop()
-                self._whole = start + token.end()
+                self._open_brackets.append(mark)
+                self._complete_until = start + token.end()
+            elif mark in "}]" and self._open_brackets:
+                self._open_brackets.pop()
+                self._complete_until = start + token.end()
             elif mark == ",":
-                self._whole = start + token.start()
-            if not self._open:
-                self._lines[-1] = line[: token.end()]
+                self._complete_until = start + token.start()
+            if not self._open_brackets:
+                self._recent_lines[-1] = line[: token.end()]
                 return line[token.end() :]
         return None
 
-    def forget(self) -> None:
-        """Keep none of its text: it is too long, and only its end is looked for."""
-        self._text.clear()
-        self._lines.clear()
+    def discard_text(self) -> None:
+        """Discard the text of a document that is too long. `feed` still finds its end."""
+        self._joined_chunks.clear()
+        self._recent_lines.clear()
 
-    def document(self) -> Any:
-        """The parsed document; raises ValueError where it is none."""
-        return parsed(self._joined())
+    def parse(self) -> Any:
+        """Return the parsed document. Raises ValueError if it is invalid."""
+        return parse_json(self._take_text())
 
-    def beginning(self) -> Any:
-        """What is whole of a document that was cut off; raises ValueError where that is nothing."""
-        return parsed(self._joined()[: self._whole] + "".join(_CLOSES[mark] for mark in reversed(self._open)))
+    def parse_truncated(self) -> Any:
+        """Return the complete part of a document that was cut off. Raises ValueError if there is none."""
+        closing = "".join(_CLOSING_BRACKETS[mark] for mark in reversed(self._open_brackets))
+        return parse_json(self._take_text()[: self._complete_until] + closing)
 
-    def _joined(self) -> str:
-        text = "\n".join([*self._text, *self._lines])
-        self.forget()  # parsed it takes memory enough
+    def _take_text(self) -> str:
+        text = "\n".join([*self._joined_chunks, *self._recent_lines])
+        self.discard_text()  # The parsed document needs the memory.
         return text
 
 
-def parsed(text: str) -> Any:
-    """A JSON document, with null for every number that is not finite, however it is spelled.
+def parse_json(text: str) -> Any:
+    """Parse a JSON document. Numbers that are not finite become null, however they are spelled.
 
-    Raises ValueError where the text is none.
+    Raises:
+        ValueError: The text is not a JSON document.
     """
     try:
         try:
             return json.loads(text, parse_constant=lambda _: None)
         except ValueError:
-            mended = _NOT_FINITE.sub(lambda found: found[1] or "null", text)
-            if mended == text:
+            repaired = _NOT_FINITE.sub(lambda found: found[1] or "null", text)
+            if repaired == text:
                 raise
-            return json.loads(mended, parse_constant=lambda _: None)
+            return json.loads(repaired, parse_constant=lambda _: None)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error

@@ -1,4 +1,4 @@
-"""A log as numbered lines of text, whatever it is written in, a few of them in memory at once."""
+"""A log as numbered lines of text that can be inspected before they are taken. Few are in memory at a time."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from itertools import islice
 from sys import maxsize
 
 
-class Lines:
-    """Lines that can be looked at before they are taken; `number` is that of the last one taken, from 1."""
+class LogLines:
+    """The lines of a log. `number` is the number of the line that was taken last, from 1."""
 
     def __init__(self, source: Iterable[str]) -> None:
         self._source = iter(source)
-        self._ahead: deque[str] = deque()
+        self._buffer: deque[str] = deque()
         self.number = 0
-        self._last = maxsize
+        self._last_visible = maxsize
 
-    def end_at(self, number: int | None) -> None:
-        """Show no line after the one of this number, until told of another; None: show them all."""
-        self._last = maxsize if number is None else number
+    def hide_after(self, number: int | None) -> None:
+        """Hide all lines after this number until the next call; None shows them again."""
+        self._last_visible = maxsize if number is None else number
 
-    def peek(self, ahead: int = 0) -> str | None:
-        """The line so many after the next one; None after the end."""
-        if self.number + ahead >= self._last:
+    def peek(self, offset: int = 0) -> str | None:
+        """Return a line ahead without taking it: the next one for offset 0. None after the end."""
+        if self.number + offset >= self._last_visible:
             return None
-        if ahead < len(self._ahead):
-            return self._ahead[ahead]
-        for line in islice(self._source, ahead + 1 - len(self._ahead)):
-            self._ahead.append(line)
-        return self._ahead[ahead] if ahead < len(self._ahead) else None
+        if offset < len(self._buffer):
+            return self._buffer[offset]
+        for line in islice(self._source, offset + 1 - len(self._buffer)):
+            self._buffer.append(line)
+        return self._buffer[offset] if offset < len(self._buffer) else None
 
     def take(self) -> str:
-        """The next line; raises StopIteration after the last."""
-        line = self._ahead.popleft() if self._ahead else next(self._source)
+        """Take and return the next line. Raises StopIteration after the last one."""
+        line = self._buffer.popleft() if self._buffer else next(self._source)
         self.number += 1
         return line
 
-    def taken_while(self, form: re.Pattern[str]) -> Iterator[str]:
-        """Take the next lines for as long as the form matches their beginnings."""
-        while self.number < self._last:
-            line = self._ahead.popleft() if self._ahead else next(self._source, None)
+    def take_while(self, pattern: re.Pattern[str]) -> Iterator[str]:
+        """Take and yield lines while the pattern matches at their start."""
+        while self.number < self._last_visible:
+            line = self._buffer.popleft() if self._buffer else next(self._source, None)
             if line is None:
                 return
-            if not form.match(line):
-                self._ahead.appendleft(line)
+            if not pattern.match(line):
+                self._buffer.appendleft(line)
                 return
             self.number += 1
             yield line
 
     def put_back(self, rest: str) -> None:
-        """Make the rest of the line last taken the next one, with the same number."""
-        self._ahead.appendleft(rest)
+        """Make the rest of the line that was taken last the next line, with the same number."""
+        self._buffer.appendleft(rest)
         self.number -= 1
 
     def __iter__(self) -> Iterator[str]:

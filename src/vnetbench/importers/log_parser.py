@@ -1,217 +1,230 @@
-"""A log walked from its first line to its last: which tool told what, and what nobody understood."""
+"""Walk a log from the first line to the last and return the runs in it, and everything that no reader knows."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.importers import json_documents, xml_documents
-from vnetbench.importers.dates import Clock
-from vnetbench.importers.log_lines import Lines
-from vnetbench.importers.reader import DocumentReader, TextReader
+from vnetbench.importers.dates import RunDateTracker
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.reader import DocumentReader, StartsRun, TextReader
 from vnetbench.importers.runs import CUT_OFF, Run
 from vnetbench.importers.tools import READERS
 
 Readers = tuple[TextReader | DocumentReader, ...]
 
-MAX_DOCUMENT = 32 * 2**20
-"""Characters of a JSON or XML document: parsed it takes some five times as much memory."""
+MAX_DOCUMENT_CHARACTERS = 32 * 2**20
+"""Longest JSON or XML document. A parsed document takes about five times as much memory."""
 
-_BEGINS_JSON = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
-"""`{`, `{"start": …` or `[{`; not `[  5]   0.00-1.00   sec`, nor prose in braces."""
-_BEGINS_XML = re.compile(r"\s*<(?:\?xml\b|[A-Za-z_][^<>]*>\s*(?:<|$))")
+_JSON_START = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
+"""`{`, `{"start": …` or `[{`; not `[  5]   0.00-1.00   sec`, and not prose in braces."""
+_XML_START = re.compile(r"\s*<(?:\?xml\b|[A-Za-z_][^<>]*>\s*(?:<|$))")
 """`<?xml version="1.0"?>`, `<ntttcps>`."""
 
-_A_RATE = re.compile(r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughput|trans(?:actions)?/s)")
+_RATE = re.compile(r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughput|trans(?:actions)?/s)")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)?")
-_LONGEST = 1000
-"""Characters of an unclaimed line that are looked at."""
+_MAX_LINE_LENGTH = 1000
+"""Characters of an unrecognized line that are inspected."""
 
 _INSIDE = {"json": re.compile(r'\s+(?:["{}\]]|\[\s*$)'), "xml": re.compile(r"\s+<[\w/]")}
-"""`    "seconds": 1.0,`: lines of which readers need not be asked whether a run of text begins with them."""
+"""Lines inside a document, such as `    "seconds": 1.0,`. They cannot start a run of text."""
 
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
-"""What a reader meets in a log that is not as its tool writes it."""
+"""What a reader raises for a log that is not as its tool writes it."""
 
 
 @dataclass(frozen=True)
-class Unclaimed:
-    """Lines that no reader takes: of no tool that we know."""
+class UnrecognizedLines:
+    """Consecutive lines that no reader recognizes."""
 
     first_line: int
     last_line: int
     text: str
-    """The first of them."""
-    lines: int = 1
-    """How many, blank ones not counted."""
-    looks_measured: bool = False
-    """Whether one of them looks like a figure: a rate, among other numbers."""
+    """The first of the lines."""
+    line_count: int = 1
+    """Number of lines, blank ones excluded."""
+    looks_like_result: bool = False
+    """Whether one of the lines has a rate and other numbers, so it may be a result."""
 
 
 @dataclass(frozen=True)
-class Unread:
-    """What a reader knows its tool in, and still cannot read; or a document that nobody can."""
+class UnreadableSection:
+    """A section that a reader recognizes but cannot read, or a document that no reader recognizes."""
 
     first_line: int
     last_line: int
-    why: str
+    reason: str
 
 
-Item = Run | Unclaimed | Unread
+LogItem = Run | UnrecognizedLines | UnreadableSection
 
 
-def recognise(source: Iterable[str], readers: Readers = READERS) -> Iterator[Item]:
-    """The runs of a log, and what stands between that nobody reads, in their order.
+def parse_log(source: Iterable[str], readers: Readers = READERS) -> Iterator[LogItem]:
+    """Yield the runs of a log, and the sections that cannot be read, in the order of the log.
 
-    Keeps no more than a run, or a document, in memory at once.
+    At most one run or document is in memory at a time.
     """
-    before: Unclaimed | None = None
-    clock = Clock()
-    for item in _items(Lines(source), readers, clock):
-        if isinstance(item, Unclaimed):
-            before = item if before is None else _joined(before, item)
+    pending: UnrecognizedLines | None = None
+    dates = RunDateTracker()
+    for item in _iterate_items(LogLines(source), readers, dates):
+        if isinstance(item, UnrecognizedLines):
+            pending = item if pending is None else _merge(pending, item)
             continue
-        if before is not None:
-            yield before
-            before = None
-        yield _dated(item, clock)
-    if before is not None:
-        yield before
+        if pending is not None:
+            yield pending
+            pending = None
+        start_time = dates.start_time(item.first_line)
+        needs_date = isinstance(item, Run) and not item.started_at and start_time is not None
+        yield replace(item, started_at=start_time) if isinstance(item, Run) and needs_date else item
+    if pending is not None:
+        yield pending
 
 
-def _joined(before: Unclaimed, after: Unclaimed) -> Unclaimed:
+def _merge(before: UnrecognizedLines, after: UnrecognizedLines) -> UnrecognizedLines:
     return replace(
         before,
         last_line=after.last_line,
-        lines=before.lines + after.lines,
-        looks_measured=before.looks_measured or after.looks_measured,
+        line_count=before.line_count + after.line_count,
+        looks_like_result=before.looks_like_result or after.looks_like_result,
     )
 
 
-def _dated(item: Run | Unread, clock: Clock) -> Run | Unread:
-    """A run that does not tell when it began, with the date that stands before it."""
-    told = clock.told_for(item.first_line)
-    return replace(item, started_at=told) if isinstance(item, Run) and not item.started_at and told else item
+def _iterate_items(lines: LogLines, readers: Readers, dates: RunDateTracker) -> Iterator[LogItem]:
+    text_readers = tuple(reader for reader in readers if isinstance(reader, TextReader))
+    document_readers = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
 
-
-def _items(lines: Lines, readers: Readers, clock: Clock) -> Iterator[Item]:
-    texts = tuple(reader for reader in readers if isinstance(reader, TextReader))
-    documents = tuple(reader for reader in readers if isinstance(reader, DocumentReader))
-
-    def begins(lines: Lines) -> bool:
-        return any(reader.begins(lines) for reader in texts)
+    def starts_run(lines: LogLines) -> bool:
+        return any(reader.starts_run(lines) for reader in text_readers)
 
     while (line := lines.peek()) is not None:
-        reader = next((reader for reader in texts if reader.begins(lines)), None)
+        reader = next((reader for reader in text_readers if reader.starts_run(lines)), None)
         if reader is not None:
-            yield from _text(lines, reader, begins)
-        elif _BEGINS_JSON.match(line):
-            yield from _Document("json", documents, json_documents.Extent()).read(lines, begins)
-        elif _BEGINS_XML.match(line):
-            yield from _Document("xml", documents, xml_documents.Extent()).read(lines, begins)
+            yield from _read_text(lines, reader, starts_run)
+        elif _JSON_START.match(line):
+            document = _DocumentSection("json", document_readers, json_documents.JsonBuffer())
+            yield from document.read(lines, starts_run)
+        elif _XML_START.match(line):
+            document = _DocumentSection("xml", document_readers, xml_documents.XmlBuffer())
+            yield from document.read(lines, starts_run)
         elif line.strip():
             lines.take()
-            if not clock.hears(lines.number, line):
-                yield _unclaimed(lines.number, line)
+            if not dates.take_date_line(lines.number, line):
+                yield _unrecognized(lines.number, line)
         else:
             lines.take()
 
 
-def _unclaimed(number: int, line: str) -> Unclaimed:
-    looks_measured = len(_NUMBER.findall(line[:_LONGEST])) > 2 and _A_RATE.search(line[:_LONGEST]) is not None
-    return Unclaimed(number, number, line[:_LONGEST], looks_measured=looks_measured)
+def _unrecognized(number: int, line: str) -> UnrecognizedLines:
+    text = line[:_MAX_LINE_LENGTH]
+    looks_like_result = len(_NUMBER.findall(text)) > 2 and _RATE.search(text) is not None
+    return UnrecognizedLines(number, number, text, looks_like_result=looks_like_result)
 
 
-def _text(lines: Lines, reader: TextReader, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-    first, beginning, last = lines.number + 1, lines.peek(), lines.number + reader.most_lines
-    lines.end_at(last)
+def _read_text(lines: LogLines, reader: TextReader, starts_run: StartsRun) -> Iterator[LogItem]:
+    first_line, start, last_line = lines.number + 1, lines.peek(), lines.number + reader.max_lines
+    lines.hide_after(last_line)
     try:
-        for run in reader.read(lines, begins):
-            is_too_long = lines.number >= last and run.last_line >= last
-            yield replace(run, fault=f"longer than {reader.most_lines} lines") if is_too_long else run
+        for run in reader.read_runs(lines, starts_run):
+            is_too_long = lines.number >= last_line and run.last_line >= last_line
+            yield replace(run, failure=f"longer than {reader.max_lines} lines") if is_too_long else run
     except _MALFORMED as error:
-        yield Unread(first, max(first, lines.number), f"{reader.tool}: {_in_words(error)}")
+        yield UnreadableSection(first_line, max(first_line, lines.number), _format_error(reader.tool, error))
     finally:
-        lines.end_at(None)
-    if lines.number < first and lines.peek() is beginning:
-        lines.take()  # else it would be asked of the same line for ever
+        lines.hide_after(None)
+    if lines.number < first_line and lines.peek() is start:
+        lines.take()  # Otherwise the parser would try the same line again for ever.
 
 
 @dataclass
-class _Document:
-    """A document in a log, while its end is looked for."""
+class _DocumentSection:
+    """A document in a log, while the parser looks for its end."""
 
-    form: str
+    document_format: str
     readers: tuple[DocumentReader, ...]
-    extent: json_documents.Extent | xml_documents.Extent
+    buffer: json_documents.JsonBuffer | xml_documents.XmlBuffer
 
-    def read(self, lines: Lines, begins: Callable[[Lines], bool]) -> Iterator[Item]:
-        """Its runs; what is no document is taken as a line like any other."""
-        first, opening = lines.number + 1, lines.peek() or ""
+    def read(self, lines: LogLines, starts_run: StartsRun) -> Iterator[LogItem]:
+        """Yield the document's runs. A line that is no document after all counts as unrecognized."""
+        first_line, opening = lines.number + 1, lines.peek() or ""
         rest = self._feed(lines.take())
         is_indented = (lines.peek() or "")[:1].isspace()
         while rest is None:
-            rest = self._feed_inside(lines)
+            rest = self._feed_inner_lines(lines)
             if rest is not None or (line := lines.peek()) is None:
                 break
-            is_next = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
-            if is_next or begins(lines):
+            is_next_document = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
+            if is_next_document or starts_run(lines):
                 break
             rest = self._feed(lines.take())
-        yield from self._runs(first, lines.number, opening, is_whole=rest is not None)
+        yield from self._read_buffer(first_line, lines.number, opening, is_complete=rest is not None)
         if rest is not None and rest.strip(" ,"):
             lines.put_back(rest)
 
-    def _feed_inside(self, lines: Lines) -> str | None:
-        """Take the lines that are plainly inside: nearly all, so none is looked at before it is taken."""
-        for line in lines.taken_while(_INSIDE[self.form]):
+    def _feed_inner_lines(self, lines: LogLines) -> str | None:
+        """Take the lines that are clearly inside. These are nearly all lines, so this path must be fast."""
+        for line in lines.take_while(_INSIDE[self.document_format]):
             rest = self._feed(line)
             if rest is not None:
                 return rest
         return None
 
     def _feed(self, line: str) -> str | None:
-        rest = self.extent.feed(line)
-        if self.extent.characters > MAX_DOCUMENT:
-            self.extent.forget()
+        rest = self.buffer.feed(line)
+        if self.buffer.characters > MAX_DOCUMENT_CHARACTERS:
+            self.buffer.discard_text()
         return rest
 
-    def _runs(self, first: int, last: int, opening: str, *, is_whole: bool) -> Iterator[Item]:
-        if self.extent.characters > MAX_DOCUMENT:
-            size = self.extent.characters / 2**20
-            yield Unread(first, last, f"a document of {size:.0f} MiB, and {MAX_DOCUMENT >> 20} are the most")
+    def _read_buffer(
+        self, first_line: int, last_line: int, opening: str, *, is_complete: bool
+    ) -> Iterator[LogItem]:
+        if self.buffer.characters > MAX_DOCUMENT_CHARACTERS:
+            size, limit = self.buffer.characters / 2**20, MAX_DOCUMENT_CHARACTERS >> 20
+            reason = f"The document has {size:.0f} MiB, the limit is {limit} MiB"
+            yield UnreadableSection(first_line, last_line, reason)
             return
         try:
-            document = self.extent.document() if is_whole else self.extent.beginning()
+            document = self.buffer.parse() if is_complete else self.buffer.parse_truncated()
         except ValueError as error:
-            if first == last:
-                yield _unclaimed(first, opening)
+            if first_line == last_line:
+                yield _unrecognized(first_line, opening)
             else:
-                yield Unread(first, last, f"neither a whole document nor text ({error})")
+                reason = f"neither a complete document nor the output of a known tool ({error})"
+                yield UnreadableSection(first_line, last_line, reason)
             return
-        for item in self._of(document, first, last):
-            if is_whole:
+        for item in self._read_document(document, first_line, last_line):
+            if is_complete:
                 yield item
             elif isinstance(item, Run):
-                yield replace(item, fault=CUT_OFF)
+                yield replace(item, failure=CUT_OFF)
             else:
-                yield replace(item, why=f"{CUT_OFF}; {item.why}")
+                yield replace(item, reason=f"{CUT_OFF}; {item.reason}")
 
-    def _of(self, document: Any, first: int, last: int) -> Iterator[Run | Unread]:
-        reader = next((r for r in self.readers if r.form == self.form and r.claims(document)), None)
+    def _read_document(
+        self, document: Any, first_line: int, last_line: int
+    ) -> Iterator[Run | UnreadableSection]:
+        reader = next(
+            (
+                each
+                for each in self.readers
+                if each.document_format == self.document_format and each.matches(document)
+            ),
+            None,
+        )
         if reader is not None:
             try:
-                yield from reader.read(document, first, last)
+                yield from reader.read_runs(document, first_line, last_line)
             except _MALFORMED as error:
-                yield Unread(first, last, f"{reader.tool}: {_in_words(error)}")
-        elif isinstance(document, list) and document and all(isinstance(x, dict) for x in document):
+                yield UnreadableSection(first_line, last_line, _format_error(reader.tool, error))
+        elif isinstance(document, list) and document and all(isinstance(each, dict) for each in document):
             for each in document:
-                yield from self._of(each, first, last)
+                yield from self._read_document(each, first_line, last_line)
         else:
-            yield Unread(first, last, f"a {self.form.upper()} document of no tool that is known here")
+            reason = f"a {self.document_format.upper()} document that is not from a supported tool"
+            yield UnreadableSection(first_line, last_line, reason)
 
 
-def _in_words(error: Exception) -> str:
-    return f"not as it writes its logs ({type(error).__name__}: {str(error)[:200]})"
+def _format_error(tool: str, error: Exception) -> str:
+    return f"unexpected content for a log of {tool} ({type(error).__name__}: {str(error)[:200]})"

@@ -1,4 +1,4 @@
-"""Very many intervals of a run in little memory."""
+"""Store a very large number of intervals in little memory."""
 
 from __future__ import annotations
 
@@ -7,93 +7,105 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from vnetbench.importers.runs import FORWARD, Figure, Interval
+from vnetbench.importers.runs import FORWARD, ReportedValue, ReportInterval
 
 
 @dataclass(frozen=True)
-class Kind:
+class IntervalFormat:
     """What many intervals of a run have in common."""
 
-    names: tuple[str, ...]
-    """Of the values, in their order."""
+    value_names: tuple[str, ...]
+    """Names of the values, in their order."""
     stream: int | None = None
-    way: str = FORWARD
+    direction: str = FORWARD
     is_omitted: bool = False
 
 
-class PackedIntervals(Sequence[Interval]):
-    """Intervals as columns of plain numbers: some 80 bytes each, where an `Interval` takes 2 kB."""
+class PackedIntervals(Sequence[ReportInterval]):
+    """Intervals as columns of plain numbers: about 80 bytes each, where a `ReportInterval` takes 2 kB."""
 
     def __init__(self) -> None:
-        self._kinds: list[Kind] = []
-        self._number_of: dict[Kind, int] = {}
-        self._kind = array("I")
+        self._formats: list[IntervalFormat] = []
+        self._format_numbers: dict[IntervalFormat, int] = {}
+        self._format_column = array("I")
         self._times = array("d")
         self._numbers = array("d")
-        self._first = array("Q")
+        self._offsets = array("Q")
 
-    def number_of(self, kind: Kind) -> int:
-        """The number that `append` knows a kind by."""
-        number = self._number_of.setdefault(kind, len(self._kinds))
-        if number == len(self._kinds):
-            self._kinds.append(kind)
+    def register(self, interval_format: IntervalFormat) -> int:
+        """Return the number by which `append` knows a format."""
+        number = self._format_numbers.setdefault(interval_format, len(self._formats))
+        if number == len(self._formats):
+            self._formats.append(interval_format)
         return number
 
-    def append(self, number: int, start_s: float, end_s: float, numbers: Iterable[float]) -> None:
-        """Add one of the kind of that number: `packed` values in the order of its names."""
-        self._kind.append(number)
+    def append(
+        self, format_number: int, start_s: float, end_s: float, packed_values: Iterable[float]
+    ) -> None:
+        """Append an interval. `packed_values` are from `pack_value`, in the order of the format's names."""
+        self._format_column.append(format_number)
         self._times.append(start_s)
         self._times.append(end_s)
-        self._first.append(len(self._numbers))
-        self._numbers.extend(numbers)
+        self._offsets.append(len(self._numbers))
+        self._numbers.extend(packed_values)
 
-    def retime(self, count: int) -> None:
-        """Give so many intervals before the last one its times: those of its streams, printed beside it."""
+    def copy_last_times(self, count: int) -> None:
+        """Copy the times of the last interval to the `count` intervals before it, which are its streams."""
         start_s, end_s = self._times[-2:]
         for at in range(max(0, len(self._times) - 2 - 2 * count), len(self._times) - 2, 2):
             self._times[at], self._times[at + 1] = start_s, end_s
 
-    def change(self, changed: Callable[[Kind], Kind]) -> None:
-        """Change what is said of all of them: when it is known only at the end, whose they are."""
-        self._kinds = [changed(kind) for kind in self._kinds]
+    def replace_formats(self, replace: Callable[[IntervalFormat], IntervalFormat]) -> None:
+        """Replace every format, because the direction or the stream may be known only at the end of a run."""
+        self._formats = [replace(each) for each in self._formats]
 
-    def sum_of(self, name: str, way: str) -> float:
-        """The sum of a value over the run's whole intervals of that way, without what was omitted."""
-        wanted = {
-            number: kind.names.index(name)
-            for number, kind in enumerate(self._kinds)
-            if kind.stream is None and kind.way == way and not kind.is_omitted and name in kind.names
+    def sum_over_streams(self, name: str, direction: str) -> float:
+        """Return the sum of a value over all intervals of all streams together, without omitted ones."""
+        positions = {
+            number: each.value_names.index(name)
+            for number, each in enumerate(self._formats)
+            if each.stream is None and each.direction == direction and not each.is_omitted
+            if name in each.value_names
         }
-        rows = zip(self._kind, self._first, strict=True)
-        return sum(self._numbers[first + 2 * wanted[kind]] for kind, first in rows if kind in wanted)
+        rows = zip(self._format_column, self._offsets, strict=True)
+        return sum(
+            self._numbers[offset + 2 * positions[number]] for number, offset in rows if number in positions
+        )
 
     def __len__(self) -> int:
-        return len(self._kind)
+        return len(self._format_column)
 
     @overload
-    def __getitem__(self, index: int) -> Interval: ...
+    def __getitem__(self, index: int) -> ReportInterval: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Interval]: ...
-    def __getitem__(self, index: int | slice) -> Interval | Sequence[Interval]:
+    def __getitem__(self, index: slice) -> Sequence[ReportInterval]: ...
+    def __getitem__(self, index: int | slice) -> ReportInterval | Sequence[ReportInterval]:
         if isinstance(index, slice):
             return [self[number] for number in range(*index.indices(len(self)))]
         row = range(len(self))[index]
-        kind, first = self._kinds[self._kind[row]], self._first[row]
+        interval_format, offset = self._formats[self._format_column[row]], self._offsets[row]
         values = {
-            name: _figure(self._numbers[at], self._numbers[at + 1])
-            for name, at in zip(kind.names, range(first, first + 2 * len(kind.names), 2), strict=True)
+            name: _unpack_value(self._numbers[offset + 2 * at], self._numbers[offset + 2 * at + 1])
+            for at, name in enumerate(interval_format.value_names)
         }
         start_s, end_s = self._times[2 * row], self._times[2 * row + 1]
-        return Interval(start_s, end_s, values, kind.stream, kind.way, kind.is_omitted)
+        return ReportInterval(
+            start_s,
+            end_s,
+            values,
+            interval_format.stream,
+            interval_format.direction,
+            interval_format.is_omitted,
+        )
 
-    def __iter__(self) -> Iterator[Interval]:
+    def __iter__(self) -> Iterator[ReportInterval]:
         return (self[row] for row in range(len(self)))
 
 
-def packed(figure: Figure) -> tuple[float, float]:
-    """A figure as it is kept: its value, and how far up and down it may have been rounded."""
-    return figure.value, figure.high - figure.value
+def pack_value(reported: ReportedValue) -> tuple[float, float]:
+    """Return the two numbers that are stored for a value: the value, and how far rounding may reach."""
+    return reported.value, reported.high - reported.value
 
 
-def _figure(value: float, half: float) -> Figure:
-    return Figure(value, value - half, value + half)
+def _unpack_value(value: float, rounding: float) -> ReportedValue:
+    return ReportedValue(value, value - rounding, value + rounding)

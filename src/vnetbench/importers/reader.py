@@ -1,4 +1,4 @@
-"""How the runs of one tool are read from a log: what each tool's module offers, and nothing else."""
+"""The interface between the log parser and the tools: how a tool's runs are recognized and read."""
 
 from __future__ import annotations
 
@@ -6,34 +6,37 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import Run
+
+StartsRun = Callable[[LogLines], bool]
+"""Returns whether the next line of a log starts a run. It takes no line."""
 
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads text. A run is taken line by line, so that a log of any length is read in little memory."""
+    """Reads the text output of one tool, line by line, so that memory does not grow with the log."""
 
     tool: str
-    begins: Callable[[Lines], bool]
-    """Whether a run of this tool begins with the next line; it takes none. Cheap: it is asked of every line
-    that belongs to no run."""
-    read: Callable[[Lines, Callable[[Lines], bool]], list[Run]]
-    """Takes the lines of what began there (several runs, where a tool tells several at once), and no line of
-    what comes after. The second argument tells whether the next line begins a run, of any tool: a run that
-    is not over by then was cut off."""
-    most_lines: int = 100_000
-    """Of a run: while it is read all of its intervals are in memory."""
+    starts_run: StartsRun
+    """Whether the next line starts a run of this tool. The parser asks this for every line outside a run,
+    so it must be cheap."""
+    read_runs: Callable[[LogLines, StartsRun], list[Run]]
+    """Takes the lines of one run and returns it. It returns several runs where the tool reports several at
+    once. It takes no line after the run. The second argument tells whether the next line starts a run of any
+    tool: a run that is incomplete by then was cut off."""
+    max_lines: int = 100_000
+    """Maximum lines of one run. All of its intervals are in memory while it is read."""
 
 
 @dataclass(frozen=True)
 class DocumentReader:
-    """Reads whole documents: JSON or XML that has been parsed already."""
+    """Reads the JSON or XML documents of one tool. The parser has parsed them already."""
 
     tool: str
-    form: str
+    document_format: str
     """`json` or `xml`."""
-    claims: Callable[[Any], bool]
-    """Whether a document (dict, or Element) is one of this tool."""
-    read: Callable[[Any, int, int], list[Run]]
-    """Its runs, from the document with its first and its last line."""
+    matches: Callable[[Any], bool]
+    """Whether a document (a dict or an Element) is from this tool."""
+    read_runs: Callable[[Any, int, int], list[Run]]
+    """Returns the runs in a document, given the document, its first line and its last line."""

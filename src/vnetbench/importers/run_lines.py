@@ -1,31 +1,32 @@
-"""The lines that a tool wrote of one run, told from what else stands among them."""
+"""Pick the lines of one run from a log that other programs write to as well."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.log_lines import LogLines
 
-CUT_OFF = "cut off"
-"""The fault of a run whose last lines are missing."""
-NOISE = 8
-"""So many lines of something else may stand between two of a run: what another program says meanwhile."""
+MAX_FOREIGN_LINES = 8
+"""Maximum lines of other programs between two lines of a run."""
 
 
-def own_line(
-    lines: Lines, begins: Callable[[Lines], bool], is_own: Callable[[str], object], noise: int = NOISE
+def take_run_line(
+    lines: LogLines,
+    starts_run: Callable[[LogLines], bool],
+    belongs_to_run: Callable[[str], object],
+    max_foreign_lines: int = MAX_FOREIGN_LINES,
 ) -> str | None:
-    """The tool's next line, taken with the noise before it.
+    """Take and return the next line of the current run. Foreign lines in front of it are dropped.
 
-    None where a run begins before one comes, or too much else stands there; then nothing has been taken.
+    Returns None and takes nothing if another run starts first or too many foreign lines follow.
     """
-    dropped: list[str] = []
+    foreign: list[str] = []
     while (line := lines.peek()) is not None:
-        if is_own(line):
+        if belongs_to_run(line):
             return lines.take()
-        if begins(lines) or len(dropped) > noise:
+        if starts_run(lines) or len(foreign) > max_foreign_lines:
             break
-        dropped.append(lines.take())
-    for line in reversed(dropped):
+        foreign.append(lines.take())
+    for line in reversed(foreign):
         lines.put_back(line)
     return None

@@ -16,10 +16,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.esxtop import Counters, beside
-from vnetbench.importers.log_parser import Item, Unclaimed
+from vnetbench.importers.esxtop import HostCounters, attach_host_counters
+from vnetbench.importers.log_parser import LogItem, UnrecognizedLines
 from vnetbench.importers.runs import Run
-from vnetbench.study.factors.registry import check_workload, factor_named, format_level
+from vnetbench.study.factors.registry import check_factor_workload, find_factor, format_level
 from vnetbench.study.model import Level
 
 MOST_KEPT = 1000
@@ -38,27 +38,27 @@ _AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
-class NotRead:
+class SkippedSection:
     """A run that is not whole, or what else of a log could not be read."""
 
     log: str
     first_line: int
     last_line: int
-    why: str
+    reason: str
     is_run: bool
-    text: str = ""
+    first_text: str = ""
     """The first line of what is of no known tool."""
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class RunSummary:
     """What tells a run among others, without what it measured."""
 
     id: int
     log: str
     tool: str
     factors: Mapping[str, Level]
-    told_by: str
+    reported_by: str
     started: str | None
     """ISO 8601; as the log has it, so with or without a time zone."""
     goodput_bps: float | None
@@ -73,32 +73,32 @@ class _Tally(NamedTuple):
     unread: int
     unclaimed: int
     faults: Counter[str]
-    not_read: list[NotRead]
+    not_read: list[SkippedSection]
     told: dict[str, Counter[str]]
     last: int
     """The number of the last run."""
 
 
 @dataclass
-class Gathered:
+class RunStore:
     """All that was read of an import's logs. Its runs are in a database that ends with it."""
 
-    set_factors: Mapping[str, Level] = field(default_factory=dict)
+    fixed_factors: Mapping[str, Level] = field(default_factory=dict)
     """Levels that a person sets for all runs."""
     logs: list[str] = field(default_factory=list)
-    runs: int = 0
-    not_read: list[NotRead] = field(default_factory=list)
-    faults: Counter[str] = field(default_factory=Counter)
+    run_count: int = 0
+    skipped: list[SkippedSection] = field(default_factory=list)
+    failure_counts: Counter[str] = field(default_factory=Counter)
     """Runs that are not whole, by why."""
-    unread: int = 0
+    unreadable_count: int = 0
     """What readers know and cannot read; and logs."""
-    unclaimed: int = 0
+    unrecognized_line_count: int = 0
     """Lines of no known tool."""
     _told: dict[str, Counter[str]] = field(default_factory=dict)
     """By workload the metrics that its runs tell, each with how many do."""
-    counted: dict[str, int] = field(default_factory=dict)
+    runs_per_counter_log: dict[str, int] = field(default_factory=dict)
     """Logs of what a host counted, each with how many runs it stands beside."""
-    copies: dict[str, str] = field(default_factory=dict)
+    duplicate_logs: dict[str, str] = field(default_factory=dict)
     """Logs of which nothing is kept, each with the one that it is a copy of."""
     _first_of: dict[bytes, str] = field(default_factory=dict)
     """By the digest of its bytes, the first log with them."""
@@ -111,74 +111,82 @@ class Gathered:
         self._db.execute(_COUNTED)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether all runs were read, and all that looks like one."""
-        return not self.faults and not self.unread
+        return not self.failure_counts and not self.unreadable_count
 
-    def begin(self, log: str) -> None:
+    def start_log(self, log: str) -> None:
         """What is added from here on is of this log."""
         self.logs.append(log)
         self._before = self._tally()
 
-    def end(self, digest: bytes) -> None:
+    def finish_log(self, digest: bytes) -> None:
         """The log is over. What it told is forgotten where a log before it was the same, byte for byte."""
         log, before = self.logs[-1], self._before
         first = self._first_of.setdefault(digest, log)
         if first == log or before is None or before == self._tally():
             return
-        self.copies[log] = first
-        self.runs, self.unread, self.unclaimed = before.runs, before.unread, before.unclaimed
-        self.faults, self.not_read, self._told = before.faults, before.not_read, before.told
+        self.duplicate_logs[log] = first
+        self.run_count, self.unreadable_count, self.unrecognized_line_count = (
+            before.runs,
+            before.unread,
+            before.unclaimed,
+        )
+        self.failure_counts, self.skipped, self._told = before.faults, before.not_read, before.told
         self._db.execute("DELETE FROM run WHERE id > ?", (before.last,))
 
-    def add(self, log: str, item: Item) -> None:
+    def add_item(self, log: str, item: LogItem) -> None:
         """Keep what stands in a log. Raises BenchError where it contradicts what a person set."""
-        if isinstance(item, Run) and not item.fault:
+        if isinstance(item, Run) and not item.failure:
             self._add_run(log, item)
         elif isinstance(item, Run):
-            self.faults[item.fault] += 1
-            self._keep(NotRead(log, item.first_line, item.last_line, item.fault, True))
-        elif isinstance(item, Unclaimed):
-            self.unclaimed += item.lines
-            self.unread += item.looks_measured
-            why = "figures of no tool that is known here" if item.looks_measured else ""
-            self._keep(NotRead(log, item.first_line, item.last_line, why, False, item.text[:200]))
+            self.failure_counts[item.failure] += 1
+            self._keep(SkippedSection(log, item.first_line, item.last_line, item.failure, True))
+        elif isinstance(item, UnrecognizedLines):
+            self.unrecognized_line_count += item.line_count
+            self.unreadable_count += item.looks_like_result
+            why = "figures of no tool that is known here" if item.looks_like_result else ""
+            self._keep(SkippedSection(log, item.first_line, item.last_line, why, False, item.text[:200]))
         else:
-            self.unread += 1
-            self._keep(NotRead(log, item.first_line, item.last_line, item.why, False))
+            self.unreadable_count += 1
+            self._keep(SkippedSection(log, item.first_line, item.last_line, item.reason, False))
 
     def add_unreadable(self, log: str, why: str) -> None:
         """Keep that a log, or the rest of it, could not be read at all."""
-        self.unread += 1
-        self._keep(NotRead(log, 0, 0, why, False))
+        self.unreadable_count += 1
+        self._keep(SkippedSection(log, 0, 0, why, False))
 
-    def add_counters(self, log: str, counters: Counters) -> None:
+    def add_host_counters(self, log: str, counters: HostCounters) -> None:
         """Keep what the log of a host counted, until `put_beside`."""
-        self.counted[log] = 0
+        self.runs_per_counter_log[log] = 0
         rows = ((log, moment.isoformat(), json.dumps(values)) for moment, values in counters)
         self._db.executemany("INSERT INTO counted VALUES (?, ?, ?)", rows)
 
-    def put_beside(self) -> None:
+    def attach_host_counters(self) -> None:
         """Put what hosts counted beside the runs of that time; to be called once all logs have been read."""
-        for log in self.counted:
+        for log in self.runs_per_counter_log:
             for first in range(1, self._last() + 1, _AT_ONCE):
                 numbers = range(first, min(first + _AT_ONCE, self._last() + 1))
-                runs = [self.run(number)[1] for number in numbers]
-                told = beside(runs, self._counted(log), is_only_host=len(self.counted) == 1)
+                runs = [self.load_run(number)[1] for number in numbers]
+                told = attach_host_counters(
+                    runs, self._counted(log), is_only_host=len(self.runs_per_counter_log) == 1
+                )
                 changed = [(_stored(run), number) for number, run in zip(numbers, told, strict=True)]
                 self._db.executemany("UPDATE run SET run = ? WHERE id = ?", changed)
-                self.counted[log] += sum(each.also != run.also for each, run in zip(told, runs, strict=True))
+                self.runs_per_counter_log[log] += sum(
+                    each.other_results != run.other_results for each, run in zip(told, runs, strict=True)
+                )
 
-    def workloads(self) -> dict[str, int]:
+    def workload_counts(self) -> dict[str, int]:
         """Each workload of the runs, with how many they are; the most frequent first."""
         rows = self._db.execute("SELECT workload, count(*) FROM run GROUP BY workload ORDER BY count(*) DESC")
         return dict(rows.fetchall())
 
-    def told(self, workload: str) -> Counter[str]:
+    def metric_counts(self, workload: str) -> Counter[str]:
         """The metrics that runs of a workload tell, each with how many of them do."""
         return self._told[workload]
 
-    def heads(self, workload: str) -> list[Head]:
+    def run_summaries(self, workload: str) -> list[RunSummary]:
         """The runs of a workload in the order in which they were read."""
         rows = self._db.execute(
             "SELECT id, log, tool, factors, told_by, started, goodput, duration_s, connection FROM run"
@@ -187,11 +195,11 @@ class Gathered:
         )
         levels = lru_cache(maxsize=1024)(json.loads)  # runs of one treatment share them
         return [
-            Head(i, sys.intern(log), sys.intern(tool), levels(text), sys.intern(told_by), *rest)
+            RunSummary(i, sys.intern(log), sys.intern(tool), levels(text), sys.intern(told_by), *rest)
             for i, log, tool, text, told_by, *rest in rows
         ]
 
-    def run(self, number: int) -> tuple[str, Run]:
+    def load_run(self, number: int) -> tuple[str, Run]:
         """The log of a run, and the run, by its `Head.id`."""
         log, stored = self._db.execute("SELECT log, run FROM run WHERE id = ?", (number,)).fetchone()
         run = pickle.loads(
@@ -206,21 +214,23 @@ class Gathered:
 
     def _tally(self) -> _Tally:
         told = {workload: metrics.copy() for workload, metrics in self._told.items()}
-        kept = (self.faults.copy(), self.not_read.copy(), told)
-        return _Tally(self.runs, self.unread, self.unclaimed, *kept, self._last())
+        kept = (self.failure_counts.copy(), self.skipped.copy(), told)
+        return _Tally(
+            self.run_count, self.unreadable_count, self.unrecognized_line_count, *kept, self._last()
+        )
 
     def _last(self) -> int:
         """The number of the last run."""
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()
         return int(last)
 
-    def _counted(self, log: str) -> Counters:
+    def _counted(self, log: str) -> HostCounters:
         rows = self._db.execute("SELECT moment, counters FROM counted WHERE log = ? ORDER BY rowid", (log,))
         return ((datetime.fromisoformat(moment), json.loads(values)) for moment, values in rows)
 
     def _add_run(self, log: str, run: Run) -> None:
-        factors = {**run.factors, **self.set_factors}
-        for name, level in self.set_factors.items():
+        factors = {**run.factors, **self.fixed_factors}
+        for name, level in self.fixed_factors.items():
             if run.factors.get(name, level) != level:
                 told = format_level(name, run.factors[name])
                 raise BenchError(
@@ -229,25 +239,25 @@ class Gathered:
                     fix=f"leave out --factor {name}, or import this log by itself",
                 )
         if why := _unsound(run):
-            self.unread += 1
-            self._keep(NotRead(log, run.first_line, run.last_line, why, False))
+            self.unreadable_count += 1
+            self._keep(SkippedSection(log, run.first_line, run.last_line, why, False))
             return
-        self.runs += 1
-        self._told.setdefault(run.workload, Counter()).update(run.figures.keys())
+        self.run_count += 1
+        self._told.setdefault(run.workload, Counter()).update(run.metrics.keys())
         self._db.execute(
             "INSERT INTO run (log, tool, workload, factors, told_by, started, goodput, duration_s,"
             " connection, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                log, run.tool, run.workload, json.dumps(factors), run.told_by,
+                log, run.tool, run.workload, json.dumps(factors), run.reported_by,
                 run.started_at.isoformat() if run.started_at else None,
-                run.figures["goodput_bps"].value if "goodput_bps" in run.figures else None,
+                run.metrics["goodput_bps"].value if "goodput_bps" in run.metrics else None,
                 run.duration_s, run.connection, _stored(run),
             ),
         )  # fmt: skip
 
-    def _keep(self, what: NotRead) -> None:
-        if len(self.not_read) < MOST_KEPT:
-            self.not_read.append(what)
+    def _keep(self, what: SkippedSection) -> None:
+        if len(self.skipped) < MOST_KEPT:
+            self.skipped.append(what)
 
 
 def _unsound(run: Run) -> str:
@@ -255,7 +265,7 @@ def _unsound(run: Run) -> str:
     for name, level in run.factors.items():
         if why := _wrong_level(run.workload, name, level):
             return f"{name} = {str(level)[:80]}: {why}"
-    for name, figure in run.figures.items():
+    for name, figure in run.metrics.items():
         if not -math.inf < figure.low <= figure.value <= figure.high < math.inf:
             return f"{name} cannot be {figure.value:g}"
     for what, time_s in (("it lasts", run.duration_s or 0.0), ("of it is omitted", run.omitted_s)):
@@ -267,9 +277,9 @@ def _unsound(run: Run) -> str:
 @lru_cache(maxsize=1024)
 def _wrong_level(workload: str, name: str, level: Level) -> str:
     try:
-        check_workload(name, workload)
-        kind = factor_named(name).kind
-        kind.parse(kind.spell(level))
+        check_factor_workload(name, workload)
+        kind = find_factor(name).value_type
+        kind.parse(kind.format(level))
     except BenchError as error:
         return error.what
     return ""

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
-from vnetbench.importers.runs import Figure, Interval, Run
+from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
 from vnetbench.results.records import (
-    HIGH,
+    HIGH_SUFFIX,
     IMPORTED,
-    LOW,
+    LOW_SUFFIX,
     OBSERVE,
     OMITTED,
     EndpointRecord,
@@ -30,7 +30,7 @@ _ROLES = {"sender": "source", "receiver": "sink"}
 
 
 @dataclass(frozen=True)
-class Place:
+class TrialPosition:
     """Where a trial belongs among those of its import."""
 
     treatment: int
@@ -39,12 +39,12 @@ class Place:
     """Since the first of them."""
 
 
-def trial_of(run: Run, log: str, place: Place) -> TrialRecord:
+def build_trial(run: Run, log: str, place: TrialPosition) -> TrialRecord:
     """The trial that a run is; `log` is the name of what it was read from."""
     return TrialRecord(
         treatment=place.treatment,
         block=place.block,
-        shape=None,
+        testbed_shape=None,
         started_s=place.started_s,
         duration_s=run.duration_s or 0.0,
         setup_s=0.0,
@@ -64,12 +64,12 @@ def told_of(run: Run, log: str) -> dict[str, object]:
         "log": log,
         "lines": [run.first_line, run.last_line],
         "command": run.command,
-        "told_by": run.told_by,
+        "told_by": run.reported_by,
         "started_at": run.started_at.isoformat() if run.started_at else None,
         "duration_s": run.duration_s,
         "omitted_s": run.omitted_s,
-        "figures": {name: asdict(figure) for name, figure in run.figures.items()},
-        "also": dict(run.also),
+        "figures": {name: asdict(figure) for name, figure in run.metrics.items()},
+        "also": dict(run.other_results),
     }
 
 
@@ -77,18 +77,18 @@ def _samples(run: Run) -> dict[str, tuple[Sample, ...]]:
     """By way, in the order of the log: so many intervals each that a way has MOST_SAMPLES at most."""
     joined = _joined(run)
     found: dict[str, list[Sample]] = defaultdict(list)
-    pending: dict[str, list[list[Interval]]] = defaultdict(list)
+    pending: dict[str, list[list[ReportInterval]]] = defaultdict(list)
 
     def close(way: str) -> None:
         if pending[way]:
             found[way].append(_sample(len(found[way]), pending.pop(way), run))
 
     for at_once in _at_once(run.intervals):
-        for way in dict.fromkeys(each.way for each in at_once):
+        for way in dict.fromkeys(each.direction for each in at_once):
             before = pending[way]
             if before and (len(before) == joined or before[0][0].is_omitted != at_once[0].is_omitted):
                 close(way)
-            pending[way].append([each for each in at_once if each.way == way])
+            pending[way].append([each for each in at_once if each.direction == way])
     for way in tuple(pending):
         close(way)
     return {way: tuple(samples) for way, samples in found.items()}
@@ -98,29 +98,31 @@ def _joined(run: Run) -> int:
     """How many intervals make a sample."""
     if len(run.intervals) <= MOST_SAMPLES:
         return 1
-    times = Counter(way for at_once in _at_once(run.intervals) for way in {each.way for each in at_once})
+    times = Counter(
+        way for at_once in _at_once(run.intervals) for way in {each.direction for each in at_once}
+    )
     return math.ceil(max(times.values(), default=1) / MOST_SAMPLES)
 
 
-def _at_once(intervals: Sequence[Interval]) -> Iterator[list[Interval]]:
+def _at_once(intervals: Sequence[ReportInterval]) -> Iterator[list[ReportInterval]]:
     """Those of the same time together; very many only where they stand together, as memory is bounded."""
 
-    def time(each: Interval) -> tuple[float, float, bool]:
+    def time(each: ReportInterval) -> tuple[float, float, bool]:
         return each.start_s, each.end_s, each.is_omitted
 
     told = (each for each in intervals if each.end_s > each.start_s)
     if len(intervals) > MOST_SAMPLES:
         yield from (list(group) for _, group in groupby(told, time))
         return
-    found: dict[tuple[float, float, bool], list[Interval]] = {}
+    found: dict[tuple[float, float, bool], list[ReportInterval]] = {}
     for each in told:
         found.setdefault(time(each), []).append(each)
     yield from found.values()
 
 
-def _sample(seq: int, spans: Sequence[Sequence[Interval]], run: Run) -> Sample:
+def _sample(seq: int, spans: Sequence[Sequence[ReportInterval]], run: Run) -> Sample:
     """Of intervals that follow each other; where none is of all streams together these are added up."""
-    streams: dict[int | None, list[Interval]] = defaultdict(list)
+    streams: dict[int | None, list[ReportInterval]] = defaultdict(list)
     for each in (each for span in spans for each in span):
         streams[each.stream].append(each)
     together = streams.pop(None, None)
@@ -138,7 +140,7 @@ def _sample(seq: int, spans: Sequence[Sequence[Interval]], run: Run) -> Sample:
     )
 
 
-def _over(intervals: Sequence[Interval]) -> dict[str, Figure]:
+def _over(intervals: Sequence[ReportInterval]) -> dict[str, ReportedValue]:
     """The values of intervals of one stream: counts are added up, of the others it is their mean."""
     if len(intervals) == 1:
         return dict(intervals[0].values)
@@ -150,7 +152,7 @@ def _over(intervals: Sequence[Interval]) -> dict[str, Figure]:
     return _sum(told) | means
 
 
-def _sum(told: Iterable[Mapping[str, Figure]]) -> dict[str, Figure]:
+def _sum(told: Iterable[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
     all_told = list(told)
     return {
         name: _added([each[name] for each in all_told])
@@ -159,29 +161,29 @@ def _sum(told: Iterable[Mapping[str, Figure]]) -> dict[str, Figure]:
     }
 
 
-def _added(figures: Sequence[Figure], times: float = 1.0) -> Figure:
-    return Figure(
+def _added(figures: Sequence[ReportedValue], times: float = 1.0) -> ReportedValue:
+    return ReportedValue(
         times * sum(each.value for each in figures),
         times * sum(each.low for each in figures),
         times * sum(each.high for each in figures),
     )
 
 
-def _counters(values: Mapping[str, Figure]) -> dict[str, float]:
+def _counters(values: Mapping[str, ReportedValue]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, figure in values.items():
         found[name] = figure.value
         if figure.low < figure.high:
-            found |= {name + LOW: figure.low, name + HIGH: figure.high}
+            found |= {name + LOW_SUFFIX: figure.low, name + HIGH_SUFFIX: figure.high}
     return found
 
 
-def _stream(number: int | None, figures: Mapping[str, Figure], run: Run) -> StreamSample:
+def _stream(number: int | None, figures: Mapping[str, ReportedValue], run: Run) -> StreamSample:
     values = {name: figure.value for name, figure in figures.items()}
     cwnd, retransmits = values.get("cwnd_bytes"), values.get("retransmits")
     return StreamSample(
-        stream=number or 0,
-        role=_ROLES.get(run.told_by, "both"),
+        stream_id=number or 0,
+        role=_ROLES.get(run.reported_by, "both"),
         bytes=round(values.get("bytes", 0)),
         rtt_us=values.get("rtt_us"),
         cwnd=None if cwnd is None else round(cwnd),

@@ -1,4 +1,4 @@
-"""Numbers as logs print them: what may have been rounded to them, and the units of the tools."""
+"""Parse numbers as logs print them, with the range that rounds to them, in the units of the tools."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from vnetbench.importers.runs import Figure
+from vnetbench.importers.runs import ReportedValue
 
 BITS: Mapping[str, float] = {"bits": 1, "Kbits": 1e3, "Mbits": 1e6, "Gbits": 1e9, "Tbits": 1e12}
-"""iperf, iperf3 (units.c) and those that print like them: bits are counted in powers of 1000."""
+"""Units of iperf, iperf3 (units.c) and similar tools: bits are counted in powers of 1000."""
 BYTES: Mapping[str, float] = {
     "Bytes": 1,
     "KBytes": 2**10,
@@ -18,7 +18,7 @@ BYTES: Mapping[str, float] = {
     "GBytes": 2**30,
     "TBytes": 2**40,
 }
-"""The same tools: bytes are counted in powers of 1024."""
+"""Units of the same tools: bytes are counted in powers of 1024."""
 SECONDS: Mapping[str, float] = {
     "s": 1,
     "sec": 1,
@@ -32,68 +32,71 @@ SECONDS: Mapping[str, float] = {
 }
 
 NUMBER = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
-"""A regular expression of a number in a log: `13.9`, `13,9`, `.5`, `1.39e+10`."""
+"""A regular expression for a number in a log: `13.9`, `13,9`, `.5`, `1.39e+10`."""
 
-_PLAIN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
-"""`13.9`: what nearly all numbers in logs are like, and what is read the fastest."""
-_PARTS = tuple(2 * 10**decimals for decimals in range(13))
-"""How many halves of the last of so many decimals make one."""
-_LONGEST = 64
+_PLAIN_NUMBER = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
+"""`13.9`. Nearly all numbers in logs have this form, which is the fastest to parse."""
+_HALF_UNITS_PER_ONE = tuple(2 * 10**decimals for decimals in range(13))
+"""Halves of the last digit that add up to 1, by the number of decimals."""
+_MAX_LENGTH = 64
 _SEPARATOR = re.compile("[.,]")
-_FORM = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
+_NUMBER_PARTS = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
 
 
-def rounded(text: str, scale: float = 1.0) -> Figure:
-    """The figure of a printed number, times `scale`: half a unit of its last printed digit either side.
+def parse_rounded(text: str, scale: float = 1.0) -> ReportedValue:
+    """Return a printed number times `scale`. Its range is half a unit of the last printed digit to either side.
 
-    A decimal comma is read too: of several separators the last one is the decimal one, unless it stands
-    more than once. Raises ValueError where it is no finite number.
+    A decimal comma is accepted. Of several separators the last one is the decimal one, unless it occurs twice.
+
+    Raises:
+        ValueError: The text is not a finite number.
     """
-    if plain := _PLAIN.fullmatch(text.strip()):
-        halves, parts = 2 * int(plain[0].replace(".", "")), _PARTS[len(plain[1] or "")]
-        return _scaled(float(plain[0]), (halves - 1) / parts, (halves + 1) / parts, scale)
-    number = _decimal(text)
+    if plain := _PLAIN_NUMBER.fullmatch(text.strip()):
+        half_units, per_one = 2 * int(plain[0].replace(".", "")), _HALF_UNITS_PER_ONE[len(plain[1] or "")]
+        return _scale(float(plain[0]), (half_units - 1) / per_one, (half_units + 1) / per_one, scale)
+    number = _parse_decimal(text)
     digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
     if not isinstance(exponent, int) or not digits:
-        raise ValueError(f"no number: {text[:_LONGEST]!r}")
+        raise ValueError(f"not a number: {text[:_MAX_LENGTH]!r}")
     unit = Decimal(1).scaleb(exponent)
-    return _scaled(float(number), float(number - unit / 2), float(number + unit / 2), scale)
+    return _scale(float(number), float(number - unit / 2), float(number + unit / 2), scale)
 
 
-def counted(text: str, scale: float = 1.0) -> Figure:
-    """The figure of a count, which nothing rounded, times `scale`. Raises ValueError for no number."""
-    return Figure.exact(rounded(text, scale).value)
+def parse_count(text: str, scale: float = 1.0) -> ReportedValue:
+    """Return a printed count times `scale`. It was not rounded. Raises ValueError if it is not a number."""
+    return ReportedValue.exact(parse_rounded(text, scale).value)
 
 
-def in_unit(text: str, unit: str, units: Mapping[str, float], scale: float = 1.0) -> Figure:
-    """`rounded` of a number in one of these units: `in_unit("13.9", "Gbits", BITS)`.
+def parse_with_unit(text: str, unit: str, units: Mapping[str, float], scale: float = 1.0) -> ReportedValue:
+    """Return a printed number in one of these units: `parse_with_unit("13.9", "Gbits", BITS)`.
 
-    Raises ValueError for another unit, and for no number.
+    Raises:
+        ValueError: The unit is another one, or the text is not a number.
     """
     if unit not in units:
-        raise ValueError(f"no unit of these: {unit[:_LONGEST]!r}")
-    return rounded(text, units[unit] * scale)
+        raise ValueError(f"unknown unit: {unit[:_MAX_LENGTH]!r}")
+    return parse_rounded(text, units[unit] * scale)
 
 
-def _scaled(value: float, low: float, high: float, scale: float) -> Figure:
-    ends = (low * scale, high * scale)
-    if not all(map(math.isfinite, ends)):
-        raise ValueError(f"no finite number: {value}")
-    return Figure(value * scale, min(ends), max(ends))
+def _scale(value: float, low: float, high: float, scale: float) -> ReportedValue:
+    bounds = (low * scale, high * scale)
+    if not all(map(math.isfinite, bounds)):
+        raise ValueError(f"not a finite number: {value}")
+    return ReportedValue(value * scale, min(bounds), max(bounds))
 
 
-def _decimal(text: str) -> Decimal:
+def _parse_decimal(text: str) -> Decimal:
     text = text.strip()
-    form = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
-    if form is None:
-        raise ValueError(f"no number: {text[:_LONGEST]!r}")
-    digits = form["digits"]
+    parts = _NUMBER_PARTS.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if parts is None:
+        raise ValueError(f"not a number: {text[:_MAX_LENGTH]!r}")
+    digits = parts["digits"]
     last = max(digits, key=lambda c: digits.rfind(c) if c in ".," else -1)
     if last in ".," and digits.count(last) == 1:
-        whole, _, part = digits.rpartition(last)
-        digits = f"{_SEPARATOR.sub('', whole)}.{part}"
+        whole, _, fraction = digits.rpartition(last)
+        digits = f"{_SEPARATOR.sub('', whole)}.{fraction}"
     else:
         digits = _SEPARATOR.sub("", digits)
     if not digits.strip("."):
-        raise ValueError(f"no number: {text!r}")
-    return Decimal(f"{form['sign']}{digits}{form['exponent'] or ''}")
+        raise ValueError(f"not a number: {text!r}")
+    return Decimal(f"{parts['sign']}{digits}{parts['exponent'] or ''}")

@@ -1,4 +1,4 @@
-"""XML documents in a log: where one ends, and what can be read of one that was cut off."""
+"""Find the end of an XML document in a log, and parse it, also if it was cut off."""
 
 from __future__ import annotations
 
@@ -12,53 +12,47 @@ _DECLARATION = re.compile(r"<\?xml[^>]*\?>")
 
 
 @dataclass
-class Extent:
-    """How far a document reaches: fed its lines one after the other."""
+class XmlBuffer:
+    """Collects the lines of a document until it ends."""
 
     _lines: list[str] = field(default_factory=list)
-    _root: str = ""
+    _root_name: str = ""
     characters: int = 0
 
     def feed(self, line: str) -> str | None:
-        """What follows the document's end on this line; None while it goes on."""
+        """Add a line. Return what follows the document's end on it; None if the document goes on."""
         self._lines.append(line)
         self.characters += len(line)
         start = 0
-        if not self._root:
+        if not self._root_name:
             root = _ROOT.search(line)
             if root is None:
                 return None
-            self._root, start = root[1], root.end()
+            self._root_name, start = root[1], root.end()
             if root[2]:
-                return self._end(start)
-        at = line.find(f"</{self._root}>", start)
-        return None if at < 0 else self._end(at + len(self._root) + 3)
+                return self._split_last_line(start)
+        end = line.find(f"</{self._root_name}>", start)
+        return None if end < 0 else self._split_last_line(end + len(self._root_name) + 3)
 
-    def forget(self) -> None:
-        """Keep none of its text: it is too long, and only its end is looked for."""
+    def discard_text(self) -> None:
+        """Discard the text of a document that is too long. `feed` still finds its end."""
         self._lines.clear()
 
-    def document(self) -> Element:
-        """The parsed document; raises ValueError where it is none."""
-        root = self._parsed(is_whole=True)
-        if root is None:
-            raise ValueError("no element")
-        return root
+    def parse(self) -> Element:
+        """Return the parsed document. Raises ValueError if it is invalid."""
+        return self._parse_text(is_complete=True)
 
-    def beginning(self) -> Element:
-        """What is whole of a document that was cut off; raises ValueError where that is nothing."""
-        root = self._parsed(is_whole=False)
-        if root is None:
-            raise ValueError("no element")
-        return root
+    def parse_truncated(self) -> Element:
+        """Return the complete part of a document that was cut off. Raises ValueError if there is none."""
+        return self._parse_text(is_complete=False)
 
-    def _end(self, column: int) -> str:
+    def _split_last_line(self, column: int) -> str:
         line = self._lines[-1]
         self._lines[-1] = line[:column]
         return line[column:]
 
-    def _parsed(self, *, is_whole: bool) -> Element | None:
-        # The text is decoded already, so what its declaration says of its encoding is not true any more.
+    def _parse_text(self, *, is_complete: bool) -> Element:
+        # The text is decoded already, so the encoding in its declaration is no longer true.
         text = _DECLARATION.sub("", "\n".join(self._lines), count=1).lstrip()
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
             raise ValueError("it declares entities, which no tool's log does")
@@ -67,6 +61,8 @@ class Extent:
             for _, element in iterparse(StringIO(text), events=("start",)):
                 root = element if root is None else root
         except ParseError as error:
-            if is_whole:
+            if is_complete:
                 raise ValueError(str(error)) from error
+        if root is None:
+            raise ValueError("no element")
         return root

@@ -6,14 +6,14 @@ import re
 from datetime import datetime
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.runs import Figure, Run
+from vnetbench.importers.runs import ReportedValue, Run
 from vnetbench.importers.table.columns import Columns
 from vnetbench.importers.table.mapping import FactorColumn, Mapping, MetricColumn, Moment
 from vnetbench.importers.table.rows import Row, text_of
-from vnetbench.importers.units import rounded
+from vnetbench.importers.units import parse_rounded
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
-from vnetbench.study.problems import shown
+from vnetbench.study.problems import format_raw_value
 
 _IN_THOUSANDS = {
     ",": re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?"),
@@ -36,11 +36,11 @@ def run_of(row: Row, columns: Columns, mapping: Mapping) -> Run | None:
         last_line=row.number,
         workload=mapping.workload,
         factors={**mapping.constants, **_factors(row, columns, mapping)},
-        figures=_figures(row, columns, mapping),
+        metrics=_figures(row, columns, mapping),
         duration_s=duration.value if duration else None,
         started_at=_moment(row, columns, mapping.started_at) if mapping.started_at else None,
-        told_by=mapping.told_by,
-        also={name: text for name in mapping.also if (text := columns.text(row, name))},
+        reported_by=mapping.told_by,
+        other_results={name: text for name in mapping.also if (text := columns.text(row, name))},
     )
 
 
@@ -59,16 +59,16 @@ def _level(text: str, column: FactorColumn, where: str, mapping: Mapping) -> Lev
     try:
         return parse_level(column.name, f"{text} {column.unit}".strip())
     except BenchError as error:
-        fix = f'{error.fix}; or say what the cell means: levels = {{ {shown(text)} = "…" }} in {mapping.name}'
+        fix = f'{error.fix}; or say what the cell means: levels = {{ {format_raw_value(text)} = "…" }} in {mapping.name}'
         raise BenchError(error.what, where=where, fix=fix) from error
 
 
-def _figures(row: Row, columns: Columns, mapping: Mapping) -> dict[str, Figure]:
+def _figures(row: Row, columns: Columns, mapping: Mapping) -> dict[str, ReportedValue]:
     found = {each.name: _figure(row, columns, mapping, each) for each in mapping.metrics}
     return {name: figure for name, figure in found.items() if figure is not None}
 
 
-def _figure(row: Row, columns: Columns, mapping: Mapping, column: MetricColumn) -> Figure | None:
+def _figure(row: Row, columns: Columns, mapping: Mapping, column: MetricColumn) -> ReportedValue | None:
     """A cell's figure with what its last digit left open; None of a blank one."""
     cell = columns.cell(row, column.column)
     if cell == "":
@@ -76,10 +76,10 @@ def _figure(row: Row, columns: Columns, mapping: Mapping, column: MetricColumn) 
     where = columns.where(row, column.column)
     try:
         text = _number(cell, where, mapping) if isinstance(cell, str) else text_of(cell)
-        return rounded(text, column.scale)
+        return parse_rounded(text, column.scale)
     except ValueError as error:
         fix = f"leave the cell blank, or the row out: skip = [{row.number}] in {mapping.name}"
-        raise BenchError(f"{shown(text_of(cell))} is no number", where=where, fix=fix) from error
+        raise BenchError(f"{format_raw_value(text_of(cell))} is no number", where=where, fix=fix) from error
 
 
 def _number(text: str, where: str, mapping: Mapping) -> str:
@@ -87,7 +87,7 @@ def _number(text: str, where: str, mapping: Mapping) -> str:
     bare = re.sub(r"\s", "", text).removesuffix("%")
     if mapping.decimal is None and "," in bare:
         fix = f'say in {mapping.name} what the comma is: decimal = "," or, of thousands, decimal = "."'
-        raise BenchError(f"{shown(text)} can be read in two ways", where=where, fix=fix)
+        raise BenchError(f"{format_raw_value(text)} can be read in two ways", where=where, fix=fix)
     mark = "." if mapping.decimal == "," else ","
     if _IN_THOUSANDS[mark].fullmatch(bare):
         return bare.replace(mark, "")
@@ -106,7 +106,7 @@ def _moment(row: Row, columns: Columns, moment: Moment) -> datetime | None:
         return datetime.strptime(text_of(cell), moment.form)
     except ValueError as error:
         raise BenchError(
-            f"{shown(text_of(cell))} is no time as {shown(moment.form)} writes it",
+            f"{format_raw_value(text_of(cell))} is no time as {format_raw_value(moment.form)} writes it",
             where=columns.where(row, moment.column),
             fix='say how times are written: started_at = { column = "…", form = "%d.%m.%Y %H:%M" }',
         ) from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vnetbench.errors import BenchError
 from vnetbench.importers.table.mapping import Mapping
 from vnetbench.importers.table.rows import Cell, Row, text_of
-from vnetbench.study.problems import shown, suggest
+from vnetbench.study.problems import format_raw_value, suggest
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Columns:
             known = [text for text in texts if text]
             what = "stands more than once" if wanted in texts else "is not there"
             raise BenchError(
-                f"the column {shown(wanted)} {what}",
+                f"the column {format_raw_value(wanted)} {what}",
                 where=f"{name}, row {titles.number}",
                 fix=suggest(wanted, known, otherwise=f"{mapping.name} can name: {', '.join(known[:40])}"),
             )
@@ -48,7 +48,7 @@ class Columns:
 
     def where(self, row: Row, column: str) -> str:
         """How an error calls a cell: `results.csv, row 12, column "CPU %"`."""
-        return f"{self.name}, row {row.number}, column {shown(column)}"
+        return f"{self.name}, row {row.number}, column {format_raw_value(column)}"
 
 
 def _named(mapping: Mapping) -> Iterable[str]:

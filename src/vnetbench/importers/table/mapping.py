@@ -11,10 +11,10 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.study.factors.registry import check_workload, factor_named, parse_level
-from vnetbench.study.file.document import Document, read_document
+from vnetbench.study.factors.registry import check_factor_workload, find_factor, parse_level
+from vnetbench.study.file.document import TomlDocument, read_document
 from vnetbench.study.model import Level
-from vnetbench.study.problems import Problem, StudyError, WrongValue, shown, suggest
+from vnetbench.study.problems import Problem, StudyError, WrongValue, format_raw_value, suggest
 from vnetbench.study.workloads import WORKLOADS
 
 _BITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
@@ -117,7 +117,7 @@ def read_mapping(text: str, name: str) -> Mapping:
 
 
 def _try(
-    document: Document,
+    document: TomlDocument,
     problems: list[Problem],
     path: tuple[str, ...],
     keep: Callable[[Any], object],
@@ -128,7 +128,7 @@ def _try(
     try:
         keep(read_one(*given))
     except BenchError as error:
-        problems.append(document.place(*path).problem(error))
+        problems.append(document.locate(*path).wrap_error(error))
 
 
 def _whole(found: Map[str, Any]) -> Map[str, Any]:
@@ -142,7 +142,7 @@ def _whole(found: Map[str, Any]) -> Map[str, Any]:
         raise WrongValue("it names no metric", fix=fix)
     constants = dict(found["constants"])
     for name in (*constants, *(each.name for each in found["factors"])):
-        check_workload(name, found["workload"])
+        check_factor_workload(name, found["workload"])
     return {
         "factors": tuple(found["factors"]),
         "metrics": tuple(found["metrics"]),
@@ -151,7 +151,7 @@ def _whole(found: Map[str, Any]) -> Map[str, Any]:
 
 
 def _factor(name: str, raw: object) -> FactorColumn:
-    factor_named(name)
+    find_factor(name)
     told = _column(raw, ("column", "unit", "levels"))
     levels = {cell: parse_level(name, level) for cell, level in _table(told.get("levels", {})).items()}
     return FactorColumn(name, told["column"], _text(told.get("unit", "")), levels)
@@ -160,7 +160,8 @@ def _factor(name: str, raw: object) -> FactorColumn:
 def _metric(name: str, raw: object) -> MetricColumn:
     if name not in METRICS:
         raise WrongValue(
-            f"{shown(name)} is not a metric", fix=suggest(name, METRICS, otherwise="see docs/importers.md")
+            f"{format_raw_value(name)} is not a metric",
+            fix=suggest(name, METRICS, otherwise="see docs/importers.md"),
         )
     told = _column(raw, ("column", "unit"))
     return MetricColumn(name, told["column"], _scale(METRICS[name].unit, _text(told.get("unit", ""))))
@@ -173,7 +174,7 @@ def _scale(of: str, unit: str) -> float:
         return units[unit]
     if not unit and of not in UNITS:
         return 1.0
-    what = f"{shown(unit)} is not a unit of it" if unit else "the unit of the column is missing"
+    what = f"{format_raw_value(unit)} is not a unit of it" if unit else "the unit of the column is missing"
     raise WrongValue(what, fix=f'write unit = "…" with one of {", ".join(units)}')
 
 
@@ -191,24 +192,24 @@ _SECTIONS: Map[str, tuple[str, Callable[[str, Any], Any]]] = {
 
 def _value(key: str, raw: object) -> Any:
     if key in _SECTIONS:
-        raise WrongValue(f"{shown(key)} is a section", fix=f"write [{key}] on a line of its own")
+        raise WrongValue(f"{format_raw_value(key)} is a section", fix=f"write [{key}] on a line of its own")
     if key not in _KEYS:
         fix = suggest(key, (*_KEYS, *_SECTIONS), otherwise=f"its keys: {', '.join((*_KEYS, *_SECTIONS))}")
-        raise WrongValue(f"{shown(key)} is no key of a mapping", fix=fix)
+        raise WrongValue(f"{format_raw_value(key)} is no key of a mapping", fix=fix)
     return _KEYS[key](raw)
 
 
 def _text(raw: object) -> str:
     if not isinstance(raw, str):
-        raise WrongValue(f"{shown(raw)} is not a text", fix="put it in quotes")
+        raise WrongValue(f"{format_raw_value(raw)} is not a text", fix="put it in quotes")
     return raw
 
 
 def _one_of(*known: str) -> Callable[[object], str]:
     def read_one(raw: object) -> str:
         if raw not in known:
-            wanted = ", ".join(shown(each) for each in known)
-            raise WrongValue(f"{shown(raw)} is none of {wanted}", fix=f"write one of {wanted}")
+            wanted = ", ".join(format_raw_value(each) for each in known)
+            raise WrongValue(f"{format_raw_value(raw)} is none of {wanted}", fix=f"write one of {wanted}")
         return str(raw)
 
     return read_one
@@ -216,7 +217,7 @@ def _one_of(*known: str) -> Callable[[object], str]:
 
 def _table(raw: object) -> Map[str, Any]:
     if not isinstance(raw, dict):
-        raise WrongValue(f"{shown(raw)} is not a table", fix='write it as { column = "title" }')
+        raise WrongValue(f"{format_raw_value(raw)} is not a table", fix='write it as { column = "title" }')
     return raw
 
 
@@ -225,7 +226,9 @@ def _column(raw: object, keys: tuple[str, ...]) -> Map[str, Any]:
     told = {"column": raw} if isinstance(raw, str) else _table(raw)
     for key in told:
         if key not in keys:
-            raise WrongValue(f"{shown(key)} is no key of a column", fix=f"its keys: {', '.join(keys)}")
+            raise WrongValue(
+                f"{format_raw_value(key)} is no key of a column", fix=f"its keys: {', '.join(keys)}"
+            )
     if "column" not in told:
         raise WrongValue("it names no column", fix='write column = "title of the column"')
     _text(told["column"])
@@ -234,7 +237,7 @@ def _column(raw: object, keys: tuple[str, ...]) -> Map[str, Any]:
 
 def _row(raw: object) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or not 1 <= raw < 2**31:
-        raise WrongValue(f"{shown(raw)} is not the number of a row", fix="rows count from 1")
+        raise WrongValue(f"{format_raw_value(raw)} is not the number of a row", fix="rows count from 1")
     return raw
 
 
@@ -244,7 +247,7 @@ def _rows(raw: object) -> frozenset[int]:
 
 def _list(raw: object) -> list[Any]:
     if not isinstance(raw, list):
-        raise WrongValue(f"{shown(raw)} is not a list", fix="put it in square brackets")
+        raise WrongValue(f"{format_raw_value(raw)} is not a list", fix="put it in square brackets")
     return raw
 
 

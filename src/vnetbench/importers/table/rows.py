@@ -13,7 +13,7 @@ from tempfile import SpooledTemporaryFile
 from typing import BinaryIO, cast
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.decoding import Readable, lines_of
+from vnetbench.importers.decoding import ByteStream, decode_lines
 from vnetbench.importers.table.mapping import Mapping
 
 Cell = str | float | datetime
@@ -46,7 +46,7 @@ def is_table(name: str) -> bool:
     return name.lower().endswith(_SUFFIXES)
 
 
-def rows_of(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]:
+def rows_of(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Row]:
     """The row of titles, and all that follow and are not blank; raises a BenchError for no table."""
     is_workbook = name.lower().endswith(".xlsx")
     rows = _of_workbook(stream, name, mapping) if is_workbook else _of_text(stream, name, mapping)
@@ -63,8 +63,8 @@ def rows_of(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]:
         raise BenchError("there is no row of titles", where=name, fix=fix)
 
 
-def _of_text(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]:
-    lines = lines_of(stream)
+def _of_text(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Row]:
+    lines = decode_lines(stream)
     before = [line for _, line in zip(range(mapping.header), lines, strict=False)]
     titles = before[-1] if len(before) == mapping.header else ""
     separator = mapping.separator or max(_SEPARATORS, key=titles.count)
@@ -83,7 +83,7 @@ def _chained(first: str, rest: Iterable[str]) -> Iterator[str]:
     yield from rest
 
 
-def _of_workbook(stream: Readable, name: str, mapping: Mapping) -> Iterator[Row]:
+def _of_workbook(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Row]:
     # A workbook's list of parts is at its end, and not every stream can be read from there.
     with SpooledTemporaryFile(_IN_MEMORY) as whole:
         while piece := stream.read(_PIECE):

@@ -1,291 +1,309 @@
-"""neper: what its programs print as `key=value`, and the CSV of `--all-samples`.
+"""Read neper: the `key=value` lines of its programs, and the CSV of `--all-samples`.
 
 Source: `stream.c`, `rr.c`, `thread.c`, `common.c` (units), `histo.c`, `coef.c`. `local_throughput` and
-`remote_throughput` are bit/s of what each end read, or transactions a second; times are in seconds; a pacing
-rate is in bytes a second.
+`remote_throughput` are bit/s that each endpoint read, or transactions per second. Times are in seconds, a
+pacing rate is in bytes per second.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
-from vnetbench.importers.command_line import Command, command_in
-from vnetbench.importers.log_lines import Lines
-from vnetbench.importers.reader import TextReader
-from vnetbench.importers.run_lines import CUT_OFF, own_line
-from vnetbench.importers.runs import FORWARD, Figure, Interval, Run
-from vnetbench.importers.units import rounded
-from vnetbench.importers.validation import credibly
+from vnetbench.importers.command_line import CommandLine
+from vnetbench.importers.line_report import LineReport, report_reader
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.units import parse_rounded
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
 
-_PROGRAMS = {
-    "tcp_stream": STREAM,
-    "udp_stream": DATAGRAMS,
-    "tcp_rr": REQUESTS,
-    "udp_rr": REQUESTS,
-    "tcp_crr": CONNECTIONS,
+_TOOL = "neper"
+_WORKLOADS = {
+    "tcp_stream": TCP_STREAM,
+    "udp_stream": UDP_STREAM,
+    "tcp_rr": TCP_RR,
+    "udp_rr": TCP_RR,
+    "tcp_crr": TCP_CRR,
 }
-_FIRST = re.compile(r"(?:VERSION=\d|(?:mark|noburst|delay|async_connect|all_samples|log_rtt)=)")
-"""What its programs print first."""
-_KEYED = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)")
-_LAST = "remote_throughput"
-_FAILED = re.compile(
+"""The workload of each program."""
+_FIRST_SETTING = re.compile(r"(?:VERSION=\d|(?:mark|noburst|delay|async_connect|all_samples|log_rtt)=)")
+"""The line that a program prints first."""
+_SETTING = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)")
+_LAST_KEY = "remote_throughput"
+_ERROR = re.compile(
     r"(?:connect|bind|listen|accept|getaddrinfo|recv|send|read|write|epoll_\w+)(?:\(.*\))?: .+"
 )
 """`connect: Connection refused`."""
-_SHARES = {
+_PERCENTILE_NAMES = {
     "latency_p50": "p50", "latency_p90": "p90", "latency_p99": "p99", "latency_p99.9": "p99_9",
     "latency_p99.99": "p99_99", "latency_p99.999": "p99_999",
 }  # fmt: skip
-_BUCKET = 1 / 64
-"""Width of a bucket of its histogram, as a share of the time (histo.h, DEFAULT_K_BITS = 6)."""
-_SAMPLES = re.compile(r"tid,flow_id,time,(?P<what>bytes_read|transactions),")
+_BUCKET_RATIO = 1 / 64
+"""Width of a histogram bucket relative to its time (histo.h, DEFAULT_K_BITS = 6)."""
+_CPU_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start", "time_end")
+_SAMPLES_HEADER = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
 _SAMPLE = re.compile(r"\d+,(?P<flow>\d+),(?P<time>\d+\.\d+),(?P<count>\d+),")
-"""`0,1,60386.546367375,4308038,0.00,0.000465,…`: counts since the beginning."""
-_SHORTEST = 0.1
-"""Of an interval, as a share of the median one: the last samples of a test often follow at once."""
+"""`0,1,60386.546367375,4308038,0.00,0.000465,…`. The count is cumulative."""
+_MIN_RELATIVE_LENGTH = 0.1
+"""Shortest interval relative to the median one: the last samples of a test often follow immediately."""
 
 
-def _command_at(lines: Lines) -> Command | None:
-    return command_in(lines.peek() or "", tuple(_PROGRAMS))
+@dataclass
+class NeperReport(LineReport):
+    """The output of one program, at one endpoint."""
 
+    tool = _TOOL
+    programs = tuple(_WORKLOADS)
 
-def begins(lines: Lines) -> bool:
-    """Whether the settings that a program prints first, or its command line, are next."""
-    line = lines.peek() or ""
-    if "=" in line and _FIRST.match(line):
-        return _KEYED.match(lines.peek(1) or "") is not None
-    return _command_at(lines) is not None
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings and results, by their keys."""
 
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether the first setting of a program, or its command line, is next."""
+        line = lines.peek() or ""
+        if "=" in line and _FIRST_SETTING.match(line):
+            return _SETTING.match(lines.peek(1) or "") is not None
+        return cls.command_in(line) is not None
 
-def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
-    """The run of one program, as one end tells it."""
-    first = lines.number + 1
-    command = _command_at(lines)
-    told: dict[str, str] = {}
-    failures: list[str] = []
-    if command is not None:
-        lines.take()
+    def accepts(self, line: str) -> bool:
+        """Return whether the line belongs to this run: a repeated key starts the next one."""
+        setting = _SETTING.match(line)
+        is_repeated = setting is not None and setting["key"] in self.settings
+        return _LAST_KEY not in self.settings and not is_repeated and bool(setting or _ERROR.match(line))
 
-    def is_own(line: str) -> bool:
-        found = _KEYED.match(line)
-        is_another = found is not None and found["key"] in told
-        return _LAST not in told and not is_another and bool(found or _FAILED.match(line))
-
-    last = first
-    while (line := own_line(lines, begins, is_own)) is not None:
-        last = lines.number
-        if (found := _KEYED.match(line)) is not None:
-            told[found["key"]] = found["value"].strip()
+    def add(self, line: str) -> None:
+        """Record what the line reports."""
+        if (setting := _SETTING.match(line)) is not None:
+            self.settings[setting["key"]] = setting["value"].strip()
         else:
-            failures.append(line.strip())
-    return [_run(command, told, failures, first, last)] if told or command is not None else []
+            self.record_error(line.strip())
 
+    def build_runs(self) -> list[Run]:
+        """Return the run of the program."""
+        if not self.settings and self.command is None:
+            return []
+        settings = self.settings
+        program = self.command.program if self.command is not None else self._identify_program()
+        workload = _WORKLOADS[program]
+        metrics = self._metrics(workload) if _LAST_KEY in settings else {}
+        names = ("throughput", "throughput_units", "latency_max")
+        run = Run(
+            tool=self.tool,
+            version=settings.get("VERSION", ""),
+            first_line=self.first_line,
+            last_line=self.last_line,
+            workload=workload,
+            factors=self._factors(program),
+            metrics=metrics,
+            duration_s=self._duration_s(),
+            reported_by=self._endpoint(workload),
+            command=self.command_text,
+            other_results={name: settings[name] for name in names if name in settings},
+            failure=self.failure(is_complete=bool(metrics)),
+            remarks=tuple(self._remarks(metrics)),
+        )
+        return [run]
 
-def _run(
-    command: Command | None, told: Mapping[str, str], failures: Sequence[str], first: int, last: int
-) -> Run:
-    program = command.program if command is not None else _program(told)
-    workload = _PROGRAMS[program]
-    figures = _figures(told, workload) if _LAST in told else {}
-    began, ended = told.get("time_start"), told.get("time_end")
-    length = float(ended) - float(began) if began and ended else None
-    if length is None and _is_client(told):  # A server's own setting is not what is run.
-        length = _number(told, "test_length")
-    return Run(
-        tool="neper",
-        version=told.get("VERSION", ""),
-        first_line=first,
-        last_line=last,
-        workload=workload,
-        factors=_factors(told, program),
-        figures=figures,
-        duration_s=length,
-        told_by=_end(told, workload),
-        command=command.text if command is not None else "",
-        also={name: told[name] for name in ("throughput", "throughput_units", "latency_max") if name in told},
-        fault="" if figures else failures[0] if failures else CUT_OFF,
-        remarks=tuple(_remarks(told, figures, failures)),
-    )
+    def _identify_program(self) -> str:
+        """Return the program that printed these settings: each has some that others lack."""
+        is_tcp = "congestion_control" in self.settings
+        if "request_size" in self.settings:
+            is_crr = self.settings.get("async_connect") == "1"
+            return "udp_rr" if not is_tcp else "tcp_crr" if is_crr else "tcp_rr"
+        return "tcp_stream" if is_tcp else "udp_stream"
 
+    def _is_client(self) -> bool:
+        return self.settings.get("client") == "1"
 
-def _number(told: Mapping[str, str], name: str) -> float | None:
-    return float(told[name]) if told.get(name) else None
+    def _duration_s(self) -> float | None:
+        start, end = self.settings.get("time_start"), self.settings.get("time_end")
+        if start and end:
+            return float(end) - float(start)
+        length = self.settings.get("test_length")
+        # A server's own setting is not what the client runs.
+        return float(length) if length and self._is_client() else None
 
+    def _stream_direction(self) -> str:
+        """Return the direction of a stream. Either endpoint may read, or both."""
+        reads, writes = self.settings.get("enable_read") == "1", self.settings.get("enable_write") == "1"
+        if reads and writes:
+            return "both"
+        return REVERSE if reads != writes and reads == self._is_client() else FORWARD
 
-def _program(told: Mapping[str, str]) -> str:
-    """Which program printed these settings: each has some that others lack."""
-    is_tcp = "congestion_control" in told
-    if "request_size" in told:
-        return "udp_rr" if not is_tcp else "tcp_crr" if told.get("async_connect") == "1" else "tcp_rr"
-    return "tcp_stream" if is_tcp else "udp_stream"
-
-
-def _is_client(told: Mapping[str, str]) -> bool:
-    return told.get("client") == "1"
-
-
-def _ways(told: Mapping[str, str]) -> str:
-    """The direction of a stream: the reading end may be either, or both are."""
-    reads, writes = told.get("enable_read") == "1", told.get("enable_write") == "1"
-    if reads and writes:
-        return "both"
-    return "reverse" if reads != writes and reads == _is_client(told) else "forward"
-
-
-def _end(told: Mapping[str, str], workload: str) -> str:
-    if workload in (STREAM, DATAGRAMS):
-        if _ways(told) == "both":
+    def _endpoint(self, workload: str) -> str:
+        if workload not in (TCP_STREAM, UDP_STREAM):
+            return "sender" if self._is_client() else "receiver"
+        direction = self._stream_direction()
+        if direction == "both":
             return ""
-        return "sender" if _is_client(told) == (_ways(told) == "forward") else "receiver"
-    return "sender" if _is_client(told) else "receiver"
+        return "sender" if self._is_client() == (direction == FORWARD) else "receiver"
+
+    def _factors(self, program: str) -> dict[str, Level]:
+        settings, workload = self.settings, _WORKLOADS[program]
+        is_stream = workload in (TCP_STREAM, UDP_STREAM)
+        names = {"num_flows": "streams" if is_stream else "connections"}
+        if is_stream:
+            names["buffer_size"] = "datagram_size" if workload == UDP_STREAM else "message_size"
+        else:
+            names |= {"request_size": "request_size", "response_size": "response_size"}
+        if workload in (TCP_STREAM, TCP_RR):
+            names["num_threads"] = "threads"
+        factors: dict[str, Level] = {
+            ours: int(settings[key]) for key, ours in names.items() if settings.get(key)
+        }
+        factors["direction"] = self._stream_direction() if workload == TCP_STREAM else FORWARD
+        if settings.get("congestion_control"):
+            factors["congestion_control"] = settings["congestion_control"]
+        if workload == TCP_STREAM and settings.get("max_pacing_rate", "0") != "0":
+            factors["pacing_rate"] = int(settings["max_pacing_rate"]) * 8
+        if settings.get("zerocopy") == "1" and workload == TCP_STREAM:
+            factors["send_mode"] = "zerocopy"
+        if program == "udp_rr":
+            factors["label_protocol"] = "udp"
+        return factors
+
+    def _metrics(self, workload: str) -> dict[str, ReportedValue]:
+        settings, is_client = self.settings, self._is_client()
+        local, remote = (_parse_truncated(settings[f"{end}_throughput"]) for end in ("local", "remote"))
+        client, server = (local, remote) if is_client else (remote, local)
+        metrics = self._cpu_metrics(workload)
+        if workload not in (TCP_STREAM, UDP_STREAM):
+            rate = "connections_per_s" if workload == TCP_CRR else "transactions_per_s"
+            has_exact_rate = is_client and "throughput" in settings
+            metrics[rate] = parse_rounded(settings["throughput"]) if has_exact_rate else client
+            return {**metrics, **(self._latency_metrics() if is_client else {})}
+        direction = self._stream_direction()
+        if direction != "both":
+            return {**metrics, "goodput_bps": client if direction == REVERSE else server}
+        both = ReportedValue(client.value + server.value, client.low + server.low, client.high + server.high)
+        return {
+            **metrics, "goodput_bps": both, "goodput_forward_bps": server, "goodput_reverse_bps": client,
+        }  # fmt: skip
+
+    def _latency_metrics(self) -> dict[str, ReportedValue]:
+        metrics = {}
+        if "latency_mean" in self.settings:
+            metrics["latency_mean_us"] = parse_rounded(self.settings["latency_mean"], 1e6)
+        for key, name in _PERCENTILE_NAMES.items():
+            if key in self.settings:
+                value = float(self.settings[key]) * 1e6
+                low, high = value * (1 - _BUCKET_RATIO), value * (1 + _BUCKET_RATIO)
+                metrics[f"latency_{name}_us"] = ReportedValue(value, low, high)
+        return metrics
+
+    def _cpu_metrics(self, workload: str) -> dict[str, ReportedValue]:
+        """Return the process's share of CPU time. With `-S` neper reports the whole machine's instead."""
+        if self.settings.get("stime_use_proc") == "1" or not all(map(self.settings.get, _CPU_KEYS)):
+            return {}
+        times = {key: float(self.settings[key]) for key in _CPU_KEYS}
+        duration = times["time_end"] - times["time_start"]
+        endpoint = self._endpoint(workload)
+        if duration <= 0 or not endpoint:
+            return {}
+        cpu_s = times["utime_end"] - times["utime_start"] + times["stime_end"] - times["stime_start"]
+        return {f"{endpoint}_cpu_percent": ReportedValue.exact(100 * cpu_s / duration)}
+
+    def _remarks(self, metrics: Mapping[str, ReportedValue]) -> Iterable[str]:
+        if metrics and self.error:
+            yield f"neper reported: {self.error}"
+        if any(name in metrics for name in ("latency_p50_us", "latency_p99_us")):
+            yield "The percentiles come from a histogram whose buckets are 1/64 of the latency wide."
+        if self.settings.get("max_pacing_rate", "0") != "0":
+            yield "The streams were paced; the goodput is no limit of the network."
 
 
-def _factors(told: Mapping[str, str], program: str) -> dict[str, Level]:
-    workload = _PROGRAMS[program]
-    is_stream = workload in (STREAM, DATAGRAMS)
-    names = {"num_flows": "streams" if is_stream else "connections"}
-    if is_stream:
-        names["buffer_size"] = "datagram_size" if workload == DATAGRAMS else "message_size"
-    else:
-        names |= {"request_size": "request_size", "response_size": "response_size"}
-    if workload in (STREAM, REQUESTS):
-        names["num_threads"] = "threads"
-    factors: dict[str, Level] = {ours: int(told[name]) for name, ours in names.items() if told.get(name)}
-    factors["direction"] = _ways(told) if workload == STREAM else "forward"
-    if told.get("congestion_control"):
-        factors["congestion_control"] = told["congestion_control"]
-    if workload == STREAM and told.get("max_pacing_rate", "0") != "0":
-        factors["pacing_rate"] = int(told["max_pacing_rate"]) * 8
-    if told.get("zerocopy") == "1" and workload == STREAM:
-        factors["send_mode"] = "zerocopy"
-    if program == "udp_rr":
-        factors["label_protocol"] = "udp"
-    return factors
-
-
-def _figures(told: Mapping[str, str], workload: str) -> dict[str, Figure]:
-    local, remote = (_counted(told[f"{end}_throughput"]) for end in ("local", "remote"))
-    client, server = (local, remote) if _is_client(told) else (remote, local)
-    figures = _cpu(told, workload)
-    if workload not in (STREAM, DATAGRAMS):
-        rate = "connections_per_s" if workload == CONNECTIONS else "transactions_per_s"
-        is_here = _is_client(told) and "throughput" in told
-        figures[rate] = rounded(told["throughput"]) if is_here else client
-        return {**figures, **(_latencies(told) if _is_client(told) else {})}
-    if _ways(told) != "both":
-        return {**figures, "goodput_bps": client if _ways(told) == "reverse" else server}
-    both = Figure(client.value + server.value, client.low + server.low, client.high + server.high)
-    return {**figures, "goodput_bps": both, "goodput_forward_bps": server, "goodput_reverse_bps": client}
-
-
-def _counted(text: str) -> Figure:
-    """A rate whose fraction was cut off (`%lld`)."""
+def _parse_truncated(text: str) -> ReportedValue:
+    """Return a rate whose fraction neper cut off (`%lld`)."""
     value = float(text)
-    return Figure(value, value, value + 1)
+    return ReportedValue(value, value, value + 1)
 
 
-def _latencies(told: Mapping[str, str]) -> dict[str, Figure]:
-    figures = {"latency_mean_us": rounded(told["latency_mean"], 1e6)} if "latency_mean" in told else {}
-    for name, share in _SHARES.items():
-        if name in told:
-            value = float(told[name]) * 1e6
-            figures[f"latency_{share}_us"] = Figure(value, value * (1 - _BUCKET), value * (1 + _BUCKET))
-    return figures
+@dataclass
+class NeperSamples(LineReport):
+    """The CSV of `--all-samples`. It does not say which test wrote it."""
 
+    tool = _TOOL
 
-def _cpu(told: Mapping[str, str], workload: str) -> dict[str, Figure]:
-    """CPU time of the process over the time that it tells; with `-S` it is the whole machine's."""
-    needed = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start", "time_end")
-    if told.get("stime_use_proc") == "1" or not all(told.get(name) for name in needed):
-        return {}
-    at = {name: float(told[name]) for name in needed}
-    length = at["time_end"] - at["time_start"]
-    end = _end(told, workload)
-    if length <= 0 or not end:
-        return {}
-    spent = at["utime_end"] - at["utime_start"] + at["stime_end"] - at["stime_start"]
-    return {f"{end}_cpu_percent": Figure.exact(100 * spent / length)}
+    counter: str = ""
+    """`bytes_read` or `transactions`; empty before the header."""
+    flows: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    """Time in seconds and cumulative count of each sample, by flow."""
 
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether the header of samples is next."""
+        line = lines.peek() or ""
+        return line.startswith("tid,") and _SAMPLES_HEADER.match(line) is not None
 
-def _remarks(
-    told: Mapping[str, str], figures: Mapping[str, Figure], failures: Sequence[str]
-) -> Iterable[str]:
-    if figures and failures:
-        yield f"it says: {failures[0]}"
-    if any(name in figures for name in ("latency_p50_us", "latency_p99_us")):
-        yield "its percentiles are from a histogram with buckets of a sixty-fourth"
-    if told.get("max_pacing_rate", "0") != "0":
-        yield "its streams were paced: what they got is no limit of the network"
+    @classmethod
+    def command_in(cls, line: str) -> CommandLine | None:
+        """Return None: a file of samples has no command line."""
+        return None
 
+    def accepts(self, line: str) -> bool:
+        """Return whether the line is a sample, or the header in front of the first one."""
+        return (_SAMPLE if self.counter else _SAMPLES_HEADER).match(line) is not None
 
-def begins_samples(lines: Lines) -> bool:
-    """Whether the names of the columns of samples are next."""
-    line = lines.peek() or ""
-    return line.startswith("tid,") and _SAMPLES.match(line) is not None
+    def add(self, line: str) -> None:
+        """Record the header or a sample."""
+        if (header := _SAMPLES_HEADER.match(line)) is not None:
+            self.counter = header["counter"]
+        elif (sample := _SAMPLE.match(line)) is not None:
+            self.flows.setdefault(sample["flow"], []).append((float(sample["time"]), int(sample["count"])))
 
-
-def read_samples(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
-    """A run that only has samples; the test that made them tells what it was."""
-    first = lines.number + 1
-    names = _SAMPLES.match(lines.take())
-    assert names is not None
-    flows: dict[str, list[tuple[float, int]]] = {}
-    while (line := own_line(lines, begins, _SAMPLE.match)) is not None:
-        found = _SAMPLE.match(line)
-        assert found is not None
-        flows.setdefault(found["flow"], []).append((float(found["time"]), int(found["count"])))
-    is_stream = names["what"] == "bytes_read"
-    intervals = tuple(_together(list(flows.values()), "bytes" if is_stream else "transactions"))
-    return [
-        Run(
-            tool="neper",
+    def build_runs(self) -> list[Run]:
+        """Return the run of the samples."""
+        is_stream = self.counter == "bytes_read"
+        flows = list(self.flows.values())
+        intervals = tuple(_combine_flows(flows, "bytes" if is_stream else "transactions"))
+        run = Run(
+            tool=self.tool,
             version="",
-            first_line=first,
-            last_line=lines.number,
-            workload=STREAM if is_stream else REQUESTS,
+            first_line=self.first_line,
+            last_line=self.last_line,
+            workload=TCP_STREAM if is_stream else TCP_RR,
             factors={"streams" if is_stream else "connections": max(1, len(flows)), "direction": FORWARD},
-            figures=_of_samples(list(flows.values()), is_stream=is_stream) if intervals else {},
+            metrics=_sample_metrics(flows, is_stream=is_stream) if intervals else {},
             intervals=intervals,
             duration_s=intervals[-1].end_s if intervals else None,
-            told_by="receiver" if is_stream else "",
-            fault="" if intervals else CUT_OFF,
-            remarks=("samples alone: protocol and direction are not told, TCP forward is assumed",),
+            reported_by="receiver" if is_stream else "",
+            failure="" if intervals else CUT_OFF,
+            remarks=("Samples alone do not say protocol and direction; they are read as TCP forward.",),
         )
-    ]
+        return [run]
 
 
-def _of_samples(flows: Sequence[Sequence[tuple[float, int]]], *, is_stream: bool) -> dict[str, Figure]:
-    """What all flows did from the first sample to the last, as coef.c reckons it."""
+def _sample_metrics(
+    flows: Sequence[Sequence[tuple[float, int]]], *, is_stream: bool
+) -> dict[str, ReportedValue]:
+    """Return the rate of all flows from the first sample to the last, as coef.c computes it."""
     count = sum(flow[-1][1] - flow[0][1] for flow in flows)
-    length = max(flow[-1][0] for flow in flows) - min(flow[0][0] for flow in flows)
-    name, scale = ("goodput_bps", 8) if is_stream else ("transactions_per_s", 1)
-    return {name: Figure.exact(count * scale / length)}
+    duration = max(flow[-1][0] for flow in flows) - min(flow[0][0] for flow in flows)
+    name, factor = ("goodput_bps", 8) if is_stream else ("transactions_per_s", 1)
+    return {name: ReportedValue.exact(count * factor / duration)}
 
 
-def _together(flows: Sequence[Sequence[tuple[float, int]]], what: str) -> Iterable[Interval]:
-    """Intervals of all flows together, between their samples of one number.
+def _combine_flows(flows: Sequence[Sequence[tuple[float, int]]], name: str) -> Iterable[ReportInterval]:
+    """Yield intervals of all flows together, between the samples of the same number.
 
-    The column of rates is not read: with several flows it is reckoned from one flow's sample to another's.
+    The column of rates is not used: with several flows it is the rate between samples of different flows.
     """
     rounds = [list(each) for each in zip(*flows, strict=False)]
-    times = [sum(at for at, _ in each) / len(each) for each in rounds]
+    times = [sum(time for time, _ in each) / len(each) for each in rounds]
     counts = [sum(count for _, count in each) for each in rounds]
     lengths = [after - before for before, after in pairwise(times)]
     if any(length < 0 for length in lengths):
-        raise ValueError("its samples go back in time")
-    usual = median(lengths) if lengths else 0.0
+        raise ValueError("the times of its samples go backwards")
+    usual_length = median(lengths) if lengths else 0.0
     for number, length in enumerate(lengths):
-        if length > 0 and length >= _SHORTEST * usual:
-            values = {what: Figure.exact(counts[number + 1] - counts[number])}
-            yield Interval(times[number] - times[0], times[number + 1] - times[0], values)
+        if length > 0 and length >= _MIN_RELATIVE_LENGTH * usual_length:
+            values = {name: ReportedValue.exact(counts[number + 1] - counts[number])}
+            yield ReportInterval(times[number] - times[0], times[number + 1] - times[0], values)
 
 
-READERS = (
-    TextReader("neper", begins_samples, credibly(read_samples)),
-    TextReader("neper", begins, credibly(read)),
-)
+READERS = (report_reader(NeperSamples), report_reader(NeperReport))

@@ -1,4 +1,4 @@
-"""What ethr tells of one test, read line by line from its text or its log file."""
+"""Collect the output of one ethr test, from its text or its log file."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vnetbench.importers.arithmetic import times
-from vnetbench.importers.command_line import Grammar
-from vnetbench.importers.runs import Figure
-from vnetbench.importers.units import SECONDS, in_unit, rounded
+from vnetbench.importers.arithmetic import scale
+from vnetbench.importers.command_line import CommandLine, OptionSyntax
+from vnetbench.importers.line_report import LineReport
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.runs import ReportedValue, Run
+from vnetbench.importers.tools.ethr import run_builder
+from vnetbench.importers.units import SECONDS, parse_rounded, parse_with_unit
 
-_VALUED = {
-    f"-{name}": name for name in ("c", "x", "d", "g", "i", "l", "b", "n", "p", "t", "w", "o", "T", "port")
-}
-GRAMMAR = Grammar(
-    valued=_VALUED, switches={f"-{name}": name for name in ("s", "r", "ui", "ncs", "debug", "4", "6")}
-)
-VERSION = re.compile(
+_OPTIONS_WITH_VALUE = ("c", "x", "d", "g", "i", "l", "b", "n", "p", "t", "w", "o", "T", "port")
+_SWITCHES = ("s", "r", "ui", "ncs", "debug", "4", "6")
+_VERSION = re.compile(
     r"Ethr: Comprehensive Network Performance Measurement Tool \(Version: (?P<version>[^)]*)\)"
 )
-DESTINATION = re.compile(r"Using destination: ")
-_DONE = re.compile(r"Ethr done, (?P<how>.*)")
+_DESTINATION = re.compile(r"Using destination: ")
+_DONE = re.compile(r"Ethr done, (?P<reason>.*)")
 _STREAM_ROW = re.compile(
     r"\[\s*(?P<id>\d+|SUM)\]\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+"
     r"(?P<bits>[\d.]+[KMGT]?)(?:\s+(?P<packets>[\d.]+[KMGT]?))?\s*$"
@@ -33,181 +32,225 @@ _PLAIN_ROW = re.compile(
     r"\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+(?P<first>[\d.]+[KMGT]?)"
     r"(?:\s+(?P<second>[\d.]+[KMGT]?))?\s*$"
 )
-"""Of connections a second, or bits and packets a second: `  TCP      000-001 sec     1.2K`."""
+"""Connections per second, or bits and packets per second: `  TCP      000-001 sec     1.2K`."""
 _SERVER_ROW = re.compile(
     r"\[\s*(?P<remote>[\w.:]+|\[SUM\])\]\s+(?P<protocol>TCP|UDP|ICMP)\s+(?P<bits>[\d.]+[KMGT]?|--)\s+"
     r"(?P<connections>[\d.]+[KMGT]?|--)\s+(?P<packets>[\d.]+[KMGT]?|--)\s+(?P<latency>[\d.]+\w+|--)?\s*$"
 )
-"""Of a server: `[    127.0.0.1]    TCP    12.3G        1     --       --  `."""
+"""Printed by a server: `[    127.0.0.1]    TCP    12.3G        1     --       --  `."""
 _DURATION = r"\d+(?:\.\d+)?(?:ns|us|ms|s)"
-_LATENCIES = re.compile(rf"\s*{_DURATION}(?:\s+{_DURATION}){{8}}\s*$")
-"""`  63.1us    30.2us    58.9us …`: avg, min, 50 %, 90 %, 95 %, 99 %, 99.9 %, 99.99 %, max."""
-_COLUMNS = ("mean", "min", "p50", "p90", "p95", "p99", "p99_9", "p99_99", "max")
-_NAMES = {"mean": "Avg", "p50": "P50", "p90": "P90", "p99": "P99", "p99_9": "P999", "p99_99": "P9999"}
-"""The fields of the log file that ought to hold them."""
-_SHIFTED = {"mean": "Avg", "p50": "P90", "p90": "P95", "p99": "P999", "p99_9": "P9999", "p99_99": "Max"}
-"""The fields of the log file that hold them."""
-SHARES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
+_LATENCY_ROW = re.compile(rf"\s*{_DURATION}(?:\s+{_DURATION}){{8}}\s*$")
+"""`  63.1us    30.2us    58.9us …`, in the order of `_LATENCY_COLUMNS`."""
+_LATENCY_COLUMNS = ("mean", "min", "p50", "p90", "p95", "p99", "p99_9", "p99_99", "max")
+_LOG_FIELDS = {"mean": "Avg", "p50": "P50", "p90": "P90", "p99": "P99", "p99_9": "P999", "p99_99": "P9999"}
+"""Fields of the log file that should hold the latencies."""
+_SHIFTED_LOG_FIELDS = {
+    "mean": "Avg", "p50": "P90", "p90": "P95", "p99": "P999", "p99_9": "P9999", "p99_99": "Max",
+}  # fmt: skip
+"""Fields of the log file that hold the latencies (see the package's docstring)."""
 _LATENCY_TEST = re.compile(r"Running latency test: (?P<count>\d+), (?P<size>\d+)")
-_PINGS = re.compile(r"\s*Sent = \d+, Received = (?P<count>\d+), Lost = \d+")
-_PING_HEAD = re.compile(r"TCP connect statistics for ")
+_PING_RESULT = re.compile(r"\s*Sent = \d+, Received = (?P<count>\d+), Lost = \d+")
+_PING_HEADER = re.compile(r"TCP connect statistics for ")
 _CONNECTED = re.compile(r"\[\s*\d+\] local \S+ port \d+ connected to \S+ port \d+")
-_OWN = re.compile(
+_OTHER_OUTPUT = re.compile(
     r"- - - |-{50,}$|\[\s*ID \]|Protocol\s+Interval|Maintainer: |Hint: |Accepting|Listening on port \d+ for"
     r"|\s+Avg\s+Min|\[RemoteAddress\]|\[tcp\] |Running in single|ServerAddress|Initializing"
 )
-_FAILED = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|Destination .* is not) ?.*")
+_ERROR = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|Destination .* is not) ?.*")
 _DURATION_PARTS = re.compile(r"(?P<number>[\d.]+)(?P<unit>ns|us|ms|s)")
 _SUFFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_SIZES = re.compile(r"(?P<number>[\d.]+)(?P<suffix>[KMGT]?)")
-JSON_LINE = re.compile(r'\{"Time":"[^"]*","Title":"[^"]*","Type":"')
-_TRIMMED = 0.05
-"""What may have been rounded away of a number whose `.0` is left out."""
+_AMOUNT = re.compile(r"(?P<number>[\d.]+)(?P<suffix>[KMGT]?)")
+_JSON_LINE = re.compile(r'\{"Time":"[^"]*","Title":"[^"]*","Type":"')
+_HALF_TENTH = 0.05
+"""Half of the last digit of a number whose `.0` was left out."""
 
 
 @dataclass
-class Report:
-    """What has been read of one test."""
+class EthrReport(LineReport):
+    """The text output of one test."""
 
-    options: Mapping[str, str]
+    tool = "ethr"
+    programs = ("ethr",)
+    option_syntax = OptionSyntax(
+        with_value={f"-{name}": name for name in _OPTIONS_WITH_VALUE},
+        switches={f"-{name}": name for name in _SWITCHES},
+    )
+
     version: str = ""
-    is_serving: bool = False
+    is_server: bool = False
     streams: set[str] = field(default_factory=set)
-    rows: dict[tuple[int, str], dict[str, Figure]] = field(default_factory=dict)
-    """By the second and the stream (`SUM`, or empty where there are none)."""
+    rows: dict[tuple[int, str], dict[str, ReportedValue]] = field(default_factory=dict)
+    """By second and stream (`SUM` for all; empty where ethr names no streams)."""
     protocol: str = ""
-    kind: str = ""
+    test_type: str = ""
     """`bandwidth`, `packets`, `connections`, `latency` or `ping`."""
-    latencies: list[tuple[int, dict[str, Figure]]] = field(default_factory=list)
-    """Each with its line."""
+    latencies: list[tuple[int, dict[str, ReportedValue]]] = field(default_factory=list)
+    """Latencies in µs by name, each set with its line number."""
     count: int = 0
+    """Number of requests or pings per set of latencies."""
     size: int = 0
     started_at: datetime | None = None
     is_done: bool = False
-    how: str = ""
-    failure: str = ""
-    is_shifted: bool = False
+    end_reason: str = ""
+    has_shifted_names: bool = False
     title: str = ""
 
-    def wants(self, line: str) -> bool:
-        """Whether a line is of this test."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.is_server = "s" in self.options
+
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether a test's version, its destination, or a command line is next."""
+        line = lines.peek() or ""
+        return bool(_VERSION.match(line) or _DESTINATION.match(line)) or cls.command_in(line) is not None
+
+    def accepts(self, line: str) -> bool:
+        """Return whether the line belongs to this test."""
         if self.is_done:
             return line.startswith("Hint: ")
-        if VERSION.match(line) or DESTINATION.match(line):
+        if _VERSION.match(line) or _DESTINATION.match(line):
             return not (self.rows or self.latencies)
         patterns = (
-            _DONE,
-            _STREAM_ROW,
-            _PLAIN_ROW,
-            _SERVER_ROW,
-            _LATENCIES,
-            _LATENCY_TEST,
-            _PINGS,
-            _PING_HEAD,
-        )
-        return any(p.match(line) for p in (*patterns, _CONNECTED, _OWN, _FAILED))
+            _DONE, _STREAM_ROW, _PLAIN_ROW, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST, _PING_RESULT,
+            _PING_HEADER, _CONNECTED, _OTHER_OUTPUT, _ERROR,
+        )  # fmt: skip
+        return any(pattern.match(line) for pattern in patterns)
 
-    def take(self, line: str, number: int) -> None:
-        """Add what a line tells."""
+    def add(self, line: str) -> None:
+        """Record what the line reports."""
         if (row := _STREAM_ROW.match(line)) is not None:
-            self._row(row, row["id"], {"bits": row["bits"], "packets": row["packets"]})
+            self._add_row(row, row["id"], {"bits": row["bits"], "packets": row["packets"]})
         elif (row := _PLAIN_ROW.match(line)) is not None:
-            told = (
-                {"bits": row["first"], "packets": row["second"]}
-                if row["second"]
-                else {"connections": row["first"]}
-            )
-            self._row(row, "", told)
+            has_packets = row["second"] is not None
+            texts = {"bits": row["first"], "packets": row["second"]} if has_packets else {}
+            self._add_row(row, "", texts or {"connections": row["first"]})
         elif (row := _SERVER_ROW.match(line)) is not None:
-            self._server_row(row)
-        elif _LATENCIES.match(line):
-            told = dict(zip(_COLUMNS, line.split(), strict=True))
-            self.latencies.append((number, {name: _time(told[name]) for name in _NAMES}))
+            self._add_server_row(row)
+        elif _LATENCY_ROW.match(line):
+            times = dict(zip(_LATENCY_COLUMNS, line.split(), strict=True))
+            self.latencies.append((self.last_line, {name: _parse_us(times[name]) for name in _LOG_FIELDS}))
         else:
-            self._remark(line)
+            self._add_message(line)
 
-    def _row(self, row: re.Match[str], stream: str, told: Mapping[str, str | None]) -> None:
+    def _add_row(self, row: re.Match[str], stream: str, texts: Mapping[str, str | None]) -> None:
         self.protocol = row["protocol"]
-        self.kind = "connections" if "connections" in told else "bandwidth" if stream else "packets"
+        self.test_type = "connections" if "connections" in texts else "bandwidth" if stream else "packets"
         if stream.isdigit():
             self.streams.add(stream)
-        self.rows[int(row["start"]), stream] = {name: _amount(text) for name, text in told.items() if text}
+        values = {name: _parse_amount(text) for name, text in texts.items() if text}
+        self.rows[int(row["start"]), stream] = values
 
-    def _server_row(self, row: re.Match[str]) -> None:
-        self.is_serving = True
-        self.protocol = row["protocol"]
-        self.kind = "bandwidth"
-        stream = "SUM" if "SUM" in row["remote"] else row["remote"]
+    def _add_server_row(self, row: re.Match[str]) -> None:
+        packets = row["packets"] if row["protocol"] == "UDP" else None
+        texts = {"bits": row["bits"], "packets": packets}
+        values = {name: _parse_amount(text) for name, text in texts.items() if text and text != "--"}
+        self._add_server_values(row["protocol"], row["remote"], values)
+
+    def _add_server_values(self, protocol: str, remote: str, values: dict[str, ReportedValue]) -> None:
+        self.is_server = True
+        self.protocol = protocol
+        self.test_type = "bandwidth"
+        stream = "SUM" if "SUM" in remote else remote
         second = sum(1 for _, name in self.rows if name == stream)
-        told = {"bits": row["bits"], "packets": row["packets"] if row["protocol"] == "UDP" else None}
-        self.rows[second, stream] = {n: _amount(text) for n, text in told.items() if text and text != "--"}
+        self.rows[second, stream] = values
 
-    def _remark(self, line: str) -> None:
-        if (version := VERSION.match(line)) is not None:
+    def _add_message(self, line: str) -> None:
+        if (version := _VERSION.match(line)) is not None:
             self.version = "" if version["version"] == "UNKNOWN" else version["version"]
         elif (done := _DONE.match(line)) is not None:
-            self.is_done, self.how = True, done["how"]
+            self.is_done, self.end_reason = True, done["reason"]
         elif (test := _LATENCY_TEST.match(line)) is not None:
-            self.kind, self.count, self.size = "latency", int(test["count"]), int(test["size"])
-        elif (pings := _PINGS.match(line)) is not None:
-            self.kind, self.count = "ping", int(pings["count"])
-        elif _FAILED.match(line):
-            self.failure = self.failure or line.strip()
+            self.test_type, self.count, self.size = "latency", int(test["count"]), int(test["size"])
+        elif (pings := _PING_RESULT.match(line)) is not None:
+            self.test_type, self.count = "ping", int(pings["count"])
+        elif _ERROR.match(line):
+            self.record_error(line.strip())
         elif line.startswith(("Listening on", "Accepting IP")):
-            self.is_serving = True
+            self.is_server = True
 
-    def take_json(self, line: str, number: int) -> None:
-        """Add what a line of the log file tells."""
-        told = json.loads(line)
-        self.title = self.title or str(told.get("Title", ""))
-        at = datetime.fromisoformat(str(told["Time"]))
-        self.started_at = self.started_at or at
-        if told["Type"] == "LatencyResult":
-            self.protocol = str(told["Protocol"])
-            self.kind = self.kind or "latency"
-            self.latencies.append((number, self._latency(told)))
-        elif told["Type"] == "TestResult":
-            self._json_result(told)
-        elif isinstance(message := told.get("Message"), str):
-            self.take(message, number)
+    def build_runs(self) -> list[Run]:
+        """Return a client's test, or one run for each line of latencies, or a server's load."""
+        if self.latencies:
+            return run_builder.latency_runs(self)
+        if self.is_server and not self.rows:
+            return []
+        return [run_builder.throughput_run(self)]
 
-    def _latency(self, told: Mapping[str, str]) -> dict[str, Figure]:
-        values = {name: _time(str(told[name])).value for name in _NAMES.values()}
-        rising = [values[name] for name in ("P50", "P90", "P99", "P999", "P9999")]
-        self.is_shifted = rising != sorted(rising)
-        return {
-            ours: _time(str(told[name])) for ours, name in (_SHIFTED if self.is_shifted else _NAMES).items()
-        }
 
-    def _json_result(self, told: Mapping[str, str]) -> None:
-        """A second's result; a client has printed its own rows, which are in the log too."""
-        if self.rows and not self.is_serving:
+@dataclass
+class EthrLogFile(EthrReport):
+    """The lines of one test in a log file. Every test appends to the file."""
+
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether a line of a log file is next."""
+        return _is_json_line(lines.peek() or "")
+
+    @classmethod
+    def command_in(cls, line: str) -> CommandLine | None:
+        """Return None: a log file has no command line."""
+        return None
+
+    def accepts(self, line: str) -> bool:
+        """Return whether the line belongs to this test."""
+        if not _is_json_line(line):
+            return False
+        is_next_test = '"Message":"Using destination: ' in line and bool(self.rows or self.latencies)
+        return not is_next_test and not (self.is_done and '"Message":"Hint: ' not in line)
+
+    def add(self, line: str) -> None:
+        """Record what the line reports."""
+        entry = json.loads(line)
+        self.title = self.title or str(entry.get("Title", ""))
+        time = datetime.fromisoformat(str(entry["Time"]))
+        self.started_at = self.started_at or time
+        if entry["Type"] == "LatencyResult":
+            self.protocol = str(entry["Protocol"])
+            self.test_type = self.test_type or "latency"
+            self.latencies.append((self.last_line, self._parse_latencies(entry)))
+        elif entry["Type"] == "TestResult":
+            self._add_result(entry)
+        elif isinstance(message := entry.get("Message"), str):
+            super().add(message)
+
+    def _parse_latencies(self, entry: Mapping[str, str]) -> dict[str, ReportedValue]:
+        values = {name: _parse_us(str(entry[name])).value for name in _LOG_FIELDS.values()}
+        percentiles = [values[name] for name in ("P50", "P90", "P99", "P999", "P9999")]
+        self.has_shifted_names = percentiles != sorted(percentiles)
+        fields = _SHIFTED_LOG_FIELDS if self.has_shifted_names else _LOG_FIELDS
+        return {ours: _parse_us(str(entry[name])) for ours, name in fields.items()}
+
+    def _add_result(self, entry: Mapping[str, str]) -> None:
+        """Record the result of one second. A client's own rows are in the log too, so they are enough."""
+        if self.rows and not self.is_server:
             return
-        self.is_serving = True
-        self.kind, self.protocol = "bandwidth", str(told["Protocol"])
-        stream = "SUM" if "SUM" in str(told["RemoteAddr"]) else str(told["RemoteAddr"])
-        second = sum(1 for _, name in self.rows if name == stream)
-        named = {"bits": "BitsPerSecond", "packets": "PacketsPerSecond"}
-        texts = {ours: str(told.get(name, "")).strip() for ours, name in named.items()}
-        self.rows[second, stream] = {n: _amount(x) for n, x in texts.items() if _SIZES.fullmatch(x)}
+        fields = {"bits": "BitsPerSecond", "packets": "PacketsPerSecond"}
+        texts = {ours: str(entry.get(name, "")).strip() for ours, name in fields.items()}
+        values = {name: _parse_amount(text) for name, text in texts.items() if _AMOUNT.fullmatch(text)}
+        self._add_server_values(str(entry["Protocol"]), str(entry["RemoteAddr"]), values)
 
 
-def _amount(text: str) -> Figure:
-    """`12.3G`, `12G` (12.0) or `875`."""
-    found = _SIZES.fullmatch(text)
-    if found is None:
-        raise ValueError(f"no amount: {text[:20]!r}")
-    scale = _SUFFIXES[found["suffix"]]
-    if "." in found["number"]:
-        return rounded(found["number"], scale)
-    value = float(found["number"])
-    slack = _TRIMMED if found["suffix"] else 0.0
-    return times(Figure(value, value - slack, value + slack), scale)
+def _is_json_line(line: str) -> bool:
+    return line.startswith('{"Time":"') and _JSON_LINE.match(line) is not None
 
 
-def _time(text: str) -> Figure:
-    """`63.120us` in µs."""
-    found = _DURATION_PARTS.fullmatch(text)
-    if found is None:
-        raise ValueError(f"no time: {text[:20]!r}")
-    return in_unit(found["number"], found["unit"], SECONDS, 1e6)
+def _parse_amount(text: str) -> ReportedValue:
+    """Return the value of `12.3G`, `12G` (12.0) or `875`."""
+    amount = _AMOUNT.fullmatch(text)
+    if amount is None:
+        raise ValueError(f"not an amount: {text[:20]!r}")
+    factor = _SUFFIXES[amount["suffix"]]
+    if "." in amount["number"]:
+        return parse_rounded(amount["number"], factor)
+    value = float(amount["number"])
+    half_digit = _HALF_TENTH if amount["suffix"] else 0.0
+    return scale(ReportedValue(value, value - half_digit, value + half_digit), factor)
+
+
+def _parse_us(text: str) -> ReportedValue:
+    """Return a duration such as `63.120us` in µs."""
+    duration = _DURATION_PARTS.fullmatch(text)
+    if duration is None:
+        raise ValueError(f"not a duration: {text[:20]!r}")
+    return parse_with_unit(duration["number"], duration["unit"], SECONDS, 1e6)

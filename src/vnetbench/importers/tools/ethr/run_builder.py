@@ -1,142 +1,149 @@
-"""The runs that a test of ethr makes, in our words."""
+"""Build runs from the collected output of an ethr test."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from vnetbench.importers.arithmetic import mean, times, total
-from vnetbench.importers.run_lines import CUT_OFF
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
-from vnetbench.importers.tools.ethr.report import SHARES, Report
+from vnetbench.importers.arithmetic import mean_value, scale, sum_values
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval, Run
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
+
+if TYPE_CHECKING:
+    from vnetbench.importers.tools.ethr.report import EthrReport
+
+_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
+_Seconds = Mapping[int, dict[str, ReportedValue]]
+"""Values of all streams together, by second."""
 
 
-def runs_of(report: Report, command: str, first: int, last: int) -> list[Run]:
-    if report.latencies:
-        begun = [first, *(number for number, _ in report.latencies[1:])]
-        ends = [*(number for number, _ in report.latencies[:-1]), last]
-        return [
-            _of_latencies(report, command, told, lines)
-            for (_, told), *lines in zip(report.latencies, begun, ends, strict=True)
-        ]
-    if report.is_serving and not report.rows:
-        return []
-    return [_of_rows(report, command, first, last)]
+def latency_runs(report: EthrReport) -> list[Run]:
+    """Return a run for each line of latencies."""
+    first_lines = [report.first_line, *(line for line, _ in report.latencies[1:])]
+    last_lines = [*(line for line, _ in report.latencies[:-1]), report.last_line]
+    return [
+        _latency_run(report, values, *lines)
+        for (_, values), *lines in zip(report.latencies, first_lines, last_lines, strict=True)
+    ]
 
 
-def _of_latencies(report: Report, command: str, told: Mapping[str, Figure], lines: list[int]) -> Run:
-    is_ping = report.kind == "ping" or report.options.get("t") == "pi"
-    of = "connect" if is_ping else "latency"
-    figures = {
-        f"{of}_{name}_us": figure
-        for name, figure in told.items()
-        if name == "mean" or not report.count or report.count * (100 - SHARES[name]) >= 100
+def _latency_run(
+    report: EthrReport, latencies: Mapping[str, ReportedValue], first_line: int, last_line: int
+) -> Run:
+    is_ping = report.test_type == "ping" or report.options.get("t") == "pi"
+    prefix = "connect" if is_ping else "latency"
+    metrics = {
+        f"{prefix}_{name}_us": value
+        for name, value in latencies.items()
+        if name == "mean" or not report.count or report.count * (100 - _PERCENTILES[name]) >= 100
     }
     sizes: dict[str, Level] = {}
     if report.size and not is_ping:
         sizes = {"request_size": report.size, "response_size": report.size}
-    remarks = (
-        ("ethr wrote its percentiles under shifted names: they are put right",) if report.is_shifted else ()
-    )
+    shifted = "ethr wrote its percentiles under shifted names; they are corrected here."
     return Run(
-        tool="ethr",
+        tool=report.tool,
         version=report.version,
-        first_line=lines[0],
-        last_line=lines[1],
-        workload=CONNECTIONS if is_ping else REQUESTS,
-        factors={**sizes, "connections": 1, "direction": "forward"},
-        figures=figures,
+        first_line=first_line,
+        last_line=last_line,
+        workload=TCP_CRR if is_ping else TCP_RR,
+        factors={**sizes, "connections": 1, "direction": FORWARD},
+        metrics=metrics,
         started_at=report.started_at,
-        told_by="sender",
-        command=command,
-        also=_also(report),
-        remarks=remarks,
+        reported_by="sender",
+        command=report.command_text,
+        other_results=_other_results(report),
+        remarks=(shifted,) if report.has_shifted_names else (),
     )
 
 
-def _of_rows(report: Report, command: str, first: int, last: int) -> Run:
-    workload = DATAGRAMS if report.protocol == "UDP" or report.options.get("p") == "udp" else STREAM
-    if report.kind == "connections" or report.options.get("t") == "c":
-        workload = CONNECTIONS
+def throughput_run(report: EthrReport) -> Run:
+    """Return the run of a test of bandwidth, packets or connections."""
+    workload = UDP_STREAM if report.protocol == "UDP" or report.options.get("p") == "udp" else TCP_STREAM
+    if report.test_type == "connections" or report.options.get("t") == "c":
+        workload = TCP_CRR
     is_reverse = "r" in report.options
-    seconds = dict(_seconds(report))
-    is_whole = bool(seconds) and (report.is_done or report.is_serving)
-    factors: dict[str, Level] = {"direction": "reverse" if is_reverse else "forward"}
-    if not report.is_serving:  # A server adds up what comes from one address.
+    direction = REVERSE if is_reverse else FORWARD
+    seconds = dict(_combine_streams(report))
+    is_complete = bool(seconds) and (report.is_done or report.is_server)
+    factors: dict[str, Level] = {"direction": direction}
+    if not report.is_server:  # A server adds up all streams from one address.
         count = len(report.streams) or int(report.options.get("n", "1"))
-        factors["connections" if workload == CONNECTIONS else "streams"] = count
+        factors["connections" if workload == TCP_CRR else "streams"] = count
     return Run(
-        tool="ethr",
+        tool=report.tool,
         version=report.version,
-        first_line=first,
-        last_line=last,
+        first_line=report.first_line,
+        last_line=report.last_line,
         workload=workload,
         factors=factors,
-        figures=_figures(report, workload, seconds) if is_whole else {},
-        intervals=tuple(_intervals(report, workload, seconds, REVERSE if is_reverse else FORWARD)),
+        metrics=_metrics(report, workload, seconds) if is_complete else {},
+        intervals=tuple(_report_intervals(report, workload, seconds, direction)),
         duration_s=float(len(seconds)) or None,
         started_at=report.started_at,
-        told_by="receiver" if report.is_serving or is_reverse else "sender",
-        command=command,
-        also={**_also(report), **_untold(workload, seconds)},
-        fault="" if is_whole else report.failure or CUT_OFF,
+        reported_by="receiver" if report.is_server or is_reverse else "sender",
+        command=report.command_text,
+        other_results={**_other_results(report), **_connection_rate(workload, seconds)},
+        failure=report.failure(is_complete=is_complete),
         remarks=tuple(_remarks(report, workload)),
     )
 
 
-def _seconds(report: Report) -> Iterable[tuple[int, dict[str, Figure]]]:
-    """Each second, all streams together: as ethr sums them, else added up here."""
+def _combine_streams(report: EthrReport) -> Iterable[tuple[int, dict[str, ReportedValue]]]:
+    """Yield the values of each second for all streams together: ethr's own sum, or the sum of its streams."""
     for second in sorted({second for second, _ in report.rows}):
-        told = {stream: row for (at, stream), row in report.rows.items() if at == second}
-        rows = [told["SUM"]] if "SUM" in told else list(told.values())
+        by_stream = {stream: row for (at, stream), row in report.rows.items() if at == second}
+        rows = [by_stream["SUM"]] if "SUM" in by_stream else list(by_stream.values())
         names = set(rows[0]).intersection(*rows)
-        yield second, {name: total(row[name] for row in rows) for name in sorted(names)}
+        yield second, {name: sum_values(row[name] for row in rows) for name in sorted(names)}
 
 
-def _is_sending(report: Report) -> bool:
-    return not report.is_serving and "r" not in report.options
+def _is_sender(report: EthrReport) -> bool:
+    return not report.is_server and "r" not in report.options
 
 
-def _figures(report: Report, workload: str, seconds: Mapping[int, dict[str, Figure]]) -> dict[str, Figure]:
-    names = {"bits": "goodput_bps"} if workload == STREAM else {}
-    if workload == DATAGRAMS:
-        arrived = {"bits": "goodput_bps", "packets": "datagrams_received_per_s"}
-        names = {"packets": "datagrams_sent_per_s"} if _is_sending(report) else arrived
+def _metrics(report: EthrReport, workload: str, seconds: _Seconds) -> dict[str, ReportedValue]:
+    names = {"bits": "goodput_bps"} if workload == TCP_STREAM else {}
+    if workload == UDP_STREAM and _is_sender(report):
+        names = {"packets": "datagrams_sent_per_s"}
+    elif workload == UDP_STREAM:
+        names = {"bits": "goodput_bps", "packets": "datagrams_received_per_s"}
     return {
-        ours: mean(row[theirs] for row in seconds.values())
+        ours: mean_value(row[theirs] for row in seconds.values())
         for theirs, ours in names.items()
         if all(theirs in row for row in seconds.values())
     }
 
 
-def _intervals(
-    report: Report, workload: str, seconds: Mapping[int, dict[str, Figure]], way: str
-) -> Iterable[Interval]:
-    """Of datagrams only a receiver's: a sender knows nothing of what arrived."""
-    if workload == CONNECTIONS or (workload == DATAGRAMS and _is_sending(report)):
+def _report_intervals(
+    report: EthrReport, workload: str, seconds: _Seconds, direction: str
+) -> Iterable[ReportInterval]:
+    """Yield each second. For UDP only a receiver has intervals: a sender does not know what arrived."""
+    if workload == TCP_CRR or (workload == UDP_STREAM and _is_sender(report)):
         return
     for second, row in seconds.items():
         if "bits" in row:
-            yield Interval(float(second), second + 1.0, {"bytes": times(row["bits"], 1 / 8)}, way=way)
+            values = {"bytes": scale(row["bits"], 1 / 8)}
+            yield ReportInterval(float(second), second + 1.0, values, direction=direction)
 
 
-def _also(report: Report) -> dict[str, str]:
-    return {name: text for name, text in (("title", report.title), ("ended", report.how)) if text}
+def _other_results(report: EthrReport) -> dict[str, str]:
+    return {name: text for name, text in (("title", report.title), ("ended", report.end_reason)) if text}
 
 
-def _untold(workload: str, seconds: Mapping[int, dict[str, Figure]]) -> dict[str, str]:
-    """Connections a second without a request, which no metric of ours counts."""
+def _connection_rate(workload: str, seconds: _Seconds) -> dict[str, str]:
+    """Return the rate of connections that carry no request, which is none of our metrics."""
     rows = [row["connections"] for row in seconds.values() if "connections" in row]
-    return {"Conn/s": f"{mean(rows).value:g}"} if workload == CONNECTIONS and rows else {}
+    return {"Conn/s": f"{mean_value(rows).value:g}"} if workload == TCP_CRR and rows else {}
 
 
-def _remarks(report: Report, workload: str) -> Iterable[str]:
-    if workload == CONNECTIONS:
-        yield "its connections carry no request: their rate is none of our metrics"
-    elif workload == DATAGRAMS and _is_sending(report):
-        yield "what arrived is not told"
+def _remarks(report: EthrReport, workload: str) -> Iterable[str]:
+    if workload == TCP_CRR:
+        yield "The connections carry no request, so their rate is none of our metrics."
+    elif workload == UDP_STREAM and _is_sender(report):
+        yield "The log does not say how many datagrams arrived."
     elif report.rows:
-        yield "ethr tells no figure of the whole run: this is the mean of its seconds"
-    if report.failure and report.rows:
-        yield f"it says: {report.failure}"
+        yield "ethr reports no result of the whole run; this is the mean of its seconds."
+    if report.error and report.rows:
+        yield f"ethr reported: {report.error}"

@@ -1,6 +1,6 @@
-"""Flent's files (`.flent`, `.flent.gz`): a JSON document of a run, with the series of all tools in it."""
+"""Read Flent's files (`.flent`, `.flent.gz`): a JSON document of a run with the series of all its tools."""
 
 from vnetbench.importers.reader import DocumentReader
-from vnetbench.importers.tools.flent.document import claims, read
+from vnetbench.importers.tools.flent.document import is_flent_document, read
 
-READERS = (DocumentReader("flent", "json", claims, read),)
+READERS = (DocumentReader("flent", "json", is_flent_document, read),)

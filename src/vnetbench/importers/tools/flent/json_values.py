@@ -1,4 +1,4 @@
-"""Values of a Flent document as what they should be, whatever stands there."""
+"""Convert values of a Flent document to the types that they should have, whatever the document holds."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_MOST = 1e15
-"""Nothing that a Flent file tells is beyond: not a Unix time, nor a rate in 10^6 bit/s."""
+_MAX_VALUE = 1e15
+"""No number in a Flent file is larger: no Unix time, and no rate in 10^6 bit/s."""
 
 
-def mapped(value: Any) -> Mapping[str, Any]:
-    """An object; an empty one where it is none."""
+def as_object(value: Any) -> Mapping[str, Any]:
+    """Return the value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def listed(value: Any) -> Sequence[Any]:
-    """A list; an empty one where it is none."""
+def as_list(value: Any) -> Sequence[Any]:
+    """Return the value if it is a list, otherwise an empty one."""
     return value if isinstance(value, list) else ()
 
 
-def told(value: Any) -> str:
-    """A text or a number as text; empty for all else."""
+def as_text(value: Any) -> str:
+    """Return a text or a number as text; empty for anything else."""
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
 
 
-def number(value: Any, least: float = -_MOST) -> float | None:
-    """A finite number, or the text of one (netperf's counts are kept as texts), that is not below `least`."""
+def as_number(value: Any, least: float = -_MAX_VALUE) -> float | None:
+    """Return a finite number of at least `least`. A text is accepted: netperf's counts are stored as texts."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
         found = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) and least <= found <= _MOST else None
+    return found if math.isfinite(found) and least <= found <= _MAX_VALUE else None

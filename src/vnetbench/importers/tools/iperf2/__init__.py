@@ -1,12 +1,9 @@
-"""iperf 2: its text and its CSV, of both ends."""
+"""Read iperf 2: its text reports and its CSV, of clients and servers."""
 
 from __future__ import annotations
 
-from vnetbench.importers.reader import TextReader
-from vnetbench.importers.tools.iperf2 import csv_report, text_report
-from vnetbench.importers.validation import credibly
+from vnetbench.importers.line_report import report_reader
+from vnetbench.importers.tools.iperf2.csv_report import CsvReport
+from vnetbench.importers.tools.iperf2.text_report import TextReport
 
-READERS = (
-    TextReader("iperf 2", csv_report.begins, credibly(csv_report.read)),
-    TextReader("iperf 2", text_report.begins, credibly(text_report.read)),
-)
+READERS = (report_reader(CsvReport), report_reader(TextReport))

@@ -1,105 +1,106 @@
-"""Connections of iperf 2 that ran at once: the rows of each, and which of them tell the whole."""
+"""Simultaneous connections of iperf 2: the rows of each stream, and which row covers the whole run."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vnetbench.importers.tools.iperf2.options import Asked
-from vnetbench.importers.tools.iperf2.report_rows import ALL, Row
+from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS, ReportRow
 
 
 @dataclass
-class Told:
-    """What the head of a report tells of all its groups."""
+class ReportHeader:
+    """What the head of a report, and the command line, say about all groups of connections."""
 
-    asked: Asked
+    command_text: str
+    options: Mapping[str, str]
+    """Options of the command line, by name."""
     is_client: bool = False
     is_udp: bool = False
-    is_end_known: bool = True
-    """Lines of CSV are the same at both ends: only a command line tells whose they are."""
+    is_endpoint_known: bool = True
+    """False for CSV without a command line: its lines are the same at both endpoints."""
     sizes: dict[str, int] = field(default_factory=dict)
-    """Bytes, by our factors."""
-    also: dict[str, str] = field(default_factory=dict)
-    failure: str = ""
+    """Sizes in bytes, by factor."""
+    other_results: dict[str, str] = field(default_factory=dict)
+    error: str = ""
 
 
 @dataclass
-class Flow:
-    """One stream (or all together) of one way."""
+class StreamRows:
+    """The rows of one stream, or of all streams together, in one direction."""
 
-    rows: list[Row] = field(default_factory=list)
-    report: Row | None = None
-    """Of a UDP sender: what its receiver reported."""
+    rows: list[ReportRow] = field(default_factory=list)
+    receiver_report: ReportRow | None = None
+    """What the receiver of a UDP sender reported to it."""
 
     @property
-    def whole(self) -> Row | None:
-        """The row of the whole: the last, if it begins at 0 again; one alone may be the first interval."""
+    def total_row(self) -> ReportRow | None:
+        """The row of the whole run: the last one, if it starts at 0. A single row may be an interval."""
         last = self.rows[-1] if self.rows else None
         if last is None or last.start_s > 0 or (len(self.rows) == 1 and last.is_interval):
             return None
         return last
 
     @property
-    def parts(self) -> list[Row]:
+    def interval_rows(self) -> list[ReportRow]:
         """The rows of intervals."""
-        return self.rows[:-1] if self.whole is not None else self.rows
+        return self.rows[:-1] if self.total_row is not None else self.rows
 
 
 @dataclass
-class Group:
-    """Connections that ran at once."""
+class ConnectionGroup:
+    """Connections that ran at the same time."""
 
     first_line: int
     last_line: int = 0
-    ids: dict[str, bool] = field(default_factory=dict)
-    """Each connection: whether its load goes in reverse."""
-    flows: dict[tuple[str, bool], Flow] = field(default_factory=dict)
-    """By stream (or `SUM`) and whether it goes in reverse."""
-    sent: dict[str, int] = field(default_factory=dict)
+    is_reverse_by_id: dict[str, bool] = field(default_factory=dict)
+    """Whether the load of a connection goes in reverse, by its id."""
+    streams: dict[tuple[str, bool], StreamRows] = field(default_factory=dict)
+    """Rows by stream (or `SUM`) and by whether it goes in reverse."""
+    sent_datagrams: dict[str, int] = field(default_factory=dict)
     """Datagrams of each UDP stream, as its sender counted them."""
-    reporting: set[str] = field(default_factory=set)
-    """UDP streams whose receiver's report comes next."""
+    expected_reports: set[str] = field(default_factory=set)
+    """UDP streams whose next row is the receiver's report."""
     reordered: int | None = None
-    is_unanswered: bool = False
-    """A UDP sender got no report."""
-    peer: str = ""
-    """The version of the other end."""
+    lacks_receiver_report: bool = False
+    """Whether a UDP sender got no report."""
+    peer_version: str = ""
     started_at: datetime | None = None
 
-    def add(self, row: Row) -> None:
-        """Take a row of results."""
-        is_reverse = row.is_reverse or self.ids.get(row.stream, False)
-        flow = self.flows.setdefault((row.stream, is_reverse), Flow())
-        if row.stream in self.reporting:
-            self.reporting.discard(row.stream)
-            flow.report = row
+    def add(self, row: ReportRow) -> None:
+        """Add a row of results."""
+        is_reverse = row.is_reverse or self.is_reverse_by_id.get(row.stream, False)
+        stream = self.streams.setdefault((row.stream, is_reverse), StreamRows())
+        if row.stream in self.expected_reports:
+            self.expected_reports.discard(row.stream)
+            stream.receiver_report = row
         else:
-            flow.rows.append(row)
+            stream.rows.append(row)
 
     @property
-    def streams(self) -> dict[tuple[str, bool], Flow]:
-        """The single ones; where only sums were printed, that of all."""
-        single = {key: flow for key, flow in self.flows.items() if key[0].isdigit()}
-        return single or {key: flow for key, flow in self.flows.items() if key[0] == ALL}
+    def single_streams(self) -> dict[tuple[str, bool], StreamRows]:
+        """Every single stream, or the sum where iperf printed nothing else."""
+        single = {key: rows for key, rows in self.streams.items() if key[0].isdigit()}
+        return single or {key: rows for key, rows in self.streams.items() if key[0] == ALL_STREAMS}
 
     @property
-    def ways(self) -> list[bool]:
-        """Whether they go in reverse: one of the two, or both."""
-        return sorted({is_reverse for _, is_reverse in self.streams})
+    def directions(self) -> list[bool]:
+        """The directions in use, as `is_reverse`: one of them or both."""
+        return sorted({is_reverse for _, is_reverse in self.single_streams})
 
-    def of_way(self, is_reverse: bool) -> list[Flow]:
-        """The single streams of a way."""
-        return [flow for (_, back), flow in self.streams.items() if back == is_reverse]
-
-    @property
-    def sums(self) -> Flow | None:
-        """The tool's own sums of a single way; where both are at work it sums them too, or only one."""
-        return next((flow for (name, _), flow in self.flows.items() if name == ALL), None)
+    def streams_in(self, is_reverse: bool) -> list[StreamRows]:
+        """Return the single streams of a direction."""
+        return [rows for (_, reverse), rows in self.single_streams.items() if reverse == is_reverse]
 
     @property
-    def is_over(self) -> bool:
-        """Whether every connection has told its whole, both ways of a duplex one."""
-        told = {name for name, _ in self.streams}
-        is_of_all = set(self.ids) <= told or told == {ALL}
-        return bool(told) and is_of_all and all(flow.whole for flow in self.streams.values())
+    def sum_rows(self) -> StreamRows | None:
+        """iperf's own sums. Use them with one direction only: with two they may cover both or only one."""
+        return next((rows for (name, _), rows in self.streams.items() if name == ALL_STREAMS), None)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every connection has the row of its whole run, in both directions of a full-duplex one."""
+        names = {name for name, _ in self.single_streams}
+        has_all = set(self.is_reverse_by_id) <= names or names == {ALL_STREAMS}
+        return bool(names) and has_all and all(rows.total_row for rows in self.single_streams.values())

@@ -1,98 +1,110 @@
-"""iperf 2's `-y C`: one line an interval and stream, with no word of what the columns are.
+"""Read iperf 2's `-y C`: one line for each interval and stream, usually without a header.
 
-Source: `src/Locale.c`, `src/ReportCSV.c`. To 2.1.8: time, two addresses with ports, stream, `start-end`,
-bytes, bit/s, and of datagrams jitter (ms), lost, all, lost in percent, out of order. 2.1.9 adds columns for
-`-e`; 2.2 has a line of names, and start and end apart. Stream -1 is all together.
+Source: `src/Locale.c`, `src/ReportCSV.c`. Up to 2.1.8 the columns are time, two addresses with ports, stream,
+`start-end`, bytes, bit/s, and for UDP jitter (ms), lost, total, lost in percent, out of order. 2.1.9 adds columns
+for `-e`. 2.2 has a header and separate columns for start and end. Stream -1 is all streams together.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from vnetbench.importers.log_lines import Lines
-from vnetbench.importers.run_lines import own_line
+from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import Run
-from vnetbench.importers.tools.iperf2.connection_groups import Group, Told
-from vnetbench.importers.tools.iperf2.options import asked, command_at
-from vnetbench.importers.tools.iperf2.report_rows import ALL, Row
-from vnetbench.importers.tools.iperf2.run_builder import run_of
-from vnetbench.importers.units import counted, rounded
+from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader
+from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS, ReportRow
+from vnetbench.importers.tools.iperf2.run_builder import build_run
+from vnetbench.importers.tools.iperf2.text_report import Iperf2Report
+from vnetbench.importers.units import parse_count, parse_rounded
 
-_NAMES = re.compile(r"time,srcaddress,srcport,dstaddr,dstport,transferid,istart,iend,bytes,speed\b")
-_LINE = re.compile(
+_HEADER = re.compile(r"time,srcaddress,srcport,dstaddr,dstport,transferid,istart,iend,bytes,speed\b")
+_ROW = re.compile(
     r"(?P<zone>[-+]\d{4}:)?(?P<time>\d{14})(?:\.\d+)?,[^,]*,\d+,[^,]*,\d+,(?P<stream>-?\d+),"
-    r"(?P<start>\d+\.\d+)[-,](?P<end>\d+\.\d+),(?P<bytes>\d+),(?P<bps>-?\d+)(?P<more>.*)"
+    r"(?P<start>\d+\.\d+)[-,](?P<end>\d+\.\d+),(?P<bytes>\d+),(?P<bps>-?\d+)(?P<details>.*)"
 )
 """`20260208083114,10.0.0.2,37818,10.0.0.1,5001,3,0.0-10.0,1203240960,962534720`."""
-_DATAGRAMS = re.compile(r",(?P<jitter>\d+\.\d+),(?P<lost>-?\d+),(?P<total>-?\d+),-?\d+\.\d+,(?P<late>-?\d+)")
-_SAID = re.compile(r"(?P<failure>(?:[a-z]+ )?(?:connect|read|write|bind)2? failed: .*)|Waiting for server")
-_UNSET = 1970
-"""The year of lines for which 2.1.8 has not asked for the time."""
+_UDP_DETAILS = re.compile(
+    r",(?P<jitter>\d+\.\d+),(?P<lost>-?\d+),(?P<total>-?\d+),-?\d+\.\d+,(?P<late>-?\d+)"
+)
+_MESSAGE = re.compile(r"(?P<error>(?:[a-z]+ )?(?:connect|read|write|bind)2? failed: .*)|Waiting for server")
+_UNSET_YEAR = 1970
+"""The year of lines for which 2.1.8 has not read the clock."""
 
 
-def begins(lines: Lines) -> bool:
-    """Whether lines of this CSV are next, or their names, or the command line before them."""
-    line = lines.peek() or ""
-    if line[:1].isdigit() or line[:1] in ("+", "-"):
-        return _LINE.match(line) is not None
-    if line.startswith("time,"):
-        return _NAMES.match(line) is not None
-    return asked(command_at(lines)).options.get("style", "").upper() == "C"
+@dataclass
+class CsvReport(Iperf2Report):
+    """The lines of connections that ran at the same time."""
+
+    header: ReportHeader = field(init=False)
+    group: ConnectionGroup = field(init=False)
+    latest: datetime = datetime.min
+    """When the latest line was written."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.header = self.new_header()
+        self.header.is_endpoint_known = self.command is not None
+        self.group = ConnectionGroup(self.first_line)
+
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether CSV lines, their header, or the command line in front of them is next."""
+        line = lines.peek() or ""
+        if line[:1].isdigit() or line[:1] in ("+", "-"):
+            return _ROW.match(line) is not None
+        if line.startswith("time,"):
+            return _HEADER.match(line) is not None
+        command = cls.command_in(line)
+        return command is not None and cls(command, 0).options.get("style", "").upper() == "C"
+
+    def accepts(self, line: str) -> bool:
+        """Return whether the line is of a connection that ran at the same time as the others."""
+        row = _ROW.match(line)
+        if row is None:
+            is_header = _HEADER.match(line) is not None and not self.group.streams
+            return _MESSAGE.match(line) is not None or is_header
+        started_at = _parse_time(row) - timedelta(seconds=float(row["end"]))
+        return not self.group.streams or started_at < self.latest
+
+    def add(self, line: str) -> None:
+        """Record what the line reports."""
+        if (row := _ROW.match(line)) is not None:
+            self.group.add(_parse_row(row))
+            self.latest = max(self.latest, _parse_time(row))
+            self.group.started_at = self.group.started_at or _start_time(row)
+        elif (message := _MESSAGE.match(line)) is not None and message["error"]:
+            self.header.error = self.header.error or message["error"]
+        elif "readcnt" in line or "tcpretry" in line:  # Each endpoint has its own columns for TCP.
+            self.header.is_endpoint_known, self.header.is_client = True, "tcpretry" in line
+
+    def build_runs(self) -> list[Run]:
+        """Return the run of the connections; none for a server's command line."""
+        self.group.last_line = self.last_line
+        has_run = self.group.streams or self.header.is_client
+        return [build_run(self.group, self.header)] if has_run else []
 
 
-def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
-    """The connections that are next: those that were at work at one time."""
-    first = lines.number + 1
-    command = asked(command_at(lines))
-    told = Told(command, command.is_client, "udp" in command.options, bool(command.text))
-    group, latest = Group(first), datetime.min
-    if command.text:
-        lines.take()
-
-    def is_own(line: str) -> bool:
-        found = _LINE.match(line)
-        if found is None:
-            return _SAID.match(line) is not None or (_NAMES.match(line) is not None and not group.flows)
-        began = _time(found) - timedelta(seconds=float(found["end"]))
-        return not group.flows or began < latest
-
-    last = first
-    while (line := own_line(lines, begins, is_own)) is not None:
-        last = lines.number
-        if (found := _LINE.match(line)) is not None:
-            group.add(_row(found))
-            latest = max(latest, _time(found))
-            group.started_at = group.started_at or _began(found)
-        elif (said := _SAID.match(line)) is not None and said["failure"]:
-            told.failure = told.failure or said["failure"]
-        elif "readcnt" in line or "tcpretry" in line:  # The names of TCP's columns tell whose they are.
-            told.is_end_known, told.is_client = True, "tcpretry" in line
-    group.last_line = last
-    return [run_of(group, told)] if group.flows or told.is_client else []
+def _parse_row(row: re.Match[str]) -> ReportRow:
+    stream = ALL_STREAMS if row["stream"] == "-1" else row["stream"]
+    values = {"bytes": parse_count(row["bytes"])}
+    if (udp := _UDP_DETAILS.match(row["details"])) is not None:
+        values["jitter_us"] = parse_rounded(udp["jitter"], 1e3)
+        values["lost"] = parse_count(udp["lost"])
+        values["datagrams"] = parse_count(udp["total"])
+    end, rate = parse_rounded(row["end"]), parse_rounded(row["bps"])
+    return ReportRow(stream, False, float(row["start"]), end, rate, values)
 
 
-def _row(line: re.Match[str]) -> Row:
-    stream = ALL if line["stream"] == "-1" else line["stream"]
-    values = {"bytes": counted(line["bytes"])}
-    if (datagrams := _DATAGRAMS.match(line["more"])) is not None:
-        values |= {
-            "jitter_us": rounded(datagrams["jitter"], 1e3),
-            "lost": counted(datagrams["lost"]),
-            "datagrams": counted(datagrams["total"]),
-        }
-    return Row(stream, False, float(line["start"]), rounded(line["end"]), rounded(line["bps"]), values)
+def _parse_time(row: re.Match[str]) -> datetime:
+    """Return when the line was written, by the clock of its endpoint."""
+    return datetime.strptime(row["time"], "%Y%m%d%H%M%S")
 
 
-def _time(line: re.Match[str]) -> datetime:
-    """When the line was written, by the clock of its end."""
-    return datetime.strptime(line["time"], "%Y%m%d%H%M%S")
-
-
-def _began(line: re.Match[str]) -> datetime | None:
-    at = _time(line)
-    if at.year == _UNSET:
+def _start_time(row: re.Match[str]) -> datetime | None:
+    written_at = _parse_time(row)
+    if written_at.year == _UNSET_YEAR:
         return None
-    zone = datetime.strptime(line["zone"], "%z:").tzinfo if line["zone"] else None
-    return at.replace(tzinfo=zone) - timedelta(seconds=float(line["end"]))
+    zone = datetime.strptime(row["zone"], "%z:").tzinfo if row["zone"] else None
+    return written_at.replace(tzinfo=zone) - timedelta(seconds=float(row["end"]))

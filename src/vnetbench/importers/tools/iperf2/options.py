@@ -1,18 +1,15 @@
-"""What an iperf 2 command line tells of the load (iperf 2's man page; its units: src/stdio.c)."""
+"""The options of iperf 2 and the factors that they set (iperf 2's man page; units: src/stdio.c)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from vnetbench.importers.command_line import Command, Grammar, command_in, options_of
-from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.command_line import OptionSyntax
 from vnetbench.study.model import Level
 
-PROGRAMS = ("iperf", "iperf2")
-GRAMMAR = Grammar(
-    valued={
+OPTION_SYNTAX = OptionSyntax(
+    with_value={
         "-c": "client", "--client": "client", "-b": "rate", "--bandwidth": "rate", "-f": "format",
         "--format": "format", "-i": "interval", "--interval": "interval", "-l": "length", "--len": "length",
         "-p": "port", "--port": "port", "-w": "window", "--window": "window", "-n": "bytes", "--num": "bytes",
@@ -31,49 +28,27 @@ GRAMMAR = Grammar(
     },
 )  # fmt: skip
 
-_SUFFIXED = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kmgKMG]?)")
+_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kmgKMG]?)")
 _SUFFIXES = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "K": 2**10, "M": 2**20, "G": 2**30}
-"""Of bytes and of bits alike: `-b 10M` sends 10.49 Mbit/s."""
+"""Suffixes of bytes and of bits: `-b 10M` sends 10.49 Mbit/s."""
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A command line of iperf 2, and its options by name; none where the log has none."""
-
-    text: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def is_client(self) -> bool:
-        """Whether it asks for a test, rather than for a server or help."""
-        return "client" in self.options
-
-    def amount(self, name: str) -> float | None:
-        """The value of an option that takes a size or a rate, in bytes or bit/s; None without it."""
-        found = _SUFFIXED.match(self.options.get(name, ""))
-        return float(found["number"]) * _SUFFIXES[found["suffix"]] if found else None
-
-    def factors(self, *, is_udp: bool) -> dict[str, Level]:
-        """Levels of our factors; not those of streams and direction, which the results tell too."""
-        length, window, rate = self.amount("length"), self.amount("window"), self.amount("rate")
-        found: dict[str, Level] = {}
-        if length:
-            found["datagram_size" if is_udp else "message_size"] = int(length)
-        if window:
-            found["socket_buffer"] = int(window)
-        if "congestion" in self.options and not is_udp:
-            found["congestion_control"] = self.options["congestion"]
-        if rate and is_udp and not self.options["rate"].lower().endswith("pps"):
-            found["bit_rate"] = int(rate)
-        return found
+def parse_amount(options: Mapping[str, str], name: str) -> float | None:
+    """Return the value of an option that takes a size in bytes or a rate in bit/s; None without the option."""
+    amount = _AMOUNT.match(options.get(name, ""))
+    return float(amount["number"]) * _SUFFIXES[amount["suffix"]] if amount else None
 
 
-def command_at(lines: Lines) -> Command | None:
-    """The iperf 2 command that the next line of a log is; it takes none."""
-    line = lines.peek() or ""
-    return command_in(line, PROGRAMS) if "iperf" in line and "iperf3" not in line else None
-
-
-def asked(command: Command | None) -> Asked:
-    """What a command asks for."""
-    return Asked(command.text, options_of(command.words, GRAMMAR)) if command else Asked()
+def requested_factors(options: Mapping[str, str], *, is_udp: bool) -> dict[str, Level]:
+    """Return the factor levels that a command line sets. Streams and direction come from the results."""
+    factors: dict[str, Level] = {}
+    if length := parse_amount(options, "length"):
+        factors["datagram_size" if is_udp else "message_size"] = int(length)
+    if window := parse_amount(options, "window"):
+        factors["socket_buffer"] = int(window)
+    if "congestion" in options and not is_udp:
+        factors["congestion_control"] = options["congestion"]
+    rate = parse_amount(options, "rate")
+    if rate and is_udp and not options["rate"].lower().endswith("pps"):
+        factors["bit_rate"] = int(rate)
+    return factors

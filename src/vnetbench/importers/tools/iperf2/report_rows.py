@@ -1,4 +1,4 @@
-"""One line of iperf 2's results: an interval, or the whole, of one stream or of all together."""
+"""One row of iperf 2's results: an interval or the whole run, of one stream or of all streams together."""
 
 from __future__ import annotations
 
@@ -6,94 +6,94 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vnetbench.importers.arithmetic import narrower, times
-from vnetbench.importers.runs import Figure
-from vnetbench.importers.units import BITS, BYTES, NUMBER, counted, in_unit, rounded
+from vnetbench.importers.arithmetic import more_precise, scale
+from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.units import BITS, BYTES, NUMBER, parse_count, parse_rounded, parse_with_unit
 
-ROW = re.compile(
-    r"\[\s*(?P<star>\*?)(?P<id>\d+|SUM|FD\d+)\]\s+(?P<start>[\d.,]+)\s*-\s*(?P<end>[\d.,]+) sec\s+"
-    rf"(?P<amount>{NUMBER}) (?P<unit>[KMGT]?Bytes?)\s+"
-    rf"(?P<rate>{NUMBER}) (?P<per_s>[KMGT]?(?:bits|Bytes?))/sec(?P<more>.*)"
-)
+_RESULT = (
+    r"(?P<start>[\d.,]+)\s*-\s*(?P<end>[\d.,]+) sec\s+(?P<amount>{0}) (?P<unit>[KMGT]?Bytes?)\s+"
+    r"(?P<rate>{0}) (?P<rate_unit>[KMGT]?(?:bits|Bytes?))/sec"
+).replace("{0}", NUMBER)
+STREAM_ROW = re.compile(rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM|FD\d+)\]\s+{_RESULT}(?P<details>.*)")
 """`[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/ 8504 (0%)`."""
-_DATAGRAMS = re.compile(rf"\s*(?P<jitter>{NUMBER}) ms\s+(?P<lost>-?\d+)/\s*(?P<total>\d+) \(")
-"""Of a UDP receiver, behind the rate."""
-_WRITTEN = re.compile(r"\s*\d+/\d+\s+(?P<again>\d+)(?:\s+(?P<cwnd>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us)?")
-"""Of a TCP sender with `-e`: `191/0          0      767K/1741(2150) us  14380`."""
-BOUNCED = re.compile(
-    r"\[\s*(?P<star>\*?)(?P<id>\d+|SUM)\]\s+(?P<start>[\d.,]+)\s*-\s*(?P<end>[\d.,]+) sec\s+"
-    rf"(?P<amount>{NUMBER}) (?P<unit>[KMGT]?Bytes?)\s+"
-    rf"(?P<rate>{NUMBER}) (?P<per_s>[KMGT]?(?:bits|Bytes?))/sec\s+"
-    rf"(?P<count>\d+)=(?P<mean>{NUMBER})/{NUMBER}/{NUMBER}/{NUMBER} ms(?P<more>.*)"
+_UDP_DETAILS = re.compile(rf"\s*(?P<jitter>{NUMBER}) ms\s+(?P<lost>-?\d+)/\s*(?P<total>\d+) \(")
+"""Printed behind the rate by a UDP receiver."""
+_TCP_DETAILS = re.compile(
+    r"\s*\d+/\d+\s+(?P<retransmits>\d+)(?:\s+(?P<cwnd>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us)?"
 )
-"""Of `--bounceback`: `… 15.9 Kbits/sec    20=0.113/0.021/0.571/0.135 ms    0  576K/1114 us    8826 rps`."""
-ALL = "SUM"
+"""Printed behind the rate by a TCP sender with `-e`: `191/0          0      767K/1741(2150) us  14380`."""
+BOUNCEBACK_ROW = re.compile(
+    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM)\]\s+{_RESULT}\s+"
+    rf"(?P<count>\d+)=(?P<mean>{NUMBER})/{NUMBER}/{NUMBER}/{NUMBER} ms(?P<details>.*)"
+)
+"""With `--bounceback`: `… 15.9 Kbits/sec    20=0.113/0.021/0.571/0.135 ms    0  576K/1114 us    8826 rps`."""
+ALL_STREAMS = "SUM"
 
 
 @dataclass(frozen=True)
-class Row:
-    """An interval or the whole; `values` by the names of `runs.Interval`, those that the row tells."""
+class ReportRow:
+    """An interval or the whole run. `values` has the names of `ReportInterval.values`, as far as printed."""
 
     stream: str
     """The stream's number, or `SUM`."""
     is_reverse: bool
     start_s: float
-    end: Figure
+    end: ReportedValue
     """In seconds, like the start."""
-    rate_bps: Figure
-    values: Mapping[str, Figure]
+    rate_bps: ReportedValue
+    values: Mapping[str, ReportedValue]
 
     @property
     def end_s(self) -> float:
-        """The end as it is printed."""
+        """The end as printed."""
         return self.end.value
 
     @property
     def is_interval(self) -> bool:
-        """Whether it ends at a round number of the four digits of 2.1: a whole run never does."""
+        """Whether the end is round to the four digits of 2.1. That of a whole run never is."""
         return self.end.high - self.end.low < 1e-3 and round(self.end.value, 1) == self.end.value
 
     @property
-    def length(self) -> Figure:
-        """Of the interval, in seconds."""
-        return Figure(*(each - self.start_s for each in (self.end.value, self.end.low, self.end.high)))
+    def length(self) -> ReportedValue:
+        """Length of the interval, in seconds."""
+        return ReportedValue(*(each - self.start_s for each in (self.end.value, self.end.low, self.end.high)))
 
     @classmethod
-    def of(cls, found: re.Match[str]) -> Row:
-        """From a line that `ROW` or `BOUNCED` matches. Raises ValueError for numbers that are none."""
-        start, end = rounded(found["start"]).value, rounded(found["end"])
-        rate = (
-            in_unit(found["rate"], found["per_s"], BITS)
-            if "bits" in found["per_s"]
-            else times(in_unit(found["rate"], _plural(found["per_s"]), BYTES), 8)
-        )
-        amount = in_unit(found["amount"], _plural(found["unit"]), BYTES)
+    def parse(cls, row: re.Match[str]) -> ReportRow:
+        """Return the row that `STREAM_ROW` or `BOUNCEBACK_ROW` matched. Raises ValueError for a bad number."""
+        start_s, end = parse_rounded(row["start"]).value, parse_rounded(row["end"])
+        if "bits" in row["rate_unit"]:
+            rate = parse_with_unit(row["rate"], row["rate_unit"], BITS)
+        else:
+            rate = scale(parse_with_unit(row["rate"], _plural(row["rate_unit"]), BYTES), 8)
+        amount = parse_with_unit(row["amount"], _plural(row["unit"]), BYTES)
         values = {"bytes": amount}
-        if end.value > start and rate.value > 0:
-            # Both tell the same amount; which one was rounded less differs from row to row.
-            values["bytes"] = narrower(amount, times(rate, (end.value - start) / 8))
-        values |= _bounced(found) if "count" in found.groupdict() else _behind(found["more"])
-        return cls(found["id"], bool(found["star"]), start, end, rate, values)
+        if end.value > start_s and rate.value > 0:
+            # Amount and rate are the same information; which one is rounded less varies from row to row.
+            values["bytes"] = more_precise(amount, scale(rate, (end.value - start_s) / 8))
+        if "count" in row.groupdict():
+            values["transactions"] = parse_count(row["count"])
+            values["latency_mean_us"] = parse_rounded(row["mean"], 1e3)
+        else:
+            values |= _parse_details(row["details"])
+        return cls(row["id"], bool(row["star"]), start_s, end, rate, values)
 
 
 def _plural(unit: str) -> str:
     return unit if unit.endswith("s") else f"{unit}s"
 
 
-def _behind(more: str) -> dict[str, Figure]:
-    if (datagrams := _DATAGRAMS.match(more)) is not None:
+def _parse_details(text: str) -> dict[str, ReportedValue]:
+    if (udp := _UDP_DETAILS.match(text)) is not None:
         return {
-            "jitter_us": rounded(datagrams["jitter"], 1e3),
-            "lost": counted(datagrams["lost"]),
-            "datagrams": counted(datagrams["total"]),
+            "jitter_us": parse_rounded(udp["jitter"], 1e3),
+            "lost": parse_count(udp["lost"]),
+            "datagrams": parse_count(udp["total"]),
         }
-    if (written := _WRITTEN.match(more)) is None:
+    if (tcp := _TCP_DETAILS.match(text)) is None:
         return {}
-    values = {"retransmits": counted(written["again"])}
-    if written["cwnd"]:
-        values |= {"cwnd_bytes": rounded(written["cwnd"], 1024), "rtt_us": rounded(written["rtt"])}
+    values = {"retransmits": parse_count(tcp["retransmits"])}
+    if tcp["cwnd"]:
+        values["cwnd_bytes"] = parse_rounded(tcp["cwnd"], 1024)
+        values["rtt_us"] = parse_rounded(tcp["rtt"])
     return values
-
-
-def _bounced(found: re.Match[str]) -> dict[str, Figure]:
-    return {"transactions": counted(found["count"]), "latency_mean_us": rounded(found["mean"], 1e3)}

@@ -1,199 +1,224 @@
-"""The run that a group of connections of iperf 2 makes, in our words."""
+"""Build the run of a group of iperf 2 connections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vnetbench.importers.arithmetic import mean, over, times, total
-from vnetbench.importers.run_lines import CUT_OFF
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
-from vnetbench.importers.tools.iperf2.connection_groups import Flow, Group, Told
-from vnetbench.importers.tools.iperf2.report_rows import Row
+from vnetbench.importers.arithmetic import divide, mean_value, scale, sum_values
+from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader, StreamRows
+from vnetbench.importers.tools.iperf2.options import requested_factors
+from vnetbench.importers.tools.iperf2.report_rows import ReportRow
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import DATAGRAMS, REQUESTS, STREAM
+from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM
 
-_GOODPUT = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
+TOOL = "iperf 2"
+_GOODPUT_METRICS = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
+_RowsByDirection = Mapping[bool, list[ReportRow]]
+"""Rows by whether they are of the reverse direction."""
 
 
-def run_of(group: Group, told: Told) -> Run:
-    """The run; with a fault where a stream does not tell its whole."""
-    workload = _workload(group, told)
-    wholes = {way: _wholes(group, told, way) for way in group.ways}
-    is_whole = group.is_over and all(len(rows) == len(group.of_way(way)) for way, rows in wholes.items())
-    rows = [row for each in wholes.values() for row in each]
+def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
+    """Return the run. It has a failure if a stream lacks the row of its whole run."""
+    workload = _workload(group, header)
+    totals = {is_reverse: _total_rows(group, header, is_reverse) for is_reverse in group.directions}
+    is_complete = group.is_finished and all(
+        len(rows) == len(group.streams_in(is_reverse)) for is_reverse, rows in totals.items()
+    )
+    rows = [row for each in totals.values() for row in each]
     return Run(
-        tool="iperf 2",
-        version=group.peer,
+        tool=TOOL,
+        version=group.peer_version,
         first_line=group.first_line,
         last_line=max(group.last_line, group.first_line),
         workload=workload,
-        factors=_factors(group, told, workload),
-        figures=_figures(group, told, workload, wholes) if is_whole else {},
-        intervals=tuple(_intervals(group, told, workload)),
+        factors=_factors(group, header, workload),
+        metrics=_metrics(group, header, workload, totals) if is_complete else {},
+        intervals=tuple(_report_intervals(group, header, workload)),
         duration_s=_longest(rows).value if rows else None,
         started_at=group.started_at,
-        told_by=_end(group, told),
-        command=told.asked.text,
-        also=_also(group, told, rows),
-        fault="" if is_whole else told.failure or CUT_OFF,
-        remarks=tuple(_remarks(group, told)),
+        reported_by=_endpoint(group, header),
+        command=header.command_text,
+        other_results=_other_results(header, rows),
+        failure="" if is_complete else header.error or CUT_OFF,
+        remarks=tuple(_remarks(group, header)),
     )
 
 
-def _workload(group: Group, told: Told) -> str:
-    rows = [row for flow in group.streams.values() for row in (*flow.rows, *filter(None, [flow.report]))]
-    if any("transactions" in row.values for row in rows) or "request_size" in told.sizes:
-        return REQUESTS
-    return DATAGRAMS if told.is_udp or any("datagrams" in row.values for row in rows) else STREAM
+def _workload(group: ConnectionGroup, header: ReportHeader) -> str:
+    rows = [
+        row
+        for stream in group.single_streams.values()
+        for row in (*stream.rows, *filter(None, [stream.receiver_report]))
+    ]
+    if any("transactions" in row.values for row in rows) or "request_size" in header.sizes:
+        return TCP_RR
+    is_udp = header.is_udp or any("datagrams" in row.values for row in rows)
+    return UDP_STREAM if is_udp else TCP_STREAM
 
 
-def _end(group: Group, told: Told) -> str:
-    has_report = any(flow.report for flow in group.streams.values())
-    if len(group.ways) != 1 or has_report or not told.is_end_known:
+def _endpoint(group: ConnectionGroup, header: ReportHeader) -> str:
+    has_receiver_report = any(stream.receiver_report for stream in group.single_streams.values())
+    if len(group.directions) != 1 or has_receiver_report or not header.is_endpoint_known:
         return ""
-    return "sender" if told.is_client != group.ways[0] else "receiver"
+    return "sender" if header.is_client != group.directions[0] else "receiver"
 
 
-def _wholes(group: Group, told: Told, way: bool) -> list[Row]:
-    """The rows of the whole, of each stream of a way.
+def _total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) -> list[ReportRow]:
+    """Return the rows of the whole run, one for each stream of a direction.
 
-    A single row may be the first interval of a run that was cut off: its command line tells.
+    A single row may be the first interval of a run that was cut off. The command line decides.
     """
-    options = told.asked.options
-    interval, asked_s = options.get("interval", ""), options.get("time", "10")
-    rows = [flow.whole for flow in group.of_way(way) if flow.whole is not None]
-    if told.is_client and interval and float(interval) < float(asked_s):
-        is_alone = {id(flow.whole) for flow in group.of_way(way) if len(flow.rows) == 1}
-        rows = [row for row in rows if id(row) not in is_alone or row.end_s != float(interval)]
+    interval, requested_s = header.options.get("interval", ""), header.options.get("time", "10")
+    streams = group.streams_in(is_reverse)
+    rows = [stream.total_row for stream in streams if stream.total_row is not None]
+    if header.is_client and interval and float(interval) < float(requested_s):
+        single = {id(stream.total_row) for stream in streams if len(stream.rows) == 1}
+        rows = [row for row in rows if id(row) not in single or row.end_s != float(interval)]
     return rows
 
 
-def _longest(rows: list[Row]) -> Figure:
-    """The length of the longest row, in seconds."""
+def _longest(rows: list[ReportRow]) -> ReportedValue:
+    """Return the length of the longest row, in seconds."""
     return max((row.length for row in rows), key=lambda length: length.value)
 
 
-def _factors(group: Group, told: Told, workload: str) -> dict[str, Level]:
-    factors = {**told.sizes, **told.asked.factors(is_udp=workload == DATAGRAMS)}
-    if workload == REQUESTS:
-        size = told.sizes.get("request_size")
+def _factors(group: ConnectionGroup, header: ReportHeader, workload: str) -> dict[str, Level]:
+    factors = {**header.sizes, **requested_factors(header.options, is_udp=workload == UDP_STREAM)}
+    if workload == TCP_RR:
+        size = header.sizes.get("request_size")
         factors = {"request_size": size, "response_size": size} if size else {}
-    ways = group.ways
-    direction = "both" if len(ways) == 2 else "reverse" if ways == [True] else "forward"
-    single = sum(name.isdigit() and back == ways[0] for name, back in group.flows)
-    parallel = int(told.asked.options.get("parallel", "1")) if told.is_client else 1
-    factors["connections" if workload == REQUESTS else "streams"] = max(single, parallel)
+    directions = group.directions
+    direction = "both" if len(directions) == 2 else REVERSE if directions == [True] else FORWARD
+    single = sum(name.isdigit() and is_reverse == directions[0] for name, is_reverse in group.streams)
+    requested = int(header.options.get("parallel", "1")) if header.is_client else 1
+    factors["connections" if workload == TCP_RR else "streams"] = max(single, requested)
     return {**factors, "direction": direction}
 
 
-def _figures(group: Group, told: Told, workload: str, wholes: Mapping[bool, list[Row]]) -> dict[str, Figure]:
-    if workload == REQUESTS:
-        return _of_requests([row for rows in wholes.values() for row in rows])
-    if workload == DATAGRAMS:
-        return _of_datagrams(group, told, wholes)
-    goodput = {way: total(row.rate_bps for row in rows) for way, rows in wholes.items()}
+def _metrics(
+    group: ConnectionGroup, header: ReportHeader, workload: str, totals: _RowsByDirection
+) -> dict[str, ReportedValue]:
+    if workload == TCP_RR:
+        return _request_metrics([row for rows in totals.values() for row in rows])
+    if workload == UDP_STREAM:
+        return _datagram_metrics(group, header, totals)
+    goodput = {is_reverse: sum_values(row.rate_bps for row in rows) for is_reverse, rows in totals.items()}
     if len(goodput) == 2:
-        return {
-            "goodput_bps": total(goodput.values()),
-            **{_GOODPUT[way]: figure for way, figure in goodput.items()},
-        }
-    summed = group.sums.whole if group.sums is not None else None
-    figures = {"goodput_bps": summed.rate_bps if summed is not None else total(goodput.values())}
-    rows = [row for each in wholes.values() for row in each]
+        by_direction = {_GOODPUT_METRICS[is_reverse]: value for is_reverse, value in goodput.items()}
+        return {"goodput_bps": sum_values(goodput.values()), **by_direction}
+    sum_row = group.sum_rows.total_row if group.sum_rows is not None else None
+    metrics = {"goodput_bps": sum_row.rate_bps if sum_row is not None else sum_values(goodput.values())}
+    rows = [row for each in totals.values() for row in each]
     if all("retransmits" in row.values for row in rows):
-        again = total(row.values["retransmits"] for row in rows)
-        figures["retransmits_per_s"] = over(again, _longest(rows))
+        retransmits = sum_values(row.values["retransmits"] for row in rows)
+        metrics["retransmits_per_s"] = divide(retransmits, _longest(rows))
     if all("rtt_us" in row.values for row in rows):
-        # The last sample of each stream's smoothed round trip, as the kernel keeps it.
-        figures["rtt_us"] = mean(row.values["rtt_us"] for row in rows)
-    return figures
+        # The last sample of each stream's smoothed round trip time, as the kernel keeps it.
+        metrics["rtt_us"] = mean_value(row.values["rtt_us"] for row in rows)
+    return metrics
 
 
-def _of_requests(rows: list[Row]) -> dict[str, Figure]:
-    """Its `rps` is the inverse of the mean round trip; what was answered in a second is counted here."""
-    counted = total(row.values["transactions"] for row in rows)
+def _request_metrics(rows: list[ReportRow]) -> dict[str, ReportedValue]:
+    """Return the metrics of requests. iperf's `rps` is the inverse of the mean round trip, so it is not used."""
+    replies = sum_values(row.values["transactions"] for row in rows)
     return {
-        "transactions_per_s": over(counted, _longest(rows)),
-        "latency_mean_us": mean(row.values["latency_mean_us"] for row in rows),
+        "transactions_per_s": divide(replies, _longest(rows)),
+        "latency_mean_us": mean_value(row.values["latency_mean_us"] for row in rows),
     }
 
 
-def _of_datagrams(group: Group, told: Told, wholes: Mapping[bool, list[Row]]) -> dict[str, Figure]:
-    figures: dict[str, Figure] = {}
-    length = _longest([row for rows in wholes.values() for row in rows])
-    if group.sent:
-        figures["datagrams_sent_per_s"] = over(Figure.exact(sum(group.sent.values())), length)
-    reports = [flow.report for flow in group.streams.values() if flow.report is not None]
-    received = reports or [row for way, rows in wholes.items() for row in rows if _arrived(row, told, way)]
-    if not received or len(received) != len(group.streams):
-        return figures
-    lost = total(row.values["lost"] for row in received)
-    sent = total(row.values["datagrams"] for row in received)
-    arrived = Figure.exact(max(0, sent.value - lost.value))
-    figures |= {
-        "goodput_bps": total(row.rate_bps for row in received),
-        "datagrams_received_per_s": over(arrived, _longest(received)),
-        "jitter_us": mean(row.values["jitter_us"] for row in received),
+def _datagram_metrics(
+    group: ConnectionGroup, header: ReportHeader, totals: _RowsByDirection
+) -> dict[str, ReportedValue]:
+    metrics: dict[str, ReportedValue] = {}
+    duration = _longest([row for rows in totals.values() for row in rows])
+    if group.sent_datagrams:
+        sent = ReportedValue.exact(sum(group.sent_datagrams.values()))
+        metrics["datagrams_sent_per_s"] = divide(sent, duration)
+    streams = group.single_streams
+    reports = [each.receiver_report for each in streams.values() if each.receiver_report is not None]
+    received = reports or [
+        row
+        for is_reverse, rows in totals.items()
+        for row in rows
+        if _is_from_receiver(row, header, is_reverse)
+    ]
+    if not received or len(received) != len(streams):
+        return metrics
+    lost = sum_values(row.values["lost"] for row in received)
+    expected = sum_values(row.values["datagrams"] for row in received)
+    arrived = ReportedValue.exact(max(0, expected.value - lost.value))
+    metrics |= {
+        "goodput_bps": sum_values(row.rate_bps for row in received),
+        "datagrams_received_per_s": divide(arrived, _longest(received)),
+        "jitter_us": mean_value(row.values["jitter_us"] for row in received),
     }
-    if sent.value:
-        figures["loss_percent"] = times(over(lost, sent), 100) if lost.value >= 0 else Figure.exact(0)
+    if expected.value:
+        is_known = lost.value >= 0
+        metrics["loss_percent"] = scale(divide(lost, expected), 100) if is_known else ReportedValue.exact(0)
     if group.reordered is not None and arrived.value:
-        figures["reordered_percent"] = Figure.exact(100 * group.reordered / arrived.value)
-    return figures
+        metrics["reordered_percent"] = ReportedValue.exact(100 * group.reordered / arrived.value)
+    return metrics
 
 
-def _arrived(row: Row, told: Told, way: bool) -> bool:
-    """Whether a row is a receiver's: of datagrams, a sender's CSV has the same columns, but no jitter."""
+def _is_from_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) -> bool:
+    """Return whether a UDP receiver wrote a row. A sender's CSV has the same columns, but no jitter."""
     if "datagrams" not in row.values:
         return False
-    return told.is_client == way if told.is_end_known else row.values["jitter_us"].value > 0
+    if header.is_endpoint_known:
+        return header.is_client == is_reverse
+    return row.values["jitter_us"].value > 0
 
 
-def _intervals(group: Group, told: Told, workload: str) -> Iterable[Interval]:
-    for way in group.ways:
-        flows = [group.sums] if group.sums is not None and len(group.ways) == 1 else group.of_way(way)
-        for start, end, rows in _at_once(flows):
-            if workload == DATAGRAMS and not all(_arrived(row, told, way) for row in rows):
-                continue  # What was sent tells nothing of what arrived.
-            values = _added([row.values for row in rows])
-            if workload == REQUESTS:
+def _report_intervals(
+    group: ConnectionGroup, header: ReportHeader, workload: str
+) -> Iterable[ReportInterval]:
+    for is_reverse in group.directions:
+        has_sums = group.sum_rows is not None and len(group.directions) == 1
+        streams = [group.sum_rows] if has_sums and group.sum_rows else group.streams_in(is_reverse)
+        for start_s, end_s, rows in _simultaneous_rows(streams):
+            if workload == UDP_STREAM and not all(_is_from_receiver(row, header, is_reverse) for row in rows):
+                continue  # The sender's rows say nothing about what arrived.
+            values = _combine([row.values for row in rows])
+            if workload == TCP_RR:
                 values = {"transactions": values["transactions"]}
-            yield Interval(start, end, values, way=REVERSE if way else FORWARD)
+            yield ReportInterval(start_s, end_s, values, direction=REVERSE if is_reverse else FORWARD)
 
 
-def _at_once(flows: list[Flow]) -> Iterable[tuple[float, float, list[Row]]]:
-    """The intervals that all streams tell, with the rows of each."""
-    by_time: dict[tuple[float, float], list[Row]] = {}
-    for flow in flows:
-        for row in flow.parts:
-            by_time.setdefault((row.start_s, row.end_s), []).append(row)
-    return [(*when, rows) for when, rows in sorted(by_time.items()) if len(rows) == len(flows)]
+def _simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float, float, list[ReportRow]]]:
+    """Return start, end and rows of the intervals that all streams report."""
+    rows_by_time: dict[tuple[float, float], list[ReportRow]] = {}
+    for stream in streams:
+        for row in stream.interval_rows:
+            rows_by_time.setdefault((row.start_s, row.end_s), []).append(row)
+    return [(*time, rows) for time, rows in sorted(rows_by_time.items()) if len(rows) == len(streams)]
 
 
-def _added(values: list[Mapping[str, Figure]]) -> dict[str, Figure]:
-    """Counts are summed, of times the mean is taken; only what all tell."""
+def _combine(values: list[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
+    """Return the sums of counts and the means of times, for the values that all rows have."""
     names = set(values[0]).intersection(*values)
     return {
-        name: (mean if name.endswith("_us") else total)(each[name] for each in values)
+        name: (mean_value if name.endswith("_us") else sum_values)(each[name] for each in values)
         for name in sorted(names)
         if name != "latency_mean_us" and not (name == "cwnd_bytes" and len(values) > 1)
     }
 
 
-def _also(group: Group, told: Told, rows: list[Row]) -> dict[str, str]:
-    also = dict(told.also)
-    if told.is_udp and told.is_client and rows:
-        also["sent"] = f"{sum(row.rate_bps.value for row in rows) / 1e6:.6g} Mbit/s"
-    return also
+def _other_results(header: ReportHeader, rows: list[ReportRow]) -> dict[str, str]:
+    results = dict(header.other_results)
+    if header.is_udp and header.is_client and rows:
+        results["sent"] = f"{sum(row.rate_bps.value for row in rows) / 1e6:.6g} Mbit/s"
+    return results
 
 
-def _remarks(group: Group, told: Told) -> Iterable[str]:
-    if not told.is_end_known:
-        yield "the log does not tell whether the sender or the receiver wrote it"
-    if told.failure and any(flow.whole for flow in group.streams.values()):
-        yield f"it says: {told.failure}"
-    if group.is_unanswered:
-        yield "the receiver's report is missing: nothing is known of what arrived"
-    if "rate" in told.asked.options and not told.is_udp:
-        limit = told.asked.options["rate"]
-        yield f"each stream was limited by -b {limit}: what it got is no limit of the network"
+def _remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]:
+    if not header.is_endpoint_known:
+        yield "The log does not say whether the sender or the receiver wrote it."
+    if header.error and any(stream.total_row for stream in group.single_streams.values()):
+        yield f"iperf reported: {header.error}"
+    if group.lacks_receiver_report:
+        yield "The receiver's report is missing, so it is not known how much arrived."
+    if "rate" in header.options and not header.is_udp:
+        limit = header.options["rate"]
+        yield f"The option -b {limit} limited each stream; the goodput is no limit of the network."

@@ -1,171 +1,180 @@
-"""iperf 2's reports for people, of a client and of a server, with and without `-e`.
+"""Read iperf 2's text reports, of a client and of a server, with and without `-e`.
 
-Source: `src/Locale.c` and `src/ReportOutputs.c` of iperf 2 (2.0.5 to 2.2). Bits are counted in powers of
-1000, bytes in powers of 1024. A server's log has no end: each group of connections at once is a run of it.
+Source: `src/Locale.c` and `src/ReportOutputs.c` of iperf 2 (2.0.5 to 2.2). Bits are powers of 1000, bytes powers
+of 1024. A server's log has no end: each group of simultaneous connections is a run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vnetbench.importers.log_lines import Lines
-from vnetbench.importers.run_lines import own_line
+from vnetbench.importers.command_line import CommandLine
+from vnetbench.importers.line_report import LineReport
+from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import Run
-from vnetbench.importers.tools.iperf2.connection_groups import Group, Told
-from vnetbench.importers.tools.iperf2.options import asked, command_at
-from vnetbench.importers.tools.iperf2.report_rows import BOUNCED, ROW, Row
-from vnetbench.importers.tools.iperf2.run_builder import run_of
+from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader
+from vnetbench.importers.tools.iperf2.options import OPTION_SYNTAX
+from vnetbench.importers.tools.iperf2.report_rows import BOUNCEBACK_ROW, STREAM_ROW, ReportRow
+from vnetbench.importers.tools.iperf2.run_builder import TOOL, build_run
 
 _BANNER = re.compile(
     r"Client connecting to \S+, (?P<client>TCP|UDP) port (?P<port>\d+)"
-    r"|Server listening on (?P<server>TCP|UDP) port (?P<at>\d+)"
+    r"|Server listening on (?P<server>TCP|UDP) port (?P<listening_port>\d+)"
 )
 """`Client connecting to 10.0.0.2, TCP port 5001`."""
 _CONNECTED = re.compile(
     r"\[\s*\*?(?P<id>\d+)\] local \S+ port (?P<local_port>\d+) connected with "
-    r"\S+ port (?P<port>\d+)(?P<more>.*)"
+    r"\S+ port (?P<port>\d+)(?P<details>.*)"
 )
 """`[  3] local 10.0.0.1 port 50366 connected with 10.0.0.2 port 5001 (reverse) (peer 2.1.8)`."""
 _RULE = re.compile(r"-{40,}\s*$")
-_OF_STREAM = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-\d+|FD\d+|ID|CT)\]")
-"""Any line that begins as its reports do: `[SUM-2] Sent 10004 datagrams`, `[ ID] Interval …`."""
+_STREAM_LINE = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-\d+|FD\d+|ID|CT)\]")
+"""How every line of a report starts: `[SUM-2] Sent 10004 datagrams`, `[ ID] Interval …`."""
 _SENT = re.compile(r"\[\s*(?P<id>\d+)\] Sent (?P<datagrams>\d+) datagrams")
-_LATE = re.compile(r"\[\s*\d+\].* sec\s+(?P<datagrams>\d+) datagrams received out-of-order")
-_REPORT = re.compile(r"\[\s*(?P<id>\d+)\] Server Report:")
+_REORDERED = re.compile(r"\[\s*\d+\].* sec\s+(?P<datagrams>\d+) datagrams received out-of-order")
+_RECEIVER_REPORT = re.compile(r"\[\s*(?P<id>\d+)\] Server Report:")
 _NO_REPORT = re.compile(r"\[\s*\d+\] WARNING: (?:did not receive ack|ack of last datagram failed)")
-_FAILED = re.compile(r"(?:[a-z]+ )?(?:connect|read|write|recv|accept|bind|shutdown)2? failed: .*|ERROR: .*")
+_ERROR = re.compile(r"(?:[a-z]+ )?(?:connect|read|write|recv|accept|bind|shutdown)2? failed: .*|ERROR: .*")
 """`connect failed: Connection refused`."""
 _SETTING = re.compile(
     r"TCP window size|UDP buffer size|Write buffer size|Read buffer size|Bursting|Bounce-back test|TOS set"
     r"|Sending \d|Receiving \d|Binding to|Setting multicast|Joining multicast|Waiting for server|WARNING: "
 )
-"""How a line of the head begins."""
+"""How a line of the head starts."""
 _SIZES = {
     "datagram_size": re.compile(r"Sending (\d+) byte datagrams"),
     "message_size": re.compile(r"Write buffer size: +(\d+) Byte$"),
     "request_size": re.compile(r"Bounce-back test \(size= (\d+) Byte\)"),
 }
-"""What the head tells in whole bytes, by our factors."""
+"""Sizes that the head prints in whole bytes, by factor."""
 _BUFFER = re.compile(r"(?P<name>TCP window size|UDP buffer size): *(?P<size>.*)")
 _PEER = re.compile(r"\(peer (?P<version>\d[\w.-]*)\)")
-_STARTED = re.compile(r" on (?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
-_USUAL_PORT = 5001
+_STARTED = re.compile(r" on (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
+_DEFAULT_PORT = 5001
 
 
 @dataclass
-class _Session:
-    """What has been read of a client, or of one group of connections of a server."""
+class Iperf2Report(LineReport):
+    """What the text and the CSV of iperf 2 have in common."""
 
-    told: Told
-    groups: list[Group] = field(default_factory=list)
-    port: int = _USUAL_PORT
-    dialled: int | None = None
-    """The port that a server connects back to (-d, -r)."""
+    tool = TOOL
+    programs = ("iperf", "iperf2")
+    option_syntax = OPTION_SYNTAX
+
+    @classmethod
+    def command_in(cls, line: str) -> CommandLine | None:
+        """Return iperf 2's command line in this line, if there is one."""
+        return super().command_in(line) if "iperf" in line and "iperf3" not in line else None
+
+    def new_header(self) -> ReportHeader:
+        """Return a header with what the command line says."""
+        is_client, is_udp = "client" in self.options, "udp" in self.options
+        return ReportHeader(self.command_text, self.options, is_client, is_udp)
+
+
+@dataclass
+class TextReport(Iperf2Report):
+    """The output of a client, or of one group of connections of a server."""
+
+    header: ReportHeader = field(init=False)
+    groups: list[ConnectionGroup] = field(default_factory=list)
+    port: int = _DEFAULT_PORT
+    callback_port: int | None = None
+    """The port that a server connects back to (`-d`, `-r`)."""
     has_banner: bool = False
-    has_dialled: bool = False
-    """It has a client's banner."""
+    has_client_banner: bool = False
 
-    def wants(self, line: str) -> bool:
-        """Whether this line is one of it: a server's next connections are not, nor is another banner."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.header = self.new_header()
+
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether a client's or server's report, a server's connection, or a command line is next."""
+        line = lines.peek() or ""
+        if line.startswith("["):
+            return _CONNECTED.match(line) is not None
+        if line.startswith("----"):
+            return _RULE.match(line) is not None and _BANNER.match(lines.peek(1) or "") is not None
+        return _BANNER.match(line) is not None or cls.command_in(line) is not None
+
+    def accepts(self, line: str) -> bool:
+        """Return whether the line belongs here: a server's next connections and a second banner do not."""
         if line.startswith("["):
             if _CONNECTED.match(line):
-                return self.told.is_client or not self.groups or not self.groups[-1].is_over
-            return bool((self.groups or self.has_banner) and _OF_STREAM.match(line))
+                return self.header.is_client or not self.groups or not self.groups[-1].is_finished
+            return bool((self.groups or self.has_banner) and _STREAM_LINE.match(line))
         if (banner := _BANNER.match(line)) is not None or _RULE.match(line):
-            has_failed = self.has_dialled and bool(self.told.failure)
-            is_another = self.has_dialled and banner is not None and banner["client"] is not None
-            return not (has_failed or is_another or (self.groups and self.groups[-1].flows))
-        return bool(_SETTING.match(line) or _FAILED.match(line))
+            has_failed = self.has_client_banner and bool(self.header.error)
+            is_next_client = self.has_client_banner and banner is not None and banner["client"] is not None
+            return not (has_failed or is_next_client or (self.groups and self.groups[-1].streams))
+        return bool(_SETTING.match(line) or _ERROR.match(line))
 
-    def take(self, line: str, number: int) -> None:
-        """Add what a line tells."""
+    def add(self, line: str) -> None:
+        """Record what the line reports."""
         if line.startswith("["):
-            self._of_stream(line, number)
+            self._add_stream_line(line)
         elif (banner := _BANNER.match(line)) is not None:
-            self._banner(banner)
-        elif _FAILED.match(line):
-            self.told.failure = self.told.failure or line.strip()
+            self._add_banner(banner)
+        elif _ERROR.match(line):
+            self.header.error = self.header.error or line.strip()
         else:
-            self._setting(line)
+            self._add_setting(line)
 
-    def _banner(self, banner: re.Match[str]) -> None:
+    def _add_banner(self, banner: re.Match[str]) -> None:
         self.has_banner = True
-        self.has_dialled = self.has_dialled or banner["client"] is not None
-        self.told.is_udp = "UDP" in (banner["client"], banner["server"])
-        if banner["client"] and self.groups and not self.told.is_client:
-            self.dialled = int(banner["port"])
-        elif banner["client"] or not self.told.is_client:
-            self.told.is_client = self.told.is_client or banner["client"] is not None
-            self.port = int(banner["port"] or banner["at"])
+        self.has_client_banner = self.has_client_banner or banner["client"] is not None
+        self.header.is_udp = "UDP" in (banner["client"], banner["server"])
+        if banner["client"] and self.groups and not self.header.is_client:
+            self.callback_port = int(banner["port"])
+        elif banner["client"] or not self.header.is_client:
+            self.header.is_client = self.header.is_client or banner["client"] is not None
+            self.port = int(banner["port"] or banner["listening_port"])
 
-    def _setting(self, line: str) -> None:
+    def _add_setting(self, line: str) -> None:
         for name, pattern in _SIZES.items():
-            if (found := pattern.match(line)) is not None:
-                self.told.sizes[name] = int(found[1])
+            if (size := pattern.match(line)) is not None:
+                self.header.sizes[name] = int(size[1])
         if (buffer := _BUFFER.match(line)) is not None:
-            self.told.also[buffer["name"]] = buffer["size"].strip()
+            self.header.other_results[buffer["name"]] = buffer["size"].strip()
 
-    def _of_stream(self, line: str, number: int) -> None:
+    def _add_stream_line(self, line: str) -> None:
         if (connected := _CONNECTED.match(line)) is not None:
-            self._connect(connected, number)
-        group = self._group(number)
-        group.last_line = number
-        if (row := BOUNCED.match(line) or ROW.match(line)) is not None:
-            group.add(Row.of(row))
-        elif (sent := _SENT.match(line)) is not None:
-            group.sent[sent["id"]] = int(sent["datagrams"])
-        elif (report := _REPORT.match(line)) is not None:
-            group.reporting.add(report["id"])
-        elif (late := _LATE.match(line)) is not None:
-            group.reordered = (group.reordered or 0) + int(late["datagrams"])
-        elif _NO_REPORT.match(line):
-            group.is_unanswered = True
-
-    def _connect(self, connected: re.Match[str], number: int) -> None:
-        if not self.groups or self.groups[-1].is_over:
-            self.groups.append(Group(number))
-        group, more = self.groups[-1], connected["more"]
-        # What connects to a client (-d, -r), or what a server connects to, is the load of the other way.
-        port = int(connected["port"])
-        is_back = port != self.port if self.told.is_client else port == self.dialled
-        group.ids[connected["id"]] = is_back or "(reverse)" in more
-        peer, started = _PEER.search(more), _STARTED.search(more)
-        group.peer = peer["version"] if peer else group.peer
-        if started is not None and group.started_at is None:
-            group.started_at = datetime.fromisoformat(started["at"])
-
-    def _group(self, number: int) -> Group:
+            self._add_connection(connected)
         if not self.groups:
-            self.groups.append(Group(number))
-        return self.groups[-1]
+            self.groups.append(ConnectionGroup(self.last_line))
+        group = self.groups[-1]
+        group.last_line = self.last_line
+        if (row := BOUNCEBACK_ROW.match(line) or STREAM_ROW.match(line)) is not None:
+            group.add(ReportRow.parse(row))
+        elif (sent := _SENT.match(line)) is not None:
+            group.sent_datagrams[sent["id"]] = int(sent["datagrams"])
+        elif (report := _RECEIVER_REPORT.match(line)) is not None:
+            group.expected_reports.add(report["id"])
+        elif (reordered := _REORDERED.match(line)) is not None:
+            group.reordered = (group.reordered or 0) + int(reordered["datagrams"])
+        elif _NO_REPORT.match(line):
+            group.lacks_receiver_report = True
 
+    def _add_connection(self, connected: re.Match[str]) -> None:
+        if not self.groups or self.groups[-1].is_finished:
+            self.groups.append(ConnectionGroup(self.last_line))
+        group, details = self.groups[-1], connected["details"]
+        # A connection to a client (-d, -r), or from a server, carries the load of the reverse direction.
+        port = int(connected["port"])
+        is_callback = port != self.port if self.header.is_client else port == self.callback_port
+        group.is_reverse_by_id[connected["id"]] = is_callback or "(reverse)" in details
+        peer, started = _PEER.search(details), _STARTED.search(details)
+        group.peer_version = peer["version"] if peer else group.peer_version
+        if started is not None and group.started_at is None:
+            group.started_at = datetime.fromisoformat(started["time"])
 
-def begins(lines: Lines) -> bool:
-    """Whether a client's or server's report, connections of a server, or a command line is next."""
-    line = lines.peek() or ""
-    if line.startswith("["):
-        return _CONNECTED.match(line) is not None
-    if line.startswith("----"):
-        return _RULE.match(line) is not None and _BANNER.match(lines.peek(1) or "") is not None
-    return _BANNER.match(line) is not None or command_at(lines) is not None
-
-
-def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
-    """The runs of a client's report; of a server those connections that are next, none of its banner."""
-    first = lines.number + 1
-    command = asked(command_at(lines))
-    session = _Session(Told(command, command.is_client, "udp" in command.options))
-    if command.text:
-        lines.take()
-    last = first
-    while (line := own_line(lines, begins, session.wants)) is not None:
-        session.take(line, lines.number)
-        last = lines.number
-    if not session.told.is_client:
-        return [run_of(group, session.told) for group in session.groups if group.ids]
-    groups = session.groups or [Group(first)]
-    groups[0].first_line, groups[-1].last_line = first, last
-    return [run_of(group, session.told) for group in groups]
+    def build_runs(self) -> list[Run]:
+        """Return a client's runs, or those of a server's connections; none for a server's banner alone."""
+        if not self.header.is_client:
+            return [build_run(group, self.header) for group in self.groups if group.is_reverse_by_id]
+        groups = self.groups or [ConnectionGroup(self.first_line)]
+        groups[0].first_line, groups[-1].last_line = self.first_line, self.last_line
+        return [build_run(group, self.header) for group in groups]

@@ -1,4 +1,4 @@
-"""iperf3, all its versions and forms."""
+"""Read iperf3, in all of its versions and output formats."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from vnetbench.importers.reader import DocumentReader, TextReader
 from vnetbench.importers.tools.iperf3 import json_document, log_reader
 from vnetbench.importers.tools.iperf3.text_report import TOOL
 
-MOST_LINES = 1_200_000
-"""Of a run: its intervals are packed, some 80 bytes each."""
+MAX_LINES = 1_200_000
+"""Maximum lines of a run. Its intervals are packed into about 80 bytes each."""
 
 READERS = (
-    TextReader(TOOL, log_reader.begins, log_reader.read, MOST_LINES),
-    DocumentReader(TOOL, "json", json_document.claims, json_document.read),
+    TextReader(TOOL, log_reader.starts_run, log_reader.read_runs, MAX_LINES),
+    DocumentReader(TOOL, "json", json_document.is_iperf3_document, json_document.read_runs),
 )

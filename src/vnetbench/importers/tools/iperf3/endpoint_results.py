@@ -1,194 +1,235 @@
-"""What the two ends of an iperf3 run tell of it, and our figures from that: the same for text and JSON."""
+"""Compute a run's metrics from what the two endpoints of an iperf3 run report. Text and JSON share this."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from vnetbench.importers.arithmetic import mean, over, times, total
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure
+from vnetbench.importers.arithmetic import divide, mean_value, scale, sum_values
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import DATAGRAMS
+from vnetbench.study.workloads import UDP_STREAM
 
 SENDER, RECEIVER = "sender", "receiver"
 CLIENT, SERVER = "client", "server"
 
-WAYS: Mapping[Level, tuple[str, ...]] = {
+DIRECTIONS: Mapping[Level, tuple[str, ...]] = {
     "forward": (FORWARD,),
     "reverse": (REVERSE,),
     "both": (FORWARD, REVERSE),
 }
-"""The ways that are at work, by the level of the factor `direction`."""
-_ITS_METRIC = {FORWARD: "goodput_forward_bps", REVERSE: "goodput_reverse_bps"}
+"""The directions in use, by the level of the factor `direction`."""
+_GOODPUT_METRICS = {FORWARD: "goodput_forward_bps", REVERSE: "goodput_reverse_bps"}
 
 
 @dataclass(frozen=True)
-class Told:
-    """What one end tells of one way of a whole run, all its streams together."""
+class EndpointResult:
+    """What one endpoint reports about one direction of a whole run, for all streams together."""
 
-    seconds: Figure
-    bits_per_s: Figure
-    """Of payload: at the sender as handed to the kernel, at the receiver as taken from it."""
+    seconds: ReportedValue
+    bits_per_s: ReportedValue
+    """Payload: at the sender as handed to the kernel, at the receiver as read from it."""
     retransmits: int | None = None
     datagrams: int | None = None
-    """At the sender those that were sent; at the receiver those that arrived or that it knows were lost."""
+    """At the sender, datagrams that were sent. At the receiver, those that arrived or are known to be lost."""
     lost: int | None = None
-    jitter_us: Figure | None = None
+    jitter_us: ReportedValue | None = None
 
 
-Ends = Mapping[tuple[str, str], Told]
-"""By way (`FORWARD` or `REVERSE`) and end (`SENDER` or `RECEIVER`)."""
+EndpointResults = Mapping[tuple[str, str], EndpointResult]
+"""Results by direction (`FORWARD` or `REVERSE`) and endpoint (`SENDER` or `RECEIVER`)."""
 
 
 @dataclass(frozen=True)
-class Reckoned:
-    """A run's own figures."""
+class RunResults:
+    """The metrics of a run."""
 
-    figures: Mapping[str, Figure]
+    metrics: Mapping[str, ReportedValue]
     duration_s: float | None
-    told_by: str
+    reported_by: str
     remarks: tuple[str, ...]
 
 
-def end_of(role: str, way: str) -> str:
-    """Which end of a way the client or the server is."""
-    return SENDER if (role == CLIENT) == (way == FORWARD) else RECEIVER
+def endpoint_role(role: str, direction: str) -> str:
+    """Return which endpoint of a direction the client or the server is."""
+    return SENDER if (role == CLIENT) == (direction == FORWARD) else RECEIVER
 
 
-def connection(role: str, local: str, remote: str) -> str:
-    """What tells a run at both its ends: the client's address and port, then the server's."""
+def format_connection(role: str, local: str, remote: str) -> str:
+    """Return what both endpoints call the connection: the client's address and port, then the server's."""
     return " ".join((local, remote) if role == CLIENT else (remote, local))
 
 
-def known(ends: Ends, role: str, *, is_whole: bool) -> Ends:
-    """What of it is true: a server, and a client whose run broke, print zeros for the other end.
+def drop_unreported(endpoint_results: EndpointResults, role: str, *, is_complete: bool) -> EndpointResults:
+    """Return the results without zeros that stand for unknown values of the other endpoint.
 
-    The server prints before the results are exchanged (iperf_server_api.c), a client that is interrupted
+    A server prints them because it prints before the results are exchanged (iperf_server_api.c). An interrupted client
     never exchanges them.
     """
-    if role == SERVER or (role == CLIENT and not is_whole):
-        return {(way, end): told for (way, end), told in ends.items() if end == end_of(role, way)}
-    return ends
+    if role == SERVER or (role == CLIENT and not is_complete):
+        return {
+            (direction, end): results
+            for (direction, end), results in endpoint_results.items()
+            if end == endpoint_role(role, direction)
+        }
+    return endpoint_results
 
 
-def cpu_figures(
-    role: str, direction: Level, shares: tuple[Figure, Figure | None], *, is_whole: bool
-) -> dict[str, Figure]:
-    """The metrics of CPU time: `shares` of this end and of the other, which only a client is told of.
+def cpu_metrics(
+    role: str, direction: Level, shares: tuple[ReportedValue, ReportedValue | None], *, is_complete: bool
+) -> dict[str, ReportedValue]:
+    """Return the metrics of CPU time. `shares` are those of this endpoint and of the other one.
 
-    A server prints for the other end what it was told in the test before.
+    Only a client learns the other endpoint's share. A server prints what it learned in the test before.
     """
-    local, remote = shares[0], shares[1] if is_whole else None
-    ends = {CLIENT: (local, remote), SERVER: (None, local)}.get(role, (None, None))
+    local, remote = shares[0], shares[1] if is_complete else None
+    values = {CLIENT: (local, remote), SERVER: (None, local)}.get(role, (None, None))
     names = ["first_vm", "second_vm"] if direction == "both" else [SENDER, RECEIVER]
     if direction == "reverse":
         names.reverse()
-    found = zip(names, ends, strict=True)
-    return {f"{name}_cpu_percent": figure for name, figure in found if figure is not None}
+    return {
+        f"{name}_cpu_percent": value for name, value in zip(names, values, strict=True) if value is not None
+    }
 
 
-def reckon(workload: str, ends: Ends) -> Reckoned:
-    """The figures of a run from what of its ends is known."""
-    ways = [way for way in (FORWARD, REVERSE) if any(told_way == way for told_way, _ in ends)]
-    figures = dict(_of_datagrams(ends, ways) if workload == DATAGRAMS else _of_bytes(ends, ways))
-    figures |= _goodput(workload, ends, ways)
-    told = {end for _, end in ends}
-    is_one_end = len(told) == 1 and len(ways) == 1
-    deciding = [_deciding(ends, way) for way in ways]
-    return Reckoned(
-        figures,
-        max((each.seconds.value for each in deciding), default=None),
-        told.pop() if is_one_end else "",
-        tuple(_remarks(workload, ends, ways)),
+def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResults:
+    """Return the metrics of a run from the known results of its endpoints."""
+    directions = [
+        direction
+        for direction in (FORWARD, REVERSE)
+        if any(result_direction == direction for result_direction, _ in endpoint_results)
+    ]
+    metrics = dict(
+        _datagram_metrics(endpoint_results, directions)
+        if workload == UDP_STREAM
+        else _stream_metrics(endpoint_results, directions)
+    )
+    metrics |= _goodput_metrics(workload, endpoint_results, directions)
+    endpoints = {end for _, end in endpoint_results}
+    is_one_endpoint = len(endpoints) == 1 and len(directions) == 1
+    preferred = [_preferred_result(endpoint_results, direction) for direction in directions]
+    return RunResults(
+        metrics,
+        max((each.seconds.value for each in preferred), default=None),
+        endpoints.pop() if is_one_endpoint else "",
+        tuple(_remarks(workload, endpoint_results, directions)),
     )
 
 
-def of_one_line(
-    line: Told, way: str, local: str, bits: float | None, arrived_bits_per_s: Figure | None = None
-) -> Iterator[tuple[tuple[str, str], Told]]:
-    """Both ends from what UDP tells up to 3.1 in one: the sender's bytes, the receiver's datagrams.
+def split_udp_result(
+    line: EndpointResult,
+    direction: str,
+    local: str,
+    bits: float | None,
+    arrived_bits_per_s: ReportedValue | None = None,
+) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
+    """Yield the results of both endpoints from the single row that UDP prints up to 3.1.
 
-    `local`: the end whose log it is; `bits`: of payload in a datagram, where that is known;
-    `arrived_bits_per_s`: what the intervals of a receiver say. Else the sender's rate, less what was lost.
+    The row has the sender's bytes and the receiver's datagrams.
+
+    Args:
+        line: The row.
+        direction: Its direction.
+        local: The endpoint that wrote the log.
+        bits: Payload of a datagram in bits, if it is known.
+        arrived_bits_per_s: The rate in the receiver's intervals, if the log has them. Otherwise the rate is the
+            sender's, less the loss.
     """
-    told, lost = line.datagrams or 0, line.lost or 0
-    yield (way, SENDER), Told(line.seconds, line.bits_per_s, datagrams=told if local == SENDER else None)
-    rate = share(bits * (told - lost), line.seconds) if bits is not None else arrived_bits_per_s
+    results, lost = line.datagrams or 0, line.lost or 0
+    yield (
+        (direction, SENDER),
+        EndpointResult(line.seconds, line.bits_per_s, datagrams=results if local == SENDER else None),
+    )
+    rate = rate_per_s(bits * (results - lost), line.seconds) if bits is not None else arrived_bits_per_s
     if rate is None:
-        rate = times(line.bits_per_s, (told - lost) / told if told > 0 else 0.0)
-    yield (way, RECEIVER), Told(line.seconds, rate, None, told, lost, line.jitter_us)
+        rate = scale(line.bits_per_s, (results - lost) / results if results > 0 else 0.0)
+    yield (direction, RECEIVER), EndpointResult(line.seconds, rate, None, results, lost, line.jitter_us)
 
 
-def share(count: float, seconds: Figure) -> Figure | None:
-    """So many a second; None where no time passed."""
+def rate_per_s(count: float, seconds: ReportedValue) -> ReportedValue | None:
+    """Return a count per second; None if no time passed."""
     if seconds.low <= 0:
         return None
-    return over(Figure.exact(count), seconds)
+    return divide(ReportedValue.exact(count), seconds)
 
 
-def _deciding(ends: Ends, way: str) -> Told:
-    return ends.get((way, RECEIVER)) or ends[way, SENDER]
+def _preferred_result(endpoint_results: EndpointResults, direction: str) -> EndpointResult:
+    return endpoint_results.get((direction, RECEIVER)) or endpoint_results[direction, SENDER]
 
 
-def _goodput(workload: str, ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
+def _goodput_metrics(
+    workload: str, endpoint_results: EndpointResults, directions: list[str]
+) -> Iterator[tuple[str, ReportedValue]]:
     found = {}
-    for way in ways:
-        if (way, RECEIVER) in ends or workload != DATAGRAMS:
-            found[way] = _deciding(ends, way).bits_per_s
-    if not ways or len(found) < len(ways):
+    for direction in directions:
+        if (direction, RECEIVER) in endpoint_results or workload != UDP_STREAM:
+            found[direction] = _preferred_result(endpoint_results, direction).bits_per_s
+    if not directions or len(found) < len(directions):
         return
-    yield "goodput_bps", total(list(found.values()))
-    if len(ways) > 1:
-        yield from ((_ITS_METRIC[way], figure) for way, figure in found.items())
+    yield "goodput_bps", sum_values(list(found.values()))
+    if len(directions) > 1:
+        yield from ((_GOODPUT_METRICS[direction], value) for direction, value in found.items())
 
 
-def _of_bytes(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
+def _stream_metrics(
+    endpoint_results: EndpointResults, directions: list[str]
+) -> Iterator[tuple[str, ReportedValue]]:
     rates = [
         rate
-        for way in ways
-        if (told := ends.get((way, SENDER))) and told.retransmits is not None
-        if (rate := share(told.retransmits, told.seconds))
+        for direction in directions
+        if (results := endpoint_results.get((direction, SENDER))) and results.retransmits is not None
+        if (rate := rate_per_s(results.retransmits, results.seconds))
     ]
-    if rates and len(rates) == len(ways):
-        yield "retransmits_per_s", total(rates)
+    if rates and len(rates) == len(directions):
+        yield "retransmits_per_s", sum_values(rates)
 
 
-def _of_datagrams(ends: Ends, ways: list[str]) -> Iterator[tuple[str, Figure]]:
-    senders = [ends[way, SENDER] for way in ways if (way, SENDER) in ends]
+def _datagram_metrics(
+    endpoint_results: EndpointResults, directions: list[str]
+) -> Iterator[tuple[str, ReportedValue]]:
+    senders = [
+        endpoint_results[direction, SENDER]
+        for direction in directions
+        if (direction, SENDER) in endpoint_results
+    ]
     sent = [
         rate
-        for told in senders
-        if told.datagrams is not None and (rate := share(told.datagrams, told.seconds))
+        for results in senders
+        if results.datagrams is not None and (rate := rate_per_s(results.datagrams, results.seconds))
     ]
-    if sent and len(sent) == len(ways):
-        yield "datagrams_sent_per_s", total(sent)
-    receivers = [ends[way, RECEIVER] for way in ways if (way, RECEIVER) in ends]
-    if len(receivers) < len(ways):
+    if sent and len(sent) == len(directions):
+        yield "datagrams_sent_per_s", sum_values(sent)
+    receivers = [
+        endpoint_results[direction, RECEIVER]
+        for direction in directions
+        if (direction, RECEIVER) in endpoint_results
+    ]
+    if len(receivers) < len(directions):
         return
-    jitters = [told.jitter_us for told in receivers if told.jitter_us]
+    jitters = [results.jitter_us for results in receivers if results.jitter_us]
     if jitters:
-        yield "jitter_us", mean(jitters)
-    counts = [(told.datagrams, told.lost, told.seconds) for told in receivers]
+        yield "jitter_us", mean_value(jitters)
+    counts = [(results.datagrams, results.lost, results.seconds) for results in receivers]
     total_datagrams = sum(datagrams or 0 for datagrams, _, _ in counts)
     arrived = [
         rate
         for datagrams, lost, seconds in counts
-        if datagrams is not None and lost is not None and (rate := share(datagrams - lost, seconds))
+        if datagrams is not None and lost is not None and (rate := rate_per_s(datagrams - lost, seconds))
     ]
-    if len(arrived) < len(ways) or not arrived:
+    if len(arrived) < len(directions) or not arrived:
         return
-    yield "datagrams_received_per_s", total(arrived)
+    yield "datagrams_received_per_s", sum_values(arrived)
     lost = sum(lost or 0 for _, lost, _ in counts)
     if total_datagrams > 0:
-        yield "loss_percent", Figure.exact(100 * max(0, lost) / total_datagrams)
+        yield "loss_percent", ReportedValue.exact(100 * max(0, lost) / total_datagrams)
 
 
-def _remarks(workload: str, ends: Ends, ways: list[str]) -> Iterator[str]:
-    for way in ways:
-        if (way, RECEIVER) in ends:
+def _remarks(workload: str, endpoint_results: EndpointResults, directions: list[str]) -> Iterator[str]:
+    for direction in directions:
+        if (direction, RECEIVER) in endpoint_results:
             continue
-        of_which = f" of the {way} way" if len(ways) > 1 else ""
-        if workload == DATAGRAMS:
-            yield f"the receiver's figures{of_which} are missing: what arrived is not known"
+        scope = f" of the {direction} direction" if len(directions) > 1 else ""
+        if workload == UDP_STREAM:
+            yield f"The receiver's results{scope} are missing, so it is not known how much arrived."
         else:
-            yield f"the receiver's figure{of_which} is missing, this is the sender's"
+            yield f"The receiver's goodput{scope} is missing; this is the sender's."

@@ -1,267 +1,293 @@
-"""iperf3's JSON: `-J`, one document a run, and the same parts as events of `--json-stream`."""
+"""Read iperf3's JSON: one document per run with `-J`, and the same parts as events with `--json-stream`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from vnetbench.importers.command_line import Command
-from vnetbench.importers.json_documents import Extent
-from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.command_line import CommandLine
+from vnetbench.importers.json_documents import JsonBuffer
+from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
-from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, Figure, Run
+from vnetbench.importers.reader import StartsRun
+from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, ReportedValue, Run
 from vnetbench.importers.tools.iperf3.endpoint_results import (
+    DIRECTIONS,
     RECEIVER,
     SENDER,
-    WAYS,
-    Ends,
-    Told,
-    connection,
-    cpu_figures,
-    end_of,
-    known,
-    of_one_line,
-    reckon,
+    EndpointResult,
+    EndpointResults,
+    compute_results,
+    cpu_metrics,
+    drop_unreported,
+    endpoint_role,
+    format_connection,
+    split_udp_result,
 )
 from vnetbench.importers.tools.iperf3.json_parts import (
-    Course,
-    Json,
-    intervals_of,
-    map_of,
-    maps_of,
-    number_of,
-    numbers_of,
-    text_of,
-    whole_of,
+    IntervalCollector,
+    JsonObject,
+    as_integer,
+    as_number,
+    as_object,
+    as_objects,
+    as_text,
+    collect_numbers,
+    read_intervals,
 )
 from vnetbench.importers.tools.iperf3.line_patterns import VERSION
-from vnetbench.importers.tools.iperf3.options import asked_of, label_of, level_of
-from vnetbench.importers.tools.iperf3.text_report import SENT_BACK, TOOL, intervals_in
+from vnetbench.importers.tools.iperf3.options import find_level, label_name, requested_options
+from vnetbench.importers.tools.iperf3.text_report import SERVER_INTERVALS_REMARK, TOOL, read_text_intervals
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 _SUFFIX = {FORWARD: "", REVERSE: "_bidir_reverse"}
-"""Of the names of the sums of each way."""
-_ALSO = ("cookie", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
+"""Suffix of the names of sums, by direction."""
+_OTHER_RESULTS = ("cookie", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
 
 
-def claims(document: Any) -> bool:
-    """Whether it is one of iperf3's."""
+def is_iperf3_document(document: Any) -> bool:
+    """Return whether a document is from iperf3."""
     if not isinstance(document, dict) or not isinstance(document.get("start"), dict):
         return False
     parts = {"intervals": list, "end": dict, "error": str}
-    return any(isinstance(document.get(name), kind) for name, kind in parts.items())
+    return any(isinstance(document.get(name), interval_format) for name, interval_format in parts.items())
 
 
-def read(document: Json, first_line: int, last_line: int, command: Command | None = None) -> list[Run]:
-    """The run that a document tells of."""
-    telling = Telling(map_of(document["start"]))
-    for interval in maps_of(document.get("intervals")):
-        telling.course.take(interval)
-    telling.rest = document
-    return [telling.run(first_line, last_line, command)]
+def read_runs(
+    document: JsonObject, first_line: int, last_line: int, command: CommandLine | None = None
+) -> list[Run]:
+    """Return the run in a document."""
+    builder = DocumentRunBuilder(as_object(document["start"]))
+    for interval in as_objects(document.get("intervals")):
+        builder.collector.add(interval)
+    builder.rest = document
+    return [builder.build_run(first_line, last_line, command)]
 
 
-def after_command(lines: Lines, begins: Callable[[Lines], bool], command: Command) -> list[Run]:
-    """The run of the document that begins with the next line, of which the command line is known.
+def read_after_command(lines: LogLines, starts_run: StartsRun, command: CommandLine) -> list[Run]:
+    """Return the run of the document that starts with the next line, behind a command line.
 
-    Raises ValueError where it is none.
+    Raises:
+        ValueError: There is no document of iperf3.
     """
-    first, extent = lines.number + 1, Extent()
-    rest = extent.feed(lines.take())
-    while rest is None and lines.peek() is not None and not begins(lines):
-        rest = extent.feed(lines.take())
-    document = extent.document() if rest is not None else extent.beginning()
-    if not claims(document):
-        raise ValueError("no document of iperf3 after its command line")
+    first, buffer = lines.number + 1, JsonBuffer()
+    rest = buffer.feed(lines.take())
+    while rest is None and lines.peek() is not None and not starts_run(lines):
+        rest = buffer.feed(lines.take())
+    document = buffer.parse() if rest is not None else buffer.parse_truncated()
+    if not is_iperf3_document(document):
+        raise ValueError("no iperf3 document follows the command line")
     if rest is not None and rest.strip():
         lines.put_back(rest)
-    runs = read(document, first, lines.number, command)
-    return runs if rest is not None else [replace(run, fault=CUT_OFF) for run in runs]
+    runs = read_runs(document, first, lines.number, command)
+    return runs if rest is not None else [replace(run, failure=CUT_OFF) for run in runs]
 
 
-class Telling:
-    """A run while its parts come."""
+class DocumentRunBuilder:
+    """Builds a run from the parts of a document or from events."""
 
-    def __init__(self, start: Json) -> None:
+    def __init__(self, start: JsonObject) -> None:
         self.start = start
-        self.course = Course(start)
-        self.rest: Json = {}
-        """What stands beside `start` and `intervals` in the document."""
+        self.collector = IntervalCollector(start)
+        self.rest: JsonObject = {}
+        """What the document has besides `start` and `intervals`."""
         self.remarks: list[str] = []
 
-    def run(self, first_line: int, last_line: int, command: Command | None) -> Run:
-        """What was read, once all has come."""
-        end, error = map_of(self.rest.get("end")), self.rest.get("error")
-        self.course.is_both_ways |= f"sum_sent{_SUFFIX[REVERSE]}" in end
-        asked = asked_of(command, self.course.workload)
-        fault = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF
-        ends = known(self._ends(end), self.course.role, is_whole=not fault)
-        reckoned = reckon(self.course.workload, ends)
-        server = self._of_server()
+    def build_run(self, first_line: int, last_line: int, command: CommandLine | None) -> Run:
+        """Return the run, once all parts are there."""
+        end, error = as_object(self.rest.get("end")), self.rest.get("error")
+        self.collector.is_bidirectional |= f"sum_sent{_SUFFIX[REVERSE]}" in end
+        requested = requested_options(command, self.collector.workload)
+        failure = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF
+        endpoint_results = drop_unreported(
+            self._endpoint_results(end), self.collector.role, is_complete=not failure
+        )
+        results = compute_results(self.collector.workload, endpoint_results)
+        server = self._server_intervals()
         return Run(
             tool=TOOL,
-            version=VERSION.sub(r"\g<version>", text_of(self.start.get("version"))),
+            version=VERSION.sub(r"\g<version>", as_text(self.start.get("version"))),
             first_line=first_line,
             last_line=last_line,
-            workload=self.course.workload,
-            factors={**asked.factors, **self._factors(end)},
-            figures={**reckoned.figures, **self._round_trip(end), **self._cpu(end, fault)},
-            intervals=self.course.intervals if server is None else server,
-            duration_s=reckoned.duration_s,
-            omitted_s=self.course.omitted_s,
-            started_at=_time(map_of(self.start.get("timestamp")).get("timesecs")),
-            told_by=reckoned.told_by,
+            workload=self.collector.workload,
+            factors={**requested.factors, **self._factors(end)},
+            metrics={**results.metrics, **self._rtt_metric(end), **self._cpu_metrics(end, failure)},
+            intervals=self.collector.intervals if server is None else server,
+            duration_s=results.duration_s,
+            omitted_s=self.collector.omitted_s,
+            started_at=_parse_start_time(as_object(self.start.get("timestamp")).get("timesecs")),
+            reported_by=results.reported_by,
             connection=self._connection(),
             command=command.text if command else "",
-            also={**asked.also, **self._also(end)},
-            fault=fault or ("" if reckoned.figures else CUT_OFF),
-            remarks=(*reckoned.remarks, *self.remarks, *((SENT_BACK,) if server is not None else ())),
+            other_results={**requested.other_results, **self._other_results(end)},
+            failure=failure or ("" if results.metrics else CUT_OFF),
+            remarks=(
+                *results.remarks,
+                *self.remarks,
+                *((SERVER_INTERVALS_REMARK,) if server is not None else ()),
+            ),
         )
 
-    def _of_server(self) -> PackedIntervals | None:
-        """What the server sent back with --get-server-output, where it is the one that receives."""
+    def _server_intervals(self) -> PackedIntervals | None:
+        """Return the intervals that a receiving server sent back (--get-server-output)."""
         document, text = self.rest.get("server_output_json"), self.rest.get("server_output_text")
         intervals: PackedIntervals | None = None
-        if self.course.direction == "forward" and isinstance(document, dict):
-            intervals = intervals_of(document)
-        elif self.course.direction == "forward" and isinstance(text, str):
-            intervals = intervals_in(Lines(text.splitlines()), lambda _: False)
+        if self.collector.direction == "forward" and isinstance(document, dict):
+            intervals = read_intervals(document)
+        elif self.collector.direction == "forward" and isinstance(text, str):
+            intervals = read_text_intervals(LogLines(text.splitlines()), lambda _: False)
         return intervals if intervals else None
 
-    def _ends(self, end: Json) -> Ends:
-        streams = maps_of(end.get("streams"))
-        found: dict[tuple[str, str], Told] = {}
-        for way in WAYS[self.course.direction]:
-            if self.course.workload == STREAM:
-                found |= self._of_bytes(way, streams)
-            elif (sums := self._of_sums(way, end)) is not None:
+    def _endpoint_results(self, end: JsonObject) -> EndpointResults:
+        streams = as_objects(end.get("streams"))
+        found: dict[tuple[str, str], EndpointResult] = {}
+        for direction in DIRECTIONS[self.collector.direction]:
+            if self.collector.workload == TCP_STREAM:
+                found |= self._stream_results(direction, streams)
+            elif (sums := self._sum_results(direction, end)) is not None:
                 found |= sums
             else:
-                found |= self._of_old_form(way, streams)
+                found |= self._split_old_result(direction, streams)
         return found
 
-    def _of_bytes(self, way: str, streams: Sequence[Json]) -> Iterator[tuple[tuple[str, str], Told]]:
+    def _stream_results(
+        self, direction: str, streams: Sequence[JsonObject]
+    ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
         for which in (SENDER, RECEIVER):
-            told = [
+            results = [
                 part
                 for each in streams
-                if (part := map_of(each.get(which))) and self.course.way_of(part) == way
+                if (part := as_object(each.get(which))) and self.collector.stream_direction(part) == direction
             ]
-            rates, seconds = numbers_of(told, "bits_per_second"), numbers_of(told, "end")
-            if told and rates and seconds:
-                resent = numbers_of(told, "retransmits")
+            rates, seconds = collect_numbers(results, "bits_per_second"), collect_numbers(results, "end")
+            if results and rates and seconds:
+                resent = collect_numbers(results, "retransmits")
                 count = int(sum(resent)) if resent and min(resent) >= 0 and which == SENDER else None
-                yield (way, which), Told(Figure.exact(max(seconds)), Figure.exact(sum(rates)), count)
+                yield (
+                    (direction, which),
+                    EndpointResult(ReportedValue.exact(max(seconds)), ReportedValue.exact(sum(rates)), count),
+                )
 
-    def _of_sums(self, way: str, end: Json) -> dict[tuple[str, str], Told] | None:
-        """Of UDP from 3.10 on; None where the document has none."""
+    def _sum_results(self, direction: str, end: JsonObject) -> dict[tuple[str, str], EndpointResult] | None:
+        """Return the results of UDP from 3.10 on; None if the document has none."""
         found = {}
         for name, which in (("sum_sent", SENDER), ("sum_received", RECEIVER)):
-            told = map_of(end.get(f"{name}{_SUFFIX[way]}"))
+            results = as_object(end.get(f"{name}{_SUFFIX[direction]}"))
             seconds, rate, packets, lost, jitter = (
-                number_of(told.get(key))
+                as_number(results.get(key))
                 for key in ("end", "bits_per_second", "packets", "lost_packets", "jitter_ms")
             )
             if seconds is None or rate is None or packets is None:
                 return None
-            found[way, which] = Told(
-                Figure.exact(seconds),
-                Figure.exact(rate),
+            found[direction, which] = EndpointResult(
+                ReportedValue.exact(seconds),
+                ReportedValue.exact(rate),
                 datagrams=int(packets),
                 lost=None if lost is None else int(lost),
-                jitter_us=None if jitter is None else Figure.exact(1e3 * jitter),
+                jitter_us=None if jitter is None else ReportedValue.exact(1e3 * jitter),
             )
         return found
 
-    def _of_old_form(self, way: str, streams: Sequence[Json]) -> Iterator[tuple[tuple[str, str], Told]]:
-        told = [
-            part for each in streams if (part := map_of(each.get("udp"))) and self.course.way_of(part) == way
+    def _split_old_result(
+        self, direction: str, streams: Sequence[JsonObject]
+    ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
+        results = [
+            part
+            for each in streams
+            if (part := as_object(each.get("udp"))) and self.collector.stream_direction(part) == direction
         ]
         keys = ("end", "bits_per_second", "packets", "lost_packets", "jitter_ms")
-        seconds, rates, packets, lost, jitters = (numbers_of(told, key) for key in keys)
+        seconds, rates, packets, lost, jitters = (collect_numbers(results, key) for key in keys)
         if not (seconds and rates and packets and lost and jitters):
             return
-        one_line = Told(
-            Figure.exact(max(seconds)),
-            Figure.exact(sum(rates)),
+        one_line = EndpointResult(
+            ReportedValue.exact(max(seconds)),
+            ReportedValue.exact(sum(rates)),
             datagrams=int(sum(packets)),
             lost=int(sum(lost)),
-            jitter_us=Figure.exact(1e3 * sum(jitters) / len(jitters)),
+            jitter_us=ReportedValue.exact(1e3 * sum(jitters) / len(jitters)),
         )
-        size = number_of(self.course.test.get("blksize"))
-        yield from of_one_line(one_line, way, end_of(self.course.role, way), 8 * size if size else None)
+        size = as_number(self.collector.test.get("blksize"))
+        yield from split_udp_result(
+            one_line, direction, endpoint_role(self.collector.role, direction), 8 * size if size else None
+        )
 
-    def _factors(self, end: Json) -> dict[str, Level]:
-        start, test = self.start, self.course.test
-        size = number_of(test.get("blksize"))
-        hosts = [text_of(each.get("local_host")) for each in maps_of(start.get("connected"))]
+    def _factors(self, end: JsonObject) -> dict[str, Level]:
+        start, test = self.start, self.collector.test
+        size = as_number(test.get("blksize"))
+        hosts = [as_text(each.get("local_host")) for each in as_objects(start.get("connected"))]
         raw: dict[str, object] = {
-            "streams": whole_of(test.get("num_streams")),
-            "direction": self.course.direction if test else None,
+            "streams": as_integer(test.get("num_streams")),
+            "direction": self.collector.direction if test else None,
             "ip_version": (6 if ":" in hosts[0] else 4) if hosts else None,
             "message_size": size and f"{int(size)} B",
             "datagram_size": size and f"{int(size)} B",
             "congestion_control": end.get("sender_tcp_congestion"),
-            "socket_buffer": _or_word(number_of(start.get("sock_bufsize")), "B", "auto"),
-            "bit_rate": _or_word(number_of(start.get("target_bitrate")), "bit/s", "none"),
-            "pacing_rate": self._pacing(),
-            "udp_gso": _switch(test.get("gso")),
-            "udp_gro": _switch(test.get("gro")),
-            label_of("set-mss"): text_of(start.get("tcp_mss")) or None,
-            label_of("sctp"): "on" if test.get("protocol") == "SCTP" else None,
+            "socket_buffer": _format_or_default(as_number(start.get("sock_bufsize")), "B", "auto"),
+            "bit_rate": _format_or_default(as_number(start.get("target_bitrate")), "bit/s", "none"),
+            "pacing_rate": self._pacing_rate(),
+            "udp_gso": _format_switch(test.get("gso")),
+            "udp_gro": _format_switch(test.get("gro")),
+            label_name("set-mss"): as_text(start.get("tcp_mss")) or None,
+            label_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
         }
-        told = {name: each for name, each in raw.items() if each is not None}
-        levels = {name: level_of(name, self.course.workload, each) for name, each in told.items()}
+        results = {name: each for name, each in raw.items() if each is not None}
+        levels = {name: find_level(name, self.collector.workload, each) for name, each in results.items()}
         return {name: level for name, level in levels.items() if level is not None}
 
     def _connection(self) -> str:
-        for each in maps_of(self.start.get("connected"))[:1]:
-            ends = [
-                (text_of(each.get(f"{n}_host")), whole_of(each.get(f"{n}_port"))) for n in ("local", "remote")
+        for each in as_objects(self.start.get("connected"))[:1]:
+            endpoint_results = [
+                (as_text(each.get(f"{n}_host")), as_integer(each.get(f"{n}_port")))
+                for n in ("local", "remote")
             ]
-            return connection(self.course.role, *(f"{host}:{port}" for host, port in ends))
+            return format_connection(
+                self.collector.role, *(f"{host}:{port}" for host, port in endpoint_results)
+            )
         return ""
 
-    def _pacing(self) -> str | None:
-        rates = [number_of(self.start.get(name)) for name in ("fq_rate", "target_bitrate")]
-        told = [rate for rate in rates if rate is not None]
-        return _or_word(max(told), "bit/s", "none") if told else None
+    def _pacing_rate(self) -> str | None:
+        rates = [as_number(self.start.get(name)) for name in ("fq_rate", "target_bitrate")]
+        results = [rate for rate in rates if rate is not None]
+        return _format_or_default(max(results), "bit/s", "none") if results else None
 
-    def _round_trip(self, end: Json) -> dict[str, Figure]:
-        times = numbers_of([map_of(each.get(SENDER)) for each in maps_of(end.get("streams"))], "mean_rtt")
+    def _rtt_metric(self, end: JsonObject) -> dict[str, ReportedValue]:
+        times = collect_numbers(
+            [as_object(each.get(SENDER)) for each in as_objects(end.get("streams"))], "mean_rtt"
+        )
         means = [time for time in times if time > 0]
-        return {"rtt_us": Figure.exact(sum(means) / len(means))} if means else {}
+        return {"rtt_us": ReportedValue.exact(sum(means) / len(means))} if means else {}
 
-    def _cpu(self, end: Json, fault: str) -> dict[str, Figure]:
-        told = map_of(end.get("cpu_utilization_percent"))
-        local, remote = (number_of(told.get(name)) for name in ("host_total", "remote_total"))
+    def _cpu_metrics(self, end: JsonObject, failure: str) -> dict[str, ReportedValue]:
+        results = as_object(end.get("cpu_utilization_percent"))
+        local, remote = (as_number(results.get(name)) for name in ("host_total", "remote_total"))
         if local is None:
             return {}
-        shares = Figure.exact(local), None if remote is None else Figure.exact(remote)
-        return cpu_figures(self.course.role, self.course.direction, shares, is_whole=not fault)
+        shares = ReportedValue.exact(local), None if remote is None else ReportedValue.exact(remote)
+        return cpu_metrics(self.collector.role, self.collector.direction, shares, is_complete=not failure)
 
-    def _also(self, end: Json) -> dict[str, str]:
-        told = {name: self.start.get(name) for name in _ALSO}
-        told |= {"title": self.rest.get("title"), "extra_data": self.rest.get("extra_data")}
-        told |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}
-        told |= {"tos": number_of(self.course.test.get("tos")) or None}
-        return {name: text_of(value) for name, value in told.items() if value is not None}
+    def _other_results(self, end: JsonObject) -> dict[str, str]:
+        results = {name: self.start.get(name) for name in _OTHER_RESULTS}
+        results |= {"title": self.rest.get("title"), "extra_data": self.rest.get("extra_data")}
+        results |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}
+        results |= {"tos": as_number(self.collector.test.get("tos")) or None}
+        return {name: as_text(value) for name, value in results.items() if value is not None}
 
 
-def _or_word(number: float | None, unit: str, word: str) -> str | None:
+def _format_or_default(number: float | None, unit: str, word: str) -> str | None:
     return None if number is None else f"{int(number)} {unit}" if number else word
 
 
-def _switch(value: Any) -> str | None:
-    number = number_of(value)
+def _format_switch(value: Any) -> str | None:
+    number = as_number(value)
     return None if number is None else "on" if number else "off"
 
 
-def _time(seconds: Any) -> datetime | None:
-    number = number_of(seconds)
+def _parse_start_time(seconds: Any) -> datetime | None:
+    number = as_number(seconds)
     try:
         return None if number is None else datetime.fromtimestamp(number, UTC)
     except (ValueError, OSError, OverflowError):

@@ -1,4 +1,4 @@
-"""The parts of iperf3's JSON that tell of one run: what it asks for, and its intervals as they come."""
+"""Read the parts of iperf3's JSON that describe a run: the test that was requested, and the intervals."""
 
 from __future__ import annotations
 
@@ -7,79 +7,79 @@ from itertools import chain
 from math import isfinite
 from typing import Any
 
-from vnetbench.importers.packed_intervals import Kind, PackedIntervals, packed
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure
+from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, pack_value
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER
-from vnetbench.study.workloads import DATAGRAMS, STREAM
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
-Json = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
-class Course:
-    """The intervals of a run: they are fed one by one."""
+class IntervalCollector:
+    """Collects the intervals of a run one by one."""
 
-    def __init__(self, start: Json) -> None:
+    def __init__(self, start: JsonObject) -> None:
         self.intervals = PackedIntervals()
         self.omitted_s = 0.0
-        self.test = map_of(start.get("test_start"))
+        self.test = as_object(start.get("test_start"))
         self.role = SERVER if "accepted_connection" in start else CLIENT
-        self.workload = DATAGRAMS if self.test.get("protocol") == "UDP" else STREAM
-        self.is_both_ways = bool(number_of(self.test.get("bidir")))
-        """Up to 3.15 only the intervals tell."""
+        self.workload = UDP_STREAM if self.test.get("protocol") == "UDP" else TCP_STREAM
+        self.is_bidirectional = bool(as_number(self.test.get("bidir")))
+        """Up to 3.15 only the intervals reveal this."""
 
     @property
     def direction(self) -> str:
-        """The level of the factor."""
-        if self.is_both_ways:
+        """The level of the factor `direction`."""
+        if self.is_bidirectional:
             return "both"
-        return "reverse" if number_of(self.test.get("reverse")) else "forward"
+        return "reverse" if as_number(self.test.get("reverse")) else "forward"
 
-    def way_of(self, stream: Json) -> str:
-        """Which way a stream, or an end of it, goes: with both at work it says who sends."""
-        if not self.is_both_ways:
+    def stream_direction(self, stream: JsonObject) -> str:
+        """Return the direction of a stream or of one of its endpoints. In a bidirectional test it says who sends."""
+        if not self.is_bidirectional:
             return REVERSE if self.direction == "reverse" else FORWARD
         return FORWARD if bool(stream.get("sender")) == (self.role == CLIENT) else REVERSE
 
-    def take(self, interval: Json) -> None:
-        """Sums are added up from the streams, as iperf3 does: up to 3.9 both ways' sums have one name."""
-        streams = maps_of(interval.get("streams"))
-        self.is_both_ways |= len({bool(each.get("sender")) for each in streams if "sender" in each}) > 1
-        by_way: dict[str, list[Json]] = {}
+    def add(self, interval: JsonObject) -> None:
+        """Add an interval. Sums are computed from the streams: up to 3.9 the sums of both directions have the same name."""
+        streams = as_objects(interval.get("streams"))
+        self.is_bidirectional |= len({bool(each.get("sender")) for each in streams if "sender" in each}) > 1
+        by_direction: dict[str, list[JsonObject]] = {}
         for each in streams:
-            by_way.setdefault(self.way_of(each), []).append(each)
-        for way, alike in by_way.items():
-            self._take_way(way, alike)
+            by_direction.setdefault(self.stream_direction(each), []).append(each)
+        for direction, alike in by_direction.items():
+            self._add_direction(direction, alike)
 
-    def _take_way(self, way: str, streams: Sequence[Json]) -> None:
-        start_s, end_s = number_of(streams[0].get("start")), number_of(streams[0].get("end"))
+    def _add_direction(self, direction: str, streams: Sequence[JsonObject]) -> None:
+        start_s, end_s = as_number(streams[0].get("start")), as_number(streams[0].get("end"))
         if start_s is None or end_s is None or not 0 <= start_s <= end_s:
             return
         is_omitted = streams[0].get("omitted") is True
         shift = 0.0 if is_omitted else self.omitted_s
         if is_omitted:
             self.omitted_s = max(self.omitted_s, end_s)
-        told = [_values(each) for each in streams]
+        results = [_values(each) for each in streams]
         rows: list[tuple[int | None, Mapping[str, float]]] = [
-            (None, told[0] if len(told) == 1 else _sum(told))
+            (None, results[0] if len(results) == 1 else _sum(results))
         ]
-        if len(told) > 1:
+        if len(results) > 1:
             rows += [
-                (int(number_of(each.get("socket")) or 0), one)
-                for each, one in zip(streams, told, strict=True)
+                (int(as_number(each.get("socket")) or 0), one)
+                for each, one in zip(streams, results, strict=True)
             ]
         for stream, values in rows:
-            number = self.intervals.number_of(Kind(tuple(values), stream, way, is_omitted))
-            numbers = chain.from_iterable(packed(Figure.exact(value)) for value in values.values())
+            number = self.intervals.register(IntervalFormat(tuple(values), stream, direction, is_omitted))
+            numbers = chain.from_iterable(pack_value(ReportedValue.exact(value)) for value in values.values())
             self.intervals.append(number, start_s + shift, end_s + shift, numbers)
 
 
-def intervals_of(document: Any) -> PackedIntervals:
-    """The intervals of a whole document; none of one that is not iperf3's."""
-    parts = map_of(document)
-    course = Course(map_of(parts.get("start")))
-    for interval in maps_of(parts.get("intervals")):
-        course.take(interval)
-    return course.intervals
+def read_intervals(document: Any) -> PackedIntervals:
+    """Return the intervals of a whole document; none if it is not from iperf3."""
+    parts = as_object(document)
+    collector = IntervalCollector(as_object(parts.get("start")))
+    for interval in as_objects(parts.get("intervals")):
+        collector.add(interval)
+    return collector.intervals
 
 
 _NAMES = {
@@ -91,15 +91,15 @@ _NAMES = {
     "snd_cwnd": ("cwnd_bytes", 1.0),
     "rtt": ("rtt_us", 1.0),
 }
-"""Values of an interval of a stream, with what they become."""
+"""Our names and factors, by the names of a stream's values in an interval."""
 _ADD_UP = ("bytes", "retransmits", "datagrams", "lost")
 
 
-def _values(stream: Json) -> dict[str, float]:
+def _values(stream: JsonObject) -> dict[str, float]:
     found = {
         ours: factor * number
         for theirs, (ours, factor) in _NAMES.items()
-        if (number := number_of(stream.get(theirs))) is not None
+        if (number := as_number(stream.get(theirs))) is not None
     }
     if "datagrams" in found and "lost" not in found:
         found.pop("bytes", None)  # The sender's bytes are not what arrived.
@@ -113,35 +113,35 @@ def _sum(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
     return found
 
 
-def map_of(value: Any) -> Json:
-    """An object; an empty one where it is none."""
+def as_object(value: Any) -> JsonObject:
+    """Return the value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def maps_of(value: Any) -> list[Json]:
-    """The objects of a list."""
+def as_objects(value: Any) -> list[JsonObject]:
+    """Return the objects of a list."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
-def number_of(value: Any) -> float | None:
-    """Finite; a number that was not is null by now."""
+def as_number(value: Any) -> float | None:
+    """Return the value if it is a finite number. The parser has replaced other numbers by null."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and abs(value) < 1e300 and isfinite(value) else None
 
 
-def numbers_of(maps: Iterable[Json], name: str) -> list[float]:
-    """Of all of them, or none."""
-    found = [number_of(each.get(name)) for each in maps]
-    told = [each for each in found if each is not None]
-    return told if len(told) == len(found) else []
+def collect_numbers(maps: Iterable[JsonObject], name: str) -> list[float]:
+    """Return the values of all objects, or none if one of them lacks it."""
+    found = [as_number(each.get(name)) for each in maps]
+    results = [each for each in found if each is not None]
+    return results if len(results) == len(found) else []
 
 
-def whole_of(value: Any) -> int | None:
-    """A whole number."""
-    number = number_of(value)
+def as_integer(value: Any) -> int | None:
+    """Return the value as a whole number, if it is a number."""
+    number = as_number(value)
     return None if number is None else int(number)
 
 
-def text_of(value: Any) -> str:
-    """A text, or a number in words; else an empty one."""
-    return value if isinstance(value, str) else f"{value:g}" if number_of(value) is not None else ""
+def as_text(value: Any) -> str:
+    """Return a text as it is and a number as text; empty for anything else."""
+    return value if isinstance(value, str) else f"{value:g}" if as_number(value) is not None else ""

@@ -1,4 +1,4 @@
-"""What the lines of iperf3's text look like, in all its versions (iperf_locale.c)."""
+"""The patterns of all lines of iperf3's text, in all of its versions (iperf_locale.c)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROW = re.compile(
     """,
     re.VERBOSE,
 )
-"""An interval, or a line of the summary:
+"""An interval, or a row of the summary:
 
     [  5]   0.00-1.00   sec  1.62 GBytes  13.9 Gbits/sec    0   3.12 MBytes       (omitted)
     [  5][RX-C]   0.00-1.00   sec   112 MBytes   943 Mbits/sec
@@ -27,13 +27,12 @@ ROW = re.compile(
     [  5]   0.00-1.00   sec  1.19 MBytes  10.0 Mbits/sec  862
     [  4]   0.00-10.00  sec  1.10 GBytes   941 Mbits/sec                  receiver
 
-What stands before it (`--timestamps`, `--title`, a syslog's own) is left alone.
-"""
+A prefix is allowed (`--timestamps`, `--title`, or a syslog's own)."""
 
 VERSION = re.compile(r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?")
 """`iperf 3.12`; `iperf 3.12 (cJSON 1.7.15)` of `--version`; `iperf version 3.0.1 (10 January 2014)`."""
 
-BEGINNINGS = {
+START_PATTERNS = {
     "version": VERSION.pattern,
     "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
     "connecting": r"Connecting to host \S+, port \d+",
@@ -44,25 +43,25 @@ BEGINNINGS = {
     r"|the (?:client|server) has .*|Server restart .* during .*|Client total requested .*"
     r"|(?:unrecognized|invalid) option .*|option requires .*|option '.*)",
 }
-"""The lines with which a run may begin, in the order in which they follow each other."""
+"""Lines with which a run may start, in the order in which they follow each other."""
 
-BEGINNING = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in BEGINNINGS.items())})\\s*$")
-_MARKS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
-_JSON = ("{", '"')
-"""With which lines of a document begin: `server_output_text` has a whole log in it."""
+START = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in START_PATTERNS.items())})\\s*$")
+_START_HINTS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
+_JSON_STARTS = ("{", '"')
+"""How lines of a JSON document start. Its `server_output_text` contains a whole log."""
 
 
-def beginning_in(line: str) -> re.Match[str] | None:
-    """Where a run may begin with this line. Asked of every line of a log: a look at its words comes first."""
-    if not any(mark in line for mark in _MARKS) or line.lstrip().startswith(_JSON):
+def find_start(line: str) -> re.Match[str] | None:
+    """Return the match of a line that may start a run. Called for every line of a log, so it tests for hints first."""
+    if not any(mark in line for mark in _START_HINTS) or line.lstrip().startswith(_JSON_STARTS):
         return None
-    return BEGINNING.search(line)
+    return START.search(line)
 
 
 DASHES = "-" * 59
-"""Around what a server says while it waits."""
+"""Rule around what a server prints while it waits."""
 
-NOTES = {
+NOTE_PATTERNS = {
     "separator": r"(?:- ){24}-$",
     "dashes": rf"(?<!-){DASHES}$",
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
@@ -84,13 +83,13 @@ NOTES = {
     r"|OUT OF ORDER - |Sent +[\d.]+ [KMGT]?Byte / |\biperf3: exiting$",
     "broken": r"\[ *+(?:\d{1,5}|SUM)\](?:\[[TR]X-[CS]\])? ",
 }
-"""Other lines of a run: those of `-V`, what its end consists of, and last what is left of a row."""
+"""Other lines of a run: those of `-V`, the end of the output, and last the remains of a broken row."""
 
-NOTE = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTES.items())})")
+NOTE = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTE_PATTERNS.items())})")
 
 
-def note_in(line: str) -> re.Match[str] | None:
-    """What else of a run this line is."""
+def find_note(line: str) -> re.Match[str] | None:
+    """Return the match of any other line of a run."""
     return NOTE.search(line.rstrip())
 
 
@@ -98,4 +97,4 @@ USAGE = re.compile(
     r"\s|$|Usage: |(?:Server or Client|Server specific|Client specific):$|\[KMG\]|iperf3 homepage at"
     r"|Report bugs to|Try `iperf3 --help'"
 )
-"""A line of what is printed after an option that is none."""
+"""A line of the help that follows an invalid option."""

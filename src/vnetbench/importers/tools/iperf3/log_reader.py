@@ -1,71 +1,71 @@
-"""What stands in a log of iperf3: text, events, and command lines with any of its forms after them."""
+"""Read iperf3's output from a log: text, events, and command lines followed by any of its formats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from vnetbench.importers.command_line import Command, command_in
-from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.command_line import CommandLine, find_command
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.reader import StartsRun
 from vnetbench.importers.runs import Run
 from vnetbench.importers.tools.iperf3 import json_stream, line_patterns, text_report
-from vnetbench.importers.tools.iperf3.json_document import after_command
-from vnetbench.importers.tools.iperf3.options import PROGRAMS, asked_by, is_of_server
+from vnetbench.importers.tools.iperf3.json_document import read_after_command
+from vnetbench.importers.tools.iperf3.options import PROGRAMS, is_server_command, parse_client_command
 
-_BETWEEN = 3
-"""Lines that may stand between a command line and its output: warnings, blank ones."""
+_MAX_GAP_LINES = 3
+"""Maximum lines between a command line and its output, such as warnings and blank lines."""
 
 
-def begins(lines: Lines) -> bool:
-    """Whether a run begins with the next line, or a command line whose output follows."""
+def starts_run(lines: LogLines) -> bool:
+    """Return whether the next line starts a run, or is a command line that output follows."""
     line = lines.peek()
-    return line is not None and (_is_output(lines, 0) or _command(lines) is not None)
+    return line is not None and (_is_output(lines, 0) or _find_command(lines) is not None)
 
 
-def read(lines: Lines, begins_any: Callable[[Lines], bool]) -> list[Run]:
-    """The run, or the test of a server, that begins with the next line."""
-    command = _command(lines)
+def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
+    """Return the run, or the test of a server, that starts with the next line."""
+    command = _find_command(lines)
     if command is None:
-        return _output(lines, begins_any, None)
+        return _read_output(lines, starts_run, None)
     lines.take()
     first = lines.number
     while not _is_output(lines, 0) and not _is_document(lines, 0):
         lines.take()
-    runs = _output(lines, begins_any, command)
+    runs = _read_output(lines, starts_run, command)
     return [
         replace(run, first_line=first if number == 0 else run.first_line) for number, run in enumerate(runs)
     ]
 
 
-def _output(lines: Lines, begins_any: Callable[[Lines], bool], command: Command | None) -> list[Run]:
-    if json_stream.begins(lines):
-        return json_stream.read(lines, begins_any, command)
+def _read_output(lines: LogLines, starts_run: StartsRun, command: CommandLine | None) -> list[Run]:
+    if json_stream.starts_run(lines):
+        return json_stream.read_runs(lines, starts_run, command)
     if command is not None and _is_document(lines, 0):
-        return after_command(lines, begins_any, command)
-    return text_report.read(lines, begins_any, command)
+        return read_after_command(lines, starts_run, command)
+    return text_report.read_runs(lines, starts_run, command)
 
 
-def _command(lines: Lines) -> Command | None:
-    """The command line that the next line is, if output follows it."""
-    command = command_in(lines.peek() or "", PROGRAMS)
-    if command is None or not (asked_by(command) or is_of_server(command)):
+def _find_command(lines: LogLines) -> CommandLine | None:
+    """Return the command line in the next line, if output follows it."""
+    command = find_command(lines.peek() or "", PROGRAMS)
+    if command is None or not (parse_client_command(command) or is_server_command(command)):
         return None
-    for ahead in range(1, _BETWEEN + 1):
+    for ahead in range(1, _MAX_GAP_LINES + 1):
         if _is_output(lines, ahead) or _is_document(lines, ahead):
             return command
-        if command_in(lines.peek(ahead) or "", PROGRAMS):
+        if find_command(lines.peek(ahead) or "", PROGRAMS):
             return None
     return None
 
 
-def _is_output(lines: Lines, ahead: int) -> bool:
+def _is_output(lines: LogLines, ahead: int) -> bool:
     line = lines.peek(ahead)
     if line is None:
         return False
     if line.rstrip().endswith(line_patterns.DASHES):
         return "Server listening on" in (lines.peek(ahead + 1) or "")
-    return line_patterns.beginning_in(line) is not None or json_stream.is_event(line)
+    return line_patterns.find_start(line) is not None or json_stream.is_event(line)
 
 
-def _is_document(lines: Lines, ahead: int) -> bool:
+def _is_document(lines: LogLines, ahead: int) -> bool:
     return (lines.peek(ahead) or "").startswith("{")

@@ -1,4 +1,4 @@
-"""iperf3's options: what a command line in a log says of a run's factors."""
+"""The options of iperf3, and the factor levels that a command line sets."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.command_line import Command, Grammar, options_of
-from vnetbench.study.factors.registry import FACTORS, factor_named, parse_level
+from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_options
+from vnetbench.study.factors.registry import FACTORS, find_factor, parse_level
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import DATAGRAMS, STREAM
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 PROGRAMS = ("iperf3",)
 
@@ -24,48 +24,48 @@ _LETTERS = {
     "R": "reverse", "N": "no-delay", "Z": "zerocopy", "m": "mptcp", "1": "one-off",
     "4": "version4", "6": "version6",
 }  # fmt: skip
-_SWITCHED = (
+_SWITCH_NAMES = (
     "server", "daemon", "one-off", "verbose", "json", "json-stream", "json-stream-full-output", "debug",
     "version", "help", "udp", "reverse", "bidir", "no-delay", "version4", "version6", "zerocopy", "mptcp",
     "sctp", "skip-rx-copy", "gsro", "timestamps", "forceflush", "get-server-output", "dont-fragment",
     "repeating-payload", "udp-counters-64bit", "no-fq-socket-pacing", "use-pkcs1-padding",
 )  # fmt: skip
-_WITH_VALUE = (
+_VALUE_OPTION_NAMES = (
     "client", "port", "format", "interval", "bitrate", "time", "bytes", "blockcount", "length",
     "parallel", "window", "bind", "bind-dev", "cport", "set-mss", "tos", "dscp", "flowlabel", "omit",
     "file", "affinity", "title", "extra-data", "congestion", "nstreams", "xbind", "pidfile", "logfile",
     "username", "rsa-public-key-path", "fq-rate", "pacing-timer", "connect-timeout", "idle-timeout",
     "rcv-timeout", "snd-timeout",
 )  # fmt: skip
-_FORMER = {"--bandwidth": "bitrate", "--linux-congestion": "congestion"}
+_OLD_NAMES = {"--bandwidth": "bitrate", "--linux-congestion": "congestion"}
 
-GRAMMAR = Grammar(
-    valued={f"--{name}": name for name in _WITH_VALUE}
-    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _WITH_VALUE}
-    | _FORMER,
-    switches={f"--{name}": name for name in _SWITCHED}
-    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _SWITCHED},
+OPTION_SYNTAX = OptionSyntax(
+    with_value={f"--{name}": name for name in _VALUE_OPTION_NAMES}
+    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _VALUE_OPTION_NAMES}
+    | _OLD_NAMES,
+    switches={f"--{name}": name for name in _SWITCH_NAMES}
+    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _SWITCH_NAMES},
 )
-"""By their long names (iperf_api.c, `longopts`)."""
+"""Options by their long names (iperf_api.c, `longopts`)."""
 
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kmgt]?)", re.IGNORECASE)
 _POWERS = " kmgt"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a command line asks for."""
+class RequestedOptions:
+    """What a command line requests."""
 
     workload: str
     factors: Mapping[str, Level]
-    """Options that are no factor of ours but change a run are labels: `label_set_mss`."""
-    also: Mapping[str, str]
-    """Options whose value is none of a factor's levels."""
+    """Factor levels. Options that change a run but are no factor are labels: `label_set_mss`."""
+    other_results: Mapping[str, str]
+    """Options whose value is not a valid level."""
 
 
-def level_of(name: str, workload: str, raw: object) -> Level | None:
-    """The canonical level of a factor or label; None where it is out of range, or not of the workload."""
-    if workload not in factor_named(name).workloads:
+def find_level(name: str, workload: str, raw: object) -> Level | None:
+    """Return the canonical level of a factor or label; None if it is out of range or not of the workload."""
+    if workload not in find_factor(name).workloads:
         return None
     try:
         return parse_level(name, raw)
@@ -73,68 +73,70 @@ def level_of(name: str, workload: str, raw: object) -> Level | None:
         return None
 
 
-known_level = lru_cache(1024)(level_of)
-"""The same of a text: the runs of a log are much alike."""
+find_level_cached = lru_cache(1024)(find_level)
+"""The same with a cache, because the runs of a log are much alike."""
 
 
-def size_of(text: str) -> str:
-    """A size as `-l` and `-w` take it, for a factor: K, M and G are of 1024 (units.c, `unit_atof`)."""
+def format_size(text: str) -> str:
+    """Return a size of `-l` or `-w` as a level. K, M and G are powers of 1024 (units.c, `unit_atof`)."""
     number = _number(text, 1024)
     return text if number is None else f"{number} B"
 
 
-def rate_of(text: str) -> str:
-    """A rate as `-b` takes it, for a factor: K, M and G are of 1000 (units.c, `unit_atof_rate`)."""
+def format_rate(text: str) -> str:
+    """Return a rate of `-b` as a level. K, M and G are powers of 1000 (units.c, `unit_atof_rate`)."""
     number = _number(text.partition("/")[0], 1000)
     return text if number is None else f"{number} bit/s" if number else "none"
 
 
-def asked_by(command: Command) -> Asked | None:
-    """What the command line of a client asks for; None where it is not a client's."""
-    options = options_of(command.words, GRAMMAR)
+def parse_client_command(command: CommandLine) -> RequestedOptions | None:
+    """Return what the command line of a client requests; None if it is not a client's."""
+    options = parse_options(command.arguments, OPTION_SYNTAX)
     if "client" not in options:
         return None
-    workload = DATAGRAMS if "udp" in options else STREAM
-    factors = {name: known_level(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
-    also = {}
+    workload = UDP_STREAM if "udp" in options else TCP_STREAM
+    factors = {name: find_level_cached(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
+    other_results = {}
     for option, value in options.items():
         for name, raw in _raw_levels(option, value, workload):
-            factors[name] = known_level(name, workload, raw)
+            factors[name] = find_level_cached(name, workload, raw)
             if factors[name] is None:
-                also[f"--{option}"] = value
+                other_results[f"--{option}"] = value
     if "sctp" in options:
         factors["transport"] = None
-    return Asked(workload, {name: level for name, level in factors.items() if level is not None}, also)
+    return RequestedOptions(
+        workload, {name: level for name, level in factors.items() if level is not None}, other_results
+    )
 
 
-def asked_of(command: Command | None, workload: str = "") -> Asked:
-    """What the command line of a run asks for: nothing where there is none, or it is of another workload."""
-    asked = asked_by(command) if command else None
-    if asked is None or workload not in ("", asked.workload):
-        return Asked(workload or STREAM, {}, {})
-    return asked
+def requested_options(command: CommandLine | None, workload: str = "") -> RequestedOptions:
+    """Return what the command line of a run requests. It is empty without one, or if it is of another workload."""
+    requested = parse_client_command(command) if command else None
+    if requested is None or workload not in ("", requested.workload):
+        return RequestedOptions(workload or TCP_STREAM, {}, {})
+    return requested
 
 
-def label_of(option: str) -> str:
-    """The label that stands for an option that is no factor."""
+def label_name(option: str) -> str:
+    """Return the name of the label for an option that is not a factor."""
     return f"label_{option.replace('-', '_')}"
 
 
-def is_of_server(command: Command) -> bool:
-    """Whether the command line starts a server."""
-    return "server" in options_of(command.words, GRAMMAR)
+def is_server_command(command: CommandLine) -> bool:
+    """Return whether the command line starts a server."""
+    return "server" in parse_options(command.arguments, OPTION_SYNTAX)
 
 
 def _raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
-    if option in _SWITCHES:
-        return [pair for pair in _SWITCHES[option] if workload in FACTORS[pair[0]].workloads]
-    valued = {**_VALUED, **_VALUED_OF[workload]}
+    if option in _FACTOR_SWITCHES:
+        return [pair for pair in _FACTOR_SWITCHES[option] if workload in FACTORS[pair[0]].workloads]
+    valued = {**_FACTOR_OPTIONS, **_WORKLOAD_OPTIONS[workload]}
     if option == "affinity" and "," in value:  # 0,2: the client on CPU 0, the server on CPU 2
         return [("thread_cpus", value.replace(",", "/"))]
     if option in valued:
         name, read = valued[option]
         return [(name, read(value))]
-    return [(label_of(option), value or "on")] if option in _OF_NO_FACTOR else []
+    return [(label_name(option), value or "on")] if option in _LABEL_OPTIONS else []
 
 
 def _number(text: str, thousand: int) -> int | None:
@@ -145,7 +147,7 @@ def _number(text: str, thousand: int) -> int | None:
 
 
 _DEFAULTS: Mapping[str, Mapping[str, object]] = {
-    STREAM: {
+    TCP_STREAM: {
         "streams": 1,
         "direction": "forward",
         "message_size": "128 KiB",
@@ -155,16 +157,16 @@ _DEFAULTS: Mapping[str, Mapping[str, object]] = {
         "transport": "tcp",
         "pacing_rate": "none",
     },
-    DATAGRAMS: {
+    UDP_STREAM: {
         "streams": 1,
         "direction": "forward",
         "socket_buffer": "auto",
         "bit_rate": f"{2**20} bit/s",
     },
 }
-"""What holds where a command line says nothing else (iperf_api.h; iperf.h, `UDP_RATE`)."""
+"""Levels that hold if the command line says nothing else (iperf_api.h; iperf.h, `UDP_RATE`)."""
 
-_SWITCHES: Mapping[str, tuple[tuple[str, object], ...]] = {
+_FACTOR_SWITCHES: Mapping[str, tuple[tuple[str, object], ...]] = {
     "reverse": (("direction", "reverse"),),
     "bidir": (("direction", "both"),),
     "version4": (("ip_version", 4),),
@@ -175,21 +177,21 @@ _SWITCHES: Mapping[str, tuple[tuple[str, object], ...]] = {
     "gsro": (("udp_gso", "on"), ("udp_gro", "on")),
 }
 
-_VALUED: Mapping[str, tuple[str, Callable[[str], object]]] = {
+_FACTOR_OPTIONS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "parallel": ("streams", str),
-    "window": ("socket_buffer", size_of),
+    "window": ("socket_buffer", format_size),
 }
-_VALUED_OF: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
-    STREAM: {
-        "length": ("message_size", size_of),
+_WORKLOAD_OPTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
+    TCP_STREAM: {
+        "length": ("message_size", format_size),
         "congestion": ("congestion_control", str),
-        "bitrate": ("pacing_rate", rate_of),
-        "fq-rate": ("pacing_rate", rate_of),
+        "bitrate": ("pacing_rate", format_rate),
+        "fq-rate": ("pacing_rate", format_rate),
     },
-    DATAGRAMS: {"length": ("datagram_size", size_of), "bitrate": ("bit_rate", rate_of)},
+    UDP_STREAM: {"length": ("datagram_size", format_size), "bitrate": ("bit_rate", format_rate)},
 }
 
-_OF_NO_FACTOR = (
+_LABEL_OPTIONS = (
     *("affinity", "set-mss", "no-delay", "tos", "dscp", "flowlabel", "file", "sctp", "nstreams", "xbind"),
     *("repeating-payload", "dont-fragment", "pacing-timer", "bind-dev"),
 )

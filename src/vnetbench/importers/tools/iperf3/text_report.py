@@ -1,104 +1,105 @@
-"""iperf3's text: one run of a client, or one test of a server's log, line by line."""
+"""Read iperf3's text: one run of a client, or one test in a server's log."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from vnetbench.importers.command_line import Command
-from vnetbench.importers.json_documents import Extent
-from vnetbench.importers.log_lines import Lines
+from vnetbench.importers.command_line import CommandLine
+from vnetbench.importers.json_documents import JsonBuffer
+from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
+from vnetbench.importers.reader import StartsRun
 from vnetbench.importers.runs import CUT_OFF, FORWARD, Run
 from vnetbench.importers.tools.iperf3 import line_patterns
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
+    DIRECTIONS,
     RECEIVER,
     SENDER,
     SERVER,
-    WAYS,
-    Ends,
-    cpu_figures,
-    known,
-    reckon,
+    EndpointResults,
+    compute_results,
+    cpu_metrics,
+    drop_unreported,
 )
-from vnetbench.importers.tools.iperf3.json_parts import intervals_of
-from vnetbench.importers.tools.iperf3.options import asked_of, known_level
-from vnetbench.importers.tools.iperf3.text_facts import Facts
-from vnetbench.importers.tools.iperf3.text_rows import Rows
+from vnetbench.importers.tools.iperf3.json_parts import read_intervals
+from vnetbench.importers.tools.iperf3.options import find_level_cached, requested_options
+from vnetbench.importers.tools.iperf3.text_facts import TextFacts
+from vnetbench.importers.tools.iperf3.text_rows import TextRows
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import DATAGRAMS, STREAM
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 TOOL = "iperf3"
-SENT_BACK = "its intervals are those that the server sent back (--get-server-output)"
+SERVER_INTERVALS_REMARK = "The intervals are those that the server sent back (--get-server-output)."
 
-_RANK = {"is_version": 0, "is_listening": 1, "is_connecting": 2, "is_accepted": 2, "is_connected": 3}
-"""The order of the lines with which a run begins: one that comes too late begins the next run."""
-_BEGUN = _RANK["is_connecting"]
-_LOOK_AHEAD = 20
-"""So many lines of something else may stand in the middle of a run: those of `-d`, a kernel's, a person's."""
+_START_ORDER = {"is_version": 0, "is_listening": 1, "is_connecting": 2, "is_accepted": 2, "is_connected": 3}
+"""The order of the lines with which a run starts. A line that is out of order starts the next run."""
+_CONNECTED_ORDER = _START_ORDER["is_connecting"]
+_MAX_LOOKAHEAD_LINES = 20
+"""Maximum foreign lines within a run: output of `-d`, of the kernel, or of a person."""
 
 
-def read(lines: Lines, begins: Callable[[Lines], bool], command: Command | None = None) -> list[Run]:
-    """The run that begins with the next line; none where a server waited in vain, or only says its version.
+def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | None = None) -> list[Run]:
+    """Return the run that starts with the next line; none if a server waited in vain or only printed its version.
 
-    A program whose output goes to a file writes its errors first, and all else when it ends. So a run whose
-    error stands before it is one run; a whole run after an error is a second one.
+    A program whose output goes to a file writes its errors first, and everything else when it ends. So an error followed
+    by an incomplete run is one run. An error followed by a complete run is two.
     """
     first = lines.number + 1
-    error = errors(lines)
-    failed = [_failed(error, first, lines.number, command)] if error else []
-    if error and not _is_next(lines, "is_connecting", "is_version"):
+    error = take_errors(lines)
+    failed = [_failed_run(error, first, lines.number, command)] if error else []
+    if error and not _starts_with(lines, "is_connecting", "is_version"):
         return failed
-    then, reading = lines.number + 1, Reading(lines, begins)
-    reading.walk()
-    if reading.is_empty:
+    then, parser = lines.number + 1, TextRunParser(lines, starts_run)
+    parser.parse()
+    if parser.has_no_run:
         return failed
-    if error and reading.is_done:
-        return [*failed, reading.run(then, command)]
-    return [reading.run(first, command, error)]
+    if error and parser.is_done:
+        return [*failed, parser.build_run(then, command)]
+    return [parser.build_run(first, command, error)]
 
 
-def errors(lines: Lines) -> str:
-    """What the lines say that come next, as far as they are errors; they are taken."""
+def take_errors(lines: LogLines) -> str:
+    """Take the next lines while they are errors, and return their messages."""
     found: list[str] = []
     while (line := lines.peek()) is not None:
-        begun = line_patterns.beginning_in(line)
-        if begun is None or begun.lastgroup != "is_error":
+        start = line_patterns.find_start(line)
+        if start is None or start.lastgroup != "is_error":
             break
         lines.take()
-        found += [begun["error"].strip()] if begun["error"].strip() not in found else []
+        found += [start["error"].strip()] if start["error"].strip() not in found else []
     if found and (lines.peek() or "").startswith("Usage: "):
         while (line := lines.peek()) is not None and line_patterns.USAGE.match(line):
             lines.take()
     return "; ".join(found)
 
 
-def intervals_in(lines: Lines, begins: Callable[[Lines], bool]) -> PackedIntervals:
-    """The intervals of the text that comes next: a server's that receives, sent back to its client."""
-    reading = Reading(lines, begins)
-    reading.walk()
-    reading.rows.settle((FORWARD,))
-    return reading.rows.intervals
+def read_text_intervals(lines: LogLines, starts_run: StartsRun) -> PackedIntervals:
+    """Return the intervals of the next text, which a receiving server sent back to its client."""
+    parser = TextRunParser(lines, starts_run)
+    parser.parse()
+    parser.rows.finish((FORWARD,))
+    return parser.rows.intervals
 
 
-class Reading:
-    """A run while its lines are taken."""
+class TextRunParser:
+    """Parses the lines of one run."""
 
-    def __init__(self, lines: Lines, begins: Callable[[Lines], bool]) -> None:
-        self.rows = Rows()
-        self.facts = Facts()
-        self._lines, self._begins = lines, begins
-        self._rank = -1
+    def __init__(self, lines: LogLines, starts_run: StartsRun) -> None:
+        self.rows = TextRows()
+        self.facts = TextFacts()
+        self._lines, self._starts_run = lines, starts_run
+        self._order = -1
         self._is_in_summary = False
         self.is_done = False
-        """Whether the client said so."""
+        """Whether the client printed its last line."""
         self._error = ""
-        self._sent_back: PackedIntervals | None = None
-        self._strange: list[int] = []
-        """Lines in the middle that are none of its own, or broken."""
+        self._server_intervals: PackedIntervals | None = None
+        self._foreign_lines: list[int] = []
+        """Numbers of lines within the run that are foreign or broken."""
 
-    def walk(self) -> None:
+    def parse(self) -> None:
         """Take the lines of the run, and none after it."""
         is_row = line_patterns.ROW.search
         while not (self._error or self.is_done) and (line := self._lines.peek()) is not None:
@@ -106,44 +107,47 @@ class Reading:
             if row is not None:
                 self._lines.take()
                 self._take_row(row)
-            elif begun := line_patterns.beginning_in(line):
-                if not self._goes_on_with(begun):
+            elif start := line_patterns.find_start(line):
+                if not self._belongs_to_run(start):
                     return
-                self._take_beginning(begun)
-            elif note := line_patterns.note_in(line):
-                if not self._goes_on_with(note):
+                self._take_start(start)
+            elif note := line_patterns.find_note(line):
+                if not self._belongs_to_run(note):
                     return
                 self._take_note(note)
-            elif not self._take_strange(line):
+            elif not self._take_foreign_line(line):
                 return
 
     @property
-    def is_empty(self) -> bool:
-        """Nobody came, and nothing went wrong but that it was ended by hand."""
-        is_idle = self._rank < _BEGUN and not self._is_in_summary and not len(self.rows.intervals)
+    def has_no_run(self) -> bool:
+        """Whether no client connected and the only error is that the server was stopped."""
+        is_idle = self._order < _CONNECTED_ORDER and not self._is_in_summary and not len(self.rows.intervals)
         return is_idle and (not self._error or "the server has terminated" in self._error)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether it has all that a whole run has.
+    def is_complete(self) -> bool:
+        """Whether the run has everything that a complete one has.
 
-        A client that is interrupted shows a summary with zeros for the receiver, and no end.
+        An interrupted client prints a summary with zeros for the receiver, and no last line.
         """
-        is_ended = self.is_done or self.facts.role == SERVER or not self.rows.sends_alone
+        is_ended = self.is_done or self.facts.role == SERVER or not self.rows.has_only_sender
         return not self._error and self._has_summary and is_ended
 
-    def run(self, first_line: int, command: Command | None = None, error: str = "") -> Run:
-        """What was read, once its lines are taken; `error`: what had been said before them."""
+    def build_run(self, first_line: int, command: CommandLine | None = None, error: str = "") -> Run:
+        """Return the run, once its lines are taken. `error` is the message in front of them."""
         facts = self.facts
-        workload = self._workload(asked_of(command).workload)
-        asked = asked_of(command, workload)
-        factors = {**asked.factors, **self._factors(workload)}
+        workload = self._workload(requested_options(command).workload)
+        requested = requested_options(command, workload)
+        factors = {**requested.factors, **self._factors(workload)}
         direction = factors.get("direction", FORWARD)
-        fault = self._error or error or ("" if self.is_whole else CUT_OFF)
-        ways = WAYS.get(direction, (FORWARD,))
-        self.rows.settle(ways)
-        reckoned = reckon(workload, known(self._ends(ways, factors), facts.role, is_whole=not fault))
-        cpu = cpu_figures(facts.role, direction, facts.cpu, is_whole=not fault) if facts.cpu else {}
+        failure = self._error or error or ("" if self.is_complete else CUT_OFF)
+        directions = DIRECTIONS.get(direction, (FORWARD,))
+        self.rows.finish(directions)
+        results = compute_results(
+            workload,
+            drop_unreported(self._endpoint_results(directions, factors), facts.role, is_complete=not failure),
+        )
+        cpu = cpu_metrics(facts.role, direction, facts.cpu, is_complete=not failure) if facts.cpu else {}
         return Run(
             tool=TOOL,
             version=facts.version,
@@ -151,121 +155,117 @@ class Reading:
             last_line=self._lines.number,
             workload=workload,
             factors=factors,
-            figures={**reckoned.figures, **cpu},
-            intervals=self._intervals(ways),
-            duration_s=reckoned.duration_s,
+            metrics={**results.metrics, **cpu},
+            intervals=self._intervals(directions),
+            duration_s=results.duration_s,
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
-            told_by=reckoned.told_by,
+            reported_by=results.reported_by,
             connection=facts.connection,
             command=command.text if command else "",
-            also={**asked.also, **facts.also},
-            fault=fault or ("" if reckoned.figures else CUT_OFF),
-            remarks=(*reckoned.remarks, *self._remarks()),
+            other_results={**requested.other_results, **facts.other_results},
+            failure=failure or ("" if results.metrics else CUT_OFF),
+            remarks=(*results.remarks, *self._remarks()),
         )
-
-    # ---- taking lines
 
     def _take_row(self, row: re.Match[str]) -> None:
         groups = row.groups()
         self._is_in_summary |= groups[-1] in (SENDER, RECEIVER)
         if self._is_in_summary:
-            self.rows.take_summary(row)
-        elif not self.rows.take_interval(groups):
-            self._strange.append(self._lines.number)
+            self.rows.add_summary(row)
+        elif not self.rows.add_interval(groups):
+            self._foreign_lines.append(self._lines.number)
 
-    def _goes_on_with(self, found: re.Match[str]) -> bool:
-        """Whether a line of iperf3's is one of this run, not of the next one."""
+    def _belongs_to_run(self, found: re.Match[str]) -> bool:
+        """Return whether a line of iperf3 belongs to this run and not to the next one."""
         name = str(found.lastgroup)
         if name == "is_dashes":
-            return self._rank < _BEGUN
+            return self._order < _CONNECTED_ORDER
         if name == "is_done":
             return self.facts.role != SERVER
         if name == "is_header":
             return not (self._is_in_summary and self._has_summary)
         if name == "is_connected":
-            return self._rank <= _RANK[name] and not len(self.rows.intervals)
-        return name not in _RANK or _RANK[name] > self._rank
+            return self._order <= _START_ORDER[name] and not len(self.rows.intervals)
+        return name not in _START_ORDER or _START_ORDER[name] > self._order
 
-    def _take_beginning(self, begun: re.Match[str]) -> None:
-        name = str(begun.lastgroup)
+    def _take_start(self, start: re.Match[str]) -> None:
+        name = str(start.lastgroup)
         if name == "is_error":
-            self._error = errors(self._lines)
+            self._error = take_errors(self._lines)
             return
         self._lines.take()
-        self._rank = _RANK.get(name, self._rank)
-        self.facts.take_beginning(name, begun)
+        self._order = _START_ORDER.get(name, self._order)
+        self.facts.add_start(name, start)
         self.rows.counts_datagrams |= self.facts.protocol == "UDP"
         system = self._lines.peek()
         if (
             name == "is_version"
             and system
-            and not line_patterns.beginning_in(system)
-            and not line_patterns.note_in(system)
+            and not line_patterns.find_start(system)
+            and not line_patterns.find_note(system)
         ):
-            self.facts.also["system_info"] = self._lines.take().strip()
+            self.facts.other_results["system_info"] = self._lines.take().strip()
 
     def _take_note(self, note: re.Match[str]) -> None:
         name = str(note.lastgroup)
         self._lines.take()
-        self.facts.take_note(name, note)
+        self.facts.add_note(name, note)
         if name == "is_broken":
-            self._strange.append(self._lines.number)
+            self._foreign_lines.append(self._lines.number)
         if name == "is_done":
             self.is_done = True
         elif name == "is_separator":
-            self._is_in_summary |= _is_next(self._lines, "is_header")
+            self._is_in_summary |= _starts_with(self._lines, "is_header")
         elif name == "is_servers_output":
-            self._sent_back = intervals_in(self._lines, self._begins)
+            self._server_intervals = read_text_intervals(self._lines, self._starts_run)
         elif name == "is_servers_document":
             self._take_document()
 
     def _take_document(self) -> None:
-        """What a server with `-J` sent back."""
-        extent, rest = Extent(), None
-        while rest is None and self._lines.peek() is not None and not self._begins(self._lines):
-            rest = extent.feed(self._lines.take())
+        """Take the document that a server with `-J` sent back."""
+        buffer, rest = JsonBuffer(), None
+        while rest is None and self._lines.peek() is not None and not self._starts_run(self._lines):
+            rest = buffer.feed(self._lines.take())
         try:
-            self._sent_back = intervals_of(extent.document())
+            self._server_intervals = read_intervals(buffer.parse())
         except ValueError:
-            self._strange.append(self._lines.number)
+            self._foreign_lines.append(self._lines.number)
 
-    def _take_strange(self, line: str) -> bool:
-        """Take a line that is none of iperf3's; False where the run does not go on after it."""
-        if (line.strip() and self._begins(self._lines)) or not self._goes_on_after():
+    def _take_foreign_line(self, line: str) -> bool:
+        """Take a line that is not iperf3's. Return False if the run does not continue after it."""
+        if (line.strip() and self._starts_run(self._lines)) or not self._continues_after():
             return False
         self._lines.take()
         if not self.facts.is_blank(line):
-            self._strange.append(self._lines.number)
+            self._foreign_lines.append(self._lines.number)
         return True
 
-    def _goes_on_after(self) -> bool:
-        """Whether one of the lines after the next one is of this run again."""
-        for ahead in range(1, _LOOK_AHEAD + 1):
+    def _continues_after(self) -> bool:
+        """Return whether one of the lines after the next one belongs to this run."""
+        for ahead in range(1, _MAX_LOOKAHEAD_LINES + 1):
             line = self._lines.peek(ahead)
             if line is None:
                 return False
             if line_patterns.ROW.search(line):
                 return True
-            if found := line_patterns.beginning_in(line) or line_patterns.note_in(line):
-                return self._goes_on_with(found)
+            if found := line_patterns.find_start(line) or line_patterns.find_note(line):
+                return self._belongs_to_run(found)
         return False
-
-    # ---- what they come to
 
     @property
     def _has_summary(self) -> bool:
-        marks = self.rows.marks()
+        summary_endpoints = self.rows.summary_endpoints()
         wanted = {SENDER, RECEIVER} if self.facts.role == CLIENT else set()
-        is_told = all(wanted <= told or "" in told for told in marks.values())
-        return bool(marks) and is_told and len(marks) > self.facts.is_both_ways
+        has_both = all(wanted <= results or "" in results for results in summary_endpoints.values())
+        return bool(summary_endpoints) and has_both and len(summary_endpoints) > self.facts.is_bidirectional
 
-    def _workload(self, asked: str) -> str:
-        return {"": asked, "UDP": DATAGRAMS}.get(self.facts.protocol, STREAM)
+    def _workload(self, requested: str) -> str:
+        return {"": requested, "UDP": UDP_STREAM}.get(self.facts.protocol, TCP_STREAM)
 
     def _factors(self, workload: str) -> dict[str, Level]:
         facts = self.facts
-        streams = facts.streams // (2 if facts.is_both_ways else 1) or self.rows.streams
+        streams = facts.streams // (2 if facts.is_bidirectional else 1) or self.rows.streams
         rate = facts.bit_rate
         raw: dict[str, object] = {
             "streams": streams or None,
@@ -278,59 +278,65 @@ class Reading:
             "congestion_control": facts.congestion or None,
             **facts.labels(),
         }
-        levels = {name: known_level(name, workload, each) for name, each in raw.items() if each is not None}
+        levels = {
+            name: find_level_cached(name, workload, each) for name, each in raw.items() if each is not None
+        }
         return {name: level for name, level in levels.items() if level is not None}
 
     def _direction(self) -> str | None:
-        """Absent where a log that was cut off does not tell it yet."""
+        """Return the direction; None if a log that was cut off does not reveal it."""
         facts = self.facts
-        if facts.is_both_ways or self.rows.is_both_ways:
+        if facts.is_bidirectional or self.rows.is_bidirectional:
             return "both"
         if facts.is_reverse:
             return "reverse"
         if not facts.protocol or not facts.role:
             return None
-        is_reverse = facts.role == SERVER and (facts.sends or self.rows.sends_alone)
+        is_reverse = facts.role == SERVER and (facts.is_sender or self.rows.has_only_sender)
         return "reverse" if is_reverse else "forward"
 
-    def _ends(self, ways: tuple[str, ...], factors: dict[str, Level]) -> Ends:
+    def _endpoint_results(self, directions: tuple[str, ...], factors: dict[str, Level]) -> EndpointResults:
         size = factors.get("datagram_size")
-        return self.rows.ends(ways, None if size is None else int(size), self.facts.role)
+        return self.rows.endpoint_results(directions, None if size is None else int(size), self.facts.role)
 
-    def _intervals(self, ways: tuple[str, ...]) -> PackedIntervals:
-        """Its own, or where the server's output is beside them and says what arrived, that one's."""
-        return self._sent_back if self._sent_back and ways == (FORWARD,) else self.rows.intervals
+    def _intervals(self, directions: tuple[str, ...]) -> PackedIntervals:
+        """Return the run's own intervals, or those of the server's output, which say what arrived."""
+        return (
+            self._server_intervals
+            if self._server_intervals and directions == (FORWARD,)
+            else self.rows.intervals
+        )
 
     def _remarks(self) -> Iterator[str]:
         yield from self.facts.remarks
-        if self._sent_back:
-            yield SENT_BACK
-        if self._strange:
-            first = self._strange[0]
-            yield f"lines in it that were not understood: {len(self._strange)}, the first is {first}"
+        if self._server_intervals:
+            yield SERVER_INTERVALS_REMARK
+        if self._foreign_lines:
+            first = self._foreign_lines[0]
+            yield f"Unreadable lines in the run: {len(self._foreign_lines)}, the first is line {first}."
 
 
-def _is_next(lines: Lines, *names: str) -> bool:
-    """Whether one of these beginnings comes next, or after the title of the summary."""
+def _starts_with(lines: LogLines, *names: str) -> bool:
+    """Return whether one of these starts is next, or follows the title of the summary."""
     line = lines.peek() or ""
     if "Test Complete" in line:
         line = lines.peek(1) or ""
-    begun = line_patterns.beginning_in(line)
-    return begun is not None and begun.lastgroup in names
+    start = line_patterns.find_start(line)
+    return start is not None and start.lastgroup in names
 
 
-def _failed(error: str, first: int, last: int, command: Command | None) -> Run:
-    """A run of which there is nothing but its error."""
-    asked = asked_of(command)
+def _failed_run(error: str, first: int, last: int, command: CommandLine | None) -> Run:
+    """Return a run that has nothing but its error."""
+    requested = requested_options(command)
     return Run(
         tool=TOOL,
         version="",
         first_line=first,
         last_line=last,
-        workload=asked.workload,
-        factors=asked.factors,
-        figures={},
+        workload=requested.workload,
+        factors=requested.factors,
+        metrics={},
         command=command.text if command else "",
-        also=asked.also,
-        fault=error,
+        other_results=requested.other_results,
+        failure=error,
     )

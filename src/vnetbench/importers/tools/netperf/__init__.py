@@ -1,9 +1,8 @@
-"""netperf: its tables, and its omni tests' results by name."""
+"""Read netperf: its classic tables, and the named results of its omni tests."""
 
 from __future__ import annotations
 
-from vnetbench.importers.reader import TextReader
-from vnetbench.importers.tools.netperf import text_report
-from vnetbench.importers.validation import credibly
+from vnetbench.importers.line_report import report_reader
+from vnetbench.importers.tools.netperf.text_report import NetperfReport
 
-READERS = (TextReader("netperf", text_report.begins, credibly(text_report.read)),)
+READERS = (report_reader(NetperfReport),)

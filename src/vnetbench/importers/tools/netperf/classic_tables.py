@@ -1,7 +1,7 @@
-"""netperf's classic tables: what the numbers of a row are, by the test and by how many there are.
+"""Read netperf's classic tables: the columns of a row, by the test and by the number of columns.
 
-Source: `nettest_bsd.c` and `nettest_omni.c` (their `fmt` strings), the manual's chapters of each test. Shares
-of CPU are of all CPUs of an end, `-1` where they were not asked for.
+Source: `nettest_bsd.c` and `nettest_omni.c` (their `fmt` strings), the manual's chapter of each test. CPU
+utilization is a share of all CPUs of an endpoint, `-1` if it was not requested.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import over
-from vnetbench.importers.runs import Figure
-from vnetbench.importers.tools.netperf.test_types import BITS_PER_S, Test
-from vnetbench.importers.units import NUMBER, counted, rounded
+from vnetbench.importers.arithmetic import divide
+from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S, NetperfTest
+from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_STREAM, UDP_STREAM
 
 NUMBERS = re.compile(rf"\s*{NUMBER}(?:\s+{NUMBER})*\s*$")
 """A row: `131072  16384  16384    10.00    11163.09   70.74    70.75    2.085   2.085`."""
@@ -28,113 +28,117 @@ _STREAM_ROWS = {5: _STREAM, 9: (*_STREAM, *_CPUS), 1: ("throughput",)}
 _REQUEST_ROWS = {6: _REQUESTS, 10: (*_REQUESTS, *_CPUS), 1: ("rate",)}
 _SENT_ROWS = {6: _SENT, 8: (*_SENT, "local_cpu", "local_demand"), 1: ("throughput",)}
 _ARRIVED_ROWS = {4: _ARRIVED, 6: (*_ARRIVED, "remote_cpu", "remote_demand")}
-_ALSO = {
+_OTHER_RESULTS = {
     "errors": "send errors",
     "local_demand": "local service demand",
     "remote_demand": "remote service demand",
 }
-_WORDS = re.compile(
+_HEADING_WORDS = re.compile(
     r"(?:Recv|Send|Socket|Size|Message|Elapsed|Time|Throughput|bytes|Bytes|secs\.|Utilization|Service|Demand"
     r"|local|remote|%|SS?|US?|us/KB|us/Tr|Local|/Remote|Request|Resp\.|Trans\.?|Rate|per|sec|Messages|Okay"
     r"|Errors|#|CPU|Util|S\.dem|Tput)"
 )
-"""The words of the tables' headings."""
+"""Words in the headings of the tables."""
 _UNIT = re.compile(r"(?P<bits>10\^\dbits)(?:/s(?:ec)?)?$|(?P<other>[KMG]?Bytes|Usec|Trans)/s(?:ec)?$")
 
 
 def is_heading(line: str) -> bool:
-    """Whether a line is of a table's heading: all its words are netperf's own."""
+    """Return whether the line is part of a table's heading: all of its words are netperf's own."""
     words = line.split()
-    return bool(words) and all(_WORDS.fullmatch(word) or _UNIT.match(word) for word in words)
+    return bool(words) and all(_HEADING_WORDS.fullmatch(word) or _UNIT.match(word) for word in words)
 
 
-def unit_in(line: str) -> str | None:
-    """The unit of throughput in a line of a heading: `10^6bits`, `MBytes`; `Usec` with `-f u`."""
-    found = next((found for word in line.split() if (found := _UNIT.match(word))), None)
-    return (found["bits"] or found["other"]) if found else None
+def find_unit(line: str) -> str | None:
+    """Return the unit of throughput in a line of a heading: `10^6bits`, `MBytes`; `Usec` with `-f u`."""
+    unit = next((unit for word in line.split() if (unit := _UNIT.match(word))), None)
+    return (unit["bits"] or unit["other"]) if unit else None
 
 
 @dataclass
-class Table:
-    """The rows of one test, as they are read."""
+class ClassicTable:
+    """The rows of one test."""
 
-    test: Test
+    test: NetperfTest
     rows: list[dict[str, str]] = field(default_factory=list)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether nothing of it is missing."""
+    def is_complete(self) -> bool:
+        """Whether no row is missing."""
         is_single = bool(self.rows) and len(self.rows[0]) == 1
-        return is_single or len(self.rows) >= (2 if self.test.workload == DATAGRAMS else 1)
+        return is_single or len(self.rows) >= (2 if self.test.workload == UDP_STREAM else 1)
 
-    def take(self, numbers: Sequence[str]) -> bool:
-        """Take a row; False where its number of columns is none that this test has."""
-        forms = self._forms()
-        if len(numbers) not in forms:
+    def add(self, numbers: Sequence[str]) -> bool:
+        """Add a row. Return False if the test has no row with so many columns."""
+        formats = self._row_formats()
+        if len(numbers) not in formats:
             return False
-        self.rows.append(dict(zip(forms[len(numbers)], numbers, strict=True)))
+        self.rows.append(dict(zip(formats[len(numbers)], numbers, strict=True)))
         return True
 
-    def _forms(self) -> dict[int, tuple[str, ...]]:
-        if self.test.workload == DATAGRAMS:
+    def _row_formats(self) -> dict[int, tuple[str, ...]]:
+        if self.test.workload == UDP_STREAM:
             return _ARRIVED_ROWS if self.rows else _SENT_ROWS
-        return _STREAM_ROWS if self.test.workload == STREAM else _REQUEST_ROWS
+        return _STREAM_ROWS if self.test.workload == TCP_STREAM else _REQUEST_ROWS
 
     @property
     def elapsed_s(self) -> float | None:
-        """Of the test."""
+        """Duration of the test."""
         return float(self.rows[0]["elapsed"]) if self.rows and "elapsed" in self.rows[0] else None
 
     def factors(self) -> dict[str, Level]:
-        """What the rows tell of the load."""
+        """Return the factor levels in the rows."""
         names = {"request": "request_size", "response": "response_size"}
-        names["message"] = "datagram_size" if self.test.workload == DATAGRAMS else "message_size"
+        names["message"] = "datagram_size" if self.test.workload == UDP_STREAM else "message_size"
         row = self.rows[0] if self.rows else {}
         return {ours: int(row[theirs]) for theirs, ours in names.items() if theirs in row}
 
-    def figures(self, unit: str) -> dict[str, Figure]:
-        """What the rows tell, with throughputs in this unit."""
+    def metrics(self, unit: str) -> dict[str, ReportedValue]:
+        """Return the metrics in the rows. Throughputs are in this unit."""
         if not self.rows:
             return {}
-        figures = dict(self._cpus())
-        if self.test.workload == DATAGRAMS:
-            return {**figures, **self._of_datagrams(unit)}
+        metrics = dict(self._cpu_metrics())
+        if self.test.workload == UDP_STREAM:
+            return {**metrics, **self._datagram_metrics(unit)}
         row = self.rows[0]
         if "throughput" in row:
-            figures["goodput_bps"] = rounded(row["throughput"], BITS_PER_S[unit])
+            metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S[unit])
         elif unit == "Trans":
-            name = "connections_per_s" if self.test.workload == CONNECTIONS else "transactions_per_s"
-            figures[name] = rounded(row["rate"])
-        return figures
+            name = "connections_per_s" if self.test.workload == TCP_CRR else "transactions_per_s"
+            metrics[name] = parse_rounded(row["rate"])
+        return metrics
 
-    def _of_datagrams(self, unit: str) -> dict[str, Figure]:
+    def _datagram_metrics(self, unit: str) -> dict[str, ReportedValue]:
         sent = self.rows[0]
         if len(sent) == 1:
             return {}
         arrived = self.rows[1] if len(self.rows) > 1 else {}
-        figures = {"datagrams_sent_per_s": over(counted(sent["sent"]), rounded(sent["elapsed"]))}
+        metrics = {"datagrams_sent_per_s": divide(parse_count(sent["sent"]), parse_rounded(sent["elapsed"]))}
         if arrived:
-            figures["datagrams_received_per_s"] = over(
-                counted(arrived["arrived"]), rounded(arrived["elapsed"])
+            metrics["datagrams_received_per_s"] = divide(
+                parse_count(arrived["arrived"]), parse_rounded(arrived["elapsed"])
             )
-            figures["goodput_bps"] = rounded(arrived["throughput"], BITS_PER_S[unit])
+            metrics["goodput_bps"] = parse_rounded(arrived["throughput"], BITS_PER_S[unit])
             lost = max(0, int(sent["sent"]) - int(arrived["arrived"]))
-            figures["loss_percent"] = Figure.exact(100 * lost / max(1, int(sent["sent"])))
-        return figures
+            metrics["loss_percent"] = ReportedValue.exact(100 * lost / max(1, int(sent["sent"])))
+        return metrics
 
-    def _cpus(self) -> Iterable[tuple[str, Figure]]:
-        ends = ("receiver", "sender") if self.test.is_reverse else ("sender", "receiver")
+    def _cpu_metrics(self) -> Iterable[tuple[str, ReportedValue]]:
+        endpoints = ("receiver", "sender") if self.test.is_reverse else ("sender", "receiver")
         row = {name: value for row in reversed(self.rows) for name, value in row.items()}
-        for column, end in zip(("local_cpu", "remote_cpu"), ends, strict=True):
+        for column, endpoint in zip(("local_cpu", "remote_cpu"), endpoints, strict=True):
             if column in row and float(row[column]) >= 0:
-                yield f"{end}_busy_percent", rounded(row[column])
+                yield f"{endpoint}_busy_percent", parse_rounded(row[column])
 
-    def also(self) -> dict[str, str]:
-        """What is no metric of ours, by netperf's words."""
+    def other_results(self) -> dict[str, str]:
+        """Return the results without a metric of ours, in netperf's words."""
         rows = {name: value for row in self.rows for name, value in row.items()}
-        return {words: rows[name] for name, words in _ALSO.items() if name in rows and rows[name] != "-1.000"}
+        return {
+            text: rows[name]
+            for name, text in _OTHER_RESULTS.items()
+            if name in rows and rows[name] != "-1.000"
+        }
 
 
-def latency_row(numbers: Sequence[str]) -> Figure | None:
-    """The mean round trip (µs) of what `-v 2` adds to a table of requests: its fifth number."""
-    return rounded(numbers[4]) if len(numbers) == 8 else None
+def parse_mean_latency(numbers: Sequence[str]) -> ReportedValue | None:
+    """Return the mean round trip in µs: the fifth number of the row that `-v 2` adds to a table of requests."""
+    return parse_rounded(numbers[4]) if len(numbers) == 8 else None

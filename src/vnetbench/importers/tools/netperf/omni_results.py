@@ -1,4 +1,4 @@
-"""netperf's omni output: results by their names, as `-k`, `-o` and `-O` print them.
+"""Read netperf's omni output: results by name, as `-k`, `-o` and `-O` print them.
 
 Source: `nettest_omni.c` (`netperf_output_source`), the manual's "Omni Output Selectors".
 """
@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vnetbench.importers.arithmetic import times
-from vnetbench.importers.runs import Figure
-from vnetbench.importers.tools.netperf.test_types import BITS_PER_S
-from vnetbench.importers.units import counted, rounded
+from vnetbench.importers.arithmetic import scale
+from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S
+from vnetbench.importers.units import parse_count, parse_rounded
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
 
-KEYED = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*(?:\[\d+\])?)=(?P<value>.*)")
+KEY_VALUE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*(?:\[\d+\])?)=(?P<value>.*)")
 """`THROUGHPUT=10971.23`."""
-FIRST_KEYS = ("THROUGHPUT=", "SOCKET_TYPE=", "PROTOCOL=", "NETPERF_INTERIM_RESULT[0]=")
-"""How lines of `-k` begin where no title stands before them (`-P 0`)."""
-_LABELS = {
+FIRST_KEY_PREFIXES = ("THROUGHPUT=", "SOCKET_TYPE=", "PROTOCOL=", "NETPERF_INTERIM_RESULT[0]=")
+"""How lines of `-k` start if no title precedes them (`-P 0`)."""
+_NAMES_BY_HEADING = {
     "Throughput": "THROUGHPUT",
     "Throughput Units": "THROUGHPUT_UNITS",
     "Elapsed Time (sec)": "ELAPSED_TIME",
@@ -46,74 +46,78 @@ _LABELS = {
     "Local Congestion Control Algorithm": "LOCAL_CONG_CONTROL",
     "Initial Burst Requests": "BURST_SIZE",
 }
-"""The headings of `-o` and `-O`, by the names that `-k` prints for the same."""
-_SHARES = {"P50_LATENCY": "latency_p50_us", "P90_LATENCY": "latency_p90_us", "P99_LATENCY": "latency_p99_us"}
-_INTERIM = ("NETPERF_INTERIM_RESULT", "NETPERF_UNITS", "NETPERF_INTERVAL", "NETPERF_ENDING")
-_NOT_TOLD = ("", "-1", "-1.0", "-1.00", "-1.000", "Deprecated")
+"""Names that `-k` prints, by the heading that `-o` and `-O` print for the same result."""
+_PERCENTILE_METRICS = {
+    "P50_LATENCY": "latency_p50_us",
+    "P90_LATENCY": "latency_p90_us",
+    "P99_LATENCY": "latency_p99_us",
+}
+_INTERIM_KEYS = ("NETPERF_INTERIM_RESULT", "NETPERF_UNITS", "NETPERF_INTERVAL", "NETPERF_ENDING")
+_MISSING_VALUES = ("", "-1", "-1.0", "-1.00", "-1.000", "Deprecated")
 
 
-def by_name(headings: Sequence[str], values: Sequence[str]) -> dict[str, str]:
-    """Results by the names of `-k`, from the headings of `-o` or `-O`; unknown ones keep their heading."""
+def name_results(headings: Sequence[str], values: Sequence[str]) -> dict[str, str]:
+    """Return the results by the names of `-k`. An unknown heading stays as it is."""
     return {
-        _LABELS.get(" ".join(heading.split()), " ".join(heading.split())): value.strip()
+        _NAMES_BY_HEADING.get(" ".join(heading.split()), " ".join(heading.split())): value.strip()
         for heading, value in zip(headings, values, strict=True)
     }
 
 
-def columns(headings: Sequence[str], values: str) -> dict[str, str]:
-    """Of `-O`: lines of headings above one of values, each column as wide as its widest."""
+def parse_columns(headings: Sequence[str], values: str) -> dict[str, str]:
+    """Return the results of `-O`: several lines of headings above one of values, each column as wide as its widest."""
     starts = [found.start() for found in re.finditer(r"\S+", values)]
-    ends = pairwise((*starts, None))
-    spans = [slice(start, end) for start, end in ends]
-    return by_name(
+    boundaries = pairwise((*starts, None))
+    spans = [slice(start, end) for start, end in boundaries]
+    return name_results(
         [" ".join(line[span].strip() for line in headings) for span in spans], [values[s] for s in spans]
     )
 
 
 @dataclass(frozen=True)
-class Interim:
-    """What -D tells of an interval."""
+class InterimResult:
+    """The result of one interval, as `-D` prints it."""
 
-    rate: Figure
+    rate: ReportedValue
     unit: str
     length_s: float
     end_s: float
-    """By the clock."""
+    """Wall-clock time."""
 
     @classmethod
-    def of(cls, rate: str, unit: str, length: str, end: str) -> Interim:
-        """From what is printed. Raises ValueError where a number is none."""
-        return cls(rounded(rate), unit.removesuffix("/s"), float(length), float(end))
+    def parse(cls, rate: str, unit: str, length: str, end: str) -> InterimResult:
+        """Return the result from its printed parts. Raises ValueError for a bad number."""
+        return cls(parse_rounded(rate), unit.removesuffix("/s"), float(length), float(end))
 
 
-def interim(results: Mapping[str, str]) -> list[Interim]:
-    """The intervals among results by name: `NETPERF_INTERIM_RESULT[0]=15201.00`, and what goes with it."""
-    found: list[Interim] = []
-    while set(names := [f"{name}[{len(found)}]" for name in _INTERIM]) <= set(results):
+def parse_interim_results(results: Mapping[str, str]) -> list[InterimResult]:
+    """Return the intervals among named results: `NETPERF_INTERIM_RESULT[0]=15201.00` and the keys that belong to it."""
+    found: list[InterimResult] = []
+    while set(names := [f"{name}[{len(found)}]" for name in _INTERIM_KEYS]) <= set(results):
         rate, unit, length, end = (results[name] for name in names)
-        found.append(Interim.of(rate, unit, length, end))
+        found.append(InterimResult.parse(rate, unit, length, end))
     return found
 
 
-def told(results: Mapping[str, str]) -> dict[str, str]:
-    """The results that have a value."""
-    return {name: value for name, value in results.items() if value not in _NOT_TOLD}
+def drop_missing(results: Mapping[str, str]) -> dict[str, str]:
+    """Return the results that have a value."""
+    return {name: value for name, value in results.items() if value not in _MISSING_VALUES}
 
 
-def workload(results: Mapping[str, str], otherwise: str | None) -> str:
-    """Of the load; `otherwise` where its title tells it."""
-    if otherwise is not None:
-        return otherwise
+def find_workload(results: Mapping[str, str], known: str | None) -> str:
+    """Return the workload that the results describe. `known` is the one of the test's title, if it has one."""
+    if known is not None:
+        return known
     if results.get("DIRECTION") == "Send|Recv" or results.get("THROUGHPUT_UNITS", "").startswith("Trans"):
-        return REQUESTS
-    return DATAGRAMS if results.get("PROTOCOL") == "UDP" else STREAM
+        return TCP_RR
+    return UDP_STREAM if results.get("PROTOCOL") == "UDP" else TCP_STREAM
 
 
-def factors(results: Mapping[str, str], workload: str) -> dict[str, Level]:
-    """Levels of our factors."""
+def find_factors(results: Mapping[str, str], workload: str) -> dict[str, Level]:
+    """Return the factor levels in the results."""
     names = {"REQUEST_SIZE": "request_size", "RESPONSE_SIZE": "response_size"}
-    if workload in (STREAM, DATAGRAMS):
-        size = "datagram_size" if workload == DATAGRAMS else "message_size"
+    if workload in (TCP_STREAM, UDP_STREAM):
+        size = "datagram_size" if workload == UDP_STREAM else "message_size"
         names = {"REMOTE_SEND_SIZE" if results.get("DIRECTION") == "Recv" else "LOCAL_SEND_SIZE": size}
     found: dict[str, Level] = {ours: int(results[name]) for name, ours in names.items() if name in results}
     if "LOCAL_CONG_CONTROL" in results and results.get("PROTOCOL") == "TCP":
@@ -121,56 +125,60 @@ def factors(results: Mapping[str, str], workload: str) -> dict[str, Level]:
     return found
 
 
-def figures(results: Mapping[str, str], workload: str, *, is_reverse: bool) -> dict[str, Figure]:
-    """What the results tell of our metrics."""
-    found: dict[str, Figure] = {}
-    ends = ("receiver", "sender") if is_reverse else ("sender", "receiver")
-    for name, end in zip(("LOCAL_CPU_UTIL", "REMOTE_CPU_UTIL"), ends, strict=True):
+def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool) -> dict[str, ReportedValue]:
+    """Return the metrics in the results."""
+    found: dict[str, ReportedValue] = {}
+    endpoints = ("receiver", "sender") if is_reverse else ("sender", "receiver")
+    for name, endpoint in zip(("LOCAL_CPU_UTIL", "REMOTE_CPU_UTIL"), endpoints, strict=True):
         if name in results:
-            found[f"{end}_busy_percent"] = rounded(results[name])
-    if workload in (STREAM, DATAGRAMS):
+            found[f"{endpoint}_busy_percent"] = parse_rounded(results[name])
+    if workload in (TCP_STREAM, UDP_STREAM):
         unit = results.get("THROUGHPUT_UNITS", "").removesuffix("/s")
         if unit in BITS_PER_S and "THROUGHPUT" in results:
-            found["goodput_bps"] = rounded(results["THROUGHPUT"], BITS_PER_S[unit])
-        return {**found, **_counts(results, workload)}
-    return {**found, **_of_requests(results, workload)}
+            found["goodput_bps"] = parse_rounded(results["THROUGHPUT"], BITS_PER_S[unit])
+        return {**found, **_count_metrics(results, workload)}
+    return {**found, **_request_metrics(results, workload)}
 
 
-def _of_requests(results: Mapping[str, str], workload: str) -> dict[str, Figure]:
-    found = {ours: _in_bucket(results[name]) for name, ours in _SHARES.items() if name in results}
-    rate = "connections_per_s" if workload == CONNECTIONS else "transactions_per_s"
+def _request_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
+    found = {
+        ours: _parse_percentile(results[name])
+        for name, ours in _PERCENTILE_METRICS.items()
+        if name in results
+    }
+    rate = "connections_per_s" if workload == TCP_CRR else "transactions_per_s"
     if "TRANSACTION_RATE" in results:
-        found[rate] = rounded(results["TRANSACTION_RATE"])
+        found[rate] = parse_rounded(results["TRANSACTION_RATE"])
     elif results.get("THROUGHPUT_UNITS", "").startswith("Trans") and "THROUGHPUT" in results:
-        found[rate] = rounded(results["THROUGHPUT"])
+        found[rate] = parse_rounded(results["THROUGHPUT"])
     if "MEAN_LATENCY" in results:
-        found["latency_mean_us"] = rounded(results["MEAN_LATENCY"])
+        found["latency_mean_us"] = parse_rounded(results["MEAN_LATENCY"])
     return found
 
 
-def _counts(results: Mapping[str, str], workload: str) -> dict[str, Figure]:
+def _count_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
     if "ELAPSED_TIME" not in results:
         return {}
     per_s = 1 / float(results["ELAPSED_TIME"])
-    if workload == STREAM:
-        again = results.get("LOCAL_TRANSPORT_RETRANS")
-        return {"retransmits_per_s": times(counted(again), per_s)} if again else {}
+    if workload == TCP_STREAM:
+        retransmits = results.get("LOCAL_TRANSPORT_RETRANS")
+        return {"retransmits_per_s": scale(parse_count(retransmits), per_s)} if retransmits else {}
     sent, arrived = results.get("LOCAL_SEND_CALLS"), results.get("REMOTE_RECV_CALLS")
     if not sent or not arrived or int(sent) < 1:
         return {}
     return {
-        "datagrams_sent_per_s": times(counted(sent), per_s),
-        "datagrams_received_per_s": times(counted(arrived), per_s),
-        "loss_percent": Figure.exact(100 * max(0, int(sent) - int(arrived)) / int(sent)),
+        "datagrams_sent_per_s": scale(parse_count(sent), per_s),
+        "datagrams_received_per_s": scale(parse_count(arrived), per_s),
+        "loss_percent": ReportedValue.exact(100 * max(0, int(sent) - int(arrived)) / int(sent)),
     }
 
 
-def _in_bucket(text: str) -> Figure:
-    """A percentile out of netperf's histogram (netlib.c, `HIST_add`): it lies anywhere in its bucket.
+def _parse_percentile(text: str) -> ReportedValue:
+    """Return a percentile from netperf's histogram (netlib.c, `HIST_add`). It lies anywhere in its bucket.
 
-    Each decade has buckets of a tenth of its beginning, of whole microseconds at least.
+    A bucket is a tenth of the start of its decade wide, and at least one microsecond.
     """
     value = int(text)
     width = 10 ** max(0, len(str(value)) - 2)
     low = value // width * width
-    return Figure(float(value), float(low), float(low + width))
+    return ReportedValue(float(value), float(low), float(low + width))

@@ -1,297 +1,296 @@
-"""netperf's reports: a title, warnings and interim results, and then a table or results by name."""
+"""Read netperf's reports: a title, warnings and interim results, then a table or named results."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import times
-from vnetbench.importers.log_lines import Lines
-from vnetbench.importers.run_lines import CUT_OFF, own_line
-from vnetbench.importers.runs import FORWARD, REVERSE, Figure, Interval, Run
+from vnetbench.importers.arithmetic import scale
+from vnetbench.importers.command_line import CommandLine
+from vnetbench.importers.line_report import LineReport
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval, Run
 from vnetbench.importers.tools.netperf import omni_results
-from vnetbench.importers.tools.netperf.classic_tables import NUMBERS, Table, is_heading, latency_row, unit_in
-from vnetbench.importers.tools.netperf.test_types import (
+from vnetbench.importers.tools.netperf.classic_tables import (
+    NUMBERS,
+    ClassicTable,
+    find_unit,
+    is_heading,
+    parse_mean_latency,
+)
+from vnetbench.importers.tools.netperf.test_catalog import (
     BITS_PER_S,
+    DEFAULT_UNIT,
+    PROGRAMS,
     TESTS,
     TITLE,
-    USUAL_UNIT,
-    Asked,
-    Test,
-    asked,
-    command_at,
-    test_titled,
+    NetperfTest,
+    RequestedTest,
+    find_test_name,
 )
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONNECTIONS, DATAGRAMS, REQUESTS, STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
 
 _INTERIM = re.compile(
-    r"Interim result:\s*(?P<rate>\S+) (?P<unit>\S+)/s over (?P<over>[\d.]+) seconds ending at (?P<end>[\d.]+)"
+    r"Interim result:\s*(?P<rate>\S+) (?P<unit>\S+)/s over (?P<length>[\d.]+) seconds"
+    r" ending at (?P<end>[\d.]+)"
 )
 """`Interim result: 9384.36 10^6bits/s over 0.500 seconds ending at 1700000000.123`."""
-_INTERIM_CSV = re.compile(r"\s*(?P<rate>[\d.]+),(?P<unit>[^,]+)/s,(?P<over>[\d.]+),(?P<end>\d+\.\d+)$")
-_ACHIEVED = re.compile(r"!!! Confidence intervals: Throughput\s*: (?P<width>[\d.]+%)")
-_ASKED_CONFIDENCE = re.compile(r"\+/-(?P<width>[\d.]+)% @ (?P<level>\d+)% conf")
+_INTERIM_CSV = re.compile(r"\s*(?P<rate>[\d.]+),(?P<unit>[^,]+)/s,(?P<length>[\d.]+),(?P<end>\d+\.\d+)$")
+_ACHIEVED_CONFIDENCE = re.compile(r"!!! Confidence intervals: Throughput\s*: (?P<width>[\d.]+%)")
+_REQUESTED_CONFIDENCE = re.compile(r"\+/-(?P<width>[\d.]+)% @ (?P<level>\d+)% conf")
 _BURST = re.compile(r"first burst (?P<count>\d+)")
-_FAILED = re.compile(
+_ERROR_START = "establish control: "
+_ERROR = re.compile(
     r"establish.control: .*|establish_control could not .*|netperf: .*|recv_response\w*: .*|send_\w+: .*"
     r"|shutdown_control: .*|catcher: .*|get_transport_info: .*|remote error .*"
 )
 """`establish control: are you sure there is a netserver listening on 10.0.0.2 at port 12865?`."""
-_ASIDE = re.compile(
+_HINT = re.compile(
     r"Sorry, Demo Mode|Please consider reconfiguring netperf|--enable-\w+=yes|Resetting interim"
 )
-_MORE = re.compile(
+_EXTRA_HEADING = re.compile(
     r"Alignment\s+Offset|Local\s+Remote\s+Local\s+Remote|Send\s+Recv\s+Send|Maximum$|Segment$|Size \(bytes\)"
 )
-"""Lines that `-v 2` adds below a table."""
-_REMOTE = re.compile(r"\d+\s+\d+$")
-"""The remote end's buffers, below a row of requests."""
-_MOST_HEADINGS = 12
-"""Lines of omni's headings: its longest have half as many."""
+"""Headings that `-v 2` adds below a table."""
+_REMOTE_BUFFERS = re.compile(r"\d+\s+\d+$")
+"""Buffer sizes of the remote endpoint, below a row of requests."""
+_MAX_HEADINGS = 12
+"""Lines of omni headings. The longest headings have half as many."""
 _NUMBER = re.compile(r"(?<!\S)-?\d+(?:\.\d+)?(?!\S)")
+_OTHER_RESULTS = (
+    "RT_LATENCY", "MIN_LATENCY", "MAX_LATENCY", "STDDEV_LATENCY", "LOCAL_SD", "REMOTE_SD", "SD_UNITS",
+)  # fmt: skip
 
 
 @dataclass
-class _Report:
-    """What has been read of one test."""
+class NetperfReport(LineReport):
+    """The output of one test."""
 
-    asked: Asked
-    test_name: str
+    tool = "netperf"
+    programs = PROGRAMS
+
+    requested: RequestedTest = field(init=False)
+    test_name: str = field(init=False)
     title: str = ""
     unit: str | None = None
-    table: Table | None = None
+    table: ClassicTable | None = None
     results: dict[str, str] = field(default_factory=dict)
+    """Results of an omni test, by name."""
     headings: list[str] = field(default_factory=list)
-    """Of omni's table or CSV, until their values come."""
-    interim: list[omni_results.Interim] = field(default_factory=list)
+    """Headings of an omni table or CSV, until the values follow."""
+    interim_results: list[omni_results.InterimResult] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    mean_latency: Figure | None = None
-    failure: str = ""
-    awaits_latency: bool = False
-    is_below: bool = False
+    mean_latency: ReportedValue | None = None
+    is_below_table: bool = False
+    is_latency_next: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.requested = RequestedTest.parse(self.command)
+        self.test_name = self.requested.test_name
+
+    @classmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether a table's title, named results, or a command line is next."""
+        line = lines.peek() or ""
+        if " TEST " in line:
+            title = TITLE.match(line)
+            return title is not None and ("AF_" in line or find_test_name(title["title"]) in TESTS)
+        if line.startswith(omni_results.FIRST_KEY_PREFIXES):
+            return True
+        return cls.command_in(line) is not None or line.startswith(_ERROR_START)
+
+    @classmethod
+    def command_in(cls, line: str) -> CommandLine | None:
+        """Return netperf's command line in this line, unless it only asks for version or help."""
+        command = super().command_in(line) if "netperf" in line else None
+        is_test = command is not None and not {"-V", "-h"} & set(command.arguments)
+        return command if is_test else None
 
     @property
-    def test(self) -> Test | None:
-        """The test; None of OMNI, whose results tell what it did."""
+    def test(self) -> NetperfTest | None:
+        """The test; None for omni tests, which only their results describe."""
         return TESTS.get(self.test_name)
 
     @property
-    def is_whole(self) -> bool:
-        """Whether its results are there."""
+    def is_complete(self) -> bool:
+        """Whether the results are there."""
         has_results = any(not name.startswith("NETPERF_") for name in self.results)
-        return has_results or (self.table is not None and self.table.is_whole)
+        return has_results or (self.table is not None and self.table.is_complete)
 
-    def wants(self, line: str) -> bool:
-        """Whether a line is of this report."""
+    def accepts(self, line: str) -> bool:
+        """Return whether the line belongs to this test."""
         line = line.rstrip()
-        if self.is_whole:
-            return self._is_below(line)
+        if self.is_complete:
+            return self._accepts_below(line)
         if TITLE.match(line):
             return not self.title
-        patterns = (NUMBERS, _INTERIM, _INTERIM_CSV, omni_results.KEYED, _FAILED, _ASIDE)
+        patterns = (NUMBERS, _INTERIM, _INTERIM_CSV, omni_results.KEY_VALUE, _ERROR, _HINT)
         is_known = any(pattern.match(line) for pattern in patterns)
         return is_known or is_heading(line) or line.startswith("!!!")
 
-    def _is_below(self, line: str) -> bool:
-        """Whether a line still is of it when the results are there."""
+    def _accepts_below(self, line: str) -> bool:
+        """Return whether the line belongs to this test once its results are there."""
         if self.results:
-            return not self.headings and omni_results.KEYED.match(line) is not None
-        is_remote = not self.is_below and _REMOTE.match(line) is not None
-        return is_remote or bool(_MORE.match(line) or (self.is_below and NUMBERS.match(line)))
+            return not self.headings and omni_results.KEY_VALUE.match(line) is not None
+        is_remote = not self.is_below_table and _REMOTE_BUFFERS.match(line) is not None
+        is_extra = _EXTRA_HEADING.match(line) or (self.is_below_table and NUMBERS.match(line))
+        return is_remote or bool(is_extra)
 
-    def may_want(self, line: str) -> bool:
-        """Whether it may be a line of omni's headings or values, which may be any words."""
-        if not line.strip() or self.is_whole or len(self.headings) >= _MOST_HEADINGS:
+    def may_accept(self, line: str) -> bool:
+        """Return whether the line may be one of omni's headings or values, which can be any words."""
+        if not line.strip() or self.is_complete or len(self.headings) >= _MAX_HEADINGS:
             return False
-        is_classic = self.test is not None and not self.asked.is_omni and bool(self.asked.text)
+        is_classic = self.test is not None and not self.requested.is_omni and self.command is not None
         return bool(self.headings) or bool(self.title and not is_classic and self.table is None)
 
-    def take(self, line: str) -> None:
-        """Add what a line tells."""
+    def add(self, line: str) -> None:
+        """Record what the line reports."""
         line = line.rstrip()
-        if (title := TITLE.match(line)) is not None and not self.is_whole:
-            self._title(title)
+        if (title := TITLE.match(line)) is not None and not self.is_complete:
+            self._add_title(title)
         elif (interim := _INTERIM.match(line) or _INTERIM_CSV.match(line)) is not None:
-            told = omni_results.Interim.of(interim["rate"], interim["unit"], interim["over"], interim["end"])
-            self.interim.append(told)
+            parts = interim["rate"], interim["unit"], interim["length"], interim["end"]
+            self.interim_results.append(omni_results.InterimResult.parse(*parts))
         elif line.startswith("!!!"):
-            if (achieved := _ACHIEVED.match(line)) is not None:
+            if (achieved := _ACHIEVED_CONFIDENCE.match(line)) is not None:
+                width = achieved["width"]
                 self.remarks.append(
-                    f"the confidence that -I asks for was not reached: {achieved['width']} wide"
+                    f"netperf did not reach the confidence of -I; its interval is {width} wide."
                 )
-        elif (keyed := omni_results.KEYED.match(line)) is not None:
-            self.results[keyed["name"]] = keyed["value"].strip('"')
-        elif _FAILED.match(line):
-            self.failure = self.failure or line
-        elif not _ASIDE.match(line):
-            self._of_table(line)
+        elif (pair := omni_results.KEY_VALUE.match(line)) is not None:
+            self.results[pair["name"]] = pair["value"].strip('"')
+        elif _ERROR.match(line):
+            self.record_error(line)
+        elif not _HINT.match(line):
+            self._add_table_line(line)
 
-    def _title(self, title: re.Match[str]) -> None:
+    def _add_title(self, title: re.Match[str]) -> None:
         self.title = title["title"]
-        self.test_name = test_titled(self.title)
-        if (confidence := _ASKED_CONFIDENCE.search(title["more"])) is not None:
-            self.remarks.append(f"means over as many iterations as -I needed for ±{confidence['width']} %")
-        burst = _BURST.search(title["more"])
+        self.test_name = find_test_name(self.title)
+        if (confidence := _REQUESTED_CONFIDENCE.search(title["details"])) is not None:
+            width = confidence["width"]
+            self.remarks.append(f"The results are means over the iterations that -I needed for ±{width} %.")
+        burst = _BURST.search(title["details"])
         if burst is not None and int(burst["count"]):
-            self.remarks.append(f"{int(burst['count']) + 1} requests at once on one connection (-b)")
+            count = int(burst["count"]) + 1
+            self.remarks.append(f"netperf kept {count} requests outstanding on one connection (-b).")
 
-    def _of_table(self, line: str) -> None:
-        if _MORE.match(line):
-            self.is_below = True
-            self.awaits_latency = self.awaits_latency or "RoundTrip" in line
-        elif self.is_below:
-            self.mean_latency = latency_row(line.split()) if self.awaits_latency else None
-            self.awaits_latency = False
-        elif not self._classic(line):
-            self._of_omni(line)
+    def _add_table_line(self, line: str) -> None:
+        if _EXTRA_HEADING.match(line):
+            self.is_below_table = True
+            self.is_latency_next = self.is_latency_next or "RoundTrip" in line
+        elif self.is_below_table:
+            self.mean_latency = parse_mean_latency(line.split()) if self.is_latency_next else None
+            self.is_latency_next = False
+        elif not self._add_classic_line(line):
+            self._add_omni_line(line)
 
-    def _classic(self, line: str) -> bool:
-        """Take a line of a classic table; False where it is none."""
+    def _add_classic_line(self, line: str) -> bool:
+        """Add a line of a classic table. Return False if it is none."""
         if self.test is None or self.headings:
             return False
         if NUMBERS.match(line):
-            table = self.table or Table(self.test)
-            if not table.take(line.split()):
-                return self.is_whole
+            table = self.table or ClassicTable(self.test)
+            if not table.add(line.split()):
+                return self.is_complete
             self.table = table
             return True
         if not is_heading(line):
             return False
-        self.unit = self.unit or unit_in(line) or ("Trans" if "per sec" in line else None)
+        self.unit = self.unit or find_unit(line) or ("Trans" if "per sec" in line else None)
         return True
 
-    def _of_omni(self, line: str) -> None:
+    def _add_omni_line(self, line: str) -> None:
         is_csv = bool(self.headings) and "," in self.headings[0]
         if self.headings and is_csv:
             names, values = self.headings[0].split(","), line.split(",")
             if len(names) == len(values):
-                self.results = omni_results.by_name(names, values)
+                self.results = omni_results.name_results(names, values)
         elif self.headings and _NUMBER.search(line):
-            self.results = omni_results.columns(self.headings, line)
+            self.results = omni_results.parse_columns(self.headings, line)
         else:
             self.headings.append(line)
 
-
-def begins(lines: Lines) -> bool:
-    """Whether a table's title, results by name, or a command line of netperf is next."""
-    line = lines.peek() or ""
-    if " TEST " in line:
-        title = TITLE.match(line)
-        return title is not None and ("AF_" in line or test_titled(title["title"]) in TESTS)
-    if line.startswith(omni_results.FIRST_KEYS):
-        return True
-    return asked(command_at(lines)).text != "" or line.startswith("establish control: ")
-
-
-def read(lines: Lines, begins: Callable[[Lines], bool]) -> list[Run]:
-    """The run of one test."""
-    first = lines.number + 1
-    command = asked(command_at(lines))
-    report = _Report(command, command.test)
-    if command.text:
-        lines.take()
-    last = first
-
-    def is_own(line: str) -> bool:
-        return report.wants(line) or (report.may_want(line) and not begins(lines))
-
-    while (line := own_line(lines, begins, is_own)) is not None:
-        report.take(line)
-        last = lines.number
-    return [_run(report, first, last)]
-
-
-def _run(report: _Report, first: int, last: int) -> Run:
-    results = omni_results.told(report.results)
-    test = report.test
-    workload = omni_results.workload(results, test.workload if test is not None else None)
-    is_reverse = test.is_reverse if test is not None else results.get("DIRECTION") == "Recv"
-    table = report.table if report.table is not None and not results else None
-    elapsed = results.get("ELAPSED_TIME")
-    return Run(
-        tool="netperf",
-        version="",
-        first_line=first,
-        last_line=last,
-        workload=workload,
-        factors=_factors(report, results, workload, is_reverse=is_reverse),
-        figures=_figures(report, results, workload, is_reverse=is_reverse) if report.is_whole else {},
-        intervals=tuple(_intervals(report, workload, is_reverse=is_reverse)),
-        duration_s=float(elapsed) if elapsed else table.elapsed_s if table is not None else None,
-        told_by="" if workload == DATAGRAMS else "receiver" if is_reverse else "sender",
-        command=report.asked.text or results.get("COMMAND_LINE", ""),
-        also=_also(results) if results else table.also() if table is not None else {},
-        fault="" if report.is_whole else report.failure or CUT_OFF,
-        remarks=tuple(_remarks(report, results, workload)),
-    )
-
-
-def _factors(
-    report: _Report, results: dict[str, str], workload: str, *, is_reverse: bool
-) -> dict[str, Level]:
-    found: dict[str, Level] = dict(report.test.factors) if report.test is not None else {}
-    found |= (
-        omni_results.factors(results, workload) if results else report.table.factors() if report.table else {}
-    )
-    found["streams" if workload in (STREAM, DATAGRAMS) else "connections"] = 1
-    found["direction"] = "reverse" if is_reverse else "forward"
-    if report.test is None and workload == REQUESTS and results.get("PROTOCOL") == "UDP":
-        found["label_protocol"] = "udp"
-    return {**found, **report.asked.factors()}
-
-
-def _figures(
-    report: _Report, results: dict[str, str], workload: str, *, is_reverse: bool
-) -> dict[str, Figure]:
-    if results:
-        return omni_results.figures(results, workload, is_reverse=is_reverse)
-    if report.table is None:
-        return {}
-    is_rate = workload in (REQUESTS, CONNECTIONS)
-    asked_unit = report.asked.general.get("f", "x")
-    usual = ("Trans" if asked_unit == "x" else "other") if is_rate else report.asked.unit or USUAL_UNIT
-    found = report.table.figures(report.unit or usual)
-    return {**found, "latency_mean_us": report.mean_latency} if report.mean_latency is not None else found
-
-
-def _intervals(report: _Report, workload: str, *, is_reverse: bool) -> Iterable[Interval]:
-    """Those that -D prints, but of datagrams, where they tell what was sent."""
-    told = report.interim or omni_results.interim(report.results)
-    if workload in (DATAGRAMS, CONNECTIONS) or not told:
-        return
-    began = told[0].end_s - told[0].length_s
-    for each in told:
-        if each.unit == "Trans":
-            values = {"transactions": times(each.rate, each.length_s)}
-        elif each.unit in BITS_PER_S:
-            values = {"bytes": times(each.rate, BITS_PER_S[each.unit] / 8 * each.length_s)}
+    def build_runs(self) -> list[Run]:
+        """Return the run of the test."""
+        results, test = omni_results.drop_missing(self.results), self.test
+        workload = omni_results.find_workload(results, test.workload if test is not None else None)
+        is_reverse = test.is_reverse if test is not None else results.get("DIRECTION") == "Recv"
+        table = self.table if not results else None
+        elapsed = results.get("ELAPSED_TIME")
+        if results:
+            other_results = {name: results[name] for name in _OTHER_RESULTS if name in results}
         else:
+            other_results = table.other_results() if table is not None else {}
+        metrics = self._metrics(results, workload, is_reverse=is_reverse) if self.is_complete else {}
+        run = Run(
+            tool=self.tool,
+            version="",
+            first_line=self.first_line,
+            last_line=self.last_line,
+            workload=workload,
+            factors=self._factors(results, workload, is_reverse=is_reverse),
+            metrics=metrics,
+            intervals=tuple(self._report_intervals(workload, REVERSE if is_reverse else FORWARD)),
+            duration_s=float(elapsed) if elapsed else table.elapsed_s if table is not None else None,
+            reported_by="" if workload == UDP_STREAM else "receiver" if is_reverse else "sender",
+            command=self.command_text or results.get("COMMAND_LINE", ""),
+            other_results=other_results,
+            failure=self.failure(is_complete=self.is_complete),
+            remarks=tuple(self._run_remarks(results, workload)),
+        )
+        return [run]
+
+    def _factors(self, results: Mapping[str, str], workload: str, *, is_reverse: bool) -> dict[str, Level]:
+        factors: dict[str, Level] = dict(self.test.factors) if self.test is not None else {}
+        if results:
+            factors |= omni_results.find_factors(results, workload)
+        elif self.table is not None:
+            factors |= self.table.factors()
+        factors["streams" if workload in (TCP_STREAM, UDP_STREAM) else "connections"] = 1
+        factors["direction"] = REVERSE if is_reverse else FORWARD
+        if self.test is None and workload == TCP_RR and results.get("PROTOCOL") == "UDP":
+            factors["label_protocol"] = "udp"
+        return {**factors, **self.requested.factors()}
+
+    def _metrics(
+        self, results: Mapping[str, str], workload: str, *, is_reverse: bool
+    ) -> dict[str, ReportedValue]:
+        if results:
+            return omni_results.find_metrics(results, workload, is_reverse=is_reverse)
+        if self.table is None:
+            return {}
+        default_unit = self.requested.unit or DEFAULT_UNIT
+        if workload in (TCP_RR, TCP_CRR):
+            default_unit = "Trans" if self.requested.general_options.get("f", "x") == "x" else "other"
+        metrics = self.table.metrics(self.unit or default_unit)
+        return {**metrics, "latency_mean_us": self.mean_latency} if self.mean_latency is not None else metrics
+
+    def _report_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
+        """Yield the intervals of `-D`. For UDP they count what was sent, so there are none."""
+        interim = self.interim_results or omni_results.parse_interim_results(self.results)
+        if workload in (UDP_STREAM, TCP_CRR) or not interim:
             return
-        end = each.end_s - began
-        yield Interval(max(0.0, end - each.length_s), end, values, way=REVERSE if is_reverse else FORWARD)
+        origin = interim[0].end_s - interim[0].length_s
+        for each in interim:
+            if each.unit == "Trans":
+                values = {"transactions": scale(each.rate, each.length_s)}
+            elif each.unit in BITS_PER_S:
+                values = {"bytes": scale(each.rate, BITS_PER_S[each.unit] / 8 * each.length_s)}
+            else:
+                return
+            end_s = each.end_s - origin
+            yield ReportInterval(max(0.0, end_s - each.length_s), end_s, values, direction=direction)
 
-
-def _also(results: dict[str, str]) -> dict[str, str]:
-    """The results that are of no metric of ours, by netperf's names."""
-    names = (
-        "RT_LATENCY",
-        "MIN_LATENCY",
-        "MAX_LATENCY",
-        "STDDEV_LATENCY",
-        "LOCAL_SD",
-        "REMOTE_SD",
-        "SD_UNITS",
-    )
-    return {name: results[name] for name in names if name in results}
-
-
-def _remarks(report: _Report, results: dict[str, str], workload: str) -> Iterable[str]:
-    yield from report.remarks
-    if report.failure and report.is_whole:
-        yield f"it says: {report.failure}"
-    if "P50_LATENCY" in results and workload in (REQUESTS, CONNECTIONS):
-        yield "its percentiles are from a histogram: anywhere within a bucket of up to a tenth"
-    if workload in (REQUESTS, CONNECTIONS) and report.unit not in (None, "Trans"):
-        yield "-f gave another unit than transactions: their rate is not told"
+    def _run_remarks(self, results: Mapping[str, str], workload: str) -> Iterable[str]:
+        yield from self.remarks
+        if self.error and self.is_complete:
+            yield f"netperf reported: {self.error}"
+        has_requests = workload in (TCP_RR, TCP_CRR)
+        if "P50_LATENCY" in results and has_requests:
+            yield "The percentiles come from a histogram whose buckets are up to a tenth of the latency wide."
+        if has_requests and self.unit not in (None, "Trans"):
+            yield "The option -f selected another unit than transactions, so the log lacks their rate."

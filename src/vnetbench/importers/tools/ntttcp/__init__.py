@@ -1,4 +1,4 @@
-"""NTttcp for Windows and ntttcp for Linux: their text, XML and JSON, of senders and receivers."""
+"""Read NTttcp for Windows and ntttcp for Linux: text, XML and JSON, of senders and receivers."""
 
 from __future__ import annotations
 

@@ -1,138 +1,157 @@
-"""What any NTttcp tells of one end of a run, put into our words: which of our metrics each figure is."""
+"""Translate what any NTttcp reports about one endpoint of a run into our metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.importers.runs import Figure, Interval, Run
-from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, Asked, factors_of
-from vnetbench.importers.units import counted, rounded
-from vnetbench.study.workloads import DATAGRAMS, STREAM
+from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, parse_factors
+from vnetbench.importers.units import parse_count, parse_rounded
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 WINDOWS, LINUX = "NTttcp", "NTTTCP for Linux"
-"""The tools' names, as they tell them."""
+"""Names of the tools, as they print them."""
 
-_OF_AN_END = {
-    "busy_percent": "{end}_busy_percent",
-    "cpu_percent": "{end}_cpu_percent",
-    "cycles_per_byte": "{end}_cycles_per_byte",
-    "interrupts_per_s": "{end}_interrupts_per_s",
+_ENDPOINT_METRICS = {
+    "busy_percent": "{endpoint}_busy_percent",
+    "cpu_percent": "{endpoint}_cpu_percent",
+    "cycles_per_byte": "{endpoint}_cycles_per_byte",
+    "interrupts_per_s": "{endpoint}_interrupts_per_s",
 }
-"""Figures of the machine (or process) of one end: nobody's where the log does not tell which end it is."""
-_OF_SENDERS = {"retransmits_per_s": "sender_retransmits_per_s", "rtt_us": "rtt_us"}
-_OF_RECEIVERS = {"packets_per_s": "packets_per_s"}
-_BELOW_ZERO = "its CPU figure is not above 0 %, as NTttcp says of runs that are too short: it is left out"
+"""Metrics of one endpoint's machine or process. They need a log that says which endpoint wrote it."""
+_SENDER_METRICS = {"retransmits_per_s": "sender_retransmits_per_s", "rtt_us": "rtt_us"}
+_RECEIVER_METRICS = {"packets_per_s": "packets_per_s"}
+_CPU_LEFT_OUT = (
+    "The CPU time is left out: it is not above 0 %, which NTttcp prints for runs that are too short."
+)
 
 
 @dataclass(frozen=True)
-class Told:
-    """One end's log of one run, before it is known what it means for us."""
+class EndpointReport:
+    """One endpoint's log of one run, in the tool's terms."""
 
     tool: str
     first_line: int
     last_line: int
-    asked: Asked = field(default_factory=Asked)
+    requested: RequestedOptions = field(default_factory=RequestedOptions)
     version: str = ""
-    throughput_bps: Figure | None = None
-    """Bytes that this end sent, or took, over the time that it ran."""
+    throughput_bps: ReportedValue | None = None
+    """Bits that this endpoint sent or received, over its run time."""
     datagram_bytes: int | None = None
-    """Where each call moved exactly one, of this size."""
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-    """By the names above."""
-    also: Mapping[str, str] = field(default_factory=dict)
+    """Size of a datagram, if each call moved exactly one."""
+    metrics: Mapping[str, ReportedValue] = field(default_factory=dict)
+    """Values by the names above."""
+    other_results: Mapping[str, str] = field(default_factory=dict)
     duration_s: float | None = None
     omitted_s: float = 0.0
-    intervals: tuple[Interval, ...] = ()
+    intervals: tuple[ReportInterval, ...] = ()
     command: str = ""
-    fault: str = ""
+    failure: str = ""
     remarks: tuple[str, ...] = ()
 
 
-def run_of(told: Told) -> Run:
-    """The run that an end's log tells of; ValueError where it was damaged."""
-    end, workload = told.asked.end, told.asked.workload or STREAM
-    if told.duration_s is not None and told.duration_s < 0:
-        raise ValueError(f"a run of {told.duration_s} s")
-    factors, refused = factors_of(told.asked.levels, workload)
-    is_idle = "busy_percent" in told.figures and told.figures["busy_percent"].high <= 0
-    figures, also = _of_end(_without_cpu(told.figures) if is_idle else told.figures, end)
-    moved = _throughput(told, end, workload)
+def build_run(results: EndpointReport) -> Run:
+    """Return the run that an endpoint's log reports. Raises ValueError for a damaged log."""
+    endpoint, workload = results.requested.endpoint, results.requested.workload or TCP_STREAM
+    if results.duration_s is not None and results.duration_s < 0:
+        raise ValueError(f"the duration is {results.duration_s} s")
+    factors, unsupported = parse_factors(results.requested.levels, workload)
+    is_idle = "busy_percent" in results.metrics and results.metrics["busy_percent"].high <= 0
+    metrics, other_results = _split_results(
+        _drop_cpu(results.metrics) if is_idle else results.metrics, endpoint
+    )
+    moved = _throughput_metrics(results, endpoint, workload)
     return Run(
-        tool=told.tool,
-        version=told.version,
-        first_line=told.first_line,
-        last_line=told.last_line,
+        tool=results.tool,
+        version=results.version,
+        first_line=results.first_line,
+        last_line=results.last_line,
         workload=workload,
         factors=factors,
-        figures=moved | figures,
-        intervals=told.intervals,
-        duration_s=told.duration_s,
-        omitted_s=told.omitted_s,
-        told_by=end,
-        command=told.command,
-        also={**told.also, **also, **_offered(told, end, workload)},
-        fault=told.fault or told.asked.refused,
-        remarks=(*told.remarks, *_remarks(told, workload), *((_BELOW_ZERO,) if is_idle else ()), *refused),
+        metrics=moved | metrics,
+        intervals=results.intervals,
+        duration_s=results.duration_s,
+        omitted_s=results.omitted_s,
+        reported_by=endpoint,
+        command=results.command,
+        other_results={
+            **results.other_results,
+            **other_results,
+            **_offered_rate(results, endpoint, workload),
+        },
+        failure=results.failure or results.requested.unsupported,
+        remarks=(
+            *results.remarks,
+            *_remarks(results, workload),
+            *((_CPU_LEFT_OUT,) if is_idle else ()),
+            *unsupported,
+        ),
     )
 
 
-def per_second(count: str, duration: str) -> Figure:
-    """The rate of a count that nothing rounded over a printed time in seconds; ValueError for no rate."""
-    times, of = rounded(duration), counted(count).value
+def per_second(count: str, duration: str) -> ReportedValue:
+    """Return the rate of an exact count over a printed time in seconds. Raises ValueError if there is none."""
+    times, of = parse_rounded(duration), parse_count(count).value
     if times.low <= 0:
-        raise ValueError(f"no time to count in: {duration!r}")
-    return Figure(of / times.value, of / times.high, of / times.low)
+        raise ValueError(f"the duration is zero: {duration!r}")
+    return ReportedValue(of / times.value, of / times.high, of / times.low)
 
 
-def difference(whole: float, *parts: Figure) -> Figure:
-    """What several printed figures leave of an exact one."""
-    return Figure(
+def subtract(whole: float, *parts: ReportedValue) -> ReportedValue:
+    """Return an exact number minus several printed ones."""
+    return ReportedValue(
         whole - sum(x.value for x in parts),
         whole - sum(x.high for x in parts),
         whole - sum(x.low for x in parts),
     )
 
 
-def _of_end(told: Mapping[str, Figure], end: str) -> tuple[dict[str, Figure], dict[str, str]]:
-    """Our metrics of an end's figures, and those that are no metric of ours, as text."""
-    names = dict(_OF_AN_END) if end else {}
-    names |= _OF_SENDERS if end == SENDER else _OF_RECEIVERS if end == RECEIVER else {}
-    figures = {names[name].format(end=end): figure for name, figure in told.items() if name in names}
-    return figures, {} if end else {name: f"{figure.value:g}" for name, figure in told.items()}
+def _split_results(
+    results: Mapping[str, ReportedValue], endpoint: str
+) -> tuple[dict[str, ReportedValue], dict[str, str]]:
+    """Return our metrics from an endpoint's values, and the values without a metric as text."""
+    names = dict(_ENDPOINT_METRICS) if endpoint else {}
+    names |= _SENDER_METRICS if endpoint == SENDER else _RECEIVER_METRICS if endpoint == RECEIVER else {}
+    metrics = {
+        names[name].format(endpoint=endpoint): value for name, value in results.items() if name in names
+    }
+    return metrics, {} if endpoint else {name: f"{value.value:g}" for name, value in results.items()}
 
 
-def _without_cpu(told: Mapping[str, Figure]) -> dict[str, Figure]:
-    return {name: figure for name, figure in told.items() if name not in ("busy_percent", "cycles_per_byte")}
+def _drop_cpu(results: Mapping[str, ReportedValue]) -> dict[str, ReportedValue]:
+    return {name: value for name, value in results.items() if name not in ("busy_percent", "cycles_per_byte")}
 
 
-def _throughput(told: Told, end: str, workload: str) -> dict[str, Figure]:
-    """What was moved: of datagrams a sender only tells what it offered, which is no goodput."""
-    moved = told.throughput_bps
+def _throughput_metrics(results: EndpointReport, endpoint: str, workload: str) -> dict[str, ReportedValue]:
+    """Return the throughput as metrics. A UDP sender reports only what it offered, which is no goodput."""
+    moved = results.throughput_bps
     if moved is None:
         return {}
-    found = {} if workload == DATAGRAMS and end == SENDER else {"goodput_bps": moved}
-    if workload == DATAGRAMS and told.datagram_bytes and end:
-        bits = 8.0 * told.datagram_bytes
-        name = "datagrams_sent_per_s" if end == SENDER else "datagrams_received_per_s"
-        found[name] = Figure(moved.value / bits, moved.low / bits, moved.high / bits)
+    found = {} if workload == UDP_STREAM and endpoint == SENDER else {"goodput_bps": moved}
+    if workload == UDP_STREAM and results.datagram_bytes and endpoint:
+        bits = 8.0 * results.datagram_bytes
+        name = "datagrams_sent_per_s" if endpoint == SENDER else "datagrams_received_per_s"
+        found[name] = ReportedValue(moved.value / bits, moved.low / bits, moved.high / bits)
     return found
 
 
-def _offered(told: Told, end: str, workload: str) -> dict[str, str]:
-    if told.throughput_bps is None or workload != DATAGRAMS or end != SENDER:
+def _offered_rate(results: EndpointReport, endpoint: str, workload: str) -> dict[str, str]:
+    if results.throughput_bps is None or workload != UDP_STREAM or endpoint != SENDER:
         return {}
-    return {"offered bit/s": f"{told.throughput_bps.value:.0f}"}
+    return {"offered bit/s": f"{results.throughput_bps.value:.0f}"}
 
 
-def _remarks(told: Told, workload: str) -> tuple[str, ...]:
-    asked, found = told.asked, list[str]()
-    if told.fault:
+def _remarks(results: EndpointReport, workload: str) -> tuple[str, ...]:
+    requested, found = results.requested, list[str]()
+    if results.failure:
         return ()
-    if not asked.end:
-        found.append("the log does not tell which end it is: what is of one end's machine is kept as told")
-    if not asked.workload:
-        found.append("the log does not tell TCP from UDP: read as TCP, the tool's default")
-    if asked.end == SENDER and workload == STREAM and told.throughput_bps:
-        found.append("the goodput is what the sender handed over: the receiver's is not in this log")
+    if not requested.endpoint:
+        found.append(
+            "The log does not say which endpoint wrote it, so results of its machine are kept as text."
+        )
+    if not requested.workload:
+        found.append("The log does not say whether the load used TCP or UDP; it is read as TCP, the default.")
+    if requested.endpoint == SENDER and workload == TCP_STREAM and results.throughput_bps:
+        found.append("The goodput is what the sender wrote; the receiver's is not in this log.")
     return tuple(found)

@@ -1,44 +1,50 @@
-"""The text of ntttcp for Linux, of 1.3 and 1.4, from the console or from its `-O` file."""
+"""Read the text of ntttcp for Linux 1.3 and 1.4, from the console or from its `-O` file."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from vnetbench.importers.command_line import Command, command_in
-from vnetbench.importers.log_lines import Lines
-from vnetbench.importers.reader import TextReader
-from vnetbench.importers.runs import Figure, Interval, Run
-from vnetbench.importers.tools.ntttcp.endpoint_report import LINUX, Told, difference, per_second, run_of
+from vnetbench.importers.command_line import CommandLine, find_command
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.reader import StartsRun, TextReader
+from vnetbench.importers.runs import CUT_OFF, ReportedValue, ReportInterval, Run
+from vnetbench.importers.tools.ntttcp.endpoint_report import (
+    LINUX,
+    EndpointReport,
+    build_run,
+    per_second,
+    subtract,
+)
 from vnetbench.importers.tools.ntttcp.options import (
+    MAX_FOREIGN_LINES,
     PROGRAMS,
     RECEIVER,
     SENDER,
-    STRAY,
-    Asked,
-    asked_on_linux,
-    comes_with_output,
-    cpus_of,
-    pacing,
-    sent_in_one_call,
+    RequestedOptions,
+    cpu_label,
+    has_output,
+    pacing_factor,
+    parse_linux_command,
+    write_size_factor,
 )
-from vnetbench.importers.units import NUMBER, counted, rounded
-from vnetbench.study.workloads import DATAGRAMS, STREAM
+from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _VERSION = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
 _MESSAGE = re.compile(r"\d\d:\d\d:\d\d (?P<kind>INFO|ERR |DBG ): (?P<text>.*)")
 """`22:36:42 INFO: test duration\t:10.36 seconds` (logger.c, PRINT_LOG)"""
-_BEGINNING = re.compile(
+_START = re.compile(
     r"\d\d:\d\d:\d\d (?:INFO: (?:\d+ threads created|Test cycle time negotiated is"
     r"|Network activity progressing|Starting sender activity|main: set cpu affinity)"
     r"|DBG : user limits for|ERR : failed to connect to)"
 )
-"""What a run begins with where no version is told: in a file of `-O`, and after the first run of `-H`."""
-_SIGNS = re.compile(rf"{_VERSION.pattern}|{_BEGINNING.pattern}")
-_HINTS = ("INFO: ", "DBG : ", "ERR : ", "NTTTCP", "tttcp", "TTTcp")
+"""The first message of a run without a version: in a file of `-O`, and after the first run of `-H`."""
+_OUTPUT = re.compile(rf"{_VERSION.pattern}|{_START.pattern}")
+_HINT_WORDS = ("INFO: ", "DBG : ", "ERR : ", "NTTTCP", "tttcp", "TTTcp")
 _REAL_TIME = re.compile(rf"Real-time throughput: (?P<number>{NUMBER})(?P<unit>[KMG]?bps)")
-"""Several on one line where a terminal was captured."""
+"""A captured terminal has several on one line."""
 _SETTING = re.compile(r"(?P<name>[a-z][\w /()-]+):+\t+ ?(?P<value>.*)")
 """`sender socket buffer (bytes):\t 131072`, of `-V` (parameter.c, print_flags)"""
 _TOTAL = re.compile(rf"\s*(?P<name>[a-zA-Z][\w /()]*?)\s*:(?P<number>{NUMBER})\s*(?P<unit>\S*)\s*")
@@ -48,239 +54,255 @@ _INTERRUPTED = re.compile(r"Interrupted by Ctrl\+C|Test was interrupted|sender s
 _RULER = re.compile(r"-{20,}\s*$")
 
 _BPS = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
-"""format_throughput(): powers of 1000."""
+"""format_throughput() counts in powers of 1000."""
 _WARM_UP_LINE_S = 0.5
-"""THROUGHPUT_INTERVAL_U_SEC: how far apart the lines of the warm-up are."""
+"""Time between the lines of the warm-up (THROUGHPUT_INTERVAL_U_SEC)."""
 _SHORTEST_LINE_S, _LONGEST_LINE_S = 0.495, 0.75
-"""Other lines come after 1000 sleeps of 500 µs, each of them longer by what the system needs to wake."""
+"""Time between other lines: 1000 sleeps of 500 µs, each longer by the time that the system needs to wake up."""
 
-_ALSO = (
+_OTHER_RESULTS = (
     "total bytes", "retrans segs", "tx_packets", "rx_packets", "total", "interrupts/sec", "pkts/interrupt",
     "cpu cores", "cpu speed", "user", "system", "idle", "iowait", "softirq",
 )  # fmt: skip
-_TELLS_RETRANSMITS = (1, 4, 1)
-"""From this version on (some of 1.4.0 did, too) `retrans segs` is always printed of TCP (util.c)."""
+_MIN_RETRANSMIT_VERSION = (1, 4, 1)
+"""From this version on (and in some 1.4.0) `retrans segs` is always printed for TCP (util.c)."""
 
 
 @dataclass
-class _Reading:
-    """A run while its lines are read."""
+class _RunReport:
+    """The output of one run."""
 
     first_line: int
-    command: Command | None = None
+    command: CommandLine | None = None
     version: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
-    warm_up: list[Figure] = field(default_factory=list)
-    lines: list[Figure] = field(default_factory=list)
-    """The real-time lines, in bits/s: of the warm-up, and after it."""
+    warm_up: list[ReportedValue] = field(default_factory=list)
+    lines: list[ReportedValue] = field(default_factory=list)
+    """Real-time lines after the warm-up, in bit/s. `warm_up` has those of the warm-up."""
     has_begun: bool = False
     is_measured: bool = False
     totals: dict[str, tuple[str, str]] = field(default_factory=dict)
-    """Number and unit, by name."""
+    """Number and unit of each total, by name."""
     connections: int | None = None
     error: str = ""
     is_interrupted: bool = False
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return "cpu busy (all)" in self.totals
 
 
-def begins(lines: Lines) -> bool:
-    """Whether a run begins: with its command line, its version, or the first of its messages."""
+def starts_run(lines: LogLines) -> bool:
+    """Return whether a command line, a version, or the first message of a run is next."""
     line = lines.peek() or ""
-    if not any(hint in line for hint in _HINTS):
+    if not any(hint in line for hint in _HINT_WORDS):
         return False
-    return bool(_SIGNS.match(line)) or comes_with_output(lines, _SIGNS)
+    return bool(_OUTPUT.match(line)) or has_output(lines, _OUTPUT)
 
 
-def read(lines: Lines, begins_any: Callable[[Lines], bool]) -> list[Run]:
-    """The run that begins with the next line."""
-    reading = _Reading(lines.number + 1)
-    stray = 0
-    while not reading.is_whole and (line := lines.peek()) is not None and stray < STRAY:
-        if not _goes_on(reading, line) and begins_any(lines):
+def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
+    """Return the run that starts with the next line."""
+    report = _RunReport(lines.number + 1)
+    foreign = 0
+    while not report.is_complete and (line := lines.peek()) is not None and foreign < MAX_FOREIGN_LINES:
+        if not _belongs_to_run(report, line) and starts_run(lines):
             break
-        is_own = _take(reading, lines.take())
-        stray = 0 if is_own or not line.strip() else stray + 1
-    while reading.is_whole and _is_tail(lines.peek() or ""):
-        _take(reading, lines.take())
-    return [_run(reading, lines.number)]
+        is_own = _add_line(report, lines.take())
+        foreign = 0 if is_own or not line.strip() else foreign + 1
+    while report.is_complete and _is_trailing_line(lines.peek() or ""):
+        _add_line(report, lines.take())
+    return [_build_run(report, lines.number)]
 
 
-def _goes_on(reading: _Reading, line: str) -> bool:
-    """Whether a line that could begin a run is of this one."""
-    if command_in(line, PROGRAMS):
-        return reading.command is None and not reading.version and not reading.has_begun
+def _belongs_to_run(report: _RunReport, line: str) -> bool:
+    """Return whether a line that could start a run belongs to this one."""
+    if find_command(line, PROGRAMS):
+        return report.command is None and not report.version and not report.has_begun
     if _VERSION.match(line):
-        return not reading.version and not reading.has_begun
-    if _BEGINNING.match(line):
-        return not (reading.has_begun and "Network activity" in line) and not reading.totals
+        return not report.version and not report.has_begun
+    if _START.match(line):
+        return not (report.has_begun and "Network activity" in line) and not report.totals
     return False
 
 
-def _is_tail(line: str) -> bool:
-    """Whether a line is of what stands behind the last of the totals."""
+def _is_trailing_line(line: str) -> bool:
+    """Return whether a line belongs to what follows the totals."""
     message = _MESSAGE.match(line)
     if message is None:
         return bool(_RULER.match(line))
     is_behind = message["text"].startswith(
         ("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing")
     )
-    return is_behind or (message["kind"] == "DBG " and not _BEGINNING.match(line))
+    return is_behind or (message["kind"] == "DBG " and not _START.match(line))
 
 
-def _take(reading: _Reading, line: str) -> bool:
-    """Takes a line; returns whether it is the run's own."""
+def _add_line(report: _RunReport, line: str) -> bool:
+    """Record a line. Return whether it is the run's own."""
     found = list(_REAL_TIME.finditer(line))
-    reading.lines += [rounded(each["number"], _BPS[each["unit"]]) for each in found]
-    # A terminal's line goes on with the next message where the one before had no end.
+    report.lines += [parse_rounded(each["number"], _BPS[each["unit"]]) for each in found]
+    # In a captured terminal the next message may follow on the same line.
     text = line[found[-1].end() :].lstrip("\r") if found else line
     if message := _MESSAGE.match(text):
-        _take_message(reading, message["kind"], message["text"])
+        _add_message(report, message["kind"], message["text"])
         return True
     if version := _VERSION.match(line):
-        reading.version = version["version"]
+        report.version = version["version"]
     elif setting := _SETTING.match(line):
-        reading.settings[setting["name"]] = setting["value"].strip()
+        report.settings[setting["name"]] = setting["value"].strip()
     elif line.startswith("***"):
-        reading.roles.add(line.strip("* \r"))
-    elif reading.command is None and (command := command_in(line, PROGRAMS)):
-        reading.command = command
+        report.roles.add(line.strip("* \r"))
+    elif report.command is None and (command := find_command(line, PROGRAMS)):
+        report.command = command
     else:
         return bool(found) or bool(_RULER.match(line))
     return True
 
 
-def _take_message(reading: _Reading, kind: str, text: str) -> None:
+def _add_message(report: _RunReport, kind: str, text: str) -> None:
     if kind == "ERR ":
-        reading.error = text.strip()
+        report.error = text.strip()
     elif connections := _CONNECTIONS.match(text):
-        reading.connections = int(connections["number"])
+        report.connections = int(connections["number"])
     elif text.startswith("Network activity progressing"):
-        reading.has_begun = True
+        report.has_begun = True
     elif text.startswith("Test warmup completed"):
-        reading.warm_up, reading.lines = reading.lines, []
+        report.warm_up, report.lines = report.lines, []
     elif text.startswith("Test run completed"):
-        reading.is_measured = True
+        report.is_measured = True
     elif _INTERRUPTED.search(text):
-        # A receiver is told so of every sender that is done before it, too: then its load has ended.
-        reading.is_interrupted = reading.is_interrupted or not reading.is_measured
+        # A receiver prints this also for every sender that finishes first. Then its load has ended.
+        report.is_interrupted = report.is_interrupted or not report.is_measured
     elif kind == "INFO" and (total := _TOTAL.fullmatch(text)):
-        reading.totals.setdefault(total["name"], (total["number"], total["unit"]))
+        report.totals.setdefault(total["name"], (total["number"], total["unit"]))
 
 
-def _run(reading: _Reading, last_line: int) -> Run:
-    totals, asked = reading.totals, _asked(reading)
+def _build_run(report: _RunReport, last_line: int) -> Run:
+    totals, requested = report.totals, _requested_options(report)
     remarks: list[str] = []
     duration = totals.get("test duration", ("", ""))[0]
-    duration_s = rounded(duration).value if duration else None
-    omitted_s = asked.warm_up_s if asked.warm_up_s is not None else len(reading.warm_up) * _WARM_UP_LINE_S
+    duration_s = parse_rounded(duration).value if duration else None
+    omitted_s = (
+        requested.warm_up_s if requested.warm_up_s is not None else len(report.warm_up) * _WARM_UP_LINE_S
+    )
     throughput = totals.get("throughput")
-    told = Told(
+    results = EndpointReport(
         LINUX,
-        reading.first_line,
+        report.first_line,
         last_line,
-        asked,
-        reading.version,
-        throughput_bps=rounded(throughput[0], _BPS[throughput[1]]) if throughput else None,
-        datagram_bytes=asked.buffer_bytes if asked.end == SENDER else None,
-        figures=_figures(totals, duration) if duration else {},
-        also={name: "".join(totals[name]) for name in _ALSO if name in totals},
+        requested,
+        report.version,
+        throughput_bps=parse_rounded(throughput[0], _BPS[throughput[1]]) if throughput else None,
+        datagram_bytes=requested.buffer_bytes if requested.endpoint == SENDER else None,
+        metrics=_metrics(totals, duration) if duration else {},
+        other_results={name: "".join(totals[name]) for name in _OTHER_RESULTS if name in totals},
         duration_s=duration_s,
         omitted_s=omitted_s,
-        intervals=_intervals(reading, duration_s, remarks),
-        command=reading.command.text if reading.command else "",
-        fault=_fault(reading),
+        intervals=_intervals(report, duration_s, remarks),
+        command=report.command.text if report.command else "",
+        failure=_fault(report),
     )
-    return run_of(replace(told, remarks=tuple(remarks)))
+    return build_run(replace(results, remarks=tuple(remarks)))
 
 
-def _fault(reading: _Reading) -> str:
-    if reading.is_interrupted:
+def _fault(report: _RunReport) -> str:
+    if report.is_interrupted:
         return "interrupted"
-    return "" if reading.is_whole else reading.error or "cut off"
+    return "" if report.is_complete else report.error or CUT_OFF
 
 
-def _asked(reading: _Reading) -> Asked:
-    """By its command line, else by what `-V` prints, else by what only senders tell: connections."""
-    asked = Asked()
-    if reading.command:
-        asked = asked_on_linux(reading.command)
-    elif "protocol" in reading.settings:
-        asked = _as_set(reading)
-    elif reading.is_whole:
-        asked = Asked(SENDER if reading.connections is not None else RECEIVER, _workload(reading))
-    if reading.connections is not None:
-        asked = replace(asked, end=SENDER, levels={**asked.levels, "streams": reading.connections})
-    return asked
+def _requested_options(report: _RunReport) -> RequestedOptions:
+    """Return the options: from the command line, from what `-V` prints, or from the connections that a sender prints."""
+    requested = RequestedOptions()
+    if report.command:
+        requested = parse_linux_command(report.command)
+    elif "protocol" in report.settings:
+        requested = _requested_by_settings(report)
+    elif report.is_complete:
+        requested = RequestedOptions(
+            SENDER if report.connections is not None else RECEIVER, _workload(report)
+        )
+    if report.connections is not None:
+        requested = replace(
+            requested, endpoint=SENDER, levels={**requested.levels, "streams": report.connections}
+        )
+    return requested
 
 
-def _workload(reading: _Reading) -> str:
-    """By what is printed of TCP only; empty where that tells nothing."""
-    if "retrans segs" in reading.totals:
-        return STREAM
-    version = tuple(int(part) for part in reading.version.split(".") if part.isdigit())
-    return DATAGRAMS if version >= _TELLS_RETRANSMITS else ""
+def _workload(report: _RunReport) -> str:
+    """Return the workload, by what only TCP prints; empty if that does not decide it."""
+    if "retrans segs" in report.totals:
+        return TCP_STREAM
+    version = tuple(int(part) for part in report.version.split(".") if part.isdigit())
+    return UDP_STREAM if version >= _MIN_RETRANSMIT_VERSION else ""
 
 
-def _as_set(reading: _Reading) -> Asked:
-    settings = reading.settings
-    end = SENDER if "sender role" in reading.roles else RECEIVER
+def _requested_by_settings(report: _RunReport) -> RequestedOptions:
+    settings = report.settings
+    endpoint = SENDER if "sender role" in report.roles else RECEIVER
     is_udp = settings["protocol"] == "UDP"
-    length = _whole(settings.get(f"{end} socket buffer (bytes)", ""))
+    length = _parse_integer(settings.get(f"{endpoint} socket buffer (bytes)", ""))
     levels: dict[str, object] = {"ip_version": 6 if settings.get("domain") == "IPv6" else 4}
-    if end == SENDER:
-        levels |= sent_in_one_call(is_udp, length) | pacing(settings.get("fq rate limit (bits/sec)", ""))
+    if endpoint == SENDER:
+        levels |= write_size_factor(is_udp, length) | pacing_factor(
+            settings.get("fq rate limit (bits/sec)", "")
+        )
     cpu = settings.get("cpu affinity", "*")
-    levels |= cpus_of(end, cpu if cpu.isdigit() else "any")
+    levels |= cpu_label(endpoint, cpu if cpu.isdigit() else "any")
     warm_up = settings.get("test warm-up (sec)", "no")
-    return Asked(end, DATAGRAMS if is_udp else STREAM, levels, length, float(_whole(warm_up) or 0))
+    return RequestedOptions(
+        endpoint, UDP_STREAM if is_udp else TCP_STREAM, levels, length, float(_parse_integer(warm_up) or 0)
+    )
 
 
-def _whole(text: str) -> int | None:
+def _parse_integer(text: str) -> int | None:
     return int(text) if text.isdigit() and len(text) < 16 else None
 
 
-def _figures(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, Figure]:
-    found: dict[str, Figure] = {}
+def _metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, ReportedValue]:
+    found: dict[str, ReportedValue] = {}
     printed = {name: number for name, (number, _) in totals.items()}
     if {"idle", "iowait"} <= printed.keys():
-        found["busy_percent"] = difference(100.0, rounded(printed["idle"]), rounded(printed["iowait"]))
+        found["busy_percent"] = subtract(
+            100.0, parse_rounded(printed["idle"]), parse_rounded(printed["iowait"])
+        )
     for theirs, ours in (("cpu busy (all)", "cpu_percent"), ("cycles/byte", "cycles_per_byte")):
         if theirs in printed:
-            found[ours] = rounded(printed[theirs])
+            found[ours] = parse_rounded(printed[theirs])
     if "retrans segs" in printed:
         found["retransmits_per_s"] = per_second(printed["retrans segs"], duration)
     if "rx_packets" in printed:
         found["packets_per_s"] = per_second(printed["rx_packets"], duration)
     if "tcpi rtt" in printed:
-        found["rtt_us"] = counted(printed["tcpi rtt"])
+        found["rtt_us"] = parse_count(printed["tcpi rtt"])
     return found
 
 
-def _intervals(reading: _Reading, duration_s: float | None, remarks: list[str]) -> tuple[Interval, ...]:
-    """The real-time lines, which tell no times: those of a run share its time where they can fill it."""
-    omitted = _spread(reading.warm_up, _WARM_UP_LINE_S, is_omitted=True)
-    if not reading.lines or not duration_s:
+def _intervals(
+    report: _RunReport, duration_s: float | None, remarks: list[str]
+) -> tuple[ReportInterval, ...]:
+    """Return the real-time lines as intervals. They have no times, so they share the duration if they can fill it."""
+    omitted = _make_intervals(report.warm_up, _WARM_UP_LINE_S, is_omitted=True)
+    if not report.lines or not duration_s:
         return omitted
-    length_s = duration_s / len(reading.lines)
+    length_s = duration_s / len(report.lines)
     if not _SHORTEST_LINE_S <= length_s <= _LONGEST_LINE_S:
-        remarks.append("its real-time lines do not cover the run, so they are no samples")
+        remarks.append("The real-time lines do not cover the run, so there are no samples.")
         return omitted
-    remarks.append(f"its real-time lines tell no times: each is taken as {length_s:.2f} s long")
-    return omitted + _spread(reading.lines, length_s, is_omitted=False)
+    remarks.append(f"The real-time lines have no times; each is taken to cover {length_s:.2f} s.")
+    return omitted + _make_intervals(report.lines, length_s, is_omitted=False)
 
 
-def _spread(rates: list[Figure], length_s: float, *, is_omitted: bool) -> tuple[Interval, ...]:
-    def moved(rate: Figure) -> Figure:
-        return Figure(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
+def _make_intervals(
+    rates: list[ReportedValue], length_s: float, *, is_omitted: bool
+) -> tuple[ReportInterval, ...]:
+    def moved(rate: ReportedValue) -> ReportedValue:
+        return ReportedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
 
     return tuple(
-        Interval(at * length_s, (at + 1) * length_s, {"bytes": moved(rate)}, is_omitted=is_omitted)
+        ReportInterval(at * length_s, (at + 1) * length_s, {"bytes": moved(rate)}, is_omitted=is_omitted)
         for at, rate in enumerate(rates)
     )
 
 
-READERS = (TextReader(LINUX, begins, read),)
+READERS = (TextReader(LINUX, starts_run, read_runs),)

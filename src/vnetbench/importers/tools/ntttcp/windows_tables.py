@@ -1,4 +1,4 @@
-"""The tables of NTttcp for Windows as titles, rulers and numbers, however their lines are broken."""
+"""Parse the tables of NTttcp for Windows into titles, rulers and numbers, however their lines are broken."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLUMNS = {
     "Total Errors": "Errors",
     "Errors": "Errors",
 }
-"""Titles as the versions print them, and one name for each: `Total Buffers` of 3.0 is `Buffers` of 5.x."""
+"""One name for the titles of all versions: `Total Buffers` of 3.0 is `Buffers` of 5.x."""
 
 LAST = "Avg. CPU %"
 """The last column of the last table, in every version."""
@@ -58,7 +58,7 @@ OPENING = re.compile(
     r"|DPCs\(count/s\)|Packets\s+Sent\s+Packets|Avg\s+Min\s+Max)",
     re.IGNORECASE,
 )
-"""The first titles of each table: single words of them stand in sentences, too."""
+"""The first titles of each table. Single words of them occur in sentences, too."""
 _HEADING = r"\#{3,}\s*Totals:\s*\#{3,}|Latency\(ns\)"
 _TOKEN = re.compile(
     rf"\s*(?:(?P<title>(?:{_TITLES})(?![\w(]))|(?P<ruler>[=-]{{3,}})|(?P<heading>{_HEADING})"
@@ -70,10 +70,10 @@ _TOKEN = re.compile(
 
 @dataclass
 class Tables:
-    """What the tables of one run have told so far."""
+    """The numbers in the tables of one run."""
 
     totals: dict[str, str] = field(default_factory=dict)
-    """Each number as it is printed, by the name of its column."""
+    """Each number as printed, by the name of its column."""
     threads: list[dict[str, str]] = field(default_factory=list)
     """The rows of the table of threads."""
     _titles: list[str] = field(default_factory=list)
@@ -81,13 +81,13 @@ class Tables:
     _row: list[str] = field(default_factory=list)
     _has_rows: bool = False
 
-    def take(self, text: str) -> str | None:
-        """Takes what is of tables at the beginning of a text, and returns the rest; None where none is.
+    def add(self, text: str) -> str | None:
+        """Add the tables at the start of a text and return the rest; None if there is no table.
 
-        It ends with the last number of the last table: what follows on the same line is of another run.
+        It stops after the last number of the last table: the rest of that line belongs to another run.
         """
         at = 0
-        while (token := _TOKEN.match(text, at)) and not self.is_whole:
+        while (token := _TOKEN.match(text, at)) and not self.is_complete:
             at = token.end()
             if token["title"]:
                 self._title(_NAMES[" ".join(token["title"].split()).lower()])
@@ -98,13 +98,13 @@ class Tables:
         return text[at:] if at else None
 
     @property
-    def is_whole(self) -> bool:
-        """Whether the last number has been read."""
+    def is_complete(self) -> bool:
+        """Whether the last number was added."""
         return LAST in self.totals
 
     @property
     def is_open(self) -> bool:
-        """Whether a table has titles and may have (further) rows."""
+        """Whether a table has titles and may get more rows."""
         return bool(self._titles)
 
     def _title(self, name: str) -> None:
@@ -113,7 +113,7 @@ class Tables:
         self._titles.append(name)
 
     def _number(self, text: str) -> None:
-        # As many rulers as titles, or one of them was damaged and the numbers are other columns'.
+        # With other counts of rulers and titles, a line is damaged and the columns do not match.
         if not self._titles or self._rulers not in (0, len(self._titles)):
             return
         self._row.append(text)

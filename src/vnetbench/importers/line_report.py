@@ -1,0 +1,103 @@
+"""The common base of tools whose output is read line by line, one run after another.
+
+A tool module defines a subclass of `LineReport` and exports `READERS = (report_reader(ItsReport),)`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_command, parse_options
+from vnetbench.importers.log_lines import LogLines
+from vnetbench.importers.reader import StartsRun, TextReader
+from vnetbench.importers.run_lines import take_run_line
+from vnetbench.importers.runs import CUT_OFF, Run
+from vnetbench.importers.validation import validate_run
+
+
+@dataclass
+class LineReport(ABC):
+    """The output of one run. It collects the run's lines and then builds the run from them.
+
+    Most tools report one run at a time. A tool that reports several runs together builds a list of them.
+    """
+
+    tool: ClassVar[str]
+    """The tool's name in results files."""
+    programs: ClassVar[tuple[str, ...]] = ()
+    """Names of the tool's programs on a command line."""
+    option_syntax: ClassVar[OptionSyntax] = OptionSyntax()
+
+    command: CommandLine | None
+    """The command line in front of the output, where the log has it."""
+    first_line: int
+    last_line: int = field(init=False)
+    """The line that was added last, the first line before that."""
+    options: dict[str, str] = field(init=False)
+    """Options of the command line, by name."""
+    error: str = ""
+    """The first error message of the tool."""
+
+    def __post_init__(self) -> None:
+        self.last_line = self.first_line
+        self.options = parse_options(self.command.arguments, self.option_syntax) if self.command else {}
+
+    @classmethod
+    @abstractmethod
+    def starts_run(cls, lines: LogLines) -> bool:
+        """Return whether the next line starts a run of the tool. Takes no line."""
+
+    @classmethod
+    def command_in(cls, line: str) -> CommandLine | None:
+        """Return the tool's command line in this line, if there is one."""
+        return find_command(line, cls.programs)
+
+    @abstractmethod
+    def accepts(self, line: str) -> bool:
+        """Return whether the line belongs to this run."""
+
+    def may_accept(self, line: str) -> bool:
+        """Return whether the line belongs to this run unless another run starts with it."""
+        return False
+
+    @abstractmethod
+    def add(self, line: str) -> None:
+        """Record what the line reports. Its number is `last_line`."""
+
+    @abstractmethod
+    def build_runs(self) -> list[Run]:
+        """Return the runs that the lines report; none for a server or a request for help."""
+
+    @property
+    def command_text(self) -> str:
+        """The command line as the log has it, empty if there is none."""
+        return self.command.text if self.command is not None else ""
+
+    def record_error(self, message: str) -> None:
+        """Keep the first error message: later ones are its consequences."""
+        self.error = self.error or message
+
+    def failure(self, *, is_complete: bool) -> str:
+        """Return the `Run.failure` of a run whose last lines are there, or are not."""
+        return "" if is_complete else self.error or CUT_OFF
+
+
+def report_reader(report_type: type[LineReport]) -> TextReader:
+    """Return a reader that fills reports of this type and validates their runs."""
+
+    def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
+        report = report_type(report_type.command_in(lines.peek() or ""), lines.number + 1)
+        if report.command is not None:
+            lines.take()
+
+        def belongs_to_run(line: str) -> bool:
+            return report.accepts(line) or (report.may_accept(line) and not starts_run(lines))
+
+        while (line := take_run_line(lines, starts_run, belongs_to_run)) is not None:
+            report.last_line = lines.number
+            report.add(line)
+        return [validate_run(run) for run in report.build_runs()]
+
+    return TextReader(report_type.tool, report_type.starts_run, read_runs)
