@@ -61,14 +61,14 @@ def campaign(study_text: str, *made: Made, path: str = "study.toml") -> Campaign
         overrides=(),
         seed=1,
         status="finished",
-        started="2026-03-21T09:30:00Z",
+        started_at="2026-03-21T09:30:00Z",
         elapsed_s=10.0,
         precision=study.precision,
         timing=study.timing,
         factors=study.factors,
         treatments=tuple(treatments),
-        kind=study.testbed.backend,
-        main_metric=deciding_metric(study),
+        testbed_backend=study.testbed.backend,
+        deciding_metric=deciding_metric(study),
         study_path=path,
     )
 
@@ -91,7 +91,7 @@ def _treatment(
 def _point(index: int, number: int, made: Made, main: str) -> TrialPoint:
     value = made.value * (1 + 0.001 * number)
     return TrialPoint(
-        trial=100 * index + number,
+        trial_id=100 * index + number,
         block=number,
         started_s=float(number),
         duration_s=1.0,

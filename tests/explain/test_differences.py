@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.explain.campaigns import SENDER_FULL, Made, campaign
-from vnetbench.explain.differences import differences
+from vnetbench.explain.differences import difference_findings
 from vnetbench.explain.limits import find_limits
 from vnetbench.explain.model import Finding
 
@@ -28,7 +28,7 @@ WINDOW = {
 
 def found(study: str, *made: Made) -> list[Finding]:
     summary = campaign(study, *made)
-    return list(differences(summary, find_limits(summary)))
+    return list(difference_findings(summary, find_limits(summary)))
 
 
 def test_larger_packets_at_the_same_rate_show_that_the_packet_rate_was_the_limit() -> None:
@@ -111,8 +111,8 @@ def test_trials_that_overlap_are_no_finding_however_far_apart_their_medians_are(
     one, other = summary.treatments
     points = (replace(one.points[0], values={"goodput_bps": 5e9}), *one.points[1:])
     overlapping = replace(summary, treatments=(replace(one, points=points), other))
-    assert len(list(differences(summary, find_limits(summary)))) == 1
-    assert list(differences(overlapping, find_limits(overlapping))) == []
+    assert len(list(difference_findings(summary, find_limits(summary)))) == 1
+    assert list(difference_findings(overlapping, find_limits(overlapping))) == []
 
 
 def test_of_a_metric_that_should_be_low_the_larger_is_the_slower() -> None:

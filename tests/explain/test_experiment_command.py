@@ -193,7 +193,7 @@ def test_a_cause_that_no_setting_lifts_has_no_command() -> None:
 
 
 def test_what_another_tool_ran_is_told_in_words() -> None:
-    summary = replace(made(), kind=IMPORTED)
+    summary = replace(made(), testbed_backend=IMPORTED)
     setting, words = proved(summary, "small_messages")
     assert setting == {"message_size": 2**20}
     assert words == "measure it again with message_size = 1 MiB instead of 64 B"

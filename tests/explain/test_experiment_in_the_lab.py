@@ -22,11 +22,11 @@ from vnetbench.study.model import Level
 def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = fixtures.study(fixtures.STUDY.replace("streams = [1, 4]", 'streams = 1\nlink_rate = "50 Mbit/s"'))
+    study = fixtures.make_study(fixtures.STUDY_TEXT.replace("streams = [1, 4]", 'streams = 1\nlink_rate = "50 Mbit/s"'))
     results = tmp_path / "r.vnb"
-    file, _ = fixtures.file_at(results, study)
+    file, _ = fixtures.create_results_file(results, study)
     for block in range(6):
-        file.add_trial(fixtures.trial(0, block), block)
+        file.add_trial(fixtures.make_trial(0, block), block)
     file.close("finished")
     settings: dict[str, dict[str, Level]] = {
         "link_full": {"link_rate": "none"},
@@ -43,7 +43,7 @@ def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_t
     assert proof.prove(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
     assert "proving with link rate none and with 1 MiB socket buffer" in out.getvalue()
     recorded = read_file(proof_path(results))
-    assert [each.trials for each in recorded.treatments] == [8, 8, 8]
+    assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
 
     shaper, buffer = read_summary(results).experiments
     assert shaper.changed_levels == {"link_rate": "none"} and shaper.ratio.low is not None and shaper.ratio.low > 2

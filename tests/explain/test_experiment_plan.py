@@ -27,11 +27,11 @@ pytestmark = pytest.mark.pure
 @pytest.fixture
 def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
     """With trials of one stream and an MTU of 1500, and twice as fast of 9000."""
-    file, _ = fixtures.file_at(tmp_path_factory.mktemp("proof") / "r.vnb")
+    file, _ = fixtures.create_results_file(tmp_path_factory.mktemp("proof") / "r.vnb")
     for block in range(6):
         for treatment in range(2):
             rates = [1e9 * (1 + treatment) * (1 + 0.01 * block)] * 20
-            file.add_trial(fixtures.trial(treatment, block, rates=rates), block)
+            file.add_trial(fixtures.make_trial(treatment, block, rates=rates), block)
     return summarize(file)
 
 
@@ -122,7 +122,7 @@ def test_a_metric_that_was_below_zero_has_no_ratio_and_is_no_experiment(measured
         replace(each, points=tuple(replace(point, values={metric: -1.0}) for point in each.points))
         for each in measured.treatments
     )
-    assert estimate_experiments(replace(measured, main_metric=metric, treatments=below)) == ()
+    assert estimate_experiments(replace(measured, deciding_metric=metric, treatments=below)) == ()
 
 
 def test_a_proof_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:
@@ -141,7 +141,7 @@ def test_what_a_proof_will_do_is_said_when_it_begins_and_not_before_the_process_
         assert output() == tmp_path / "r.proof.vnb"
         return "finished"
 
-    monkeypatch.setattr(proof, "begin_plan", begin)
+    monkeypatch.setattr(proof, "run_plan", begin)
     assert proof.prove(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
     assert out.getvalue().startswith("proving with 4 streams, beside the treatment as it was")
 
@@ -158,7 +158,7 @@ def test_of_chosen_treatments_only_what_is_said_of_them_is_proved(
         asked.append(plan)
         return "finished"
 
-    monkeypatch.setattr(proof, "begin_plan", begin)
+    monkeypatch.setattr(proof, "run_plan", begin)
     for chosen in ((), (1,)):
         proof.prove(tmp_path / "r.vnb", measured, chosen, Console(file=io.StringIO()))
     assert [plan.treatments[1].factors["streams"] for plan in asked] == [4, 8]

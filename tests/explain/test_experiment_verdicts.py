@@ -30,9 +30,9 @@ def ratio(value: float, low: float | None, high: float | None) -> Ratio:
         (ratio(1.02, 1.01, 1.03), "refuted"),  # better, but by less than what a limit would hold back
         (ratio(0.99, 0.97, 1.01), "refuted"),
         (ratio(0.8, 0.75, 0.85), "refuted"),
-        (ratio(1.3, 0.9, 1.8), "not shown"),
-        (ratio(1.0, 0.9, 1.1), "not shown"),
-        (ratio(1.8, None, None), "not shown"),
+        (ratio(1.3, 0.9, 1.8), "inconclusive"),
+        (ratio(1.0, 0.9, 1.1), "inconclusive"),
+        (ratio(1.8, None, None), "inconclusive"),
     ],
 )
 def test_a_run_confirms_what_is_worthwhile_beyond_chance(found: Ratio, says: str) -> None:
@@ -48,13 +48,13 @@ def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_
     few = paired_ratio({0: 0.0}, {0: 1e9})
     assert few is not None
     says = [experiment_verdict(each, "goodput_bps") for each in (revived, killed, combine_ratios([few], 0.95))]
-    assert says == ["confirmed", "refuted", "not shown"]
+    assert says == ["confirmed", "refuted", "inconclusive"]
 
 
 def test_of_what_is_better_low_less_confirms() -> None:
     assert experiment_verdict(ratio(0.5, 0.45, 0.55), "latency_p50_us") == "confirmed"
     assert experiment_verdict(ratio(1.5, 1.4, 1.6), "latency_p50_us") == "refuted"
-    assert experiment_verdict(ratio(0.9, 0.5, 1.2), "latency_p50_us") == "not shown"
+    assert experiment_verdict(ratio(0.9, 0.5, 1.2), "latency_p50_us") == "inconclusive"
 
 
 def tried(value: float, spread: float) -> Experiment:
@@ -84,7 +84,7 @@ def test_of_two_that_were_confirmed_the_one_that_gained_most_comes_first() -> No
 def test_what_a_run_does_not_show_stays_as_sure_as_it_was() -> None:
     (_, receiver) = apply_experiments(suspects(), LEVELS, [tried(1.1, 0.3)])
     assert receiver.confidence == "very likely"
-    assert receiver.experiment_result is not None and receiver.experiment_result.verdict == "not shown"
+    assert receiver.experiment_result is not None and receiver.experiment_result.verdict == "inconclusive"
 
 
 def test_a_run_of_another_treatment_or_setting_says_nothing() -> None:

@@ -186,7 +186,7 @@ def test_explaining_changes_nothing_and_says_the_same_again() -> None:
 
 def test_that_the_bench_is_the_limit_is_not_said_of_the_network() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "400 k/s"\n'
-    told = explain(campaign(study, Made({**IDLE, "rate_kept_percent": 36.0})))
+    told = explain(campaign(study, Made({**IDLE, "rate_achieved_percent": 36.0})))
     assert told.answer[0] == "What limits the figures is not the network: the bench itself is the limit."
 
 

@@ -19,8 +19,8 @@ from vnetbench.commands.summaries import read_file
 from vnetbench.estimate.summarize import estimate_metrics
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import CONFIDENCE_WORDS
-from vnetbench.report.export.campaign_export import as_explanation_json
-from vnetbench.report.text.narrative import story_of
+from vnetbench.report.export.campaign_json import explanation_json
+from vnetbench.report.text.narrative import build_narrative
 from vnetbench.study.model import Level
 
 # A warning would be printed in the middle of what a person reads.
@@ -132,7 +132,7 @@ def test_a_campaign_with_odd_figures_is_explained_in_figures_that_can_be(
     campaign = with_odd_figures(random.choice(campaigns), random)
 
     # Raises ValueError for a figure that JSON does not have.
-    told = json.loads(as_explanation_json(campaign, story_of(campaign)))
+    told = json.loads(explanation_json(campaign, build_narrative(campaign)))
 
     assert not list(out_of_bounds(told))
     assert told["answer"]

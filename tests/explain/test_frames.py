@@ -14,7 +14,7 @@ PACED: Evidence = {
     "sender_thread_busy_percent": 99.0,
     "sender_thread_runnable_percent": 99.0,
     "frames_unpaced": 0.0,
-    "rate_kept_percent": 100.0,
+    "rate_achieved_percent": 100.0,
     "generator_limited": 0.0,
     "busiest_cpu_percent": 100.0,
 }
@@ -82,14 +82,14 @@ def test_the_limit_is_where_frames_were_lost(evidence: Evidence, cause: str) -> 
 
 
 def test_a_rate_that_was_not_kept_is_the_benchs_limit_unless_the_switch_loses_most_of_it_anyway() -> None:
-    behind = {**PACED, "rate_kept_percent": 40.0, "generator_limited": 1.0, "frames_lost_percent": 0.0}
+    behind = {**PACED, "rate_achieved_percent": 40.0, "generator_limited": 1.0, "frames_lost_percent": 0.0}
     assert find_limits(campaign(STUDY, Made(behind, 0.4e6)))[0].cause_name == "instrument_limit"
     assert find_limits(campaign(STUDY, Made({**behind, **SWITCH_FULL}, 0.3e6)))[0].cause_name == "switch_cpu"
 
 
 def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_and_nothing_is_wrong() -> None:
     free = {
-        name: value for name, value in PACED.items() if name not in ("rate_kept_percent", "generator_limited")
+        name: value for name, value in PACED.items() if name not in ("rate_achieved_percent", "generator_limited")
     }
     study = STUDY.replace("1 Mframe/s", "max")
     summary = campaign(study, Made({**free, "frames_unpaced": 1.0, "frames_lost_percent": 0.1}, 5e6))
@@ -104,6 +104,6 @@ def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_an
 def test_what_a_search_says_was_its_limit_is_what_is_explained() -> None:
     at_generator = {**PACED, "generator_limited": 1.0, "frames_lost_percent": 0.0}
     at_device = {**PACED, **SWITCH_FULL, "generator_limited": 0.0, "frames_lost_percent": 5.0}
-    del at_generator["rate_kept_percent"], at_device["rate_kept_percent"]
+    del at_generator["rate_achieved_percent"], at_device["rate_achieved_percent"]
     assert find_limits(campaign(SEARCH, Made(at_generator, 4e6)))[0].cause_name == "instrument_limit"
     assert find_limits(campaign(SEARCH, Made(at_device, 0.3e6)))[0].cause_name == "switch_cpu"

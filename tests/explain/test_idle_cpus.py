@@ -9,13 +9,13 @@ import pytest
 from tests.report.campaigns import estimate
 from tests.report.frame_campaigns import forwarding_campaign, searched
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.idle_cpus import at_the_limit, idle_cpus
+from vnetbench.explain.idle_cpus import saturated_forwarders, idle_cpu_findings
 
 pytestmark = pytest.mark.pure
 
 
 def findings(summary: CampaignSummary) -> tuple[str, ...]:
-    return tuple(finding.text for finding in idle_cpus(summary))
+    return tuple(finding.text for finding in idle_cpu_findings(summary))
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +89,14 @@ def test_a_search_that_was_cut_off_tells_of_the_device_where_it_knows_an_upper_e
 ) -> None:
     idle = with_cpus(forwarding.treatments[0], 60.0, 97.0)
     most_fps = idle.points[0].search["asked"]["most_fps"]
-    assert at_the_limit(replace(forwarding, treatments=(cut_by_time(idle, 0.9 * most_fps),)))
-    assert not at_the_limit(replace(forwarding, treatments=(cut_by_time(idle, most_fps),)))
+    assert saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, 0.9 * most_fps),)))
+    assert not saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, most_fps),)))
 
 
 def test_where_the_generator_was_the_limit_nothing_is_said(forwarding: CampaignSummary) -> None:
     never_lost = with_cpus(searched(0, {"adapter": "virtio-net"}, 1e9), 30.0, 97.0)
     assert {a.limited_by for p in never_lost.points for a in p.search_answers} == {"generator"}
-    assert at_the_limit(replace(forwarding, treatments=(never_lost,))) == ()
+    assert saturated_forwarders(replace(forwarding, treatments=(never_lost,))) == ()
 
 
 def test_without_a_guest_between_nothing_is_said(forwarding: CampaignSummary) -> None:

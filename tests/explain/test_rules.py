@@ -49,10 +49,10 @@ NAMES = (
 
 GOOD = """
 [full]
-says = "it is full"
-change = "Make it larger."
+description = "it is full"
+advice = "Make it larger."
 source = "made up"
-needs = [{ figure = "load", from = 50, to = 100 }]
+requires = [{ metric = "load", from = 50, to = 100 }]
 """
 
 

@@ -14,29 +14,29 @@ from vnetbench.explain.scoring import CauseRanking, rank_causes, score_cause, sc
 
 pytestmark = pytest.mark.pure
 
-_ABOUT = 'says = "it is so"\nchange = "Change it."\nsource = "made up"\n'
+_ABOUT = 'description = "it is so"\nadvice = "Change it."\nsource = "made up"\n'
 
 MADE_UP = parse_rules(
     {
         "cpu.toml": f"""
 [full]
 {_ABOUT}
-needs = [{{ figure = "load", from = 50, to = 100 }}]
+requires = [{{ metric = "load", from = 50, to = 100 }}]
 
 [throttled]
 {_ABOUT}
-needs = [{{ figure = "load", from = 40, to = 60 }}]
-any = [
-    {{ figure = "stopped", from = 0, to = 10 }},
-    {{ figure = "held", from = 0, to = 10, weight = 0.5 }},
+requires = [{{ metric = "load", from = 40, to = 60 }}]
+any_of = [
+    {{ metric = "stopped", from = 0, to = 10 }},
+    {{ metric = "held", from = 0, to = 10, weight = 0.5 }},
 ]
-denies = [{{ figure = "idle", from = 20, to = 60 }}]
+contradicts = [{{ metric = "idle", from = 20, to = 60 }}]
 explains = ["full"]
 
 [unlike]
 {_ABOUT}
 workloads = ["tcp_rr"]
-needs = [{{ figure = "load", from = 0, to = 1 }}]
+requires = [{{ metric = "load", from = 0, to = 1 }}]
 """
     }
 )
@@ -86,13 +86,13 @@ def test_trials_that_disagree_cost_certainty() -> None:
 
 def test_another_cause_that_fits_as_well_costs_certainty() -> None:
     rivals = parse_rules({"cpu.toml": "\n".join(
-        f'[{name}]\n{_ABOUT}needs = [{{ figure = "load", from = 0, to = 1 }}]' for name in ("one", "other")
+        f'[{name}]\n{_ABOUT}needs = [{{ metric = "load", from = 0, to = 1 }}]' for name in ("one", "other")
     )})  # fmt: skip
     assert {s.confidence for s in rank_causes([{"load": 1.0}], rivals, "tcp_stream").candidates} == {"likely"}
 
 
 def test_no_suspect_is_surer_than_those_before_it() -> None:
-    needs = 'needs = [{ figure = "load", from = 0, to = 100 }]'
+    needs = 'requires = [{ metric = "load", from = 0, to = 100 }]'
     table = "\n".join(f"[{name}]\n{_ABOUT}{needs}\n" for name in ("small", "waits", "full"))
     both = parse_rules({"cpu.toml": table.replace(needs, f'{needs}\nexplains = ["full"]', 2)})
     found = rank_causes([{"load": 100.0}], both, "tcp_stream").candidates
@@ -144,12 +144,12 @@ def test_of_several_signs_the_one_that_fits_best_counts_and_is_shown() -> None:
             "cpu.toml": f"""
 [stopped]
 {_ABOUT}
-[[stopped.signs]]
-needs = [{{ figure = "told", from = 0, to = 10 }}]
+[[stopped.patterns]]
+requires = [{{ metric = "told", from = 0, to = 10 }}]
 
-[[stopped.signs]]
-needs = [{{ figure = "waits", from = 0, to = 50 }}]
-denies = [{{ figure = "no", from = 0, to = 9 }}]
+[[stopped.patterns]]
+requires = [{{ metric = "waits", from = 0, to = 50 }}]
+contradicts = [{{ metric = "no", from = 0, to = 9 }}]
 """
         }
     )
@@ -172,9 +172,9 @@ def test_a_need_of_less_weight_counts_for_less() -> None:
             "cpu.toml": f"""
 [full]
 {_ABOUT}
-needs = [
-    {{ figure = "load", from = 0, to = 100 }},
-    {{ figure = "heat", from = 0, to = 100, weight = 0.5 }},
+requires = [
+    {{ metric = "load", from = 0, to = 100 }},
+    {{ metric = "heat", from = 0, to = 100, weight = 0.5 }},
 ]
 """
         }
@@ -196,13 +196,13 @@ def test_of_a_cause_and_one_that_it_accounts_for_neither_makes_the_other_doubtfu
 
 def test_no_more_than_three_are_named() -> None:
     many = parse_rules({"cpu.toml": "\n".join(
-        f'[{name}]\n{_ABOUT}needs = [{{ figure = "load", from = 0, to = 1 }}]' for name in "abcd"
+        f'[{name}]\n{_ABOUT}needs = [{{ metric = "load", from = 0, to = 1 }}]' for name in "abcd"
     )})  # fmt: skip
     assert names(rank_causes([{"load": 1.0}], many, "tcp_stream")) == ["a", "b", "c"]
 
 
 def test_a_figure_that_speaks_where_it_is_low_says_so() -> None:
-    low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}needs = [{{ figure = "idle", from = 50, to = 0 }}]'})
+    low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}needs = [{{ metric = "idle", from = 50, to = 0 }}]'})
     (exhibit,) = rank_causes([{"idle": 1.0}], low, "tcp_stream").candidates[0].evidence
     (rising,) = judged({"load": 99.0}).candidates[0].evidence
     assert exhibit.supports_when_low and not rising.supports_when_low

@@ -1,4 +1,4 @@
-"""How sure a suspicion is, in words: the table in `certainty.toml`, and what takes a word away."""
+"""Confidence in a candidate cause, in words: the table in `confidence.toml`."""
 
 from __future__ import annotations
 
@@ -10,35 +10,42 @@ from importlib.resources import files
 
 @dataclass(frozen=True)
 class ConfidenceLevel:
-    """From `score` on `word` holds, and how often it was right."""
+    """A word for confidence, and how often candidates with this word were right."""
 
     word: str
     minimum_score: float
     correct: int
-    """Of the runs of the developing part whose first suspect had the word, how many had it rightly."""
+    """Runs of the development corpus whose first candidate had this word and was right."""
     total: int
+    """Runs of the development corpus whose first candidate had this word."""
 
 
 @lru_cache
 def confidence_levels() -> tuple[ConfidenceLevel, ...]:
-    """The table, surest first."""
-    table = tomllib.loads(files(__package__).joinpath("certainty.toml").read_text(encoding="utf-8"))
-    return tuple(sorted((ConfidenceLevel(**each) for each in table["steps"]), key=lambda step: -step.minimum_score))
+    """Return the table, highest confidence first."""
+    table = tomllib.loads(files(__package__).joinpath("confidence.toml").read_text(encoding="utf-8"))
+    levels = (ConfidenceLevel(**each) for each in table["levels"])
+    return tuple(sorted(levels, key=lambda level: -level.minimum_score))
 
 
 def minimum_score() -> float:
-    """Below it nothing is suspected: no name is better than a wrong one."""
+    """Return the score below which no cause is named: no name is better than a wrong one."""
     return confidence_levels()[-1].minimum_score
 
 
 def confidence_word(score: float, demotions: int = 0) -> str:
-    """The word for a score of `least_score` at least, as many steps lower as there are `doubts`."""
-    words = [step.word for step in confidence_levels()]
-    at = next(place for place, step in enumerate(confidence_levels()) if score >= step.minimum_score)
-    return words[min(at + demotions, len(words) - 1)]
+    """Return the word for a score, lowered by one level per demotion.
+
+    Args:
+        score: at least `minimum_score()`.
+        demotions: number of levels to go down; the lowest level is the limit.
+    """
+    words = [level.word for level in confidence_levels()]
+    index = next(i for i, level in enumerate(confidence_levels()) if score >= level.minimum_score)
+    return words[min(index + demotions, len(words) - 1)]
 
 
 def lower_confidence(one: str, other: str) -> str:
-    """The less sure of two words of the table."""
-    words = [step.word for step in confidence_levels()]
+    """Return the word of lower confidence."""
+    words = [level.word for level in confidence_levels()]
     return max(one, other, key=words.index)

@@ -1,7 +1,7 @@
-"""Why two treatments differ that differ in one factor: what of the evidence changed along, and what stayed.
+"""Explain the difference between two treatments that differ in one factor, by the metrics that change.
 
-By the laws that a limit leaves in its evidence: where packets are what costs, their rate stays while their
-size changes; where a window limits, what is under way stays while round trips change (`models/`).
+A limit leaves a law in the evidence. If packets are the cost, their rate stays constant while their size
+changes. If a window limits, the data in flight stays constant while the round-trip time changes (`models/`).
 """
 
 from __future__ import annotations
@@ -15,133 +15,136 @@ from statistics import median
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.comparisons.words import others_of
 from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED, Limit
 from vnetbench.explain.model import Finding
 from vnetbench.explain.models.packet_rate import fit_cost
-from vnetbench.explain.phrases import figure_text, label_of
+from vnetbench.explain.phrases import format_metric, metric_label, other_factors_phrase
 from vnetbench.study.model import Level
-from vnetbench.wording.factor_text import capitalised, level_phrase
+from vnetbench.wording.factor_text import capitalize_sentence, level_phrase
 
-LEAST_RATIO = 1.15
-"""Smaller differences are no finding of their own; what they are worth say the effects."""
-_STAYED = 1.15
-"""A figure that changes by less has stayed."""
-_ALONG = 1.3
-"""A figure has changed along with the metric where their ratios differ by less."""
-_TOLD = 2
-"""So many figures that changed are named where no law holds."""
+MIN_RATIO = 1.15
+"""Smallest ratio of a difference that gets a finding. Effects cover smaller ones."""
+_CONSTANT_RATIO = 1.15
+"""A metric with a smaller ratio is constant."""
+_PROPORTIONAL_RATIO = 1.3
+"""Two ratios are proportional if they differ by less than this ratio."""
+_MAX_NAMED_METRICS = 2
+"""Maximum number of changed metrics in a sentence."""
 
 
 @dataclass(frozen=True)
-class Law:
-    """What a limit leaves in the evidence of two treatments."""
+class LimitLaw:
+    """A relation that a limit leaves in the evidence of two treatments."""
 
-    stayed: str
-    changed: str
-    """This one went along with the metric."""
-    power: int
-    """1: as the metric did; -1: the other way."""
+    constant_metric: str
+    proportional_metric: str
+    """Metric that changes in proportion to the deciding metric."""
+    exponent: int
+    """1 for proportional, -1 for inversely proportional."""
     families: tuple[str, ...]
-    """Of the causes that the slower treatment is suspected of first, where the law tells only with such."""
-    so: str
+    """Families of causes with which the law applies; empty for all."""
+    conclusion: str
 
 
 LAWS = (
-    Law(
+    LimitLaw(
         "packets_per_s",
         "segment_bytes_received",
         1,
         (),
-        "so the packet rate was the limit, and larger packets carry more",
+        "so the packet rate is the limit, and larger packets carry more",
     ),
-    Law(
+    LimitLaw(
         "calls_per_s",
         "bytes_per_call",
         1,
         (),
-        "so calls to the kernel were the limit, and larger ones carry more",
+        "so the rate of system calls is the limit, and larger calls carry more",
     ),
-    Law(
+    LimitLaw(
         "in_flight_bytes",
         "rtt_us",
         -1,
         ("window",),
-        "so a window was the limit, and round trips decide what it carries",
+        "so a window is the limit, and the round-trip time determines the goodput",
     ),
-    Law(
+    LimitLaw(
         "rtt_us",
         "in_flight_bytes",
         1,
         ("window",),
-        "so a window was the limit, and a larger one carries more",
+        "so a window is the limit, and a larger window carries more",
     ),
-    Law(
+    LimitLaw(
         "stream_goodput_bps",
         "streams",
         1,
         (),
-        "so each stream has a limit of its own, and more of them carry more",
+        "so each stream has its own limit, and more streams carry more",
     ),
 )
 
-_OF_LAWS = frozenset(name for law in LAWS for name in (law.stayed, law.changed))
+_LAW_METRICS = frozenset(name for law in LAWS for name in (law.constant_metric, law.proportional_metric))
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Two treatments that differ in one factor, the slower one first, and what is known of them."""
+class TreatmentDifference:
+    """Two treatments that differ in one factor, with the matching law."""
 
     factor: str
     slower: Limit
     faster: Limit
     ratio: float
-    """Of the deciding metric, the greater over the smaller."""
-    law: Law | None
+    """Larger deciding metric over the smaller one."""
+    law: LimitLaw | None
 
     @property
-    def moved(self) -> tuple[tuple[str, float], ...]:
-        """Figures whose ranges over the trials are apart, with their ratios, the most changed first."""
+    def changed_metrics(self) -> tuple[tuple[str, float], ...]:
+        """Evidence metrics with disjoint ranges over the trials, and their ratios, largest change first."""
         slower, faster = self.slower.treatment, self.faster.treatment
-        ratios = _ratios(_medians(slower), _medians(faster), EVIDENCE_METRICS)
-        apart = [each for each in ratios.items() if _apart(slower, faster, each[0])]
-        return tuple(sorted(apart, key=lambda each: -abs(math.log(each[1]))))
+        ratios = _median_ratios(_evidence_medians(slower), _evidence_medians(faster), EVIDENCE_METRICS)
+        changed = [each for each in ratios.items() if _has_disjoint_ranges(slower, faster, each[0])]
+        return tuple(sorted(changed, key=lambda each: -abs(math.log(each[1]))))
 
 
-def differences(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[Finding]:
-    """For each factor the pair that differs most, if it surely does; the greatest difference first."""
-    greatest: dict[str, Difference] = {}
-    for difference in _all(summary, limits):
-        known = greatest.get(difference.factor)
+def difference_findings(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[Finding]:
+    """Yield a finding for each factor with a clear difference, largest difference first.
+
+    Each finding is about the factor's pair with the largest difference. Pairs with a law come first.
+    """
+    largest: dict[str, TreatmentDifference] = {}
+    for difference in _find_differences(summary, limits):
+        known = largest.get(difference.factor)
         if known is None or (difference.law is not None, difference.ratio) > (
             known.law is not None,
             known.ratio,
         ):
-            greatest[difference.factor] = difference
-    for difference in sorted(greatest.values(), key=lambda each: -each.ratio):
+            largest[difference.factor] = difference
+    for difference in sorted(largest.values(), key=lambda each: -each.ratio):
         yield _finding(summary, difference)
 
 
-def _all(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[Difference]:
-    metric = summary.main_metric
-    medians = {limit.treatment.index: _medians(limit.treatment) for limit in limits}
+def _find_differences(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[TreatmentDifference]:
+    metric = summary.deciding_metric
+    medians = {limit.treatment.index: _evidence_medians(limit.treatment) for limit in limits}
     for factor, one, other in _pairs(summary, limits):
-        ratio = _sure_ratio(one.treatment, other.treatment, metric)
-        if ratio >= LEAST_RATIO:
-            slower, faster = _ordered(one, other, metric)
-            yield Difference(factor, slower, faster, ratio, _law(factor, slower, faster, ratio, medians))
+        ratio = _clear_ratio(one.treatment, other.treatment, metric)
+        if ratio >= MIN_RATIO:
+            slower, faster = _ordered_pair(one, other, metric)
+            law = _matching_law(factor, slower, faster, ratio, medians)
+            yield TreatmentDifference(factor, slower, faster, ratio, law)
 
 
 def _pairs(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[tuple[str, Limit, Limit]]:
-    """A factor's name, and two treatments that differ in it alone."""
+    """Yield each factor's name with two treatments that differ only in this factor."""
     for factor in summary.factors:
-        for alike in _alike_but_for(factor.name, limits):
-            for one, other in combinations(alike, 2):
+        for group in _groups_without(factor.name, limits):
+            for one, other in combinations(group, 2):
                 yield factor.name, one, other
 
 
-def _alike_but_for(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Limit]]:
-    """Groups of treatments with the same levels of all factors but one."""
+def _groups_without(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Limit]]:
+    """Group treatments by their levels of all factors but one."""
     groups: dict[frozenset[tuple[str, Level]], list[Limit]] = {}
     for limit in limits:
         if factor in limit.treatment.factors:
@@ -149,20 +152,16 @@ def _alike_but_for(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Li
     return groups.values()
 
 
-def _ordered(one: Limit, other: Limit, metric: str) -> tuple[Limit, Limit]:
-    """The one with the smaller metric first; of what is better low, with the larger."""
-    by_value = sorted((one, other), key=lambda each: _value(each.treatment, metric))
+def _ordered_pair(one: Limit, other: Limit, metric: str) -> tuple[Limit, Limit]:
+    """Return the worse treatment first."""
+    by_value = sorted((one, other), key=lambda each: each.treatment.metrics[metric].value)
     if is_lower_better(metric):
         by_value.reverse()
     return by_value[0], by_value[1]
 
 
-def _value(treatment: TreatmentSummary, metric: str) -> float:
-    return treatment.metrics[metric].value
-
-
-def _sure_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
-    """How many times as much the greater one is; 1 where their trials overlap."""
+def _clear_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
+    """Return the larger median over the smaller one; 1 if the ranges of the trials overlap."""
     values = [each.trial_values(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) <= 0:
         return 1.0
@@ -170,22 +169,22 @@ def _sure_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> 
     return median(high) / median(low) if max(low) < min(high) else 1.0
 
 
-def _law(
+def _matching_law(
     factor: str, slower: Limit, faster: Limit, ratio: float, medians: Mapping[int, Mapping[str, float]]
-) -> Law | None:
-    """The first that holds; `medians` are those of each treatment's figures."""
-    ratios = _ratios(medians[slower.treatment.index], medians[faster.treatment.index], _OF_LAWS)
+) -> LimitLaw | None:
+    """Return the first law that both treatments follow. `medians` has evidence medians by treatment index."""
+    ratios = _median_ratios(medians[slower.treatment.index], medians[faster.treatment.index], _LAW_METRICS)
     before, after = (each.treatment.factors[factor] for each in (slower, faster))
     if isinstance(before, int | float) and isinstance(after, int | float) and before > 0 < after:
         ratios[factor] = after / before
     family = slower.candidates[0].cause.family if slower.candidates else ""
-    return next((law for law in LAWS if _holds(law, ratios, ratio, family)), None)
+    return next((law for law in LAWS if _is_law_fulfilled(law, ratios, ratio, family)), None)
 
 
-def _ratios(
+def _median_ratios(
     before: Mapping[str, float], after: Mapping[str, float], names: Collection[str]
 ) -> dict[str, float]:
-    """Each of these figures that both have, after over before, of medians above zero."""
+    """Return after over before for each of these metrics with positive medians in both."""
     return {
         name: after[name] / before[name]
         for name in names
@@ -193,7 +192,7 @@ def _ratios(
     }
 
 
-def _medians(treatment: TreatmentSummary) -> dict[str, float]:
+def _evidence_medians(treatment: TreatmentSummary) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for point in treatment.points:
         for name, value in point.evidence.items():
@@ -201,82 +200,96 @@ def _medians(treatment: TreatmentSummary) -> dict[str, float]:
     return {name: median(each) for name, each in values.items()}
 
 
-def _apart(one: TreatmentSummary, other: TreatmentSummary, name: str) -> bool:
+def _has_disjoint_ranges(one: TreatmentSummary, other: TreatmentSummary, name: str) -> bool:
     low, high = sorted((one.evidence_values(name), other.evidence_values(name)), key=median)
     return max(low) < min(high)
 
 
-def _holds(law: Law, ratios: Mapping[str, float], ratio: float, family: str) -> bool:
-    if (law.families and family not in law.families) or not {law.stayed, law.changed} <= ratios.keys():
+def _is_law_fulfilled(law: LimitLaw, ratios: Mapping[str, float], ratio: float, family: str) -> bool:
+    if law.families and family not in law.families:
         return False
-    along = ratios[law.changed] ** law.power / ratio
-    return 1 / _STAYED < ratios[law.stayed] < _STAYED < ratio and 1 / _ALONG < along < _ALONG
+    if not {law.constant_metric, law.proportional_metric} <= ratios.keys():
+        return False
+    constant_ratio = ratios[law.constant_metric]
+    relative_ratio = ratios[law.proportional_metric] ** law.exponent / ratio
+    return (
+        1 / _CONSTANT_RATIO < constant_ratio < _CONSTANT_RATIO < ratio
+        and 1 / _PROPORTIONAL_RATIO < relative_ratio < _PROPORTIONAL_RATIO
+    )
 
 
-def _finding(summary: CampaignSummary, found: Difference) -> Finding:
-    slower, faster = found.slower.treatment, found.faster.treatment
-    fast, slow = (level_phrase(found.factor, each.factors[found.factor]) for each in (faster, slower))
-    beside = others_of(summary, faster, found.factor)
-    where = f" ({beside})" if beside else ""
-    metric = summary.main_metric
-    after, before = (figure_text(metric, each.metrics[metric].value) for each in (faster, slower))
+def _finding(summary: CampaignSummary, difference: TreatmentDifference) -> Finding:
+    slower, faster = difference.slower.treatment, difference.faster.treatment
+    fast, slow = (
+        level_phrase(difference.factor, each.factors[difference.factor]) for each in (faster, slower)
+    )
+    other_factors = other_factors_phrase(summary, faster, difference.factor)
+    where = f" ({other_factors})" if other_factors else ""
+    metric = summary.deciding_metric
+    after, before = (format_metric(metric, each.metrics[metric].value) for each in (faster, slower))
     return Finding(
         kind="difference",
-        text=f"{fast} instead of {slow}{where}: {label_of(metric)} {after} instead of {before}. "
-        f"{capitalised(_because(found))}.",
+        text=f"With {fast} instead of {slow}{where}, {metric_label(metric)} is {after} instead of {before}. "
+        + _reason_text(difference),
         treatments=(slower.index, faster.index),
         details={
-            "factor": found.factor,
-            "ratio": found.ratio,
-            "limits": [found.slower.cause_name, found.faster.cause_name],
-            "law": None if found.law is None else found.law.stayed,
-            "moved": dict(found.moved),
-            **_packet_cost(found),
+            "factor": difference.factor,
+            "ratio": difference.ratio,
+            "limits": [difference.slower.cause_name, difference.faster.cause_name],
+            "law": None if difference.law is None else difference.law.constant_metric,
+            "changed_metrics": dict(difference.changed_metrics),
+            **_packet_cost(difference),
         },
     )
 
 
-def _packet_cost(found: Difference) -> dict[str, object]:
-    """Where packets limit: what the host pays for one beside its bytes, by `models/packet_rate.py`."""
-    if found.law is None or found.law.stayed != "packets_per_s":
+def _packet_cost(difference: TreatmentDifference) -> dict[str, object]:
+    """Return the CPU cost per packet and per byte (`models/packet_rate.py`) if packets are the limit."""
+    law = difference.law
+    if law is None or law.constant_metric != "packets_per_s":
         return {}
-    medians = [_medians(each.treatment) for each in (found.slower, found.faster)]
-    if not all({"cycles_per_byte", found.law.changed} <= each.keys() for each in medians):
+    medians = [_evidence_medians(each.treatment) for each in (difference.slower, difference.faster)]
+    if not all({"cycles_per_byte", law.proportional_metric} <= each.keys() for each in medians):
         return {}
-    sizes = [each[found.law.changed] for each in medians]
-    cost = fit_cost(
-        sizes, [each["cycles_per_byte"] * size for each, size in zip(medians, sizes, strict=True)]
-    )
+    sizes = [each[law.proportional_metric] for each in medians]
+    cycles = [each["cycles_per_byte"] * size for each, size in zip(medians, sizes, strict=True)]
+    cost = fit_cost(sizes, cycles)
     if cost is None:
         return {}
-    return {"cycles_per_packet": cost.packet, "cycles_per_further_byte": cost.byte}
+    return {"cycles_per_packet": cost.cycles_per_packet, "cycles_per_further_byte": cost.cycles_per_byte}
 
 
-def _because(found: Difference) -> str:
-    if found.law is not None:
-        figure = found.law.stayed
-        before, after = (
-            figure_text(figure, _medians(each.treatment)[figure]) for each in (found.slower, found.faster)
-        )
-        return f"{label_of(figure)} stayed ({before} and {after}), {found.law.so}"
-    parts = []
-    if found.slower.cause_name != found.faster.cause_name:
-        parts.append(f"the limit went from {_limit_text(found.slower)} to {_limit_text(found.faster)}")
-    if found.moved:
-        parts.append(
-            "what changed most is "
-            + " and ".join(_moved_text(found, name) for name, _ in found.moved[:_TOLD])
-        )
-    return "; ".join(parts) or "nothing that was counted tells why"
+def _reason_text(difference: TreatmentDifference) -> str:
+    """Return the sentences that explain the difference."""
+    if difference.law is not None:
+        metric = difference.law.constant_metric
+        before, after = _format_both_medians(difference, metric)
+        label = capitalize_sentence(metric_label(metric))
+        return f"{label} stays constant ({before} and {after}), {difference.law.conclusion}."
+    sentences = []
+    if difference.slower.cause_name != difference.faster.cause_name:
+        slower, faster = _limit_text(difference.slower), _limit_text(difference.faster)
+        sentences.append(f"The limit changes from {slower} to {faster}.")
+    if difference.changed_metrics:
+        changes = []
+        for name, _ in difference.changed_metrics[:_MAX_NAMED_METRICS]:
+            before, after = _format_both_medians(difference, name)
+            changes.append(f"{metric_label(name)} (from {before} to {after})")
+        sentences.append(f"The largest change is in {' and '.join(changes)}.")
+    return " ".join(sentences) or "The counters do not explain this difference."
 
 
-def _moved_text(found: Difference, name: str) -> str:
-    before, after = (
-        figure_text(name, _medians(each.treatment)[name]) for each in (found.slower, found.faster)
+def _format_both_medians(difference: TreatmentDifference, metric: str) -> tuple[str, str]:
+    slower, faster = (
+        format_metric(metric, _evidence_medians(each.treatment)[metric])
+        for each in (difference.slower, difference.faster)
     )
-    return f"{label_of(name)} ({before} and {after})"
+    return slower, faster
 
 
 def _limit_text(limit: Limit) -> str:
-    told = {NO_LIMIT: "none", UNEXPLAINED: "one that is not explained"}
-    return told.get(limit.cause_name) or f'"{limit.candidates[0].cause.description}"'
+    if limit.cause_name == NO_LIMIT:
+        return "none"
+    if limit.cause_name == UNEXPLAINED:
+        return "an unexplained one"
+    return f'"{limit.candidates[0].cause.description}"'

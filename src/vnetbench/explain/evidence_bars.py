@@ -1,4 +1,4 @@
-"""The small picture of a limit: the figure that speaks for it, of each treatment or each trial."""
+"""Bar chart of the metric that best supports a limit, by treatment or by trial."""
 
 from __future__ import annotations
 
@@ -8,66 +8,72 @@ from statistics import median
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.metric import YES_OR_NO
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.model import EvidenceItem, EvidenceChart
-from vnetbench.explain.phrases import is_count, label_of
-from vnetbench.quantity import scale_for
-from vnetbench.wording.factor_text import capitalised, counted
-from vnetbench.wording.treatment_names import name_of
+from vnetbench.explain.model import EvidenceChart, EvidenceItem
+from vnetbench.explain.phrases import is_count, metric_label
+from vnetbench.quantity import choose_scale
+from vnetbench.wording.factor_text import capitalize_sentence, pluralize
+from vnetbench.wording.treatment_names import treatment_name
 
-_MOST_BARS = 12
-"""More are no small picture."""
+_MAX_BARS = 12
 
 
-def picture_of(
-    summary: CampaignSummary, treatments: Sequence[TreatmentSummary], exhibits: Sequence[EvidenceItem]
+def evidence_bars(
+    summary: CampaignSummary, treatments: Sequence[TreatmentSummary], evidence: Sequence[EvidenceItem]
 ) -> EvidenceChart | None:
-    """The first figure that speaks for a cause and is more than yes or no; None where there is none.
+    """Return a bar chart of the first suitable metric; None if there is none.
 
-    A number of things, such as queues, is mostly how something was set: what happened stands before it.
+    The metric must support the cause and must not be a yes-or-no metric. Counts of items such as queues come
+    last, because they mostly reflect settings.
 
-    Of several treatments a bar each, their medians with the least and the most of their trials; of one a bar
-    a trial.
+    For several treatments each bar is a treatment: the median of its trials with their range. For one
+    treatment each bar is a trial.
     """
-    amounts = [each for each in exhibits if each.role == "supports" and _is_amount(each)]
-    if not amounts:
+    suitable = [
+        item
+        for item in evidence
+        if item.role == "supports" and EVIDENCE_METRICS[item.metric].unit != YES_OR_NO
+    ]
+    if not suitable:
         return None
-    exhibit = min(amounts, key=_is_number_of_things)
-    name = exhibit.metric
-    what = "trial" if len(treatments) == 1 else "treatment"
-    rows = list(_of_trials(treatments[0], name) if len(treatments) == 1 else _of(summary, treatments, name))
-    scale = scale_for(EVIDENCE_METRICS[name].unit, max((row[end] for _, row in rows for end in row), default=0.0))
-    some = f", the first {_MOST_BARS} of {counted(len(rows), what)}" if len(rows) > _MOST_BARS else ""
+    item = min(suitable, key=_is_item_count)
+    name = item.metric
+    noun = "trial" if len(treatments) == 1 else "treatment"
+    rows = list(
+        _trial_rows(treatments[0], name)
+        if len(treatments) == 1
+        else _treatment_rows(summary, treatments, name)
+    )
+    largest = max((value for _, row in rows for value in row.values()), default=0.0)
+    scale = choose_scale(EVIDENCE_METRICS[name].unit, largest)
+    selection = f", the first {_MAX_BARS} of {pluralize(len(rows), noun)}" if len(rows) > _MAX_BARS else ""
     return EvidenceChart(
         chart_type="bars",
-        title=f"{capitalised(label_of(name))}{some}",
-        x_label=what,
-        y_label=f"{label_of(name)} ({scale.unit})" if scale.unit else label_of(name),
+        title=f"{capitalize_sentence(metric_label(name))}{selection}",
+        x_label=noun,
+        y_label=f"{metric_label(name)} ({scale.unit})" if scale.unit else metric_label(name),
         rows=tuple(
-            {"x": x, **{end: value / scale.divisor for end, value in row.items()}}
-            for x, row in rows[:_MOST_BARS]
+            {"x": label, **{key: value / scale.divisor for key, value in row.items()}}
+            for label, row in rows[:_MAX_BARS]
         ),
-        threshold=None if exhibit.threshold is None else exhibit.threshold / scale.divisor,
+        threshold=None if item.threshold is None else item.threshold / scale.divisor,
     )
 
 
-def _is_amount(exhibit: EvidenceItem) -> bool:
-    return EVIDENCE_METRICS[exhibit.metric].unit != YES_OR_NO
+def _is_item_count(item: EvidenceItem) -> bool:
+    return is_count(EVIDENCE_METRICS[item.metric].unit, item.value, item.low, item.high)
 
 
-def _is_number_of_things(exhibit: EvidenceItem) -> bool:
-    return is_count(EVIDENCE_METRICS[exhibit.metric].unit, exhibit.value, exhibit.low, exhibit.high)
-
-
-def _of(
+def _treatment_rows(
     summary: CampaignSummary, treatments: Sequence[TreatmentSummary], name: str
 ) -> Iterator[tuple[str, dict[str, float]]]:
     for treatment in treatments:
         values = treatment.evidence_values(name)
         if values:
-            yield name_of(summary, treatment), {"y": median(values), "low": min(values), "high": max(values)}
+            row = {"y": median(values), "low": min(values), "high": max(values)}
+            yield treatment_name(summary, treatment), row
 
 
-def _of_trials(treatment: TreatmentSummary, name: str) -> Iterator[tuple[str, dict[str, float]]]:
+def _trial_rows(treatment: TreatmentSummary, name: str) -> Iterator[tuple[str, dict[str, float]]]:
     for number, point in enumerate(treatment.points, 1):
         if name in point.evidence:
             yield f"trial {number}", {"y": point.evidence[name]}

@@ -1,7 +1,7 @@
-"""What a run says of a suspicion: with the suspect's setting, was the treatment surely better, or surely not?
+"""Decide from an experiment whether a candidate cause is confirmed or refuted.
 
-Counters of one run cannot tell two limits that hold at once apart: both read as full, and lifting one changes
-nothing while the other holds. Only a run in which one is lifted shows which of them it was.
+Counters of one run cannot separate two simultaneous limits: both read as saturated, and removing one changes
+nothing while the other remains. Only a run that removes one of them shows which one limits.
 """
 
 from __future__ import annotations
@@ -12,66 +12,80 @@ from dataclasses import replace
 
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import Experiment, Ratio
-from vnetbench.explain.model import CONFIRMED, REFUTED, ExperimentResult, CandidateCause
+from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, ExperimentResult
 from vnetbench.study.model import Level
 
 MIN_GAIN = 1.05
-"""Times better, that lifting what limits a treatment makes it at least."""
-INCONCLUSIVE = "not shown"
+"""Smallest improvement, as a ratio, that removing a limit must bring."""
+INCONCLUSIVE = "inconclusive"
 
 
 def apply_experiments(
-    suspects: Sequence[CandidateCause], levels: Mapping[str, Level], experiments: Sequence[Experiment]
+    candidates: Sequence[CandidateCause], levels: Mapping[str, Level], experiments: Sequence[Experiment]
 ) -> tuple[CandidateCause, ...]:
-    """The suspects of a treatment with these levels: what was confirmed first, what was refuted last.
+    """Return the candidates with their experiments' verdicts: confirmed ones first, refuted ones last.
 
-    Of several that were confirmed the one that gained most is the first.
+    Confirmed candidates are in order of their gain.
+
+    Args:
+        candidates: candidates of one treatment.
+        levels: the treatment's levels.
+        experiments: all experiments of the campaign.
     """
-    return tuple(sorted((_with_verdict(each, levels, experiments) for each in suspects), key=_sort_key))
+    return tuple(sorted((_with_verdict(each, levels, experiments) for each in candidates), key=_sort_key))
 
 
 def has_experiment(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> bool:
-    """Whether an experiment was made with a treatment of these levels."""
+    """Return whether an experiment tested a treatment with these levels."""
     return any(_has_same_levels(each, levels) for each in experiments)
 
 
 def experiment_verdict(ratio: Ratio, metric: str) -> str:
-    """`confirmed`, `refuted` or `not shown`, by the interval of the ratio: with the setting / without.
+    """Return `confirmed`, `refuted` or `inconclusive`, by the interval of the ratio.
 
-    Confirmed: better beyond chance, and by as much as is worthwhile. Refuted: so much better is ruled out.
-    A treatment that is dead throughout with one of the two has no interval, and in blocks enough needs none.
+    Confirmed: a significant improvement of MIN_GAIN or more. Refuted: the interval excludes such an
+    improvement. A ratio of 0 or infinity has no interval, because one of the two treatments has no traffic.
+    It is decided if enough blocks give it a p value.
+
+    Args:
+        ratio: the metric with the setting over the metric without it.
+        metric: name of the metric.
     """
-    better = _improvement(ratio, metric)
-    if better.p_value is not None and better.value in (0, math.inf):
-        return CONFIRMED if better.value else REFUTED
-    if better.low is None or better.high is None:
+    improvement = _improvement(ratio, metric)
+    if improvement.p_value is not None and improvement.value in (0, math.inf):
+        return CONFIRMED if improvement.value else REFUTED
+    if improvement.low is None or improvement.high is None:
         return INCONCLUSIVE
-    if better.low > 1 and better.value >= MIN_GAIN:
+    if improvement.low > 1 and improvement.value >= MIN_GAIN:
         return CONFIRMED
-    return REFUTED if better.high < MIN_GAIN else INCONCLUSIVE
+    return REFUTED if improvement.high < MIN_GAIN else INCONCLUSIVE
 
 
-def _sort_key(suspect: CandidateCause) -> tuple[int, float]:
-    if suspect.experiment_result is None or suspect.confidence not in (CONFIRMED, REFUTED):
+def _sort_key(candidate: CandidateCause) -> tuple[int, float]:
+    if candidate.experiment_result is None or candidate.confidence not in (CONFIRMED, REFUTED):
         return 0, 0.0
-    if suspect.confidence == REFUTED:
+    if candidate.confidence == REFUTED:
         return 1, 0.0
-    found = suspect.experiment_result.experiment
-    return -1, -_improvement(found.ratio, found.metric).value
+    experiment = candidate.experiment_result.experiment
+    return -1, -_improvement(experiment.ratio, experiment.metric).value
 
 
-def _with_verdict(suspect: CandidateCause, levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> CandidateCause:
-    found = next((each for each in experiments if _is_for_candidate(each, suspect, levels)), None)
-    if found is None:
-        return suspect
-    says = experiment_verdict(found.ratio, found.metric)
-    certainty = suspect.confidence if says == INCONCLUSIVE else says
-    return replace(suspect, confidence=certainty, experiment_result=ExperimentResult(says, found))
+def _with_verdict(
+    candidate: CandidateCause, levels: Mapping[str, Level], experiments: Sequence[Experiment]
+) -> CandidateCause:
+    experiment = next((each for each in experiments if _is_for_candidate(each, candidate, levels)), None)
+    if experiment is None:
+        return candidate
+    verdict = experiment_verdict(experiment.ratio, experiment.metric)
+    confidence = candidate.confidence if verdict == INCONCLUSIVE else verdict
+    return replace(candidate, confidence=confidence, experiment_result=ExperimentResult(verdict, experiment))
 
 
-def _is_for_candidate(experiment: Experiment, suspect: CandidateCause, levels: Mapping[str, Level]) -> bool:
-    setting = suspect.cause.setting
-    return bool(setting) and _has_same_levels(experiment, levels) and dict(experiment.changed_levels) == dict(setting)
+def _is_for_candidate(experiment: Experiment, candidate: CandidateCause, levels: Mapping[str, Level]) -> bool:
+    setting = candidate.cause.setting
+    if not setting or not _has_same_levels(experiment, levels):
+        return False
+    return dict(experiment.changed_levels) == dict(setting)
 
 
 def _has_same_levels(experiment: Experiment, levels: Mapping[str, Level]) -> bool:
@@ -79,7 +93,7 @@ def _has_same_levels(experiment: Experiment, levels: Mapping[str, Level]) -> boo
 
 
 def _improvement(ratio: Ratio, metric: str) -> Ratio:
-    """The same with more than 1 for the better."""
+    """Return the ratio in the direction in which more than 1 is better."""
     if not is_lower_better(metric):
         return ratio
     low, high = (1 / end if end else None for end in (ratio.high, ratio.low))

@@ -1,8 +1,8 @@
-"""Whether a guest that forwards loses frames while its CPUs look idle.
+"""Find guests that lose frames while their own kernel reports idle CPUs.
 
-Two counts of the same CPUs are held against each other: the idle time that the guest's own kernel counts, and
-the time for which the host ran its vCPU threads. Both are of the run at the throughput, so whatever more is
-offered is lost beyond the accepted share.
+The finding compares two counts for the same CPUs: idle time in the guest's kernel, and the time for which the
+host ran the vCPU threads. Both are from the step at the throughput, so any higher load exceeds the accepted
+loss.
 """
 
 from __future__ import annotations
@@ -14,108 +14,111 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import Finding
 from vnetbench.quantity import format_interval
-from vnetbench.wording.factor_text import counted
-from vnetbench.wording.treatment_names import name_of
+from vnetbench.wording.factor_text import pluralize
+from vnetbench.wording.treatment_names import treatment_name
 
-LOOKS_IDLE_PERCENT = 20.0
-"""From here on CPUs look idle: who sees as much in `top` looks for the limit elsewhere."""
+IDLE_THRESHOLD_PERCENT = 20.0
+"""Idle time from which CPUs count as idle: a user of `top` would look for the limit elsewhere."""
 _BUSY, _VCPU = "forwarder_busy_percent", "forwarder_vcpu_percent"
 
 
 @dataclass(frozen=True)
-class AtTheLimit:
-    """A treatment's CPUs at the highest load whose loss is accepted; percent of all its CPUs."""
+class ForwarderCpuUse:
+    """CPU use of a forwarding guest at its throughput, percent of all its CPUs."""
 
     treatment: TreatmentSummary
-    busy: Estimate
-    """As the guest's kernel counts."""
-    vcpu: Estimate
-    """As the host counts its vCPU threads."""
+    guest_busy: Estimate
+    """Counted by the guest's kernel."""
+    host_vcpu: Estimate
+    """Counted by the host for the vCPU threads."""
 
     @property
     def idle_percent(self) -> float:
-        """What the guest's kernel calls idle."""
-        return 100 - self.busy.value
+        """Idle time by the guest's kernel."""
+        return 100 - self.guest_busy.value
 
     @property
-    def looks_idle(self) -> bool:
-        """Whether the guest calls its CPUs idle beyond chance, or where that is not known in every trial."""
+    def has_idle_cpus(self) -> bool:
+        """Whether the whole interval of idle time, or every trial if there is no interval, counts as idle."""
         trials = self.treatment.trial_values(_BUSY)
-        most_busy = max(trials) if self.busy.high is None else self.busy.high
-        return 100 - most_busy >= LOOKS_IDLE_PERCENT
+        max_busy = max(trials) if self.guest_busy.high is None else self.guest_busy.high
+        return 100 - max_busy >= IDLE_THRESHOLD_PERCENT
 
 
-def idle_cpus(summary: CampaignSummary) -> Iterator[Finding]:
-    """One finding on all treatments that a guest limited, with the figures that it rests on; none without."""
-    limits = at_the_limit(summary)
-    if not limits:
+def idle_cpu_findings(summary: CampaignSummary) -> Iterator[Finding]:
+    """Yield one finding about all treatments that a guest limits; nothing if there are none."""
+    forwarders = saturated_forwarders(summary)
+    if not forwarders:
         return
-    idle = [each for each in limits if each.looks_idle]
+    idle = [each for each in forwarders if each.has_idle_cpus]
     yield Finding(
         kind="idle CPUs",
-        text=_seen(summary, idle, len(limits)) if idle else _not_seen(summary, limits),
-        treatments=tuple(each.treatment.index for each in idle or limits),
+        text=_idle_text(summary, idle, len(forwarders)) if idle else _no_idle_text(summary, forwarders),
+        treatments=tuple(each.treatment.index for each in idle or forwarders),
         details={
-            str(each.treatment.index): {"idle_percent": each.idle_percent, "vcpu_percent": each.vcpu.value}
-            for each in limits
+            str(each.treatment.index): {
+                "idle_percent": each.idle_percent,
+                "vcpu_percent": each.host_vcpu.value,
+            }
+            for each in forwarders
         },
     )
 
 
-def at_the_limit(summary: CampaignSummary) -> tuple[AtTheLimit, ...]:
-    """Each treatment whose throughput a guest limited, with both counts of its CPUs; empty without guests."""
+def saturated_forwarders(summary: CampaignSummary) -> tuple[ForwarderCpuUse, ...]:
+    """Return CPU use for each treatment whose throughput a guest limits and that has both counts."""
     return tuple(
-        AtTheLimit(treatment, treatment.metrics[_BUSY], treatment.metrics[_VCPU])
+        ForwarderCpuUse(treatment, treatment.metrics[_BUSY], treatment.metrics[_VCPU])
         for treatment in summary.treatments
-        if {_BUSY, _VCPU} <= treatment.metrics.keys() and _limited_by_device(treatment)
+        if {_BUSY, _VCPU} <= treatment.metrics.keys() and _is_limited_by_device(treatment)
     )
 
 
-def _limited_by_device(treatment: TreatmentSummary) -> bool:
-    searched = [point for point in treatment.points if point.search_answers]
-    return bool(searched) and all(map(_lost_above, searched))
+def _is_limited_by_device(treatment: TreatmentSummary) -> bool:
+    searches = [point for point in treatment.points if point.search_answers]
+    return bool(searches) and all(map(_has_loss_above_throughput, searches))
 
 
-def _lost_above(point: TrialPoint) -> bool:
-    """Whether frames are lost above the throughput, as the search is sure of, even if it was cut short."""
+def _has_loss_above_throughput(point: TrialPoint) -> bool:
+    """Return whether the search found loss above the throughput, even if it stopped early."""
     answer = point.search_answers[0]
-    was_cut = answer.limited_by == "time" and answer.high_fps < point.search["asked"]["most_fps"]
-    return answer.limited_by == "device" or was_cut
+    is_cut_short = answer.limited_by == "time" and answer.high_fps < point.search["asked"]["most_fps"]
+    return answer.limited_by == "device" or is_cut_short
 
 
-def _seen(summary: CampaignSummary, idle: Sequence[AtTheLimit], limits: int) -> str:
-    most = max(idle, key=lambda each: each.idle_percent)
+def _idle_text(summary: CampaignSummary, idle: Sequence[ForwarderCpuUse], total: int) -> str:
+    most_idle = max(idle, key=lambda each: each.idle_percent)
+    guest_range = _percent_range([each.idle_percent for each in idle])
+    host_range = _percent_range([each.host_vcpu.value for each in idle])
     return (
-        f"CPUs that look idle still lose frames, in {len(idle)} of {counted(limits, 'treatment')}: above the "
-        "throughput frames are lost, and at it the guest calls its CPUs idle for "
-        f"{_range([each.idle_percent for each in idle])} of the time, while the host runs their vCPU threads "
-        f"for {_range([each.vcpu.value for each in idle])}. Most so with {_evidence(summary, most)}."
+        f"Guests lose frames although they report idle CPUs, in {len(idle)} of "
+        f"{pluralize(total, 'treatment')}. "
+        f"At the throughput, the guest reports its CPUs idle for {guest_range} of the time. "
+        f"The host runs their vCPU threads for {host_range} of the time. "
+        f"The most idle treatment is {_evidence_text(summary, most_idle)}."
     )
 
 
-def _not_seen(summary: CampaignSummary, limits: Sequence[AtTheLimit]) -> str:
-    most = max(limits, key=lambda each: each.idle_percent)
+def _no_idle_text(summary: CampaignSummary, forwarders: Sequence[ForwarderCpuUse]) -> str:
+    most_idle = max(forwarders, key=lambda each: each.idle_percent)
     return (
-        f"CPUs that look idle and lose frames were not seen: at the throughput of none of "
-        f"{counted(len(limits), 'treatment')} the guest calls its CPUs idle for {LOOKS_IDLE_PERCENT:g} % or "
-        f"more; most with {_evidence(summary, most)}."
+        f"No guest loses frames while it reports idle CPUs ({IDLE_THRESHOLD_PERCENT:g} % or more) at the "
+        f"throughput, in {pluralize(len(forwarders), 'treatment')}. "
+        f"The most idle treatment is {_evidence_text(summary, most_idle)}."
     )
 
 
-def _evidence(summary: CampaignSummary, found: AtTheLimit) -> str:
-    busy = found.busy
+def _evidence_text(summary: CampaignSummary, use: ForwarderCpuUse) -> str:
+    busy = use.guest_busy
     low, high = (None if end is None else 100 - end for end in (busy.high, busy.low))
-    idle = format_interval(found.idle_percent, low, high, "%").text
+    idle = format_interval(use.idle_percent, low, high, "%").text
+    vcpu = format_interval(use.host_vcpu.value, use.host_vcpu.low, use.host_vcpu.high, "%").text
     return (
-        f"{name_of(summary, found.treatment)}: {idle} idle as the guest says, vCPU threads at "
-        f"{_text(found.vcpu)} as the host says ({counted(busy.trials, 'trial')})"
+        f"{treatment_name(summary, use.treatment)}: {idle} idle by the guest's count, vCPU threads at {vcpu} "
+        f"by the host's count ({pluralize(busy.trial_count, 'trial')})"
     )
 
 
-def _text(estimate: Estimate) -> str:
-    return format_interval(estimate.value, estimate.low, estimate.high, "%").text
-
-
-def _range(values: Sequence[float]) -> str:
+def _percent_range(values: Sequence[float]) -> str:
     low, high = (f"{round(each)}" for each in (min(values), max(values)))
     return f"{low} %" if low == high else f"{low} to {high} %"

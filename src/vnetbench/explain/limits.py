@@ -1,4 +1,4 @@
-"""What limits each treatment, and which treatments are limited alike."""
+"""Limits of treatments, and groups of treatments with the same limit."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from statistics import median_low
 
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.experiment_command import experiment_command
 from vnetbench.explain.model import CandidateCause
 from vnetbench.explain.offered_load import LoadDelivery, measure_delivery
-from vnetbench.explain.experiment_command import experiment_command
 from vnetbench.explain.rules import load_rules
 from vnetbench.explain.scoring import CauseRanking, rank_causes
 
 NO_LIMIT = "nothing"
-"""Stands for the cause where the load that was asked for was carried."""
+"""Replaces the cause name if the network delivered the whole offered load."""
 UNEXPLAINED = "not explained"
-"""Stands for the cause where no score is good enough."""
+"""Replaces the cause name if no cause reaches the minimum score."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What one treatment's trials show of what limits it."""
+    """The limit of one treatment, by the evidence of its trials."""
 
     treatment: TreatmentSummary
     ranking: CauseRanking
     delivery: LoadDelivery | None = None
-    """Of a treatment with a set load."""
+    """None for an unpaced load."""
 
     @property
     def cause_name(self) -> str:
-        """The cause that is suspected first, `nothing`, or `not explained`."""
+        """Name of the first candidate cause, `nothing` or `not explained`."""
         if self.delivery and self.delivery.is_complete:
             return NO_LIMIT
         return self.candidates[0].cause.name if self.candidates else UNEXPLAINED
 
     @property
     def candidates(self) -> tuple[CandidateCause, ...]:
-        """The likeliest first; none where the load was carried."""
+        """Candidate causes, most likely first; none if the whole load was delivered."""
         return () if self.delivery and self.delivery.is_complete else self.ranking.candidates
 
 
 def find_limits(summary: CampaignSummary) -> tuple[Limit, ...]:
-    """The limit of each treatment that was measured."""
+    """Return the limit of each treatment that has trials."""
     return tuple(_find_limit(summary, treatment) for treatment in summary.treatments if treatment.points)
 
 
 def group_by_cause(limits: Sequence[Limit]) -> tuple[tuple[Limit, ...], ...]:
-    """The same in groups that have their first suspect in common, the largest group first."""
+    """Group limits by their cause name, largest group first."""
     groups: dict[str, list[Limit]] = {}
     for limit in limits:
         groups.setdefault(limit.cause_name, []).append(limit)
@@ -56,18 +56,18 @@ def group_by_cause(limits: Sequence[Limit]) -> tuple[tuple[Limit, ...], ...]:
 
 
 def pick_representative(group: Sequence[Limit]) -> Limit:
-    """Of limits with the same first suspect the one with the middle score: it stands for all of them."""
+    """Return the limit with the median score among limits with the same first candidate."""
     if not group[0].candidates:
         return group[0]
-    middle = median_low(limit.candidates[0].score for limit in group)
-    return next(limit for limit in group if limit.candidates[0].score == middle)
+    median_score = median_low(limit.candidates[0].score for limit in group)
+    return next(limit for limit in group if limit.candidates[0].score == median_score)
 
 
 def add_experiment_commands(summary: CampaignSummary, limit: Limit) -> Iterator[CandidateCause]:
-    """The suspects, each with the setting and the command that would prove it in this treatment."""
-    for suspect in limit.candidates:
-        setting, command = experiment_command(summary, limit.treatment, suspect.cause)
-        yield replace(suspect, cause=replace(suspect.cause, setting=setting), command=command)
+    """Yield the candidates with the setting and the command of their experiment in this treatment."""
+    for candidate in limit.candidates:
+        setting, command = experiment_command(summary, limit.treatment, candidate.cause)
+        yield replace(candidate, cause=replace(candidate.cause, setting=setting), command=command)
 
 
 def _find_limit(summary: CampaignSummary, treatment: TreatmentSummary) -> Limit:

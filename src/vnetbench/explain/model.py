@@ -1,4 +1,4 @@
-"""What an explanation consists of: findings, the causes that they suspect, and the evidence for each."""
+"""What an explanation consists of: findings, their candidate causes and the evidence."""
 
 from __future__ import annotations
 
@@ -10,117 +10,122 @@ from vnetbench.study.model import Level
 
 CONFIRMED, REFUTED = "confirmed", "refuted"
 CONFIDENCE_WORDS = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
-"""How sure a suspicion is, surest first. `confirmed` and `refuted` need an experiment: a run in which what it
-would change was changed. What the others are worth is measured: docs/explain.md."""
+"""Words for confidence in a candidate cause, highest first.
+
+`confirmed` and `refuted` need an experiment: a run with the candidate's setting. docs/explain.md gives the
+measured accuracy of the other words.
+"""
 REPRESENTATIVE = "representative"
-"""In a finding's details: the index of the treatment that its suspects are of."""
+"""Key in a finding's details: index of the treatment whose candidate causes the finding shows."""
 MEASURED_SERIES = "measured"
-"""The series of a `curve` whose rows were measured; every other is a law that was fitted to them."""
+"""Series of the measured rows in a `curve` chart. All other series are fitted laws."""
 
 
 @dataclass(frozen=True)
 class Cause:
-    """Something that can limit a treatment, or make it unstable; from the tables in `causes/`."""
+    """A limit of a treatment, or a reason for unstable results, from the tables in `causes/`."""
 
     name: str
     family: str
-    """`cpu`, `window`, `packets`, `links`, `instability`, `instrument`."""
+    """`cpu`, `window`, `packets`, `links`, `instability` or `instrument`."""
     description: str
-    """The sentence's middle: "the sending thread's CPU is full"."""
+    """A clause that can stand within a sentence: "the sending thread saturates its CPU"."""
     advice: str
-    """What would change it, as an advice."""
+    """How to remove the cause."""
     setting: Mapping[str, Level]
-    """The factor and level that would prove it; empty where no setting can."""
+    """Factor and level of the run that would confirm the cause; empty if no setting can."""
     source: str
-    """Where the rule comes from."""
+    """Publication or documentation that the rule is based on."""
     is_fault: bool = True
-    """False for limits that every machine has: a thread's CPU that is full while nothing is wrong with it."""
+    """False for a limit that every unpaced run has, such as a saturated CPU."""
 
 
 @dataclass(frozen=True)
 class EvidenceItem:
-    """One figure of evidence, over the treatment's trials."""
+    """One evidence metric over the treatment's trials."""
 
     metric: str
-    """Its name in `estimate.evidence.FIGURES`, which says unit, meaning and counters."""
+    """Name in `estimate.evidence.EVIDENCE_METRICS`, which has unit, meaning and counters."""
     value: float
-    """The median of the trials; of two modes, of those in the lower one."""
+    """Median of the trials. For two modes: median of the lower mode."""
     low: float
     high: float
-    """The least and the most of the same trials."""
+    """Smallest and largest value of the same trials."""
     threshold: float | None
-    """From where on it speaks; None where it only illustrates."""
+    """Value from which the metric supports or contradicts the cause; None if it only illustrates."""
     role: str = "supports"
     """`supports` or `contradicts` the cause."""
     supports_when_low: bool = False
-    """It speaks below its threshold."""
+    """True if the role applies below the threshold."""
 
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """What a run with the suspect's setting showed."""
+    """Outcome of a run with the candidate's setting."""
 
     verdict: str
-    """`confirmed`, `refuted`, or `not shown`."""
+    """`confirmed`, `refuted` or `inconclusive`."""
     experiment: Experiment
 
 
 @dataclass(frozen=True)
 class CandidateCause:
-    """A cause that is suspected, how strongly, and why."""
+    """A possible cause with its score, confidence and evidence."""
 
     cause: Cause
     score: float
-    """0 to 1; suspects of one finding are ranked by it. Of what makes trials differ it is another measure
-    than the rules' score (docs/show-json.md), and not to be held against it."""
+    """0 to 1. Ranks the candidates of one finding.
+
+    Scores of causes of instability are not comparable with scores of limits (docs/show-json.md).
+    """
     confidence: str
-    """One of CERTAINTIES."""
+    """One of CONFIDENCE_WORDS."""
     evidence: tuple[EvidenceItem, ...]
     command: str = ""
-    """The one command that would prove it; empty where none can."""
+    """Command of the run that would confirm the cause; empty if no command can."""
     experiment_result: ExperimentResult | None = None
-    """None where nothing was run for it."""
+    """None if no experiment was run."""
 
 
 @dataclass(frozen=True)
 class EvidenceChart:
-    """A small picture of the evidence: what `report/evidence_charts.py` draws."""
+    """A small chart of the evidence, drawn by `report/charts/evidence_charts.py`."""
 
     chart_type: str
-    """`course` (a metric over the blocks), `bars` (figures beside each other), `modes` (a metric over a
-    figure, by mode), `effects` (ratios with intervals) or `curve` (a metric over a factor, with a law)."""
+    """`time_series` (a metric over the blocks), `bars`, `modes` (a metric over another one, by mode),
+    `effects` (ratios with intervals) or `curve` (a metric over a factor, with a fitted law)."""
     title: str
     x_label: str
     y_label: str
-    """Labels of the axes, with units."""
+    """Axis labels with units."""
     rows: tuple[Mapping[str, str | float], ...]
-    """`x`, `y`, where known `low`, `high`, and `series` (of what was measured of a `curve`: MEASURED)."""
+    """`x`, `y`, and optionally `low`, `high` and `series` (MEASURED_SERIES: measured rows of a `curve`)."""
     threshold: float | None = None
-    """From where on `y` speaks for the cause: drawn as a line."""
+    """Value of `y` from which it supports the cause, drawn as a line."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing said about results, with its evidence."""
+    """One statement about the results, with its evidence."""
 
     kind: str
-    """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs`,
+    """`limit`, `difference`, `unstable`, `factors`, `knee`, `best`, `surprise`, `instrument`, `idle CPUs` or
     `not explained`."""
     text: str
-    """One sentence or two, with figures."""
+    """One to three sentences with values."""
     treatments: tuple[int, ...] = ()
-    """Indices of those that it is about; all of them where empty."""
+    """Indices of the treatments that the finding is about; empty for all treatments."""
     candidates: tuple[CandidateCause, ...] = ()
-    """Ranked, the likeliest first; none where nothing is explained, or nothing is to be."""
+    """Candidate causes, most likely first."""
     chart: EvidenceChart | None = None
     details: Mapping[str, object] = field(default_factory=dict)
-    """Figures that a program may want: of a fit its parameters with intervals, of effects the ratios."""
+    """Values for programs, such as fitted parameters with intervals, or ratios of effects."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """All that is said of a campaign, most important first."""
+    """All findings about a campaign, most important first."""
 
     answer: tuple[str, ...]
-    """One or two sentences that somebody understands who has never seen a counter."""
+    """One or two sentences for readers who do not know the counters."""
     findings: tuple[Finding, ...]

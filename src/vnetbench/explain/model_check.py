@@ -1,4 +1,4 @@
-"""What the law of a suspected limit gives for a treatment, held against what was measured."""
+"""Compare a stream's measured goodput with the throughput model of its suspected limit."""
 
 from __future__ import annotations
 
@@ -8,55 +8,61 @@ from statistics import median
 
 from vnetbench.estimate.summary import TreatmentSummary
 from vnetbench.explain.models import loss, tcp_window
-from vnetbench.explain.phrases import figure_text
+from vnetbench.explain.phrases import format_metric
 
 WINDOW_CAUSES = ("send_buffer", "receive_window", "congestion_window")
 _STREAM_GOODPUT = "stream_goodput_bps"
 
 MetricMedians = Mapping[str, float]
-"""Medians over the trials, by the name of the figure."""
+"""Median over the trials, by metric."""
 
 
 @dataclass(frozen=True)
 class ModelCheck:
-    """What a law says of a stream's goodput."""
+    """A model's goodput per stream, in agreement with the measured one."""
 
     text: str
+    """Complete sentences."""
     details: Mapping[str, float]
+    """Modelled and measured goodput, bit/s."""
 
 
 def check_model(treatment: TreatmentSummary, cause: str) -> ModelCheck | None:
-    """The law of that cause for a treatment; None where it has none, or a figure of it is not known."""
+    """Return the check of a cause's model; None without a model, its metrics, or agreement."""
     if cause not in _MODEL_CHECKS:
         return None
-    names, told = _MODEL_CHECKS[cause]
-    figures = {name: values for name in names if (values := treatment.evidence_values(name))}
-    if len(figures) < len(names) or median(figures["rtt_us"]) <= 0:
+    names, check = _MODEL_CHECKS[cause]
+    values = {name: trials for name in names if (trials := treatment.evidence_values(name))}
+    if len(values) < len(names) or median(values["rtt_us"]) <= 0:
         return None
-    return told({name: median(values) for name, values in figures.items()})
+    return check({name: median(trials) for name, trials in values.items()})
 
 
-def _check_window_model(figures: MetricMedians) -> ModelCheck | None:
-    window, rtt_us, got = (figures[name] for name in _WINDOW_METRICS)
-    law = tcp_window.most_bps(window, rtt_us)
-    if not tcp_window.follows(got, window, rtt_us):
+def _check_window_model(medians: MetricMedians) -> ModelCheck | None:
+    window, rtt_us, goodput = (medians[name] for name in _WINDOW_METRICS)
+    if not tcp_window.is_consistent(goodput, window, rtt_us):
         return None
-    sizes = f"{figure_text('in_flight_bytes', window)} in each round trip of {figure_text('rtt_us', rtt_us)}"
-    says = f"{sizes} make {figure_text(_STREAM_GOODPUT, law)}; a stream had {figure_text(_STREAM_GOODPUT, got)} acknowledged"
-    return ModelCheck(says, {"window_law_bps": law, _STREAM_GOODPUT: got})
-
-
-def _check_loss_model(figures: MetricMedians) -> ModelCheck | None:
-    percent, mss, rtt_us, got = (figures[name] for name in _LOSS_METRICS)
-    share = percent / 100
-    if not 0 < share < 1 or not loss.follows(got, mss, rtt_us, share):
-        return None
-    reno, cubic = (law(mss, rtt_us, share) for law in (loss.padhye_bps, loss.cubic_bps))
-    says = (
-        f"at this loss and round trip reno carries {figure_text(_STREAM_GOODPUT, reno)} and cubic "
-        f"{figure_text(_STREAM_GOODPUT, cubic)} by their laws; a stream had {figure_text(_STREAM_GOODPUT, got)} acknowledged"
+    model = tcp_window.max_goodput_bps(window, rtt_us)
+    text = (
+        f"A window of {format_metric('in_flight_bytes', window)} and a round-trip time of "
+        f"{format_metric('rtt_us', rtt_us)} allow {format_metric(_STREAM_GOODPUT, model)} per stream. "
+        f"The measured goodput is {format_metric(_STREAM_GOODPUT, goodput)} per stream."
     )
-    return ModelCheck(says, {"reno_law_bps": reno, "cubic_law_bps": cubic, _STREAM_GOODPUT: got})
+    return ModelCheck(text, {"window_law_bps": model, _STREAM_GOODPUT: goodput})
+
+
+def _check_loss_model(medians: MetricMedians) -> ModelCheck | None:
+    percent, mss, rtt_us, goodput = (medians[name] for name in _LOSS_METRICS)
+    ratio = percent / 100
+    if not 0 < ratio < 1 or not loss.is_consistent(goodput, mss, rtt_us, ratio):
+        return None
+    reno, cubic = (model(mss, rtt_us, ratio) for model in (loss.padhye_bps, loss.cubic_bps))
+    text = (
+        f"At this loss and round-trip time, models predict {format_metric(_STREAM_GOODPUT, reno)} per stream "
+        f"with reno and {format_metric(_STREAM_GOODPUT, cubic)} with cubic. "
+        f"The measured goodput is {format_metric(_STREAM_GOODPUT, goodput)} per stream."
+    )
+    return ModelCheck(text, {"reno_law_bps": reno, "cubic_law_bps": cubic, _STREAM_GOODPUT: goodput})
 
 
 _WINDOW_METRICS = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT)
@@ -65,3 +71,4 @@ _MODEL_CHECKS: Mapping[str, tuple[Sequence[str], Callable[[MetricMedians], Model
     **dict.fromkeys(WINDOW_CAUSES, (_WINDOW_METRICS, _check_window_model)),
     "path_loss": (_LOSS_METRICS, _check_loss_model),
 }
+"""Cause to the metrics of its model and the function that checks it."""

@@ -1,4 +1,4 @@
-"""The page of causes, made from the rules; run as a module, it writes it to `docs/`."""
+"""Generate the page of causes from the rules. Run as a module, it writes the page to `docs/`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vnetbench.explain.rules import FAMILIES, TWICE, Condition, Rule, Pattern, load_rules
+from vnetbench.explain.rules import FAMILIES, TWICE, Condition, Pattern, Rule, load_rules
 from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
@@ -15,14 +15,15 @@ PAGE = "causes.md"
 _HEAD = """\
 # Causes
 
-What `vnetbench explain` can name, made from the rules themselves (`src/vnetbench/explain/causes/*.toml`) by
-`python -m vnetbench.explain.reference docs`. How to read an explanation, how a cause is scored and what the
-figures cannot tell: [explain.md](explain.md). The figures: [evidence.md](evidence.md).
+The causes that `vnetbench explain` can name. `python -m vnetbench.explain.reference docs` generates this
+page from the rules in `src/vnetbench/explain/causes/*.toml`. [explain.md](explain.md) describes how to read
+an explanation, how a cause is scored, and what the counters cannot show. [evidence.md](evidence.md)
+describes the metrics.
 
-*Natural* causes are no faults: a run that goes as fast as it can ends at one of them. `figure 75 → 95` speaks
-from 75 on, and wholly from 95 on; where the second number is the smaller one, small values speak. These
-numbers are our own, fitted to runs with a cause that was put there on purpose (explain.md, "How sure it is"):
-a source tells of the cause and of what shows it, and gives none of them.
+*Natural* causes are not faults: every unpaced run reaches one of them. The notation `metric 75 → 95` means
+that the condition starts to hold at 75 and holds fully from 95. If the second number is smaller, small
+values fulfil the condition. The numbers are fitted to runs with injected causes (explain.md, "How sure it
+is"). A source describes the cause and its symptoms, not these numbers.
 """
 _TITLES: Mapping[str, str] = {
     "cpu": "CPU",
@@ -35,46 +36,52 @@ _TITLES: Mapping[str, str] = {
 
 
 def causes_page() -> str:
-    """The page, in Markdown."""
-    return "\n".join([_HEAD, *(line for family in FAMILIES for line in _family(family))])
+    """Return the page in Markdown."""
+    return "\n".join([_HEAD, *(line for family in FAMILIES for line in _family_lines(family))])
 
 
-def _family(family: str) -> Iterator[str]:
+def _family_lines(family: str) -> Iterator[str]:
     yield f"## {_TITLES[family]}\n"
     for rule in load_rules().values():
         if rule.cause.family == family:
-            yield from _cause(rule)
+            yield from _rule_lines(rule)
 
 
-def _cause(rule: Rule) -> Iterator[str]:
+def _rule_lines(rule: Rule) -> Iterator[str]:
     cause = rule.cause
+    description = f"{cause.description[:1].upper()}{cause.description[1:]}."
     yield f"### {cause.name}\n"
-    yield f"{cause.description[:1].upper()}{cause.description[1:]}.{'' if cause.is_fault else ' *Natural.*'}\n"
-    yield f"- To change it: {cause.advice}"
+    yield f"{description}{'' if cause.is_fault else ' *Natural.*'}\n"
+    yield f"- Advice: {cause.advice}"
     if cause.setting:
-        yield f"- Proved by: {', or '.join(_setting(name, level) for name, level in cause.setting.items())}"
+        settings = ", or ".join(_format_setting(name, level) for name, level in cause.setting.items())
+        yield f"- Confirmed by a run with: {settings}"
     if not rule.has_patterns:
-        yield "- Seen where trials or treatments are held against each other, by no figure of one trial."
-    for place, sign in enumerate(rule.patterns):
-        yield f"- {'Shows' if place == 0 else 'Or'} by {_sign(sign)}"
+        yield "- Evidence: a comparison of trials or treatments. No single trial shows this cause."
+    for index, pattern in enumerate(rule.patterns):
+        yield f"- {'Evidence' if index == 0 else 'Or'}: {_format_pattern(pattern)}"
     if rule.explains:
-        yield f"- Stands before, as it accounts for what they rest on: {', '.join(rule.explains)}"
+        yield f"- Ranks before these less specific causes: {', '.join(rule.explains)}"
     yield f"- Source: {cause.source}\n"
 
 
-def _sign(sign: Pattern) -> str:
-    parts = [", ".join(map(_condition, sign.requires))] if sign.requires else []
-    if sign.alternatives:
-        parts.append(f"one of {', '.join(map(_condition, sign.alternatives))}")
-    against = f"; against it speak {', '.join(map(_condition, sign.contradicts))}" if sign.contradicts else ""
-    return f"{'; and by '.join(parts)}{against}"
+def _format_pattern(pattern: Pattern) -> str:
+    parts = []
+    if pattern.requires:
+        parts.append(", ".join(map(_format_condition, pattern.requires)))
+    if pattern.alternatives:
+        parts.append(f"one of {', '.join(map(_format_condition, pattern.alternatives))}")
+    text = "; and ".join(parts)
+    if pattern.contradicts:
+        text += f"; contradicted by {', '.join(map(_format_condition, pattern.contradicts))}"
+    return text
 
 
-def _setting(name: str, level: Level) -> str:
+def _format_setting(name: str, level: Level) -> str:
     return f"`{name} = {level if level == TWICE else format_level(name, level)}`"
 
 
-def _condition(condition: Condition) -> str:
+def _format_condition(condition: Condition) -> str:
     return f"`{condition.metric}` {condition.zero_at:g} → {condition.full_at:g}"
 
 

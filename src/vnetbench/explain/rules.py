@@ -1,4 +1,4 @@
-"""The rules as they stand in `causes/*.toml`: read and checked when they are loaded, nothing judged yet."""
+"""The rules in `causes/*.toml`: loading and validation."""
 
 from __future__ import annotations
 
@@ -18,94 +18,102 @@ from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
 FAMILIES = ("cpu", "window", "packets", "links", "instability", "instrument")
-"""Each is a file of rules, in the order in which they are listed."""
+"""Families of causes, in listing order. Each has a rule file of its own."""
 
 TWICE = "twice"
-"""A level of a setting: two times what the treatment has."""
+"""A level of a setting: two times the treatment's level."""
 
-_TEXT_KEYS = ("says", "change", "source")
-_PATTERN_KEYS = ("needs", "any", "denies")
-_KEYS = {*_TEXT_KEYS, *_PATTERN_KEYS, "setting", "is_fault", "signs", "explains", "workloads"}
-_CONDITION_KEYS = {"figure", "from", "to", "weight"}
+_TEXT_KEYS = ("description", "advice", "source")
+_PATTERN_KEYS = ("requires", "any_of", "contradicts")
+_RULE_KEYS = {*_TEXT_KEYS, *_PATTERN_KEYS, "setting", "is_fault", "patterns", "explains", "workloads"}
+_CONDITION_KEYS = {"metric", "from", "to", "weight"}
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How strongly one figure of evidence speaks: not at all at `start`, wholly from `full` on."""
+    """A ramp over one evidence metric: 0 at `zero_at`, 1 at `full_at`."""
 
     metric: str
     zero_at: float
     full_at: float
-    """Below `start` where small values speak for the cause."""
+    """Less than `zero_at` if small values fulfil the condition."""
     weight: float = 1.0
-    """Of a need its share in the mean, of an alternative or a denial the most that it can do; to 1."""
+    """Above 0, at most 1. A requirement's share in the mean, or the largest effect of another condition."""
 
     def degree(self, value: float) -> float:
-        """0 to 1, on a straight line between the ends."""
+        """Return how far the value fulfils the condition, 0 to 1, linear between both ends."""
         share = (value - self.zero_at) / (self.full_at - self.zero_at)
         return share if 0 < share < 1 else float(share >= 1)
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One way in which a cause shows."""
+    """Evidence that a cause produces. A cause can have several patterns."""
 
     requires: tuple[Condition, ...] = ()
-    """All must speak; a figure among them that is unknown leaves the sign unjudged."""
+    """All must hold. A missing metric leaves the pattern without a score."""
     alternatives: tuple[Condition, ...] = ()
-    """`any` in the file: one of them must speak, the strongest counts."""
+    """`any_of` in the file: one must hold, and the strongest counts."""
     contradicts: tuple[Condition, ...] = ()
-    """What speaks against it."""
+    """Conditions that lower the score."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """All of them."""
+        """All conditions of the pattern."""
         return (*self.requires, *self.alternatives, *self.contradicts)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A cause, and what evidence speaks for it."""
+    """A cause with the patterns that indicate it."""
 
     cause: Cause
     patterns: tuple[Pattern, ...] = ()
-    """The one that fits best counts."""
+    """The pattern with the best score counts."""
     explains: tuple[str, ...] = ()
-    """Causes whose evidence it accounts for: it is the more specific of the two, and stands before them."""
+    """Less specific causes with the same evidence. This cause ranks before them."""
     workloads: tuple[str, ...] = WORKLOADS
-    """Those that it can limit."""
+    """Workloads that the cause can limit."""
 
     @property
     def has_patterns(self) -> bool:
-        """False of a cause that no single trial shows: it is found by comparing trials (`between/`)."""
+        """False if only a comparison of trials can show the cause (`comparisons/`)."""
         return bool(self.patterns)
 
 
 @lru_cache
 def load_rules() -> Mapping[str, Rule]:
-    """Every rule by the name of its cause, in the order of the files; raises BenchError naming file and cause
-    where one is wrong."""
+    """Return all rules by cause name, in file order.
+
+    Raises:
+        BenchError: a rule is invalid. The error names the file and the cause.
+    """
     return parse_rules({f"{family}.toml": _read_rule_file(family) for family in FAMILIES}, EVIDENCE_METRICS)
 
 
 def get_cause(name: str) -> Cause:
-    """The cause of that name; KeyError where there is none."""
+    """Return the cause with this name; raise KeyError if it does not exist."""
     return load_rules()[name].cause
 
 
 def parse_rules(texts: Mapping[str, str], metrics: Collection[str] | None = None) -> Mapping[str, Rule]:
-    """The rules in these texts, by file name; the name without its end is the family.
+    """Parse rule files.
 
-    `figures` are the names that conditions may use; None: any. Raises BenchError.
+    Args:
+        texts: file name to TOML text. The name without its suffix is the family.
+        metrics: names that conditions may use; None allows any name.
+
+    Raises:
+        BenchError: a rule is invalid.
     """
-    read: dict[str, Rule] = {}
+    parsed: dict[str, Rule] = {}
     for file, text in texts.items():
         for rule in _parse_file(file, text, metrics):
-            if rule.cause.name in read:
-                raise _rule_error(file, rule.cause.name, "is described twice", "keep one of the two")
-            read[rule.cause.name] = rule
-    _check_explains(read)
-    return read
+            if rule.cause.name in parsed:
+                raise _rule_error(file, rule.cause.name, "is defined twice", "remove one of the two")
+            parsed[rule.cause.name] = rule
+    _check_explains(parsed)
+    return parsed
 
 
 def _read_rule_file(family: str) -> str:
@@ -116,13 +124,14 @@ def _parse_file(file: str, text: str, metrics: Collection[str] | None) -> Iterat
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BenchError(f"the rules cannot be read: {error}", where=file, fix="mend the TOML") from error
+        raise BenchError(f"the rules are not valid TOML: {error}", where=file, fix="fix the TOML") from error
     family = file.removesuffix(".toml")
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise _rule_error(file, name, "is not a table", f"write [{name}] and its keys below")
-        if unknown := sorted(table.keys() - _KEYS):
-            raise _rule_error(file, name, f"has unknown keys: {', '.join(unknown)}", f"keys: {_join_names(_KEYS)}")
+            raise _rule_error(file, name, "is not a table", f"write [{name}] and put its keys below")
+        if unknown := sorted(table.keys() - _RULE_KEYS):
+            fix = f"use only these keys: {_join_names(_RULE_KEYS)}"
+            raise _rule_error(file, name, f"has unknown keys: {', '.join(unknown)}", fix)
         yield _parse_rule(file, family, name, table, metrics)
 
 
@@ -131,80 +140,88 @@ def _parse_rule(
 ) -> Rule:
     for key in _TEXT_KEYS:
         if not isinstance(table.get(key), str) or not table[key].strip():
-            raise _rule_error(file, name, f"lacks {key}", f'write {key} = "…"')
+            raise _rule_error(file, name, f"has no {key}", f'write {key} = "…"')
     workloads = tuple(table.get("workloads", WORKLOADS))
-    if wrong := [workload for workload in workloads if workload not in WORKLOADS]:
-        raise _rule_error(file, name, f"names no workload: {', '.join(wrong)}", f"workloads: {_join_names(WORKLOADS)}")
+    if unknown := [workload for workload in workloads if workload not in WORKLOADS]:
+        fix = f"use only these workloads: {_join_names(WORKLOADS)}"
+        raise _rule_error(file, name, f"names unknown workloads: {', '.join(unknown)}", fix)
     cause = Cause(
         name=name,
         family=family,
-        description=table["says"],
-        advice=table["change"],
+        description=table["description"],
+        advice=table["advice"],
         setting=_parse_setting(file, name, table.get("setting", {})),
         source=table["source"],
         is_fault=table.get("is_fault", True),
     )
-    # Most causes show in one way, whose conditions then stand among the cause's own keys.
-    own = {key: table[key] for key in _PATTERN_KEYS if key in table}
-    signs = (*([own] if own else []), *table.get("signs", ()))
+    # Most causes have a single pattern. Its conditions are then keys of the cause's own table.
+    first_pattern = {key: table[key] for key in _PATTERN_KEYS if key in table}
+    patterns = (*([first_pattern] if first_pattern else []), *table.get("patterns", ()))
     return Rule(
         cause=cause,
-        patterns=tuple(_parse_pattern(file, name, each, metrics) for each in signs),
+        patterns=tuple(_parse_pattern(file, name, each, metrics) for each in patterns),
         explains=tuple(table.get("explains", ())),
         workloads=workloads,
     )
 
 
-def _parse_pattern(file: str, cause: str, table: Mapping[str, Any], metrics: Collection[str] | None) -> Pattern:
-    if not table.keys() <= set(_PATTERN_KEYS) or not table.keys() & {"needs", "any"}:
-        fix = "write needs or any, and denies if need be"
-        raise _rule_error(file, cause, "has a sign that nothing speaks for, or with other keys", fix)
-    needs, alternatives, denies = (
-        tuple(_parse_condition(file, cause, key, each, metrics) for each in table.get(key, ())) for key in _PATTERN_KEYS
+def _parse_pattern(
+    file: str, cause: str, table: Mapping[str, Any], metrics: Collection[str] | None
+) -> Pattern:
+    if not table.keys() <= set(_PATTERN_KEYS) or not table.keys() & {"requires", "any_of"}:
+        what = "has a pattern without requires and any_of, or with unknown keys"
+        raise _rule_error(file, cause, what, "write requires or any_of, and optionally contradicts")
+    requires, alternatives, contradicts = (
+        tuple(_parse_condition(file, cause, key, each, metrics) for each in table.get(key, ()))
+        for key in _PATTERN_KEYS
     )
-    return Pattern(needs, alternatives, denies)
+    return Pattern(requires, alternatives, contradicts)
 
 
 def _parse_setting(file: str, cause: str, table: Mapping[str, Any]) -> dict[str, Level]:
-    """Levels as a study has them; TWICE as it stands."""
-    if wrong := [factor for factor in table if factor not in FACTORS]:
-        fix = f"factors: {_join_names(FACTORS)}"
-        raise _rule_error(file, cause, f"sets what is no factor: {', '.join(wrong)}", fix)
+    """Parse levels in a study's syntax; keep TWICE unchanged."""
+    if unknown := [factor for factor in table if factor not in FACTORS]:
+        fix = f"use only these factors: {_join_names(FACTORS)}"
+        raise _rule_error(file, cause, f"sets unknown factors: {', '.join(unknown)}", fix)
     try:
         return {name: raw if raw == TWICE else parse_level(name, raw) for name, raw in table.items()}
     except BenchError as error:
-        raise _rule_error(file, cause, f"has a setting that no study can have: {error.what}", error.fix) from error
+        what = f"has a setting that studies do not accept: {error.what}"
+        raise _rule_error(file, cause, what, error.fix) from error
 
 
 def _parse_condition(
     file: str, cause: str, key: str, table: Mapping[str, Any], metrics: Collection[str] | None
 ) -> Condition:
-    missing = sorted({"figure", "from", "to"} - table.keys())
+    missing = {"metric", "from", "to"} - table.keys()
     if missing or table.keys() - _CONDITION_KEYS:
-        form = '{ figure = "…", from = 0, to = 1 } and, if need be, weight'
-        raise _rule_error(file, cause, f"has a condition under {key} that is not of the form", f"write {form}")
-    name, weight = table["figure"], float(table.get("weight", 1.0))
+        fix = 'write { metric = "…", from = 0, to = 1 }, and optionally weight'
+        raise _rule_error(file, cause, f"has a malformed condition under {key}", fix)
+    name, weight = table["metric"], float(table.get("weight", 1.0))
     if metrics is not None and name not in metrics:
-        fix = "take a name of estimate.evidence.FIGURES"
-        raise _rule_error(file, cause, f"asks {key} for {name}, which is no figure", fix)
+        fix = "use a name in estimate.evidence.EVIDENCE_METRICS"
+        raise _rule_error(file, cause, f"uses the unknown metric {name} under {key}", fix)
     if table["from"] == table["to"]:
-        raise _rule_error(file, cause, f"has no ramp for {name}: from = to", "leave a way between the two")
+        fix = "use different values for from and to"
+        raise _rule_error(file, cause, f"has an empty ramp for {name}: from equals to", fix)
     if not 0 < weight <= 1:
-        raise _rule_error(file, cause, f"has a weight of {weight:g} for {name}", "take one above 0, to 1")
+        fix = "use a weight above 0 and at most 1"
+        raise _rule_error(file, cause, f"has the weight {weight:g} for {name}", fix)
     return Condition(name, float(table["from"]), float(table["to"]), weight)
 
 
-def _check_explains(read: Mapping[str, Rule]) -> None:
-    for name, rule in read.items():
-        if unknown := [other for other in rule.explains if other not in read]:
+def _check_explains(rules: Mapping[str, Rule]) -> None:
+    for name, rule in rules.items():
+        if unknown := [other for other in rule.explains if other not in rules]:
             file = f"{rule.cause.family}.toml"
-            raise _rule_error(file, name, f"explains no cause: {', '.join(unknown)}", f"causes: {_join_names(read)}")
+            fix = f"use only these causes: {_join_names(rules)}"
+            raise _rule_error(file, name, f"explains unknown causes: {', '.join(unknown)}", fix)
     try:
-        TopologicalSorter({name: rule.explains for name, rule in read.items()}).prepare()
+        TopologicalSorter({name: rule.explains for name, rule in rules.items()}).prepare()
     except CycleError as error:
-        circle = " explains ".join(error.args[1])
-        fix = "of two causes only the more specific one explains the other"
-        raise BenchError(f"causes explain each other: {circle}", where="explain/causes", fix=fix) from error
+        cycle = " explains ".join(error.args[1])
+        fix = "let only the more specific cause explain the other"
+        raise BenchError(f"causes explain each other: {cycle}", where="explain/causes", fix=fix) from error
 
 
 def _join_names(names: Collection[str]) -> str:
@@ -212,4 +229,4 @@ def _join_names(names: Collection[str]) -> str:
 
 
 def _rule_error(file: str, cause: str, what: str, fix: str | None) -> BenchError:
-    return BenchError(f"{cause} {what}", where=f"explain/causes/{file}", fix=fix)
+    return BenchError(f"the rule {cause} {what}", where=f"explain/causes/{file}", fix=fix)

@@ -1,4 +1,4 @@
-"""What is to be known of the trials before their figures are believed."""
+"""Find treatments with too few trials for a confidence interval."""
 
 from __future__ import annotations
 
@@ -6,66 +6,65 @@ from collections.abc import Iterator
 
 from vnetbench.estimate.interim_analyses import fewest_trials_for_interval
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.explain.scoring import rank_causes
-from vnetbench.explain.model import Finding, CandidateCause
+from vnetbench.explain.model import CandidateCause, Finding
 from vnetbench.explain.rules import get_cause, load_rules
-from vnetbench.quantity import spell_share
-from vnetbench.wording.factor_text import counted
+from vnetbench.explain.scoring import rank_causes
+from vnetbench.quantity import format_exact_share
+from vnetbench.wording.factor_text import pluralize
 
-DIFFERING = 1.3
-"""Two trials that differ by more, as a ratio, say nothing of what a third would be."""
+MAX_TRIAL_RATIO = 1.3
+"""Largest ratio of two trials at which they predict the next trial."""
+AMBIGUOUS = "ambiguous"
+"""Key in the finding's details: indices of treatments with two trials that differ in value and limit."""
 
 
-def instrument(summary: CampaignSummary) -> Iterator[Finding]:
-    """Treatments with too few trials for an interval, where there are any."""
-    measured = [each for each in summary.treatments if summary.main_metric in each.metrics]
-    few = [each for each in measured if _has_no_interval(each, summary.main_metric)]
-    if not few or summary.reference is not None:
+def sample_size_findings(summary: CampaignSummary) -> Iterator[Finding]:
+    """Yield one finding about all treatments without an interval; nothing if every treatment has one."""
+    measured = [each for each in summary.treatments if summary.deciding_metric in each.metrics]
+    few = [each for each in measured if _has_no_interval(each, summary.deciding_metric)]
+    if not few or summary.reference_table is not None:
         return
-    counts = sorted({each.trials for each in few})
-    trials = counted(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
-    who = f"{len(few)} of {counted(len(measured), 'treatment')} have {trials}"
-    if len(measured) == 1:
-        who = f"there {'is' if counts == [1] else 'are'} {counts[0]}"
-    least = fewest_trials_for_interval(summary.precision.confidence, has_more_analyses=False)
-    needed = least if counts[-1] < least else "more"
-    share = spell_share(summary.precision.confidence)
-    untellable = [each.index for each in few if _is_untellable(summary, each)]
+    counts = sorted({each.trial_count for each in few})
+    trials = pluralize(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
+    subject = f"{len(few)} of {pluralize(len(measured), 'treatment')} have" if len(measured) > 1 else "it has"
+    fewest = fewest_trials_for_interval(summary.precision.confidence, has_more_analyses=False)
+    needed = f"at least {fewest}" if counts[-1] < fewest else "more trials"
+    share = format_exact_share(summary.precision.confidence)
+    ambiguous = [each.index for each in few if _is_ambiguous(summary, each)]
+    text = f"Too few trials for an interval: {subject} {trials}. "
+    text += f"A {share} interval of the median needs {needed}."
+    if ambiguous:
+        treatments = "The" if len(measured) == 1 else f"In {pluralize(len(ambiguous), 'treatment')}, the"
+        text += f" {treatments} two trials differ in value and limit, and either may be typical."
     yield Finding(
         kind="instrument",
-        text=f"Too few trials to be sure: {who}, and a {share} interval of a median needs {needed}."
-        + _of_untellable(len(untellable), len(measured)),
+        text=text,
         treatments=tuple(each.index for each in few),
         candidates=(CandidateCause(get_cause("too_few_trials"), 1.0, "very likely", ()),),
         details={
             "cause": "too_few_trials",
-            "trials": {str(each.index): each.trials for each in few},
-            "untellable": untellable,
+            "trials": {str(each.index): each.trial_count for each in few},
+            AMBIGUOUS: ambiguous,
         },
     )
 
 
-def _of_untellable(count: int, measured: int) -> str:
-    if not count:
-        return ""
-    whose = "Its" if measured == 1 else f"Of {counted(count, 'treatment')} the"
-    return f" {whose} two trials differ, and what limits them too: either may be the usual one."
-
-
-def _is_untellable(summary: CampaignSummary, treatment: TreatmentSummary) -> bool:
-    """Whether its trials are two that differ, and in what limits them too."""
-    metric = summary.main_metric
-    both = [point for point in treatment.points if metric in point.values]
-    if len(both) != 2:
+def _is_ambiguous(summary: CampaignSummary, treatment: TreatmentSummary) -> bool:
+    """Return whether the treatment has two trials that differ in value and limit."""
+    metric = summary.deciding_metric
+    points = [point for point in treatment.points if metric in point.values]
+    if len(points) != 2:
         return False
-    values = [point.values[metric] for point in both]
-    return max(values) > DIFFERING * min(values) and len({_limit(summary, point) for point in both}) == 2
+    values = [point.values[metric] for point in points]
+    if max(values) <= MAX_TRIAL_RATIO * min(values):
+        return False
+    return len({_top_cause(summary, point) for point in points}) == 2
 
 
-def _limit(summary: CampaignSummary, point: TrialPoint) -> str | None:
-    """The cause that one trial alone would name first."""
-    suspects = rank_causes([point.evidence], load_rules(), summary.workload).candidates
-    return suspects[0].cause.name if suspects else None
+def _top_cause(summary: CampaignSummary, point: TrialPoint) -> str | None:
+    """Return the first candidate by the evidence of a single trial."""
+    candidates = rank_causes([point.evidence], load_rules(), summary.workload).candidates
+    return candidates[0].cause.name if candidates else None
 
 
 def _has_no_interval(treatment: TreatmentSummary, metric: str) -> bool:

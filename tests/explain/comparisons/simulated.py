@@ -27,7 +27,7 @@ def treatment(
     count = len(values)
     points = tuple(
         TrialPoint(
-            trial=1 + index + 100 * block,
+            trial_id=1 + index + 100 * block,
             block=block,
             started_s=float(block),
             duration_s=1.0,
@@ -51,7 +51,7 @@ def campaign(
 ) -> CampaignSummary:
     return CampaignSummary(
         path="a.vnb", title="", question="", workload="tcp_stream", study_text="", overrides=(), seed=0,
-        status="finished", started="", elapsed_s=0.0, precision=Precision(half_width=half_width),
+        status="finished", started_at="", elapsed_s=0.0, precision=Precision(half_width=half_width),
         timing=Timing(), factors=tuple(factors), treatments=tuple(treatments), combine=combine,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.median import estimate_median
-from vnetbench.explain.comparisons.best import findings, standing
+from vnetbench.explain.comparisons.best import findings, compare_with_best
 from vnetbench.study.model import FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -31,7 +31,7 @@ def equal(levels: Mapping[str, Level]) -> float:
 def test_a_treatment_that_is_worse_by_the_margin_is_taken_for_as_good_in_at_most_3_of_100() -> None:
     wrong = 0
     for seed in range(CAMPAIGNS):
-        found = standing(simulated(np.random.default_rng(seed), STREAMS, truth, half_width=0.05))
+        found = compare_with_best(simulated(np.random.default_rng(seed), STREAMS, truth, half_width=0.05))
         assert found is not None
         wrong += found.best.index == 2 and 1 in found.not_worse
 
@@ -41,11 +41,11 @@ def test_a_treatment_that_is_worse_by_the_margin_is_taken_for_as_good_in_at_most
 def test_an_equal_one_is_found_where_trials_are_precise_and_unsure_where_they_are_not() -> None:
     precise, unsure = 0, 0
     for seed in range(CAMPAIGNS):
-        near = standing(simulated(np.random.default_rng([1, seed]), STREAMS, equal, noise=0.01))
-        wide = standing(simulated(np.random.default_rng([2, seed]), STREAMS, equal, noise=0.2))
+        near = compare_with_best(simulated(np.random.default_rng([1, seed]), STREAMS, equal, noise=0.01))
+        wide = compare_with_best(simulated(np.random.default_rng([2, seed]), STREAMS, equal, noise=0.2))
         assert near is not None and wide is not None
         precise += len(near.not_worse) == 1 and near.worse == (0,)
-        unsure += len(wide.unsure) == 1 and wide.not_worse == ()
+        unsure += len(wide.inconclusive) == 1 and wide.not_worse == ()
 
     assert precise >= 0.95 * CAMPAIGNS
     assert unsure >= 0.9 * CAMPAIGNS
@@ -74,7 +74,7 @@ def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_mor
         points = [replace(p, values={"latency_p50_us": v}) for p, v in zip(each.points, values, strict=True)]
         metrics = {"latency_p50_us": estimate_median(values, 0.95)}
         treatments.append(replace(each, points=tuple(points), metrics=metrics))
-    found = standing(replace(summary, treatments=tuple(treatments), main_metric="latency_p50_us"))
+    found = compare_with_best(replace(summary, treatments=tuple(treatments), deciding_metric="latency_p50_us"))
 
     assert found is not None
     assert (found.best.index, found.not_worse, found.worse) == (0, (1,), (2,))
@@ -107,7 +107,7 @@ def test_of_equals_the_cheapest_is_named_and_a_cost_of_0_does_no_harm(
 def test_of_one_treatment_or_too_few_trials_nothing_is_said() -> None:
     alone = campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, [1e9] * 6)])
 
-    assert standing(alone) is None and findings(alone) == ()
+    assert compare_with_best(alone) is None and findings(alone) == ()
     assert findings(simulated(np.random.default_rng(4), STREAMS, truth, blocks=3)) == ()
 
 

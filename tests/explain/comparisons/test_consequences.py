@@ -12,7 +12,7 @@ from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import findings
-from vnetbench.explain.comparisons.modes import CONSEQUENCES, is_consequence, splits
+from vnetbench.explain.comparisons.modes import DERIVED_METRICS, is_consequence_of, find_splits
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure
@@ -33,7 +33,7 @@ def of_modes(metric: str, **figures: Callable[[bool, int], float]) -> CampaignSu
         for place, (point, value, upper) in enumerate(zip(only.points, values, is_upper, strict=True))
     )
     summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
-    return replace(summary, main_metric=metric)
+    return replace(summary, deciding_metric=metric)
 
 
 SHARES_LOST = ("frame_loss_percent", "loss_percent", "frames_lost_percent")
@@ -45,13 +45,13 @@ def test_what_a_forwarding_rate_lacks_of_its_load_follows_from_its_modes_and_a_p
 
     shares = dict.fromkeys(SHARES_LOST, lost)
 
-    (split,) = splits(of_modes("forwarding_rate_fps", **shares))
-    assert split.told_by == ()
+    (split,) = find_splits(of_modes("forwarding_rate_fps", **shares))
+    assert split.separating_metrics == ()
     at_switch = {"lost_at_switch_percent": lambda upper, place: 20.0 + place % 7 if upper else 90.0 - place}
-    (split,) = splits(of_modes("forwarding_rate_fps", **shares, **at_switch))
-    assert [each.figure for each in split.told_by] == ["lost_at_switch_percent"]
-    (split,) = splits(of_modes("delay_p99_us", **shares))
-    assert {each.figure for each in split.told_by} == {*SHARES_LOST}
+    (split,) = find_splits(of_modes("forwarding_rate_fps", **shares, **at_switch))
+    assert [each.metric for each in split.separating_metrics] == ["lost_at_switch_percent"]
+    (split,) = find_splits(of_modes("delay_p99_us", **shares))
+    assert {each.metric for each in split.separating_metrics} == {*SHARES_LOST}
 
 
 def test_trials_that_lost_no_frames_lost_none_at_the_place_that_the_others_name() -> None:
@@ -81,9 +81,9 @@ def test_the_latency_before_the_load_follows_only_from_the_modes_of_its_increase
     def latency(upper: bool, place: int) -> float:
         return 80.0 * upper + 20.0 + place % 7
 
-    (split,) = splits(of_modes(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
+    (split,) = find_splits(of_modes(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
 
-    assert [each.figure for each in split.told_by] == told
+    assert [each.metric for each in split.separating_metrics] == told
 
 
 OF_OTHER_TOOLS = (
@@ -103,9 +103,9 @@ def test_what_another_tool_tells_of_work_for_each_byte_follows_from_the_modes() 
         for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
-    (split,) = splits(campaign([FactorLevels("streams", (1,))], [only]))
+    (split,) = find_splits(campaign([FactorLevels("streams", (1,))], [only]))
 
-    assert [each.figure for each in split.told_by] == ["sender_retransmits_per_s"]
+    assert [each.metric for each in split.separating_metrics] == ["sender_retransmits_per_s"]
 
 
 def test_every_consequence_is_a_figure_that_trials_have() -> None:
@@ -113,9 +113,9 @@ def test_every_consequence_is_a_figure_that_trials_have() -> None:
 
     unknown = [
         each
-        for each in CONSEQUENCES
+        for each in DERIVED_METRICS
         if each not in known and not (each.endswith("_") and any(name.startswith(each) for name in known))
     ]
     assert unknown == []
     of_datagrams = [name for name in METRICS if name.startswith(("delay_", "datagrams"))]
-    assert of_datagrams and all(is_consequence(name, "goodput_bps") for name in of_datagrams)
+    assert of_datagrams and all(is_consequence_of(name, "goodput_bps") for name in of_datagrams)

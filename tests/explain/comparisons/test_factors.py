@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
-from vnetbench.explain.comparisons.cell_means import cells_of
-from vnetbench.explain.comparisons.factors import findings, what_matters
-from vnetbench.explain.comparisons.variance_shares import shares_of
+from vnetbench.explain.comparisons.cell_means import cell_means
+from vnetbench.explain.comparisons.factors import findings, analyze_factors
+from vnetbench.explain.comparisons.variance_shares import variance_shares
 from vnetbench.study.model import ONE_AT_A_TIME, FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -47,7 +47,7 @@ def interacting(levels: Mapping[str, Level]) -> float:
 def test_where_nothing_matters_anything_is_called_in_at_most_6_of_100_campaigns() -> None:
     called = 0
     for seed in range(CAMPAIGNS):
-        found = what_matters(simulated(np.random.default_rng(seed), MATRIX, flat))
+        found = analyze_factors(simulated(np.random.default_rng(seed), MATRIX, flat))
         ratios = [*(e.ratio for e in found.effects), *(i.ratio for i in found.interactions)]
         assert all(ratio.is_adjusted for ratio in ratios)
         called += any(ratio.p_value is not None and ratio.p_value <= 0.05 for ratio in ratios)
@@ -58,7 +58,7 @@ def test_where_nothing_matters_anything_is_called_in_at_most_6_of_100_campaigns(
 def test_an_interaction_is_found_with_its_size() -> None:
     seen, covered = 0, 0
     for seed in range(CAMPAIGNS):
-        found = what_matters(simulated(np.random.default_rng([1, seed]), MATRIX, interacting)).interactions
+        found = analyze_factors(simulated(np.random.default_rng([1, seed]), MATRIX, interacting)).interactions
         most = next(i for i in found if i.factors == ("streams", "mtu") and i.levels == (4, 9000))
         assert most.ratio.p_value is not None and most.ratio.low is not None and most.ratio.high is not None
         seen += most.ratio.p_value <= 0.05
@@ -71,7 +71,7 @@ def test_an_interaction_is_found_with_its_size() -> None:
 def test_of_all_that_is_called_at_most_5_of_100_are_not_there() -> None:
     false = 0.0
     for seed in range(CAMPAIGNS):
-        found = what_matters(simulated(np.random.default_rng([2, seed]), MATRIX, additive))
+        found = analyze_factors(simulated(np.random.default_rng([2, seed]), MATRIX, additive))
         right = [e.ratio for e in found.effects if e.factor != "direction"]
         wrong = [e.ratio for e in found.effects if e.factor == "direction"]
         wrong += [interaction.ratio for interaction in found.interactions]
@@ -86,7 +86,7 @@ def test_shares_cover_what_the_truth_is_made_of_and_add_up() -> None:
     covered = dict.fromkeys(("streams", "mtu", "direction"), 0)
     for seed in range(CAMPAIGNS):
         summary = simulated(np.random.default_rng([3, seed]), MATRIX, additive)
-        found = shares_of(cells_of(summary, "goodput_bps"), list(MATRIX), 0.95)
+        found = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
         assert found is not None
         assert sum(share.value for share in found.terms.values()) <= 1.02
         for name, truth in (("streams", STREAMS), ("mtu", MTU), ("direction", 0.0)):
@@ -101,7 +101,7 @@ def test_in_a_matrix_with_gaps_nothing_is_given_to_a_factor_that_does_nothing() 
         return levels["streams"] == 4 and levels["direction"] == "reverse"
 
     summary = simulated(np.random.default_rng(4), MATRIX, additive, without=is_refused)
-    found = shares_of(cells_of(summary, "goodput_bps"), list(MATRIX), 0.95)
+    found = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
     assert found is not None
     assert found.terms["streams",].value == pytest.approx(STREAMS / (STREAMS + MTU), abs=0.15)
     assert found.terms["mtu",].value == pytest.approx(MTU / (STREAMS + MTU), abs=0.05)
@@ -137,7 +137,7 @@ def test_of_one_change_at_a_time_effects_hold_beside_the_first_levels_and_none_i
     summary = campaign(factors, treatments, combine=ONE_AT_A_TIME)
     (finding,) = findings(summary)
 
-    assert what_matters(summary).interactions == ()
+    assert analyze_factors(summary).interactions == ()
     assert "One thing was changed at a time" in finding.text
 
 

@@ -11,9 +11,9 @@ import pytest
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import findings
-from vnetbench.explain.comparisons.modes import is_consequence, splits
+from vnetbench.explain.comparisons.modes import is_consequence_of, find_splits
 from vnetbench.explain.model import Finding
-from vnetbench.report.text.narrative import story_of
+from vnetbench.report.text.narrative import build_narrative
 from vnetbench.study.model import FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -35,7 +35,7 @@ def two_modes(
     shares = [bool(each) for each in is_slow] if told else random.random(trials) < 0.3
     evidence = [
         {
-            "ends_on_one_cpu_percent": float(random.uniform(80, 100) if shared else random.uniform(0, 30)),
+            "threads_on_one_cpu_percent": float(random.uniform(80, 100) if shared else random.uniform(0, 30)),
             "sender_cpu": float(random.integers(0, 4)),
             "other_work_percent": float(random.lognormal(1, 1)),
             "retransmitted_percent": float(random.lognormal(0, 1)),
@@ -55,9 +55,9 @@ def of_cause(found: Sequence[Finding], cause: str) -> list[Finding]:
 def test_the_figure_that_goes_with_the_modes_is_named_and_no_consequence_of_them() -> None:
     named = 0
     for seed in range(CAMPAIGNS):
-        (split,) = splits(two_modes(np.random.default_rng(seed)))
-        named += split.told_by[0].figure == "ends_on_one_cpu_percent"
-        assert not any(is_consequence(each.figure, "goodput_bps") for each in split.told_by)
+        (split,) = find_splits(two_modes(np.random.default_rng(seed)))
+        named += split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
+        assert not any(is_consequence_of(each.metric, "goodput_bps") for each in split.separating_metrics)
 
     assert named == CAMPAIGNS
 
@@ -65,7 +65,7 @@ def test_the_figure_that_goes_with_the_modes_is_named_and_no_consequence_of_them
 OF_FRAMES_AND_LINES = (
     "delay_line_busy_percent",
     "delay_line_waiting_percent",
-    "delay_line_full_percent",
+    "delay_line_drop_percent",
     "frames_lost_percent",
 )
 
@@ -78,18 +78,18 @@ def test_frames_lost_and_what_a_delay_line_did_may_be_what_tells_the_modes_apart
         {figure: 40.0 * slow + place % 5, "delay_p99_us": 1e12 / value, "frames": value / 1e4}
         for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
     ]
-    (split,) = splits(
+    (split,) = find_splits(
         campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values, evidence)])
     )
 
-    assert [each.figure for each in split.told_by] == [figure]
+    assert [each.metric for each in split.separating_metrics] == [figure]
 
 
 def test_modes_that_no_figure_goes_with_are_said_to_be_unexplained() -> None:
     told = 0
     for seed in range(CAMPAIGNS):
-        (split,) = splits(two_modes(np.random.default_rng([1, seed]), told=False))
-        told += bool(split.told_by)
+        (split,) = find_splits(two_modes(np.random.default_rng([1, seed]), told=False))
+        told += bool(split.separating_metrics)
     assert told <= 0.05 * CAMPAIGNS
 
     found = findings(two_modes(np.random.default_rng(2), told=False))
@@ -106,18 +106,18 @@ def test_the_finding_shows_both_groups() -> None:
     assert " in 8 of 24 trials and 2" in finding.text
     assert "what tells them apart is both threads on one CPU" in finding.text
     assert finding.candidates[0].confidence == "very likely"
-    assert finding.candidates[0].evidence[0].metric == "ends_on_one_cpu_percent"
+    assert finding.candidates[0].evidence[0].metric == "threads_on_one_cpu_percent"
     assert finding.chart is not None and finding.chart.chart_type == "modes"
     assert [row["series"] for row in finding.chart.rows].count("lower") == 8
 
 
 def test_of_fewer_than_20_trials_a_split_counts_only_with_a_figure() -> None:
     with_one = sum(
-        bool(splits(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
+        bool(find_splits(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
         for seed in range(CAMPAIGNS)
     )
     without = sum(
-        bool(splits(two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, told=False)))
+        bool(find_splits(two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, told=False)))
         for seed in range(CAMPAIGNS)
     )
 
@@ -130,18 +130,18 @@ def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> 
     values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
     shared = [slow != (place in (0, 1, 3)) for place, slow in enumerate(is_slow)]
     evidence = [
-        {"ends_on_one_cpu_percent": 80.0 * share + place % 7, "retransmitted_percent": 5.0 * slow + place % 5}
+        {"threads_on_one_cpu_percent": 80.0 * share + place % 7, "retransmitted_percent": 5.0 * slow + place % 5}
         for place, (share, slow) in enumerate(zip(shared, is_slow, strict=True))
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
-    (split,) = splits(campaign([FactorLevels("streams", (1,))], [only]))
+    (split,) = find_splits(campaign([FactorLevels("streams", (1,))], [only]))
 
-    assert "ends_on_one_cpu_percent" in [each.figure for each in split.told_by]
-    assert split.told_by[0].figure == "retransmitted_percent"
+    assert "threads_on_one_cpu_percent" in [each.metric for each in split.separating_metrics]
+    assert split.separating_metrics[0].metric == "retransmitted_percent"
 
 
 def test_the_answer_of_two_modes_says_their_figures_once_and_then_what_tells_them_apart() -> None:
-    modes, apart, advice = story_of(two_modes(np.random.default_rng(1))).lead
+    modes, apart, advice = build_narrative(two_modes(np.random.default_rng(1))).lead
 
     assert modes.startswith("Goodput falls into two modes: 18.7 [18.3, 19.1] (33 %), ")
     assert apart.startswith("What tells them apart is both threads on one CPU: ")
@@ -149,7 +149,7 @@ def test_the_answer_of_two_modes_says_their_figures_once_and_then_what_tells_the
     assert advice.startswith("Fix what differs between them")
 
 
-KINDS = {"ends_on_one_cpu_percent": ((0, 30), (70, 100)), "busiest_receive_cpu_percent": ((50, 60), (84, 94))}
+KINDS = {"threads_on_one_cpu_percent": ((0, 30), (70, 100)), "busiest_receive_cpu_percent": ((50, 60), (84, 94))}
 """Where trials ran, and what that is in trials of two kinds; of the second both are above 50."""
 
 
@@ -165,13 +165,13 @@ def of_two_kinds(random: np.random.Generator, times: float, figure: str) -> Camp
 
 @pytest.mark.parametrize("figure", KINDS)
 def test_trials_of_two_kinds_are_told_though_their_metric_scatters_too_much_for_modes(figure: str) -> None:
-    told = [splits(of_two_kinds(np.random.default_rng([11, seed]), 1.8, figure)) for seed in range(CAMPAIGNS)]
+    told = [find_splits(of_two_kinds(np.random.default_rng([11, seed]), 1.8, figure)) for seed in range(CAMPAIGNS)]
     false = [
-        splits(of_two_kinds(np.random.default_rng([12, seed]), 1.0, figure)) for seed in range(CAMPAIGNS)
+        find_splits(of_two_kinds(np.random.default_rng([12, seed]), 1.0, figure)) for seed in range(CAMPAIGNS)
     ]
 
     assert sum(map(bool, told)) >= 0.95 * CAMPAIGNS
-    assert sum(each[0].is_by_figure for each in told if each) >= 0.8 * CAMPAIGNS
+    assert sum(each[0].is_by_placement for each in told if each) >= 0.8 * CAMPAIGNS
     assert sum(map(bool, false)) <= 0.03 * CAMPAIGNS
 
 
@@ -184,7 +184,7 @@ def test_a_share_that_only_scatters_shows_no_two_kinds() -> None:
         only = treatment(0, {"streams": 1}, values, evidence)
         return campaign([FactorLevels("streams", (1,))], [only])
 
-    assert sum(bool(splits(scattered(seed))) for seed in range(CAMPAIGNS)) <= 0.1 * CAMPAIGNS
+    assert sum(bool(find_splits(scattered(seed))) for seed in range(CAMPAIGNS)) <= 0.1 * CAMPAIGNS
 
 
 def test_modes_that_go_with_other_work_are_a_busy_machine() -> None:
@@ -289,7 +289,7 @@ def test_of_a_metric_that_should_be_low_more_is_worse(harm: float, is_told: bool
         for point, spent in zip(only.points, work, strict=True)
     )
     summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
-    found = of_cause(findings(replace(summary, main_metric="latency_p50_us")), "machine_busy")
+    found = of_cause(findings(replace(summary, deciding_metric="latency_p50_us")), "machine_busy")
 
     assert bool(found) == is_told
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.explain.comparisons.knee import Knee, findings, knees
-from vnetbench.explain.comparisons.scaling_laws import AS_MEASURED, PLATEAU, POWER, SCALABILITY, choose
+from vnetbench.explain.comparisons.knee import ScalingKnee, findings, find_knees
+from vnetbench.explain.comparisons.scaling_laws import NO_LAW, PLATEAU, POWER, SCALABILITY, choose_laws
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -36,11 +36,11 @@ def growing(n: float) -> float:
     return 1e10 * math.pow(n, 0.7)
 
 
-def one(seed: int, curve: Curve, noise: float = 0.03) -> Knee:
+def one(seed: int, curve: Curve, noise: float = 0.03) -> ScalingKnee:
     def truth(levels: Mapping[str, Level]) -> float:
         return curve(float(levels["streams"]))
 
-    (found,) = knees(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
+    (found,) = find_knees(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
     return found
 
 
@@ -53,13 +53,13 @@ def test_the_knee_is_found_and_its_interval_covers_it(curve: Curve) -> None:
     found = [one(seed, curve) for seed in range(CAMPAIGNS)]
     truth = true_knee(curve)
 
-    assert sum(each.at == truth for each in found) >= 0.9 * CAMPAIGNS
+    assert sum(each.level == truth for each in found) >= 0.9 * CAMPAIGNS
     assert sum(each.low <= truth <= each.high for each in found) >= 0.93 * CAMPAIGNS
-    assert all(each.is_shown for each in found)
+    assert all(each.is_significant for each in found)
 
 
 def test_where_more_always_brings_more_no_knee_is_shown() -> None:
-    assert not any(one(seed, growing).is_shown for seed in range(CAMPAIGNS))
+    assert not any(one(seed, growing).is_significant for seed in range(CAMPAIGNS))
 
 
 def test_the_law_that_made_the_curve_is_chosen() -> None:
@@ -67,7 +67,7 @@ def test_the_law_that_made_the_curve_is_chosen() -> None:
 
     def chosen(curve: Curve) -> str:
         logs = [math.log(curve(n)) + float(random.normal(0, 0.01)) for n in LEVELS]
-        ((law, _),) = choose(LEVELS, np.array([logs]), 0.05)
+        ((law, _),) = choose_laws(LEVELS, np.array([logs]), 0.05)
         return law.name
 
     assert [chosen(curve) for curve in (plateau, retrograde, growing)] == [PLATEAU, SCALABILITY, POWER]
@@ -76,17 +76,17 @@ def test_the_law_that_made_the_curve_is_chosen() -> None:
 def test_a_curve_that_no_law_comes_near_to_is_taken_as_measured() -> None:
     logs = np.log([[10, 40, 20, 80, 15, 60]])
 
-    assert choose(LEVELS, logs, 0.05)[0][0] is AS_MEASURED
+    assert choose_laws(LEVELS, logs, 0.05)[0][0] is NO_LAW
 
 
 def test_a_peak_is_told_with_what_is_lost_beyond_it() -> None:
     found = one(0, retrograde, noise=0.005)
 
     assert found.peak == pytest.approx(8, rel=0.15)
-    assert found.loss == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
-    assert found.scaling is not None
+    assert found.decline_share == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
+    assert found.scalability_fit is not None
     for name, truth in (("gamma", 1e10), ("sigma", 0.1), ("kappa", 0.9 / 64)):
-        low, high = found.scaling.intervals[name]
+        low, high = found.scalability_fit.intervals[name]
         assert 0.9 * low <= truth <= 1.1 * high
 
 
@@ -117,5 +117,5 @@ def test_three_levels_words_and_metrics_that_should_be_low_have_no_knee() -> Non
     words = simulated(random, {"direction": ("forward", "reverse", "both", "mix")}, lambda x: 1e9)
     enough = simulated(random, {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
 
-    assert knees(few) == () and knees(words) == ()
-    assert knees(enough) and knees(replace(enough, main_metric="latency_p99_us")) == ()
+    assert find_knees(few) == () and find_knees(words) == ()
+    assert find_knees(enough) and find_knees(replace(enough, deciding_metric="latency_p99_us")) == ()

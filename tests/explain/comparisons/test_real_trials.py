@@ -14,7 +14,7 @@ import pytest
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import findings
-from vnetbench.explain.comparisons.modes import splits
+from vnetbench.explain.comparisons.modes import find_splits
 from vnetbench.explain.explain import explain
 from vnetbench.results.file import ResultsFile
 
@@ -35,11 +35,11 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
 
 
 def test_the_counter_that_goes_with_the_two_groups_of_trials_is_named(summary: CampaignSummary) -> None:
-    (split,) = splits(summary)
+    (split,) = find_splits(summary)
 
-    assert split.told_by[0].figure == "ends_on_one_cpu_percent"
-    assert split.told_by[0].lower < 20 and split.told_by[0].upper == 100
-    assert split.values[1] > 1.8 * split.values[0]
+    assert split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
+    assert split.separating_metrics[0].lower < 20 and split.separating_metrics[0].upper == 100
+    assert split.medians[1] > 1.8 * split.medians[0]
 
 
 def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSummary) -> None:
@@ -63,7 +63,7 @@ def test_the_answer_is_that_there_are_two_kinds_and_no_limit_of_both(summary: Ca
 def test_every_trial_tells_where_its_threads_ran(summary: CampaignSummary) -> None:
     (treatment,) = summary.treatments
 
-    assert treatment.trials == 24
+    assert treatment.trial_count == 24
     for point in treatment.points:
-        assert {"sender_cpu", "receiver_cpu", "softirq_cpu", "sender_moves_per_s"} <= point.evidence.keys()
-        assert 0 <= point.evidence["ends_on_one_cpu_percent"] <= 100
+        assert {"sender_cpu", "receiver_cpu", "softirq_cpu", "sender_migrations_per_s"} <= point.evidence.keys()
+        assert 0 <= point.evidence["threads_on_one_cpu_percent"] <= 100

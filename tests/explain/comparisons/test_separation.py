@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vnetbench.explain.comparisons.separation import separations
+from vnetbench.explain.comparisons.separation import rank_separations
 
 pytestmark = pytest.mark.pure
 
@@ -20,7 +20,7 @@ def test_of_60_figures_that_say_nothing_any_is_called_in_at_most_6_of_100_sets()
         figures = {f"f{n}": random.lognormal(0, 1, 24).tolist() for n in range(40)}
         figures |= {f"n{n}": random.integers(0, 4, 24).astype(float).tolist() for n in range(20)}
         names = frozenset(name for name in figures if name.startswith("n"))
-        called += any(each.p <= 0.05 for each in separations(figures, upper, names))
+        called += any(each.p_value <= 0.05 for each in rank_separations(figures, upper, names))
 
     assert called <= 0.06 * SETS
 
@@ -32,18 +32,18 @@ def test_the_figure_that_tells_the_groups_apart_comes_first_with_both_medians() 
         "noise": random.normal(0, 1, 24).tolist(),
         "shared": [5.0 + 0.1 * n for n in range(8)] + [80.0 + 0.1 * n for n in range(16)],
     }
-    first, second = separations(figures, upper)
+    first, second = rank_separations(figures, upper)
 
-    assert (first.figure, first.auc, second.figure) == ("shared", 0.0, "noise")
-    assert first.p < 0.001 < second.p
+    assert (first.metric, first.auc, second.metric) == ("shared", 0.0, "noise")
+    assert first.p_value < 0.001 < second.p_value
     assert (first.lower, first.upper) == pytest.approx((80.75, 5.35))
 
 
 def test_a_name_is_judged_by_what_goes_with_it_and_not_by_its_size() -> None:
     upper = [True, True, True, True, True, False, False, False, False, False, False, False]
     cpu = [0.0, 3.0, 0.0, 3.0, 0.0, 1.0, 2.0, 1.0, 1.0, 2.0, 1.0, 1.0]
-    (by_name,) = separations({"cpu": cpu}, upper, frozenset({"cpu"}))
-    (by_size,) = separations({"cpu": cpu}, upper)
+    (by_name,) = rank_separations({"cpu": cpu}, upper, frozenset({"cpu"}))
+    (by_size,) = rank_separations({"cpu": cpu}, upper)
 
     assert (by_name.auc, by_name.lower, by_name.upper) == (1.0, 1.0, 0.0)
     assert by_size.distance < 0.5 < by_name.distance
@@ -51,10 +51,10 @@ def test_a_name_is_judged_by_what_goes_with_it_and_not_by_its_size() -> None:
 
 def test_many_names_that_fit_by_chance_are_not_sure() -> None:
     upper = [True] * 6 + [False] * 6
-    (found,) = separations({"order": [float(n) for n in range(12)]}, upper, frozenset({"order"}))
+    (found,) = rank_separations({"order": [float(n) for n in range(12)]}, upper, frozenset({"order"}))
 
-    assert (found.distance, found.p) == (1.0, 1.0)
+    assert (found.distance, found.p_value) == (1.0, 1.0)
 
 
 def test_a_figure_that_never_changes_says_nothing() -> None:
-    assert separations({"mtu_bytes": [1500.0] * 6}, [True, False] * 3) == []
+    assert rank_separations({"mtu_bytes": [1500.0] * 6}, [True, False] * 3) == []

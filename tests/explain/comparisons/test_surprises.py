@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.explain.comparisons.surprises import contradictions, findings, outliers
+from vnetbench.explain.comparisons.surprises import find_contradictions, findings, find_outliers
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -51,13 +51,13 @@ def test_where_trials_do_not_scatter_at_all_the_odd_treatment_alone_stands_out(o
         return 1e9 * (0.6 if (levels["streams"], levels["mtu"]) == (odd, 9000) else 1.0)
 
     matrix = {"streams": (1, 2, 3, 4, 8, 16), "mtu": (1500, 4000, 9000)}
-    found = outliers(simulated(np.random.default_rng(0), matrix, flat, noise=0.0, of_blocks=0.0))
+    found = find_outliers(simulated(np.random.default_rng(0), matrix, flat, noise=0.0, of_blocks=0.0))
 
     assert [each.cell.treatment.factors for each in found] == [{"streams": odd, "mtu": 9000}]
 
 
 def test_where_effects_and_interactions_tell_all_at_most_5_of_100_campaigns_have_a_surprise() -> None:
-    seen = sum(bool(outliers(simulated(np.random.default_rng(s), MATRIX, smooth))) for s in range(CAMPAIGNS))
+    seen = sum(bool(find_outliers(simulated(np.random.default_rng(s), MATRIX, smooth))) for s in range(CAMPAIGNS))
 
     assert seen <= 0.05 * CAMPAIGNS
 
@@ -65,7 +65,7 @@ def test_where_effects_and_interactions_tell_all_at_most_5_of_100_campaigns_have
 def test_a_treatment_that_is_off_is_found_with_how_far_it_is_off() -> None:
     found, covered, false = 0, 0, 0
     for seed in range(CAMPAIGNS):
-        seen = outliers(simulated(np.random.default_rng([1, seed]), MATRIX, with_one))
+        seen = find_outliers(simulated(np.random.default_rng([1, seed]), MATRIX, with_one))
         odd = [each for each in seen if is_odd(each.cell.treatment.factors, (4, 9000, "reverse"))]
         found += bool(odd)
         false += len(seen) > len(odd)
@@ -83,7 +83,7 @@ def test_what_stands_out_by_less_than_the_study_asks_to_tell_is_no_surprise() ->
         return smooth(levels) * (0.98 if is_odd(levels, (4, 9000, "reverse")) else 1.0)
 
     fine, coarse = (
-        outliers(simulated(np.random.default_rng(8), MATRIX, hardly, noise=0.001, half_width=width))
+        find_outliers(simulated(np.random.default_rng(8), MATRIX, hardly, noise=0.001, half_width=width))
         for width in (0.005, 0.03)
     )
     assert len(fine) == 1 and coarse == ()
@@ -91,7 +91,7 @@ def test_what_stands_out_by_less_than_the_study_asks_to_tell_is_no_surprise() ->
 
 def test_one_does_not_hide_behind_another() -> None:
     both = sum(
-        len(outliers(simulated(np.random.default_rng([2, seed]), MATRIX, with_two))) == 2
+        len(find_outliers(simulated(np.random.default_rng([2, seed]), MATRIX, with_two))) == 2
         for seed in range(CAMPAIGNS)
     )
 
@@ -104,18 +104,18 @@ def test_a_level_that_one_treatment_alone_has_is_no_surprise() -> None:
             levels["mtu"] == 9000 or levels["direction"] == "reverse" or levels["congestion_control"] == "bbr"
         )
 
-    assert outliers(simulated(np.random.default_rng(3), MATRIX, smooth, without=without)) == ()
+    assert find_outliers(simulated(np.random.default_rng(3), MATRIX, smooth, without=without)) == ()
 
 
 def test_too_few_treatments_leave_nothing_to_be_surprised_at() -> None:
-    assert outliers(simulated(np.random.default_rng(4), {"streams": (1, 2, 4, 8)}, smooth_of_streams)) == ()
+    assert find_outliers(simulated(np.random.default_rng(4), {"streams": (1, 2, 4, 8)}, smooth_of_streams)) == ()
 
 
 def test_a_campaign_that_measured_nothing_has_no_surprise() -> None:
     campaign = simulated(np.random.default_rng(5), {"streams": (4,)}, smooth_of_streams)
     dead = [replace(each, metrics={}, points=()) for each in campaign.treatments]
 
-    assert outliers(replace(campaign, treatments=tuple(dead))) == ()
+    assert find_outliers(replace(campaign, treatments=tuple(dead))) == ()
 
 
 def smooth_of_streams(levels: Mapping[str, Level]) -> float:
@@ -128,7 +128,7 @@ def test_more_that_is_less_is_told_and_seldom_where_it_is_not() -> None:
 
     false = 0
     for seed in range(CAMPAIGNS):
-        false += bool(contradictions(simulated(np.random.default_rng([5, seed]), MATRIX, lambda x: 1e10)))
+        false += bool(find_contradictions(simulated(np.random.default_rng([5, seed]), MATRIX, lambda x: 1e10)))
     assert false <= 0.05 * CAMPAIGNS
 
     (finding,) = findings(simulated(np.random.default_rng(6), MATRIX, falling))

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from vnetbench.explain.comparisons.trend import over_blocks, with_figure
+from vnetbench.explain.comparisons.trend import trend_over_blocks, trend_with_metric
 
 pytestmark = pytest.mark.pure
 
@@ -17,11 +17,11 @@ BLOCKS = 8
 
 def test_treatments_of_any_level_that_fall_alike_have_one_slope() -> None:
     series = [{block: level - 0.25 * block for block in range(BLOCKS)} for level in (1.0, 50.0, 900.0)]
-    found = over_blocks(series)
+    found = trend_over_blocks(series)
     assert found is not None
     assert found.slope == pytest.approx(-0.25)
     # Of 8! orders two are as steep, so hardly one of the 1999 random ones.
-    assert found.p <= 2 / 2000
+    assert found.p_value <= 2 / 2000
 
 
 def test_blocks_that_scatter_for_all_treatments_at_once_are_seldom_a_trend() -> None:
@@ -30,23 +30,23 @@ def test_blocks_that_scatter_for_all_treatments_at_once_are_seldom_a_trend() -> 
         random = np.random.default_rng(seed)
         common = random.normal(0, 1, BLOCKS)
         series = [dict(enumerate(common + random.normal(0, 0.1, BLOCKS))) for _ in range(6)]
-        found = over_blocks(series)
+        found = trend_over_blocks(series)
         assert found is not None
-        called += found.p <= 0.05
+        called += found.p_value <= 0.05
     assert called <= 0.08 * CAMPAIGNS
 
 
 def test_a_treatment_that_lacks_a_block_counts_in_the_others() -> None:
-    found = over_blocks([{0: 1.0, 2: 3.0}, {1: 7.0, 2: 8.0}])
+    found = trend_over_blocks([{0: 1.0, 2: 3.0}, {1: 7.0, 2: 8.0}])
     assert found is not None and found.slope == pytest.approx(1.0)
-    assert over_blocks([{0: 1.0}, {1: 2.0}]) is None
-    assert over_blocks([]) is None
+    assert trend_over_blocks([{0: 1.0}, {1: 2.0}]) is None
+    assert trend_over_blocks([]) is None
 
 
 def test_hundreds_of_blocks_take_megabytes() -> None:
     series = [dict(enumerate(np.random.default_rng(0).normal(0, 1, 150).tolist()))]
     tracemalloc.start()
-    over_blocks(series)
+    trend_over_blocks(series)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 30e6
@@ -55,22 +55,22 @@ def test_hundreds_of_blocks_take_megabytes() -> None:
 def test_values_that_fall_with_a_figure_have_its_slope_and_kendalls_p() -> None:
     figures = [[1.0, 5.0, 2.0, 4.0, 3.0], [40.0, 10.0, 30.0, 20.0]]
     values = [[9.0 - 2 * each for each in row] for row in figures]
-    found = with_figure(values, figures)
+    found = trend_with_metric(values, figures)
     assert found is not None and found.slope == pytest.approx(-2)
     # S = 10 + 6, its variance 5·4·15/18 + 4·3·13/18 = 25.33: z = 3.18.
-    assert found.p == pytest.approx(0.00148, rel=0.01)
+    assert found.p_value == pytest.approx(0.00148, rel=0.01)
 
 
 def test_figures_that_say_nothing_are_seldom_called() -> None:
     called = 0
     for seed in range(CAMPAIGNS):
         random = np.random.default_rng([1, seed])
-        found = with_figure(random.normal(0, 1, (4, 9)).tolist(), random.normal(0, 1, (4, 9)).tolist())
+        found = trend_with_metric(random.normal(0, 1, (4, 9)).tolist(), random.normal(0, 1, (4, 9)).tolist())
         assert found is not None
-        called += found.p <= 0.05
+        called += found.p_value <= 0.05
     assert called <= 0.08 * CAMPAIGNS
 
 
 def test_a_figure_that_never_moves_has_no_trend() -> None:
-    assert with_figure([[1.0, 2.0, 3.0]], [[7.0, 7.0, 7.0]]) is None
-    assert with_figure([], []) is None
+    assert trend_with_metric([[1.0, 2.0, 3.0]], [[7.0, 7.0, 7.0]]) is None
+    assert trend_with_metric([], []) is None

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from vnetbench.explain.models.scalability import Fit, fit
+from vnetbench.explain.models.scalability import ScalabilityFit, fit
 
 pytestmark = pytest.mark.pure
 
@@ -16,7 +16,7 @@ FITS = 500
 
 
 def test_values_that_follow_the_law_give_its_parameters_back() -> None:
-    law = Fit(gamma=17e9, sigma=0.08, kappa=0.004, peak=0.0)
+    law = ScalabilityFit(gamma=17e9, sigma=0.08, kappa=0.004, peak=0.0)
     found = fit(LEVELS, [law.value(n) for n in LEVELS])
 
     assert (found.gamma, found.sigma, found.kappa) == pytest.approx((17e9, 0.08, 0.004), rel=1e-6)
@@ -25,7 +25,7 @@ def test_values_that_follow_the_law_give_its_parameters_back() -> None:
 
 
 def test_intervals_cover_the_truth() -> None:
-    law = Fit(gamma=10.0, sigma=0.2, kappa=0.01, peak=math.sqrt(0.8 / 0.01))
+    law = ScalabilityFit(gamma=10.0, sigma=0.2, kappa=0.01, peak=math.sqrt(0.8 / 0.01))
     truth = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak": law.peak}
     covered = dict.fromkeys(truth, 0)
     for seed in range(FITS):

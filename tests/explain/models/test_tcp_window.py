@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.explain.models.tcp_window import follows, most_bps
+from vnetbench.explain.models.tcp_window import is_consistent, max_goodput_bps
 
 pytestmark = pytest.mark.pure
 
 
 def test_a_window_of_64_kib_over_100_ms_carries_5_2_mbit_per_s() -> None:
     # The largest window without scaling (RFC 7323, section 1.1).
-    assert most_bps(65535, 100_000) == pytest.approx(5.24e6, rel=0.001)
+    assert max_goodput_bps(65535, 100_000) == pytest.approx(5.24e6, rel=0.001)
 
 
 def test_goodput_that_is_far_from_the_law_does_not_follow_it() -> None:
     # An 8 kB window behind a shaper: the sender is limited by it, the goodput is not.
-    assert follows(most_bps(8192, 1000), 8192, 1000)
-    assert not follows(0.5 * most_bps(8192, 1000), 8192, 1000)
+    assert is_consistent(max_goodput_bps(8192, 1000), 8192, 1000)
+    assert not is_consistent(0.5 * max_goodput_bps(8192, 1000), 8192, 1000)
 
 
 def test_nothing_follows_a_window_of_nothing() -> None:
-    assert not follows(1e9, 0, 1000)
+    assert not is_consistent(1e9, 0, 1000)
 
 
 def test_a_round_trip_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="takes time"):
-        most_bps(65535, 0)
+        max_goodput_bps(65535, 0)

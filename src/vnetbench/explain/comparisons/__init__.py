@@ -1,1 +1,1 @@
-"""Findings between treatments, and between the trials of one: pure functions of a campaign's summary."""
+"""Findings from comparisons of treatments, and of trials of one treatment."""

@@ -1,4 +1,4 @@
-"""Which factors matter and how much: effects and interactions over the whole matrix, judged together."""
+"""Find the factors that matter: effects, interactions and shares over all treatments."""
 
 from __future__ import annotations
 
@@ -6,210 +6,221 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.effects import estimate_effects
 from vnetbench.estimate.model import Effect, Ratio
+from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.cell_means import cells_of
-from vnetbench.explain.comparisons.interactions import Interaction, interactions
-from vnetbench.explain.comparisons.variance_shares import Share, Shares, shares_of
-from vnetbench.explain.comparisons.words import ends_of, percent, times
-from vnetbench.explain.model import Finding, EvidenceChart
+from vnetbench.explain.comparisons.cell_means import cell_means
+from vnetbench.explain.comparisons.interactions import Interaction, find_interactions
+from vnetbench.explain.comparisons.variance_shares import VarianceShares, variance_shares
+from vnetbench.explain.model import EvidenceChart, Finding
+from vnetbench.explain.phrases import format_ratio, format_share, interval_fields
 from vnetbench.study.model import ONE_AT_A_TIME
-from vnetbench.wording.estimate_text import finite_or_none, noun_of
-from vnetbench.wording.factor_text import capitalised, counted, factor_noun, level_phrase
+from vnetbench.wording.estimate_text import finite_or_none, metric_noun
+from vnetbench.wording.factor_text import capitalize_sentence, factor_noun, level_phrase, pluralize
 
-_MOST_DRAWN = 12
-_SMALL_SHARE = 0.005
-"""An interaction that accounts for less is not spoken of."""
+_MAX_ROWS = 12
+_MIN_SHARE = 0.005
+"""Smallest share of the variance at which the finding mentions an interaction."""
 
 
 @dataclass(frozen=True)
-class Matter:
-    """All that is known of what factors do; p values are adjusted over effects and interactions together."""
+class FactorAnalysis:
+    """Effects of all factors. P values are adjusted over effects and interactions together."""
 
     effects: tuple[Effect, ...]
     interactions: tuple[Interaction, ...]
-    shares: Shares | None
+    shares: VarianceShares | None
 
 
-def what_matters(summary: CampaignSummary) -> Matter:
-    """Effects, interactions and shares of the deciding metric, of treatments with blocks enough in common."""
-    metric = summary.main_metric
-    mains = estimate_effects(summary, metric, adjusts_p_values=False)
-    pairs = interactions(summary, metric)
-    ratios = adjust_p_values([*(each.ratio for each in mains), *(each.ratio for each in pairs)])
-    one_change = summary.combine == ONE_AT_A_TIME
-    cells = () if one_change else cells_of(summary, metric)
+def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
+    """Estimate effects, interactions and shares of the deciding metric from treatments with common blocks."""
+    metric = summary.deciding_metric
+    effects = estimate_effects(summary, metric, adjusts_p_values=False)
+    interactions = find_interactions(summary, metric)
+    ratios = adjust_p_values([*(each.ratio for each in effects), *(each.ratio for each in interactions)])
+    effect_ratios, interaction_ratios = ratios[: len(effects)], ratios[len(effects) :]
+    cells = () if summary.combine == ONE_AT_A_TIME else cell_means(summary, metric)
     names = [factor.name for factor in summary.factors]
-    return Matter(
-        effects=tuple(replace(e, ratio=r) for e, r in zip(mains, ratios[: len(mains)], strict=True)),
-        interactions=tuple(replace(i, ratio=r) for i, r in zip(pairs, ratios[len(mains) :], strict=True)),
-        shares=shares_of(cells, names, summary.precision.confidence) if len(cells) > 2 else None,
+    return FactorAnalysis(
+        effects=tuple(replace(e, ratio=r) for e, r in zip(effects, effect_ratios, strict=True)),
+        interactions=tuple(
+            replace(i, ratio=r) for i, r in zip(interactions, interaction_ratios, strict=True)
+        ),
+        shares=variance_shares(cells, names, summary.precision.confidence) if len(cells) > 2 else None,
     )
 
 
 def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
-    """One finding on the factors; none where nothing was varied or nothing has an interval."""
-    found = what_matters(summary)
-    judged = [effect for effect in found.effects if effect.ratio.p_value is not None]
-    if not judged:
+    """Return one finding about the factors; none if no effect has a p value."""
+    analysis = analyze_factors(summary)
+    tested = [effect for effect in analysis.effects if effect.ratio.p_value is not None]
+    if not tested:
         return ()
-    says = " ".join(capitalised(each) for each in _sentences(summary, found, judged))
-    return (Finding("factors", says, chart=_picture(summary, found), details=_details(summary, found)),)
+    text = " ".join(capitalize_sentence(each) for each in _sentences(summary, analysis, tested))
+    return (Finding("factors", text, chart=_chart(summary, analysis), details=_details(summary, analysis)),)
 
 
-def _sentences(summary: CampaignSummary, found: Matter, judged: Sequence[Effect]) -> Iterator[str]:
-    shown = [effect for effect in judged if _is_shown(effect.ratio)]
+def _sentences(summary: CampaignSummary, analysis: FactorAnalysis, tested: Sequence[Effect]) -> Iterator[str]:
+    significant = [effect for effect in tested if _is_significant(effect.ratio)]
     strongest = {
-        name: max((e for e in shown if e.factor == name), key=lambda e: abs(_log(e.ratio)))
-        for name in dict.fromkeys(effect.factor for effect in shown)
+        name: max((e for e in significant if e.factor == name), key=lambda e: abs(_log_ratio(e.ratio)))
+        for name in dict.fromkeys(effect.factor for effect in significant)
     }
-    noun = noun_of(summary.main_metric)
-    for place, effect in enumerate(_ranked(strongest, found.shares)):
-        change = f"{level_phrase(effect.factor, effect.level)} instead of"
-        of_all = _share_text(found.shares, (effect.factor,))
-        matters = "matters most" if place == 0 and len(strongest) > 1 else "matters"
-        yield (
-            f"{factor_noun(effect.factor)} {matters}{of_all}: {change} "
-            f"{level_phrase(effect.factor, effect.base_level)} multiplies {noun} by {times(effect.ratio)}"
-            f"{_at_others(effect)}."
-        )
-    quiet = [name for name in dict.fromkeys(e.factor for e in judged) if name not in strongest]
-    if quiet:
-        yield f"no effect is shown of {_and([factor_noun(name) for name in quiet])}."
-    yield from _on_each_other(found)
-    yield from _doubts(summary, found)
+    noun = metric_noun(summary.deciding_metric)
+    for rank, effect in enumerate(_rank_effects(strongest, analysis.shares)):
+        matters = "matters most" if rank == 0 and len(strongest) > 1 else "matters"
+        levels = f"{level_phrase(effect.factor, effect.level)} instead of "
+        levels += level_phrase(effect.factor, effect.base_level)
+        yield f"{factor_noun(effect.factor)} {matters}{_share_text(analysis.shares, (effect.factor,))}."
+        yield f"{levels} multiplies {noun} by {format_ratio(effect.ratio)}{_pair_range_text(effect)}."
+    without_effect = [name for name in dict.fromkeys(e.factor for e in tested) if name not in strongest]
+    if without_effect:
+        verb = "has" if len(without_effect) == 1 else "have"
+        yield f"{_join_with_and([factor_noun(name) for name in without_effect])} {verb} no significant effect."
+    yield from _interaction_sentences(analysis)
+    yield from _caveats(summary, analysis)
 
 
-def _ranked(strongest: Mapping[str, Effect], shares: Shares | None) -> list[Effect]:
-    def weight(effect: Effect) -> tuple[float, float]:
+def _rank_effects(strongest: Mapping[str, Effect], shares: VarianceShares | None) -> list[Effect]:
+    """Order effects by their factors' share of the variance, then by size."""
+
+    def importance(effect: Effect) -> tuple[float, float]:
         share = shares.terms.get((effect.factor,)) if shares else None
-        return (share.value if share else 0.0, abs(_log(effect.ratio)))
+        return (share.value if share else 0.0, abs(_log_ratio(effect.ratio)))
 
-    return sorted(strongest.values(), key=weight, reverse=True)
+    return sorted(strongest.values(), key=importance, reverse=True)
 
 
-def _share_text(shares: Shares | None, term: tuple[str, ...]) -> str:
+def _share_text(shares: VarianceShares | None, term: tuple[str, ...]) -> str:
     share = shares.terms.get(term) if shares else None
     if share is None:
         return ""
-    return f", {percent(share.value, share.low, share.high)} of the differences between treatments"
+    verb = "explains" if len(term) == 1 else "explain"
+    return (
+        f" and {verb} {format_share(share.value, share.low, share.high)} of the variance between treatments"
+    )
 
 
-def _at_others(effect: Effect) -> str:
-    """How far the effect depends on the other factors' levels, as the pairs have it."""
+def _pair_range_text(effect: Effect) -> str:
+    """Return the effect's range over all pairs, which shows its dependence on other factors."""
     if effect.pair_count == 1:
         return ""
-    return f" ({effect.smallest_ratio:.3g} to {effect.largest_ratio:.3g} in {effect.pair_count} pairs otherwise alike)"
+    return (
+        f" ({effect.smallest_ratio:.3g} to {effect.largest_ratio:.3g} over {effect.pair_count} pairs of "
+        "treatments)"
+    )
 
 
-def _on_each_other(found: Matter) -> Iterator[str]:
-    """The strongest interaction that is shown of each two factors."""
-    shown = [each for each in found.interactions if _is_shown(each.ratio)]
-    for factors in dict.fromkeys(each.factors for each in shown):
-        share = found.shares.terms.get(factors) if found.shares else None
-        if share is not None and share.value < _SMALL_SHARE:
+def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
+    """Describe the strongest significant interaction of each two factors."""
+    significant = [each for each in analysis.interactions if _is_significant(each.ratio)]
+    for factors in dict.fromkeys(each.factors for each in significant):
+        share = analysis.shares.terms.get(factors) if analysis.shares else None
+        if share is not None and share.value < _MIN_SHARE:
             continue
-        most = max((e for e in shown if e.factors == factors), key=lambda e: abs(_log(e.ratio)))
-        (one, other), (base, other_base), (level, other_level) = most.factors, most.bases, most.levels
+        candidates = (each for each in significant if each.factors == factors)
+        strongest = max(candidates, key=lambda each: abs(_log_ratio(each.ratio)))
+        (one, other), (base, other_base) = strongest.factors, strongest.bases
+        level, other_level = strongest.levels
+        yield f"{factor_noun(one)} and {factor_noun(other)} interact{_share_text(analysis.shares, factors)}."
         yield (
-            f"{factor_noun(one)} and {factor_noun(other)} act on each other"
-            f"{_share_text(found.shares, factors)}: with {level_phrase(other, other_level)} instead of "
-            f"{level_phrase(other, other_base)}, {level_phrase(one, level)} instead of "
-            f"{level_phrase(one, base)} does {times(most.ratio)} times as much."
+            f"With {level_phrase(other, other_level)} instead of {level_phrase(other, other_base)}, the effect of "
+            f"{level_phrase(one, level)} instead of {level_phrase(one, base)} is multiplied by "
+            f"{format_ratio(strongest.ratio)}."
         )
 
 
-def _doubts(summary: CampaignSummary, found: Matter) -> Iterator[str]:
+def _caveats(summary: CampaignSummary, analysis: FactorAnalysis) -> Iterator[str]:
     if summary.combine == ONE_AT_A_TIME:
-        yield "One thing was changed at a time, so each effect holds beside the first levels of the others."
-    left_out = max((effect.excluded_pairs for effect in found.effects), default=0)
-    if left_out:
         yield (
-            f"Up to {counted(left_out, 'pair')} of treatments that an effect might rest on are missing from "
-            "it: refused, failed, without any traffic or in too few blocks."
+            "The study changes one factor at a time, so each effect applies to the first levels of all other "
+            "factors."
         )
-    unknown = [name for name, e in _by_factor(found).items() if all(each.ratio.p_value is None for each in e)]
-    if unknown:
-        yield f"Too few trials to tell what {_and([factor_noun(name) for name in unknown])} does."
-
-
-def _by_factor(found: Matter) -> dict[str, list[Effect]]:
+    excluded = max((effect.excluded_pairs for effect in analysis.effects), default=0)
+    if excluded:
+        yield (
+            f"An effect excludes up to {pluralize(excluded, 'pair')} of treatments: refused, failed, without "
+            "traffic, or in too few blocks."
+        )
     by_factor: dict[str, list[Effect]] = {}
-    for effect in found.effects:
+    for effect in analysis.effects:
         by_factor.setdefault(effect.factor, []).append(effect)
-    return by_factor
+    untested = [name for name, own in by_factor.items() if all(each.ratio.p_value is None for each in own)]
+    if untested:
+        yield f"Too few trials to test {_join_with_and([factor_noun(name) for name in untested])}."
 
 
-def _picture(summary: CampaignSummary, found: Matter) -> EvidenceChart:
-    drawn: list[tuple[str, Ratio, str]] = [
+def _chart(summary: CampaignSummary, analysis: FactorAnalysis) -> EvidenceChart:
+    rows: list[tuple[str, Ratio, str]] = [
         (f"{level_phrase(e.factor, e.level)} / {level_phrase(e.factor, e.base_level)}", e.ratio, "effect")
-        for e in found.effects
+        for e in analysis.effects
     ]
-    drawn += [
+    rows += [
         (
             f"{level_phrase(i.factors[0], i.levels[0])} × {level_phrase(i.factors[1], i.levels[1])}",
             i.ratio,
             "interaction",
         )
-        for i in found.interactions
-        if _is_shown(i.ratio)
+        for i in analysis.interactions
+        if _is_significant(i.ratio)
     ]
-    drawn.sort(key=lambda each: -abs(_log(each[1])))
+    rows.sort(key=lambda row: -abs(_log_ratio(row[1])))
     return EvidenceChart(
         chart_type="effects",
-        title="What each change does",
+        title="Effect of each change",
         x_label="",
-        y_label=f"{noun_of(summary.main_metric)}, times",
+        y_label=f"{metric_noun(summary.deciding_metric)}, times",
         rows=tuple(
-            {"x": label, "y": ratio.value, "series": series, **ends_of(ratio)}
-            for label, ratio, series in drawn[:_MOST_DRAWN]
+            {"x": label, "y": ratio.value, "series": series, **interval_fields(ratio)}
+            for label, ratio, series in rows[:_MAX_ROWS]
             if finite_or_none(ratio.value) is not None
         ),
     )
 
 
-def _details(summary: CampaignSummary, found: Matter) -> dict[str, object]:
+def _details(summary: CampaignSummary, analysis: FactorAnalysis) -> dict[str, object]:
     return {
-        "metric": summary.main_metric,
+        "metric": summary.deciding_metric,
         "effects": [
-            {"factor": e.factor, "base": e.base_level, "level": e.level, "pairs": e.pair_count, **_of_ratio(e.ratio)}
-            for e in found.effects
+            {
+                "factor": e.factor,
+                "base": e.base_level,
+                "level": e.level,
+                "pairs": e.pair_count,
+                **_ratio_fields(e.ratio),
+            }
+            for e in analysis.effects
         ],
         "interactions": [
             {
                 "factors": list(i.factors),
                 "bases": list(i.bases),
                 "levels": list(i.levels),
-                "sets": i.sets,
-                **_of_ratio(i.ratio),
+                "sets": i.set_count,
+                **_ratio_fields(i.ratio),
             }
-            for i in found.interactions
+            for i in analysis.interactions
         ],
         "shares": [
-            {"factors": list(term), **_of_share(share)}
-            for term, share in (found.shares.terms.items() if found.shares else ())
+            {"factors": list(term), "share": share.value, "low": share.low, "high": share.high}
+            for term, share in (analysis.shares.terms.items() if analysis.shares else ())
         ],
-        "chance": found.shares.chance if found.shares else None,
+        "error_share": analysis.shares.error_share if analysis.shares else None,
     }
 
 
-def _of_ratio(ratio: Ratio) -> dict[str, object]:
+def _ratio_fields(ratio: Ratio) -> dict[str, object]:
     return {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high, "p": ratio.p_value}
 
 
-def _of_share(share: Share) -> dict[str, object]:
-    return {"share": share.value, "low": share.low, "high": share.high}
-
-
-def _is_shown(ratio: Ratio) -> bool:
+def _is_significant(ratio: Ratio) -> bool:
     return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
-def _log(ratio: Ratio) -> float:
+def _log_ratio(ratio: Ratio) -> float:
     return math.log(ratio.value) if 0 < ratio.value < math.inf else math.inf
 
 
-def _and(names: Sequence[str]) -> str:
+def _join_with_and(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,4 +1,4 @@
-"""All that is said between treatments and between trials, most important first."""
+"""Findings from comparisons of treatments and of trials, most important first."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from vnetbench.explain.comparisons import best, factors, instability, knee, surp
 from vnetbench.explain.model import Finding
 
 
-def between(summary: CampaignSummary) -> tuple[Finding, ...]:
-    """The findings of every module here; a pure function of the campaign."""
+def comparison_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+    """Return the findings of all modules in this package. This is a pure function of the summary."""
     return (
         *best.findings(summary),
         *factors.findings(summary),

@@ -1,7 +1,7 @@
-"""Where one factor's effect depends on another's level: how many times as much it does there.
+"""Interactions: how one factor's effect depends on another factor's level.
 
-An interaction is a ratio of ratios: of four treatments that are otherwise alike, in the blocks that all
-four have. It is one ratio of two products, so `estimate/paired.py` tells it with its interval.
+An interaction is a ratio of ratios over four treatments with equal other levels, in the blocks that all four
+share. It is one ratio of two products, so `estimate/paired_ratios.py` gives its interval.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ from dataclasses import dataclass
 
 from vnetbench.estimate.effects import values_by_block
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired_ratios import PairedRatio, fewest_blocks, paired_ratio, combine_ratios
+from vnetbench.estimate.paired_ratios import PairedRatio, combine_ratios, fewest_blocks, paired_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
 
 
 @dataclass(frozen=True)
 class Interaction:
-    """What a change of one factor multiplies a metric by after a change of another, over before it."""
+    """One factor's effect after a change of another factor, over its effect before that change."""
 
     factors: tuple[str, str]
     bases: tuple[Level, Level]
     levels: tuple[Level, Level]
     ratio: Ratio
-    """Geometric mean over the sets of four treatments; 1: neither factor matters to the other."""
-    sets: int
-    """How many sets of four treatments it rests on."""
+    """Geometric mean over all sets of four treatments. 1 means no interaction."""
+    set_count: int
+    """Number of sets of four treatments."""
 
 
-def interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ...]:
-    """Of each two factors, from their first levels to each other one; p values are not adjusted.
+def find_interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ...]:
+    """Estimate the interactions of each two factors, from their first levels to each other level.
 
-    One for which no four treatments have blocks enough in common is absent: where only one thing was
-    changed at a time there are none.
+    P values are not adjusted. An interaction needs four treatments with enough common blocks, so a study that
+    changes one factor at a time has none.
     """
     by_levels = {frozenset(each.factors.items()): each for each in summary.treatments}
     values = {each.index: values_by_block(each, metric) for each in summary.treatments}
@@ -44,8 +44,8 @@ def interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ..
         for levels in itertools.product(one.levels[1:], other.levels[1:]):
             pairs = [
                 pair
-                for four in _fours(summary, by_levels, (one, other), levels)
-                if (pair := _pair(*(values[each.index] for each in four))) is not None
+                for four in _factorial_sets(summary, by_levels, (one, other), levels)
+                if (pair := _interaction_ratio(*(values[each.index] for each in four))) is not None
                 and pair.block_count >= fewest
             ]
             if pairs:
@@ -55,13 +55,13 @@ def interactions(summary: CampaignSummary, metric: str) -> tuple[Interaction, ..
     return tuple(found)
 
 
-def _fours(
+def _factorial_sets(
     summary: CampaignSummary,
     by_levels: Mapping[frozenset[tuple[str, Level]], TreatmentSummary],
     factors: tuple[FactorLevels, FactorLevels],
     levels: tuple[Level, Level],
 ) -> Iterator[tuple[TreatmentSummary, ...]]:
-    """Treatments with the first levels, the one changed, the other changed, and both."""
+    """Yield sets of four treatments: first levels, one factor changed, the other changed, both changed."""
     one, other = (factor.name for factor in factors)
     for base in summary.treatments:
         if any(base.factors.get(factor.name) != factor.levels[0] for factor in factors):
@@ -77,10 +77,11 @@ def _fours(
             yield tuple(each for each in four if each is not None)
 
 
-def _pair(
+def _interaction_ratio(
     base: Mapping[int, float], one: Mapping[int, float], other: Mapping[int, float], both: Mapping[int, float]
 ) -> PairedRatio | None:
-    """(both / other) / (one / base) in the blocks in which all four are alive."""
+    """Return (both / other) / (one / base) in the blocks in which all four have traffic."""
     blocks = [b for b in base if all(each.get(b, 0.0) > 0 for each in (base, one, other, both))]
-    apart = {block: one[block] * other[block] for block in blocks}
-    return paired_ratio(apart, {block: base[block] * both[block] for block in blocks})
+    separate = {block: one[block] * other[block] for block in blocks}
+    combined = {block: base[block] * both[block] for block in blocks}
+    return paired_ratio(separate, combined)

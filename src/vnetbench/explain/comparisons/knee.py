@@ -1,4 +1,4 @@
-"""From where on more brings little: the knee of a metric over a factor of numbers, all else alike."""
+"""Find the knee of a scaling curve: the level of a numeric factor from which more gains little."""
 
 from __future__ import annotations
 
@@ -11,262 +11,286 @@ import numpy.typing as npt
 
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.cell_means import Cell, Numbers, cells_of, redrawn
-from vnetbench.explain.comparisons.scaling_laws import FEWEST_LEVELS, SCALABILITY, Law, choose, in_first_levels
-from vnetbench.explain.comparisons.words import is_numeric, others_of
-from vnetbench.explain.model import MEASURED_SERIES, Finding, EvidenceChart
+from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, bootstrap_logs, cell_means
+from vnetbench.explain.comparisons.scaling_laws import (
+    MIN_LEVELS,
+    SCALABILITY,
+    ScalingLaw,
+    choose_laws,
+    fit_scalability,
+)
+from vnetbench.explain.model import MEASURED_SERIES, EvidenceChart, Finding
 from vnetbench.explain.models import scalability
-from vnetbench.quantity import scale_for, spell_share
+from vnetbench.explain.phrases import is_numeric_factor, other_factors_phrase
+from vnetbench.quantity import choose_scale, format_exact_share
 from vnetbench.study.model import Level
-from vnetbench.wording.estimate_text import finite_or_none, metric_of, noun_of
-from vnetbench.wording.factor_text import capitalised, factor_label, level_phrase
+from vnetbench.wording.estimate_text import find_metric, finite_or_none, metric_noun
+from vnetbench.wording.factor_text import capitalize_sentence, factor_label, level_phrase
 
-LITTLE = 0.05
-"""Once all that more can bring is less than this share, it brings little."""
-_LOG_OF_LITTLE = math.log1p(LITTLE)
-_DRAWS = 100
-_DRAWN_AT = 40
-"""Places at which a law is drawn."""
+MIN_GAIN_SHARE = 0.05
+"""Share of the metric: from the knee on, higher levels gain less."""
+_MIN_LOG_GAIN = math.log1p(MIN_GAIN_SHARE)
+_SAMPLES = 100
+_CURVE_POINTS = 40
+"""Number of points of a drawn law."""
 
 
 @dataclass(frozen=True)
-class Knee:
-    """One scaling curve: the treatments that differ in one factor alone."""
+class ScalingKnee:
+    """The knee of one scaling curve: treatments that differ in one numeric factor."""
 
     factor: str
-    cells: tuple[Cell, ...]
-    """Ascending by level, as `levels` are."""
+    cells: tuple[CellMean, ...]
+    """In ascending order of the level, like `levels`."""
     levels: tuple[float, ...]
-    law: Law
-    heights: tuple[float, ...]
-    """Of the law at the levels, as logarithms."""
-    line: tuple[tuple[float, float], ...]
-    """The law as it is drawn: a level and its height."""
-    at: float
-    """The smallest level after which the law gains less than LITTLE; the last one where none is shown."""
+    law: ScalingLaw
+    fitted_logs: tuple[float, ...]
+    """Logarithm of the law at each level."""
+    curve: tuple[tuple[float, float], ...]
+    """Points of the drawn law: level and logarithm."""
+    level: float
+    """Smallest level after which the law gains less than MIN_GAIN_SHARE; the last level without a knee."""
     low: float
     high: float
-    """Its interval, of levels."""
-    scaling: scalability.Fit | None
-    """Where that is the law: its parameters, in units of the first level."""
+    """Interval of the knee."""
+    scalability_fit: scalability.ScalabilityFit | None
+    """Parameters in units of the first level; None for other laws."""
     criteria: Mapping[str, float]
+    """Law to its criterion of choice; lower is better."""
 
     @property
-    def is_shown(self) -> bool:
-        """Whether the knee lies before the last level, beyond doubt."""
+    def is_significant(self) -> bool:
+        """Whether the whole interval of the knee lies before the last level."""
         return self.high < self.levels[-1]
 
     @property
     def peak(self) -> float | None:
-        """The level with the most, where the law falls again beyond it within the levels."""
-        peak = self.scaling.peak * self.levels[0] if self.scaling else math.inf
+        """The level with the maximum, if the law falls beyond it within the measured levels."""
+        peak = self.scalability_fit.peak * self.levels[0] if self.scalability_fit else math.inf
         return peak if peak < self.levels[-1] else None
 
     @property
-    def loss(self) -> float:
-        """The share that the last level loses against the best, by the law."""
-        return 1 - math.exp(self.heights[-1] - max(self.heights))
+    def decline_share(self) -> float:
+        """Share by which the last level is below the maximum, by the law."""
+        return 1 - math.exp(self.fitted_logs[-1] - max(self.fitted_logs))
 
 
-def knees(summary: CampaignSummary) -> tuple[Knee, ...]:
-    """Every scaling curve with levels enough; none of a metric that should be low."""
-    metric = summary.main_metric
+def find_knees(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
+    """Return the knee of each scaling curve with enough levels; none if lower values are better."""
+    metric = summary.deciding_metric
     if is_lower_better(metric):
         return ()
-    cells = cells_of(summary, metric)
+    cells = cell_means(summary, metric)
     if not cells:
         return ()
-    drawn = {
-        cell.treatment.index: column for cell, column in zip(cells, redrawn(cells, _DRAWS).T, strict=True)
+    samples = {
+        cell.treatment.index: column
+        for cell, column in zip(cells, bootstrap_logs(cells, _SAMPLES).T, strict=True)
     }
     return tuple(
         knee
         for factor in summary.factors
-        if is_numeric(factor.name)
-        for knee in _of_factor(factor.name, cells, drawn, summary.precision.confidence)
+        if is_numeric_factor(factor.name)
+        for knee in _factor_knees(factor.name, cells, samples, summary.precision.confidence)
     )
 
 
 def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
-    """One finding a factor that has a scaling curve."""
-    by_factor: dict[str, list[Knee]] = {}
-    for knee in knees(summary):
+    """Return one finding per factor with scaling curves."""
+    by_factor: dict[str, list[ScalingKnee]] = {}
+    for knee in find_knees(summary):
         by_factor.setdefault(knee.factor, []).append(knee)
     return tuple(_finding(summary, factor, found) for factor, found in by_factor.items())
 
 
-def _curves(cells: Sequence[Cell], factor: str) -> Iterator[list[Cell]]:
-    groups: dict[frozenset[tuple[str, Level]], list[Cell]] = {}
+def _curves(cells: Sequence[CellMean], factor: str) -> Iterator[list[CellMean]]:
+    groups: dict[frozenset[tuple[str, Level]], list[CellMean]] = {}
     for cell in cells:
         levels = cell.treatment.factors
         if isinstance(levels.get(factor), int | float) and float(levels[factor]) > 0:
             groups.setdefault(cell.treatment.levels_without(factor), []).append(cell)
     for group in groups.values():
-        if len(group) >= FEWEST_LEVELS:
+        if len(group) >= MIN_LEVELS:
             yield sorted(group, key=lambda cell: float(cell.treatment.factors[factor]))
 
 
-def _of_factor(
-    factor: str, cells: Sequence[Cell], drawn: Mapping[int, Numbers], confidence: float
-) -> Iterator[Knee]:
-    """Curves over the same levels are fitted together: a large matrix has hundreds of them."""
+def _factor_knees(
+    factor: str, cells: Sequence[CellMean], samples: Mapping[int, FloatArray], confidence: float
+) -> Iterator[ScalingKnee]:
+    """Yield a factor's knees. Curves over equal levels are fitted together, as there can be hundreds."""
     curves = list(_curves(cells, factor))
     by_levels: dict[tuple[float, ...], list[int]] = {}
-    for number, curve in enumerate(curves):
+    for position, curve in enumerate(curves):
         levels = tuple(float(cell.treatment.factors[factor]) for cell in curve)
-        by_levels.setdefault(levels, []).append(number)
-    found: dict[int, Knee] = {}
-    for levels, numbers in by_levels.items():
-        alike = [curves[number] for number in numbers]
-        found |= zip(numbers, _knees(factor, levels, alike, drawn, confidence), strict=True)
-    yield from (found[number] for number in range(len(curves)))
+        by_levels.setdefault(levels, []).append(position)
+    knees: dict[int, ScalingKnee] = {}
+    for levels, positions in by_levels.items():
+        group = [curves[position] for position in positions]
+        knees |= zip(positions, _fit_knees(factor, levels, group, samples, confidence), strict=True)
+    yield from (knees[position] for position in range(len(curves)))
 
 
-def _knees(
+def _fit_knees(
     factor: str,
     levels: tuple[float, ...],
-    curves: Sequence[Sequence[Cell]],
-    drawn: Mapping[int, Numbers],
+    curves: Sequence[Sequence[CellMean]],
+    samples: Mapping[int, FloatArray],
     confidence: float,
-) -> list[Knee]:
-    """Of curves over these levels, in their order."""
-    at, line_at = np.array(levels), np.geomspace(levels[0], levels[-1], _DRAWN_AT)
-    logs = np.array([[cell.log for cell in curve] for curve in curves])
-    again = np.array([[drawn[cell.treatment.index] for cell in curve] for curve in curves]).swapaxes(1, 2)
-    tail = 100 * (1 - confidence) / 2
-    laws = choose(levels, logs, _LOG_OF_LITTLE)
-    found: dict[int, Knee] = {}
+) -> list[ScalingKnee]:
+    """Fit the knees of curves over these levels, in their order."""
+    level_array, curve_levels = np.array(levels), np.geomspace(levels[0], levels[-1], _CURVE_POINTS)
+    logs = np.array([[cell.log_mean for cell in curve] for curve in curves])
+    resampled = np.array([[samples[cell.treatment.index] for cell in curve] for curve in curves]).swapaxes(
+        1, 2
+    )
+    tail_percent = 100 * (1 - confidence) / 2
+    laws = choose_laws(levels, logs, _MIN_LOG_GAIN)
+    knees: dict[int, ScalingKnee] = {}
     for law in dict.fromkeys(law for law, _ in laws):
-        rows = [row for row, (own, _) in enumerate(laws) if own is law]
-        fitted = law.fit(at, logs[rows])
-        heights, lines = fitted(at), fitted(line_at)
-        many = law.fit(at, again[rows].reshape(-1, len(at)))(at)
-        places = _little_from(many).reshape(len(rows), -1)
-        ends = np.percentile(places, [tail, 100 - tail], axis=1, method="closest_observation")
-        for row, place, own, line, low, high in zip(
-            rows, _little_from(heights), heights, lines, *ends.astype(int), strict=True
+        rows = [row for row, (chosen, _) in enumerate(laws) if chosen is law]
+        evaluate = law.fit(level_array, logs[rows])
+        fitted, drawn = evaluate(level_array), evaluate(curve_levels)
+        refit = law.fit(level_array, resampled[rows].reshape(-1, len(level_array)))
+        indices = _knee_indices(refit(level_array)).reshape(len(rows), -1)
+        ends = np.percentile(
+            indices, [tail_percent, 100 - tail_percent], axis=1, method="closest_observation"
+        )
+        for row, index, fitted_logs, curve, low, high in zip(
+            rows, _knee_indices(fitted), fitted, drawn, *ends.astype(int), strict=True
         ):
-            found[row] = Knee(
+            knees[row] = ScalingKnee(
                 factor=factor,
                 cells=tuple(curves[row]),
                 levels=levels,
                 law=law,
-                heights=tuple(own.tolist()),
-                line=tuple(zip(line_at.tolist(), line.tolist(), strict=True)),
-                at=levels[place],
-                low=levels[min(place, low)],
-                high=levels[max(place, high)],
-                scaling=in_first_levels(at, logs[row]) if law.name == SCALABILITY else None,
+                fitted_logs=tuple(fitted_logs.tolist()),
+                curve=tuple(zip(curve_levels.tolist(), curve.tolist(), strict=True)),
+                level=levels[index],
+                low=levels[min(index, low)],
+                high=levels[max(index, high)],
+                scalability_fit=fit_scalability(level_array, logs[row]) if law.name == SCALABILITY else None,
                 criteria=laws[row][1],
             )
-    return [found[row] for row in range(len(curves))]
+    return [knees[row] for row in range(len(curves))]
 
 
-def _little_from(heights: Numbers) -> npt.NDArray[np.intp]:
-    """Of each row the first place after which nothing is higher by more than little."""
-    still_to_come = np.maximum.accumulate(heights[:, ::-1], axis=1)[:, ::-1]
-    places: npt.NDArray[np.intp] = np.argmax(still_to_come - heights < _LOG_OF_LITTLE, axis=1)
-    return places
+def _knee_indices(logs: FloatArray) -> npt.NDArray[np.intp]:
+    """Return for each row the first index after which no value is higher by _MIN_LOG_GAIN or more."""
+    later_maxima = np.maximum.accumulate(logs[:, ::-1], axis=1)[:, ::-1]
+    indices: npt.NDArray[np.intp] = np.argmax(later_maxima - logs < _MIN_LOG_GAIN, axis=1)
+    return indices
 
 
-def _finding(summary: CampaignSummary, factor: str, found: Sequence[Knee]) -> Finding:
-    groups: dict[str, list[Knee]] = {}
-    for knee in found:
-        groups.setdefault(_says(summary, knee), []).append(knee)
-    sentences = [f"{says}{_where(summary, factor, of_them, len(found))}." for says, of_them in groups.items()]
+def _finding(summary: CampaignSummary, factor: str, knees: Sequence[ScalingKnee]) -> Finding:
+    groups: dict[str, list[ScalingKnee]] = {}
+    for knee in knees:
+        groups.setdefault(_sentence(summary, knee), []).append(knee)
+    sentences = [
+        f"{sentence}{_curves_text(summary, factor, group, len(knees))}." for sentence, group in groups.items()
+    ]
     return Finding(
         kind="knee",
-        text=" ".join(map(capitalised, sentences)),
-        treatments=tuple(cell.treatment.index for knee in found for cell in knee.cells),
-        chart=_picture(summary, found),
-        details={"factor": factor, "little": LITTLE, "curves": [_details(knee) for knee in found]},
+        text=" ".join(map(capitalize_sentence, sentences)),
+        treatments=tuple(cell.treatment.index for knee in knees for cell in knee.cells),
+        chart=_chart(summary, knees),
+        details={
+            "factor": factor,
+            "min_gain_share": MIN_GAIN_SHARE,
+            "curves": [_details(knee) for knee in knees],
+        },
     )
 
 
-def _says(summary: CampaignSummary, knee: Knee) -> str:
-    noun, little = noun_of(summary.main_metric), spell_share(LITTLE)
-    last = _level(knee, knee.levels[-1])
-    if not knee.is_shown:
-        return f"no knee is shown: up to {last} more may still bring {little} more {noun}"
-    says = f"from {_level(knee, knee.at)} on more brings less than {little}"
+def _sentence(summary: CampaignSummary, knee: ScalingKnee) -> str:
+    """Describe one curve, without the final period."""
+    noun, gain = metric_noun(summary.deciding_metric), format_exact_share(MIN_GAIN_SHARE)
+    last = _level_text(knee, knee.levels[-1])
+    if not knee.is_significant:
+        return f"{noun} has no knee up to {last}: higher levels may still gain {gain}"
+    text = f"{noun} gains less than {gain} beyond {_level_text(knee, knee.level)}"
     if knee.low != knee.high:
-        says += f" (interval: {_level(knee, knee.low)} to {_level(knee, knee.high)})"
-    if knee.loss >= LITTLE:
-        says += f", and then less: with {last} {spell_share(round(knee.loss, 2))} below the most"
-    return says
+        text += f" (interval: {_level_text(knee, knee.low)} to {_level_text(knee, knee.high)})"
+    if knee.decline_share >= MIN_GAIN_SHARE:
+        decline = format_exact_share(round(knee.decline_share, 2))
+        text += f" and falls to {decline} below its maximum at {last}"
+    return text
 
 
-def _where(summary: CampaignSummary, factor: str, of_them: Sequence[Knee], count: int) -> str:
-    if count == 1:
+def _curves_text(
+    summary: CampaignSummary, factor: str, knees: Sequence[ScalingKnee], curve_count: int
+) -> str:
+    """Name the curves that a sentence is about; empty if there is only one."""
+    if curve_count == 1:
         return ""
-    if len(of_them) == count:
-        return f", in all {count} curves"
-    names = [others_of(summary, knee.cells[0].treatment, factor) for knee in of_them]
-    listed = "; ".join(names[:3]) + ("; …" if len(names) > 3 else "")
-    return f" (with {listed})"
+    if len(knees) == curve_count:
+        return f", in all {curve_count} curves"
+    names = [other_factors_phrase(summary, knee.cells[0].treatment, factor) for knee in knees]
+    names_text = "; ".join(names[:3]) + ("; …" if len(names) > 3 else "")
+    return f" (with {names_text})"
 
 
-def _level(knee: Knee, level: float) -> str:
-    return level_phrase(knee.factor, _as_level(knee, level))
+def _level_text(knee: ScalingKnee, level: float) -> str:
+    return level_phrase(knee.factor, _original_level(knee, level))
 
 
-def _as_level(knee: Knee, level: float) -> Level:
+def _original_level(knee: ScalingKnee, level: float) -> Level:
     return knee.cells[knee.levels.index(level)].treatment.factors[knee.factor]
 
 
-def _picture(summary: CampaignSummary, found: Sequence[Knee]) -> EvidenceChart:
-    metric = metric_of(summary.main_metric)
-    scale = scale_for(metric.unit, max(math.exp(cell.log) for knee in found for cell in knee.cells))
+def _chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> EvidenceChart:
+    metric = find_metric(summary.deciding_metric)
+    scale = choose_scale(metric.unit, max(math.exp(cell.log_mean) for knee in knees for cell in knee.cells))
     rows: list[Mapping[str, str | float]] = []
-    for knee in found:
-        name = others_of(summary, knee.cells[0].treatment, knee.factor)
+    for knee in knees:
+        name = other_factors_phrase(summary, knee.cells[0].treatment, knee.factor)
         rows += [
-            _measured(level, cell, scale.divisor) for level, cell in zip(knee.levels, knee.cells, strict=True)
+            _measured_row(level, cell, scale.divisor)
+            for level, cell in zip(knee.levels, knee.cells, strict=True)
         ]
         rows += [
             {
                 "x": level,
-                "y": math.exp(height) / scale.divisor,
+                "y": math.exp(log) / scale.divisor,
                 "series": f"{name}: {knee.law.name}" if name else knee.law.name,
             }
-            for level, height in knee.line
+            for level, log in knee.curve
         ]
     return EvidenceChart(
         chart_type="curve",
-        title=f"{metric.label} over {factor_label(found[0].factor).lower()}",
-        x_label=factor_label(found[0].factor),
+        title=f"{metric.label} over {factor_label(knees[0].factor).lower()}",
+        x_label=factor_label(knees[0].factor),
         y_label=f"{metric.label} ({scale.unit})" if scale.unit else metric.label,
         rows=tuple(rows),
     )
 
 
-def _measured(level: float, cell: Cell, divisor: float) -> dict[str, str | float]:
-    reach = 2 * math.sqrt(cell.variance)
-    low, middle, high = (math.exp(cell.log + way * reach) / divisor for way in (-1, 0, 1))
+def _measured_row(level: float, cell: CellMean, divisor: float) -> dict[str, str | float]:
+    half_width = 2 * math.sqrt(cell.variance)
+    low, middle, high = (math.exp(cell.log_mean + sign * half_width) / divisor for sign in (-1, 0, 1))
     return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED_SERIES}
 
 
-def _details(knee: Knee) -> dict[str, object]:
+def _details(knee: ScalingKnee) -> dict[str, object]:
     return {
         "treatments": [cell.treatment.index for cell in knee.cells],
-        "knee": knee.at,
+        "knee": knee.level,
         "low": knee.low,
         "high": knee.high,
-        "is_shown": knee.is_shown,
+        "is_shown": knee.is_significant,
         "law": knee.law.name,
         "criteria": dict(knee.criteria),
         "peak": knee.peak,
-        "scalability": _of_scaling(knee.scaling) if knee.scaling else None,
+        "scalability": _scalability_fields(knee.scalability_fit) if knee.scalability_fit else None,
     }
 
 
-def _of_scaling(law: scalability.Fit) -> dict[str, object]:
-    """JSON has no infinity: a peak that is nowhere is None."""
-    found = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak": law.peak}
+def _scalability_fields(law: scalability.ScalabilityFit) -> dict[str, object]:
+    """Return the parameters for JSON. JSON has no infinity, so a law without a peak has None."""
+    parameters = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak": law.peak}
     return {
         name: {
             "value": finite_or_none(value),
             "interval": [finite_or_none(end) for end in law.intervals.get(name, ())],
         }
-        for name, value in found.items()
+        for name, value in parameters.items()
     }

@@ -1,11 +1,11 @@
-"""Which figure tells two groups of trials apart: by the chance that it is larger in one than in the other.
+"""Find metrics that separate two groups of trials, by the area under the ROC curve.
 
-That chance is the area under the ROC curve, Mann & Whitney's U over the number of pairs (Hanley & McNeil
-1982, "The meaning and use of the area under a receiver operating characteristic (ROC) curve", Radiology
-143(1)). Names, such as the number of a CPU, are put into the order of the share of trials that are in the
-upper group. The p value is the share of random groups of the same sizes that a figure tells apart as well
-(the order of names found anew in each of them), and many figures are judged together after Benjamini &
-Hochberg.
+The area is the probability that a metric is larger in one group than in the other: Mann & Whitney's U over
+the number of pairs (Hanley & McNeil 1982, "The meaning and use of the area under a receiver operating
+characteristic (ROC) curve", Radiology 143(1)). Nominal values, such as a CPU number, are ordered by the share
+of their trials that are in the upper group. The p value is the share of random groups of the same sizes with
+at least the same separation, where each random group orders nominal values anew. P values are adjusted after
+Benjamini & Hochberg.
 """
 
 from __future__ import annotations
@@ -19,63 +19,67 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.model import Ratio
+from vnetbench.estimate.ratios import adjust_p_values
 
 _GROUPS = 4999
-"""Random groups; with the one that was found, p is a multiple of 1/5000."""
-_ALL_UP_TO = 5000
-"""Where there are no more ways to divide the trials, all of them are looked at."""
+"""Number of random groups. With the real groups, p is a multiple of 1/5000."""
+_MAX_ENUMERATED = 5000
+"""Up to this number of divisions, all of them are used instead of random ones."""
 
-Numbers = npt.NDArray[np.float64]
-Truths = npt.NDArray[np.bool_]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
 class Separation:
-    """How well one figure tells the groups apart."""
+    """How well one metric separates two groups of trials."""
 
-    figure: str
+    metric: str
     auc: float
-    """The chance that a trial of the upper group has more of it than one of the lower; ties count half."""
-    p: float
-    """Adjusted over all figures that were looked at."""
+    """Probability that the metric is larger in a trial of the upper group; ties count half."""
+    p_value: float
+    """Adjusted over all metrics."""
     lower: float
-    """Of the lower group: the median; of names the most frequent one."""
+    """Median of the lower group; the most frequent value of a nominal metric."""
     upper: float
+    """The same for the upper group."""
 
     @property
     def distance(self) -> float:
-        """0: it says nothing of the groups; 1: it tells every trial's."""
+        """Separation from 0 (none) to 1 (complete)."""
         return abs(2 * self.auc - 1)
 
 
-def separations(
-    figures: Mapping[str, Sequence[float]],
+def rank_separations(
+    metrics: Mapping[str, Sequence[float]],
     is_upper: Sequence[bool],
-    names: frozenset[str] = frozenset(),
+    nominal: frozenset[str] = frozenset(),
 ) -> list[Separation]:
-    """Every figure that is not the same in all trials, those first that tell the groups apart best.
+    """Return the separation by each metric that varies, best first.
 
-    `figures` have a value a trial, `names` are those whose values are no sizes.
+    Args:
+        metrics: metric to one value per trial.
+        is_upper: for each trial, whether it is in the upper group.
+        nominal: metrics whose values are labels, not quantities.
     """
     upper = np.asarray(is_upper, dtype=bool)
-    # As numbers, since products of truths take numpy many times as long.
+    # As floats, because matrix products of booleans are many times slower in numpy.
     groups = _groups(upper).astype(float)
     found = [
-        _separation(figure, np.asarray(values, dtype=float), upper, groups, figure in names)
-        for figure, values in figures.items()
+        _separation(name, np.asarray(values, dtype=float), upper, groups, name in nominal)
+        for name, values in metrics.items()
         if len(set(values)) > 1
     ]
-    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, each.p) for each in found])
-    found = [replace(each, p=ratio.p_value or 0.0) for each, ratio in zip(found, adjusted, strict=True)]
-    return sorted(found, key=lambda each: (-each.distance, each.p))
+    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, each.p_value) for each in found])
+    found = [replace(each, p_value=ratio.p_value or 0.0) for each, ratio in zip(found, adjusted, strict=True)]
+    return sorted(found, key=lambda each: (-each.distance, each.p_value))
 
 
-def _groups(upper: Truths) -> Truths:
-    """Ways to divide the trials, a row each: all there are, or as many at random."""
+def _groups(upper: BoolArray) -> BoolArray:
+    """Return divisions of the trials into two groups, one per row: all of them, or random ones."""
     count, size = len(upper), int(upper.sum())
-    if math.comb(count, size) <= _ALL_UP_TO:
+    if math.comb(count, size) <= _MAX_ENUMERATED:
         chosen = np.array(list(combinations(range(count), size)))
         groups = np.zeros((len(chosen), count), dtype=bool)
         np.put_along_axis(groups, chosen, True, axis=1)
@@ -85,23 +89,25 @@ def _groups(upper: Truths) -> Truths:
     return np.vstack([upper, upper[orders]])
 
 
-def _separation(figure: str, values: Numbers, upper: Truths, groups: Numbers, is_name: bool) -> Separation:
-    areas, what = (_aucs_of_names, values) if is_name else (_aucs, stats.rankdata(values))
-    auc = float(areas(what, upper[None].astype(float))[0])
-    p = float(np.mean(np.abs(areas(what, groups) - 0.5) >= abs(auc - 0.5) - 1e-12))
-    usual = _most_frequent if is_name else np.median
-    return Separation(figure, auc, p, float(usual(values[~upper])), float(usual(values[upper])))
+def _separation(
+    metric: str, values: FloatArray, upper: BoolArray, groups: FloatArray, is_nominal: bool
+) -> Separation:
+    areas, scores = (_nominal_aucs, values) if is_nominal else (_rank_aucs, stats.rankdata(values))
+    auc = float(areas(scores, upper[None].astype(float))[0])
+    p_value = float(np.mean(np.abs(areas(scores, groups) - 0.5) >= abs(auc - 0.5) - 1e-12))
+    center = _most_frequent if is_nominal else np.median
+    return Separation(metric, auc, p_value, float(center(values[~upper])), float(center(values[upper])))
 
 
-def _aucs(ranks: Numbers, groups: Numbers) -> Numbers:
+def _rank_aucs(ranks: FloatArray, groups: FloatArray) -> FloatArray:
     sizes = groups.sum(axis=1)
     u = groups @ ranks - sizes * (sizes + 1) / 2
-    aucs: Numbers = u / (sizes * (groups.shape[1] - sizes))
+    aucs: FloatArray = u / (sizes * (groups.shape[1] - sizes))
     return aucs
 
 
-def _aucs_of_names(values: Numbers, groups: Numbers) -> Numbers:
-    """Of each group, with the names in the order of their share in it."""
+def _nominal_aucs(values: FloatArray, groups: FloatArray) -> FloatArray:
+    """Return the area for each group, with values in the order of their share in the group."""
     known, which = np.unique(values, return_inverse=True)
     belongs = (which[:, None] == np.arange(len(known))).astype(float)
     inside = groups @ belongs
@@ -109,10 +115,10 @@ def _aucs_of_names(values: Numbers, groups: Numbers) -> Numbers:
     order = np.argsort(inside / (inside + outside), axis=1)
     inside, outside = (np.take_along_axis(each, order, axis=1) for each in (inside, outside))
     below = np.cumsum(outside, axis=1) - outside / 2
-    aucs: Numbers = (inside * below).sum(axis=1) / (inside.sum(axis=1) * outside.sum(axis=1))
+    aucs: FloatArray = (inside * below).sum(axis=1) / (inside.sum(axis=1) * outside.sum(axis=1))
     return aucs
 
 
-def _most_frequent(values: Numbers) -> float:
+def _most_frequent(values: FloatArray) -> float:
     known, counts = np.unique(values, return_counts=True)
     return float(known[np.argmax(counts)])

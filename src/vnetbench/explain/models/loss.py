@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-WITHIN = 2.0
+MAX_RATIO = 2.0
 """Times: RFC 5348, section 1, calls two rates fair under the same conditions where they differ by less."""
 _PERIODIC = math.sqrt(3 / 2)
 """The constant of Mathis et al. for loss at even distances and every segment acknowledged."""
@@ -56,10 +56,10 @@ def cubic_bps(mss_bytes: float, rtt_us: float, loss: float) -> float:
     return max(8 * mss_bytes * window / rtt_s, mathis_bps(mss_bytes, rtt_us, loss))
 
 
-def follows(goodput_bps: float, mss_bytes: float, rtt_us: float, loss: float) -> bool:
+def is_consistent(goodput_bps: float, mss_bytes: float, rtt_us: float, loss: float) -> bool:
     """Whether a goodput is what reno or cubic carries at that loss, to a factor of `WITHIN`."""
     laws = (padhye_bps(mss_bytes, rtt_us, loss), cubic_bps(mss_bytes, rtt_us, loss))
-    return min(laws) / WITHIN <= goodput_bps <= max(laws) * WITHIN
+    return min(laws) / MAX_RATIO <= goodput_bps <= max(laws) * MAX_RATIO
 
 
 def _check(rtt_us: float, loss: float) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 class PacketCost:
     """What a CPU pays, cycles."""
 
-    packet: float
-    byte: float
+    cycles_per_packet: float
+    cycles_per_byte: float
 
 
 def fit_cost(packet_bytes: Sequence[float], cycles_per_packet: Sequence[float]) -> PacketCost | None:

@@ -20,20 +20,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-Numbers = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
-PARAMETERS = 3
+PARAMETER_COUNT = 3
 _LEAST_KAPPA = 1e-12
 """Below it nothing that anybody could run has a peak."""
 _LEAST_DETERMINANT = 1e-13
 """Of columns of length 1: below it they depend on each other, as far as floats can tell."""
-_FREE = np.array([way for way in itertools.product((0.0, 1.0), repeat=PARAMETERS) if any(way)])
+_FREE = np.array([way for way in itertools.product((0.0, 1.0), repeat=PARAMETER_COUNT) if any(way)])
 """Ways to hold some of the parameters at zero: 1 where they are free, a row a way."""
 
 
 @dataclass(frozen=True)
-class Fit:
+class ScalabilityFit:
     """The law as fitted to (n, value)."""
 
     gamma: float
@@ -49,7 +49,7 @@ class Fit:
         return self.gamma * n / (1 + self.sigma * (n - 1) + self.kappa * n * (n - 1))
 
 
-def fit(n: Sequence[float], values: Sequence[float], confidence: float = 0.95) -> Fit:
+def fit(n: Sequence[float], values: Sequence[float], confidence: float = 0.95) -> ScalabilityFit:
     """The law that fits the values best, as `parts` has it, with its intervals.
 
     Intervals are Student's, of the linear approximation about it; a parameter at its bound of zero has one
@@ -57,13 +57,15 @@ def fit(n: Sequence[float], values: Sequence[float], confidence: float = 0.95) -
     that are not above zero.
     """
     at, found = _checked(n, values)
-    alone, contention, crosstalk = (float(part) for (part,) in parts(at, found[None]))
+    alone, contention, crosstalk = (float(part) for (part,) in fit_coefficients(at, found[None]))
     sigma, kappa = contention / alone, crosstalk / alone
-    law = Fit(1 / alone, sigma, kappa, _peak(sigma, kappa))
-    return replace(law, intervals=_intervals(law, at, found, confidence)) if len(at) > PARAMETERS else law
+    law = ScalabilityFit(1 / alone, sigma, kappa, _peak(sigma, kappa))
+    return (
+        replace(law, intervals=_intervals(law, at, found, confidence)) if len(at) > PARAMETER_COUNT else law
+    )
 
 
-def parts(n: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def fit_coefficients(n: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """1/γ, σ/γ and κ/γ of the law that fits each row of values best: by least squares of relative errors,
     with σ and κ not below zero.
 
@@ -77,7 +79,7 @@ def parts(n: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     columns /= sizes[..., None]
     products, sums = columns @ columns.swapaxes(1, 2), columns.sum(axis=-1)
     held = _FREE[:, None, :, None] * _FREE[:, None, None, :]
-    ways = products * held + np.eye(PARAMETERS) * (1 - _FREE)[:, None, :, None]
+    ways = products * held + np.eye(PARAMETER_COUNT) * (1 - _FREE)[:, None, :, None]
     targets = sums * _FREE[:, None, :]
     # By Cramer's rule: the rows of cofactors are the cross products of the other two rows.
     cofactors = np.cross(ways[..., [1, 2, 0], :], ways[..., [2, 0, 1], :])
@@ -91,9 +93,9 @@ def parts(n: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     return np.maximum(alone, 1e-9 * (n / values).max(axis=1)), contention, crosstalk
 
 
-def _checked(n: Sequence[float], values: Sequence[float]) -> tuple[Numbers, Numbers]:
+def _checked(n: Sequence[float], values: Sequence[float]) -> tuple[FloatArray, FloatArray]:
     at, found = np.asarray(n, dtype=float), np.asarray(values, dtype=float)
-    if len(np.unique(at)) < PARAMETERS or np.any(at < 1):
+    if len(np.unique(at)) < PARAMETER_COUNT or np.any(at < 1):
         raise ValueError("the law needs three different n of 1 or more")
     if not np.all(np.isfinite(found) & (found > 0)):
         raise ValueError("the law needs values above zero")
@@ -114,11 +116,13 @@ def _upwards(value: float, log: float) -> float:
         return math.inf
 
 
-def _intervals(law: Fit, at: Numbers, values: Numbers, confidence: float) -> dict[str, Interval]:
+def _intervals(
+    law: ScalabilityFit, at: FloatArray, values: FloatArray, confidence: float
+) -> dict[str, Interval]:
     rest = np.log(values) - np.log([law.value(n) for n in at])
     shared = 1 + law.sigma * (at - 1) + law.kappa * at * (at - 1)
     slopes = np.column_stack([np.ones(len(at)), -(at - 1) / shared, -at * (at - 1) / shared])
-    freedom = len(at) - PARAMETERS
+    freedom = len(at) - PARAMETER_COUNT
     covariance = float(rest @ rest) / freedom * np.linalg.pinv(slopes.T @ slopes)
     reach = (special.stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(np.diag(covariance))).tolist()
     sigma = (max(0.0, law.sigma - reach[1]), law.sigma + reach[1])
