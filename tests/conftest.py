@@ -1,4 +1,4 @@
-"""What the tests of the lab share: the right to build networks, and that nothing is left behind."""
+"""Shared fixtures: the right to build networks, and the check that tests leave nothing behind."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from hypothesis import settings
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.privilege import is_in_user_namespace
 
-# How fast an example runs says nothing on a machine that others use too.
+# The duration of an example means nothing on a machine that others use too.
 settings.register_profile("any speed", deadline=None)
 settings.load_profile("any speed")
 
 PURE = ("estimate", "published", "report", "results", "search", "statements", "study")
-"""Folders whose tests only compute: `make test` runs them beside the others, which go one by one."""
+"""Folders whose tests only compute: `make test` runs them in parallel with the others."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "VNETBENCH_OWN_RUN" not in os.environ:
-        raise pytest.UsageError("the tests build and remove testbeds, so run them apart: tools/in-lab pytest")
+        raise pytest.UsageError(
+            "the tests build and remove testbeds: run them in a lab of their own with tools/in-lab pytest"
+        )
     for item in items:
         if item.path.relative_to(Path(__file__).parent).parts[0] in PURE:
             item.add_marker("pure")
@@ -30,27 +32,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def real_root() -> None:
-    """Only root on the machine itself may do this; `make test` without root says so here."""
+    """Skip a test that needs root on the machine itself."""
     if is_in_user_namespace():
         pytest.skip("needs root on the machine itself")
 
 
 @pytest.fixture(autouse=True)
-def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After a test of the lab there is no namespace and no entry that was not there before."""
+def check_nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check that a test of the lab leaves no namespace and no registry entry behind."""
     if request.node.get_closest_marker("lab") is None:
         yield
         return
-    before = _left()
+    before = _find_leftovers()
     yield
-    left = _left() - before
-    for testbed, _ in left:
+    leftovers = _find_leftovers() - before
+    for testbed, _ in leftovers:
         registry.remove_testbed(testbed)
-    assert not left, f"left behind: {sorted(left)}"
+    assert not leftovers, f"left behind: {sorted(leftovers)}"
 
 
-def _left() -> set[tuple[str, str]]:
-    """Testbed and namespace, or testbed and entry, of all that no living process uses."""
+def _find_leftovers() -> set[tuple[str, str]]:
+    """Return the testbed and the namespace or entry of everything that no running process uses."""
     used = {entry.name for entry in registry.list_testbeds() if entry.is_in_use}
     namespaces = {
         (n.split(".")[1], n) for n in netlink.list_namespaces() if n.startswith(registry.NAMESPACE_PREFIX)

@@ -1,4 +1,4 @@
-"""Studies and trials that were never run, for tests that need a results file but no network."""
+"""Builds studies and synthetic trials for tests that need a results file but no network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vnetbench.study.model import Plan, Study
 from vnetbench.study.plan import make_plan
 
 STUDY_TEXT = """\
-title = "Made up"
+title = "Synthetic"
 question = "Does it work?"
 workload = "tcp_stream"
 
@@ -32,17 +32,17 @@ def make_study(text: str = STUDY_TEXT, path: str | None = None) -> Study:
     return parse_study(text, path)
 
 
-def create_results_file(path: Path, asked: Study | None = None) -> tuple[ResultsFile, Plan]:
-    """A new results file of a study."""
-    asked = asked or make_study()
-    plan = make_plan(asked, 1)
-    return ResultsFile.create(path, asked, plan), plan
+def create_results_file(path: Path, study: Study | None = None) -> tuple[ResultsFile, Plan]:
+    """Create a results file of a study."""
+    study = study or make_study()
+    plan = make_plan(study, 1)
+    return ResultsFile.create(path, study, plan), plan
 
 
 def make_trial(
     treatment: int = 0, block: int = 0, *, rates: list[float] | None = None, failure: str = "", seed: int = 0
 ) -> TrialRecord:
-    """A trial of one pair; `rates` are the goodput of each 50 ms, bit/s."""
+    """Return a trial of one pair; `rates` are the goodput of each 50 ms in bit/s."""
     noise = np.random.default_rng([seed, treatment, block])
     rates = rates or list(1e10 * (1 + 0.02 * noise.standard_normal(20)))
     if failure:
@@ -113,10 +113,16 @@ def make_mixed_trial(
     requests: int = 50,
     seed: int = 0,
 ) -> TrialRecord:
-    """A trial of `mixed`: 0.5 s of requests alone, then 1 s beside a transfer of 1 Gbit/s.
+    """Return a trial of `mixed`: 0.5 s of requests alone, then 1 s with a transfer of 1 Gbit/s.
 
-    So many requests end in each 50 ms. Latencies are normal about their medians, which the first `filling`
-    intervals under load reach in equal steps.
+    Args:
+        treatment: Index of the treatment.
+        block: Index of the block.
+        idle_us: Median latency without load.
+        increase_us: Increase of the median under load.
+        filling: Number of intervals in which the median rises to its value under load, in equal steps.
+        requests: Number of requests that end in each 50 ms.
+        seed: Seed of the latencies, which are normally distributed about their medians.
     """
     noise = np.random.default_rng([seed, treatment, block])
     ramp = [min(1.0, (at + 1) / (filling + 1)) for at in range(20)]
@@ -135,24 +141,29 @@ def make_mixed_trial(
         duration_s=1.0,
         setup_s=0.6,
         effective={"mtu": 1500},
-        endpoints=(_beside_requests(replace(source, samples=timed)), _beside_requests(sink)),
+        endpoints=(_with_request_stream(replace(source, samples=timed)), _with_request_stream(sink)),
         idle_s=0.5,
     )
 
 
-def _beside_requests(of: EndpointRecord) -> EndpointRecord:
-    """The side's stream as a transfer, and a stream of requests of a byte beside it."""
-    requests = StreamSample(0, "source" if of.name == "a1" else "sink", 50, 90.0, 10, 0, load_part="requests")
+def _with_request_stream(record: EndpointRecord) -> EndpointRecord:
+    """Return the record with its stream as a transfer and an added stream of one-byte requests."""
+    requests = StreamSample(
+        0, "source" if record.name == "a1" else "sink", 50, 90.0, 10, 0, load_part="requests"
+    )
     samples = tuple(
         replace(
             sample,
             bytes_sent=sample.bytes_sent + 50,
             bytes_received=sample.bytes_received + 50,
-            streams=(requests, *(replace(stream, stream=1, part="transfers") for stream in sample.streams)),
+            streams=(
+                requests,
+                *(replace(stream, stream_id=1, load_part="transfers") for stream in sample.streams),
+            ),
         )
-        for sample in of.samples
+        for sample in record.samples
     )
-    return replace(of, samples=samples)
+    return replace(record, samples=samples)
 
 
 def _histogram(latencies_us: NDArray[np.float64]) -> Histogram:
@@ -163,37 +174,39 @@ def _histogram(latencies_us: NDArray[np.float64]) -> Histogram:
 def frame_endpoint_records(
     duration_s: float, interval_s: float, sent: int, received: int, delay_ns: int = 20_000
 ) -> tuple[EndpointRecord, ...]:
-    """Both ends of one pair, whose frames went forward evenly, and the host."""
+    """Return the records of one pair whose frames went forward evenly, and of the host."""
     count = max(1, round(duration_s / interval_s))
-    out, into = (_dealt(sum_of, count) for sum_of in (sent, received))
-    taken = {"id": 0, "role": "sink", "frames_received": received, "duplicates": 0, "out_of_order": 0}
-    sink = _frame_side("b1", "sink", "frames_received", into, interval_s, taken)
-    delays = [{"delay": ((delay_ns, number),)} if number else {} for number in into]
+    sent_counts, received_counts = (_split_evenly(total, count) for total in (sent, received))
+    sink_stream = {"id": 0, "role": "sink", "frames_received": received, "duplicates": 0, "out_of_order": 0}
+    sink = _frame_record("b1", "sink", "frames_received", received_counts, interval_s, sink_stream)
+    delays = [{"delay": ((delay_ns, number),)} if number else {} for number in received_counts]
     timed = [replace(x, histograms=delay) for x, delay in zip(sink.samples, delays, strict=True)]
-    given = {"id": 0, "role": "source", "frames_sent": sent}
+    source_stream = {"id": 0, "role": "source", "frames_sent": sent}
     return (
-        _frame_side("a1", "source", "frames_sent", out, interval_s, given),
+        _frame_record("a1", "source", "frames_sent", sent_counts, interval_s, source_stream),
         replace(sink, samples=tuple(timed)),
-        _frame_side("host", "observe", "", [0] * count, interval_s, {}),
+        _frame_record("host", "observe", "", [0] * count, interval_s, {}),
     )
 
 
-def _dealt(total: int, parts: int) -> list[int]:
+def _split_evenly(total: int, parts: int) -> list[int]:
     return [total * (at + 1) // parts - total * at // parts for at in range(parts)]
 
 
-def _frame_side(
-    endpoint: str, role: str, kind: str, counts: list[int], interval_s: float, stream: dict[str, object]
+def _frame_record(
+    endpoint: str, role: str, counter: str, counts: list[int], interval_s: float, stream: dict[str, object]
 ) -> EndpointRecord:
     samples = tuple(
         Sample(
             seq=at,
             t_s=interval_s * (at + 1),
             interval_s=interval_s,
-            bytes_sent=64 * count if kind == "frames_sent" else 0,
-            bytes_received=64 * count if kind == "frames_received" else 0,
+            bytes_sent=64 * count if counter == "frames_sent" else 0,
+            bytes_received=64 * count if counter == "frames_received" else 0,
             counters={"cycles": 1000.0 * count},
-            streams=(StreamSample(0, role, 64 * count, None, None, None, {kind: count}),) if kind else (),
+            streams=(StreamSample(0, role, 64 * count, None, None, None, {counter: count}),)
+            if counter
+            else (),
         )
         for at, count in enumerate(counts)
     )

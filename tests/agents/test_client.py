@@ -1,4 +1,4 @@
-"""The bench's side of the protocol, against agents that answer, refuse, say nonsense, hang or die."""
+"""Tests of the agent client against agents that answer, refuse, send garbage, hang or end."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
 
 
-def agent() -> AgentClient:
+def start_agent() -> AgentClient:
     return AgentClient("a1", transport.spawn([str(agent_binary()), "stdio"], "t-client"))
 
 
-def imposter(program: str) -> AgentClient:
+def start_fake_agent(program: str) -> AgentClient:
     return AgentClient("a1", transport.spawn([sys.executable, "-c", program], "t-client"))
 
 
-def test_a_real_agent_says_what_it_is_and_ends_with_its_input() -> None:
-    client = agent()
+def test_an_agent_reports_its_protocol_and_ends_with_its_input() -> None:
+    client = start_agent()
     hello = client.call("agent.hello")
     assert hello["protocol"] == 1
     assert "tcp_stream" in hello["workloads"]
@@ -32,8 +32,8 @@ def test_a_real_agent_says_what_it_is_and_ends_with_its_input() -> None:
         os.kill(int(hello["pid"]), 0)
 
 
-def test_a_refusal_carries_its_code_and_data() -> None:
-    client = agent()
+def test_an_error_reply_carries_its_code_and_data() -> None:
+    client = start_agent()
     try:
         with pytest.raises(AgentError) as unknown:
             client.call("agent.dance")
@@ -48,8 +48,8 @@ def test_a_refusal_carries_its_code_and_data() -> None:
         client.close()
 
 
-def test_a_killed_agent_fails_what_waits_and_what_comes_after() -> None:
-    client = agent()
+def test_a_killed_agent_fails_pending_and_later_requests() -> None:
+    client = start_agent()
     pid = int(client.call("agent.hello")["pid"])
     client.call("path.listen", address="127.0.0.1")
     os.kill(pid, signal.SIGKILL)
@@ -61,8 +61,8 @@ def test_a_killed_agent_fails_what_waits_and_what_comes_after() -> None:
     client.close()
 
 
-def test_replies_find_their_requests_whatever_their_order() -> None:
-    client = imposter(
+def test_replies_match_their_requests_in_any_order() -> None:
+    client = start_fake_agent(
         "import sys, json\n"
         "lines = [json.loads(sys.stdin.readline()) for _ in range(3)]\n"
         "for m in reversed(lines):\n"
@@ -74,8 +74,8 @@ def test_replies_find_their_requests_whatever_their_order() -> None:
     client.close()
 
 
-def test_nonsense_on_the_line_is_passed_over() -> None:
-    client = imposter(
+def test_lines_that_are_not_messages_are_ignored() -> None:
+    client = start_fake_agent(
         "import sys, json\n"
         "m = json.loads(sys.stdin.readline())\n"
         "print('warning: something'); print('[1, 2]'); print('{\"id\": 99, \"result\": {}}')\n"
@@ -86,16 +86,16 @@ def test_nonsense_on_the_line_is_passed_over() -> None:
     client.close()
 
 
-def test_an_agent_that_does_not_answer_is_given_up_in_words() -> None:
-    client = imposter("import sys; sys.stdin.read()")
+def test_a_request_without_a_reply_times_out_with_a_message() -> None:
+    client = start_fake_agent("import sys; sys.stdin.read()")
     with pytest.raises(AgentError, match=r"did not answer agent.hello in 0.2 s"):
         client.call("agent.hello", timeout_s=0.2)
     client.close()
 
 
-def test_an_agent_that_ignores_the_end_of_its_input_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vnetbench.agents.transport.CLOSING_TIMEOUT_S", 0.2)
-    client = imposter(
+def test_an_agent_that_ignores_the_end_of_its_input_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vnetbench.agents.transport.CLOSE_TIMEOUT_S", 0.2)
+    client = start_fake_agent(
         "import json, os, time\n"
         "print(json.dumps({'method': 'pid', 'params': {'pid': os.getpid()}}), flush=True)\n"
         "time.sleep(600)"

@@ -1,4 +1,4 @@
-"""A guest's port, which one host after the other speaks on: what another left, silence, and the end."""
+"""Tests of the transport to a guest's port: data of an earlier client, silence, closed connections."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from vnetbench.agents import transport
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.transport import SocketTransport
 
-Serve = Callable[[socket.socket], None]
+Session = Callable[[socket.socket], None]
 
 
 @pytest.fixture
-def port(tmp_path: Path) -> Iterator[Callable[[Serve], Path]]:
-    """A UNIX socket at whose other end a function speaks with who comes first."""
+def port(tmp_path: Path) -> Iterator[Callable[[Session], Path]]:
+    """Provide a UNIX socket whose other end runs a function with the first connection."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(tmp_path / "port"))
     listening.listen()
     threads = []
 
-    def serve(speak: Serve) -> Path:
+    def serve(session: Session) -> Path:
         def run() -> None:
-            other, _ = listening.accept()
-            with other:
-                speak(other)
+            peer, _ = listening.accept()
+            with peer:
+                session(peer)
 
         threads.append(threading.Thread(target=run, daemon=True))
         threads[-1].start()
@@ -42,91 +42,93 @@ def port(tmp_path: Path) -> Iterator[Callable[[Serve], Path]]:
     listening.close()
 
 
-def requests(other: socket.socket) -> Iterator[dict[str, object]]:
-    with other.makefile("rb") as lines:
+def requests(peer: socket.socket) -> Iterator[dict[str, object]]:
+    with peer.makefile("rb") as lines:
         for line in lines:
             if line.strip():
                 yield json.loads(line)
 
 
-def answer(other: socket.socket, asked: dict[str, object], **result: object) -> None:
-    line = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-    other.sendall(line.encode() + b"\n")
+def answer(peer: socket.socket, request: dict[str, object], **result: object) -> None:
+    line = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result})
+    peer.sendall(line.encode() + b"\n")
 
 
-def test_what_was_for_another_is_passed_over(port: Callable[[Serve], Path]) -> None:
-    def speak(other: socket.socket) -> None:
-        other.sendall(b'half": 1}\n{"jsonrpc": "2.0", "id": 1, "result": {"of": "another"}}\n')
-        other.sendall(b'{"method": "trial.sample"}\n')
-        for asked in requests(other):
-            answer(other, asked, protocol=1)
+def test_data_for_an_earlier_client_is_ignored(port: Callable[[Session], Path]) -> None:
+    def session(peer: socket.socket) -> None:
+        peer.sendall(b'half": 1}\n{"jsonrpc": "2.0", "id": 1, "result": {"for": "another client"}}\n')
+        peer.sendall(b'{"method": "trial.sample"}\n')
+        for request in requests(peer):
+            answer(peer, request, protocol=1)
 
-    client = AgentClient("a1", SocketTransport(port(speak), lambda: "it is gone", 5))
+    client = AgentClient("a1", SocketTransport(port(session), lambda: "it is gone", 5))
     assert client.call("agent.hello") == {"protocol": 1}
     assert client.events.empty()
     client.close()
 
 
-def test_it_is_asked_again_as_long_as_nothing_comes(
-    port: Callable[[Serve], Path], monkeypatch: pytest.MonkeyPatch
+def test_the_hello_is_repeated_until_a_reply_arrives(
+    port: Callable[[Session], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "HELLO_AGAIN_S", 0.05)
+    monkeypatch.setattr(transport, "HELLO_INTERVAL_S", 0.05)
 
-    def speak(other: socket.socket) -> None:
-        for number, asked in enumerate(requests(other)):
+    def session(peer: socket.socket) -> None:
+        for number, request in enumerate(requests(peer)):
             if number >= 2:
-                answer(other, asked, protocol=1)
+                answer(peer, request, protocol=1)
 
-    SocketTransport(port(speak), lambda: "", 10).close()
+    SocketTransport(port(session), lambda: "", 10).close()
 
 
-def test_one_that_never_answers_and_one_that_leaves_are_told_apart(
-    port: Callable[[Serve], Path], monkeypatch: pytest.MonkeyPatch
+def test_a_silent_agent_and_a_closed_connection_raise_different_errors(
+    port: Callable[[Session], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "HELLO_AGAIN_S", 0.05)
+    monkeypatch.setattr(transport, "HELLO_INTERVAL_S", 0.05)
     with pytest.raises(TimeoutError):
-        SocketTransport(port(lambda other: list(requests(other)).clear()), lambda: "", 0.2)
+        SocketTransport(port(lambda peer: list(requests(peer)).clear()), lambda: "", 0.2)
     with pytest.raises(ConnectionError):
-        SocketTransport(port(lambda other: None), lambda: "it is gone", 5)
+        SocketTransport(port(lambda peer: None), lambda: "it is gone", 5)
 
 
-def test_when_it_leaves_later_every_request_hears_why(port: Callable[[Serve], Path]) -> None:
-    def speak(other: socket.socket) -> None:
-        for asked in requests(other):
-            if asked["method"] != "agent.hello":
+def test_requests_fail_with_the_reason_of_a_closed_connection(
+    port: Callable[[Session], Path],
+) -> None:
+    def session(peer: socket.socket) -> None:
+        for request in requests(peer):
+            if request["method"] != "agent.hello":
                 return
-            answer(other, asked, protocol=1)
+            answer(peer, request, protocol=1)
 
-    client = AgentClient("a1", SocketTransport(port(speak), lambda: "kernel panic", 5))
+    client = AgentClient("a1", SocketTransport(port(session), lambda: "kernel panic", 5))
     with pytest.raises(AgentError, match="kernel panic") as gone:
         client.call("trial.prepare")
     assert gone.value.is_dead
     client.close()
 
 
-def test_a_hung_guest_whose_port_is_full_is_asked_without_waiting_for_it(
-    port: Callable[[Serve], Path],
+def test_a_heartbeat_request_never_blocks_on_a_hung_guest(
+    port: Callable[[Session], Path],
 ) -> None:
-    is_over = threading.Event()
+    may_close = threading.Event()
 
-    def speak(other: socket.socket) -> None:
-        answer(other, next(requests(other)), protocol=1)
-        is_over.wait(60)
+    def session(peer: socket.socket) -> None:
+        answer(peer, next(requests(peer)), protocol=1)
+        may_close.wait(60)
 
-    met = SocketTransport(port(speak), lambda: "", 5)
-    writer = threading.Thread(target=write_until_closed, args=(met,), daemon=True)
+    transport_under_test = SocketTransport(port(session), lambda: "", 5)
+    writer = threading.Thread(target=write_until_closed, args=(transport_under_test,), daemon=True)
     writer.start()
     for _ in range(3):
-        writer.join(timeout=0.2)  # it fills what the port holds, and hangs
-        met.request_heartbeat()
+        writer.join(timeout=0.2)  # It fills the port's buffer and blocks.
+        transport_under_test.request_heartbeat()
     assert writer.is_alive()
-    is_over.set()
-    met.close()
+    may_close.set()
+    transport_under_test.close()
     writer.join(timeout=60)
     assert not writer.is_alive()
 
 
-def write_until_closed(met: SocketTransport) -> None:
+def write_until_closed(transport_under_test: SocketTransport) -> None:
     with suppress(OSError):
         while True:
-            met.write_line(b"x" * 2**16)
+            transport_under_test.write_line(b"x" * 2**16)

@@ -1,4 +1,4 @@
-"""A bench as a user starts it: a process of its own, watched, interrupted and killed from outside."""
+"""Runs a bench as a user does: in a process of its own that tests can watch, interrupt and kill."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ fewest_trials = {BLOCKS}
 most_trials = {BLOCKS}
 """
 PATIENCE_S = 300.0
-"""After so long something is taken to hang. It measures nothing: a busy machine may take its time."""
+"""Time limit for anything that does not hang, also on a busy machine."""
 
 
 def write_study(folder: Path, text: str = STUDY) -> Path:
@@ -50,7 +50,7 @@ def start(
     inside: str = "",
     **options: Any,
 ) -> subprocess.Popen[str]:
-    """A bench at work, `inside` a namespace or here; its output, plain, can be read from it."""
+    """Start a bench, `inside` a namespace if given, with its plain output in a pipe."""
     prefix = ["ip", "netns", "exec", inside] if inside else []
     return subprocess.Popen(
         [*prefix, python, "-m", "vnetbench", *map(str, arguments)],
@@ -64,7 +64,7 @@ def start(
 
 
 def run(*arguments: str | Path, **options: Any) -> tuple[int, str]:
-    """A bench that runs to its end: exit code and output."""
+    """Run a bench to its end and return its exit code and output."""
     process = start(*arguments, **options)
     output, _ = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in output, output
@@ -72,7 +72,7 @@ def run(*arguments: str | Path, **options: Any) -> tuple[int, str]:
 
 
 def trials(path: Path) -> list[tuple[int, int]]:
-    """The finished trials in a file that may be written to meanwhile: treatment and block."""
+    """Return treatment and block of each finished trial in a file that may be in use."""
     file = ResultsFile.open_to_read(path)
     try:
         return [(t.treatment, t.block) for t in file.trials() if not t.failure]
@@ -89,27 +89,27 @@ def failures(path: Path) -> list[str]:
 
 
 def wait_for_trials(path: Path, count: int) -> None:
-    """Until a campaign has finished so many trials."""
+    """Wait until a campaign has finished this number of trials."""
     deadline = time.monotonic() + PATIENCE_S
     while not (path.exists() and path.stat().st_size > 0 and len(trials(path)) >= count):
-        assert time.monotonic() < deadline, "the campaign does not get on"
+        assert time.monotonic() < deadline, "the campaign makes no progress"
         time.sleep(0.02)
 
 
 def kill(process: subprocess.Popen[str]) -> None:
-    """End a bench without a warning."""
+    """Kill a bench."""
     process.send_signal(signal.SIGKILL)
     process.communicate()
 
 
 def assert_complete(path: Path) -> None:
-    """Every slot of every block was measured, and once."""
+    """Check that every treatment of every block was measured exactly once."""
     found = Counter(trials(path))
     assert found == Counter((t, b) for t in range(4) for b in range(BLOCKS))
 
 
 def agents() -> list[int]:
-    """Ids of the agents that belong to testbeds of campaigns on this machine."""
+    """Return the process ids of agents in testbeds of campaigns on this machine."""
     found = []
     for entry in registry.list_testbeds():
         if entry.name.startswith("run-"):

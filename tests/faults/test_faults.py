@@ -1,4 +1,4 @@
-"""What must be survived, done to a real bench on a real lab: kills, Ctrl-C, a full disk, a lost interface."""
+"""Tests of faults during a real campaign: kills, Ctrl-C, a full disk, a vanished interface."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.lab
 NOBODY = 65534
 
 
-def test_a_bench_killed_at_random_moments_resumes_without_losing_or_doubling_a_trial(tmp_path: Path) -> None:
+def test_a_bench_killed_at_random_times_resumes_without_losing_or_repeating_a_trial(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     moments = random.Random(1)
     process = bench.start("run", study, "-o", results)
@@ -46,7 +46,7 @@ def test_a_bench_killed_at_random_moments_resumes_without_losing_or_doubling_a_t
     assert bench.run("lab", "clean")[0] == 0
 
 
-def test_agents_killed_at_random_moments_cost_their_trial_only(tmp_path: Path) -> None:
+def test_agents_killed_at_random_times_cost_only_their_trial(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     moments = random.Random(2)
     process = bench.start("run", study, "-o", results)
@@ -62,7 +62,7 @@ def test_agents_killed_at_random_moments_cost_their_trial_only(tmp_path: Path) -
     bench.assert_complete(results)
 
 
-def test_bench_and_agents_killed_together_leave_nothing_after_lab_clean(tmp_path: Path) -> None:
+def test_lab_clean_removes_everything_of_a_killed_bench_and_its_agents(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 5)
@@ -75,7 +75,7 @@ def test_bench_and_agents_killed_together_leave_nothing_after_lab_clean(tmp_path
     before = set(bench.trials(results))
     assert [n for n in netlink.list_namespaces() if n.startswith("vnb.run-")]
     code, output = bench.run("lab", "clean")
-    assert (code, output.startswith("removed: run-")) == (0, True)
+    assert (code, output.startswith("Removed run-")) == (0, True)
     assert not [n for n in netlink.list_namespaces() if n.startswith("vnb.run-")]
     assert not [e for e in registry.list_testbeds() if e.name.startswith("run-")]
     assert bench.agents() == []
@@ -85,20 +85,20 @@ def test_bench_and_agents_killed_together_leave_nothing_after_lab_clean(tmp_path
     bench.assert_complete(results)
 
 
-def test_lab_clean_leaves_a_living_campaign_alone(tmp_path: Path) -> None:
+def test_lab_clean_does_not_touch_a_running_campaign(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 2)
     code, output = bench.run("lab", "clean")
     assert code == 0
-    assert "left alone: run-" in output
+    assert "Kept run-" in output
     process.communicate(timeout=bench.PATIENCE_S)
     assert process.returncode == 0
     bench.assert_complete(results)
     assert bench.failures(results) == []
 
 
-def test_an_interface_that_vanishes_in_a_trial_costs_that_trial_only(tmp_path: Path) -> None:
+def test_a_vanished_interface_costs_only_its_trial(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 3)
@@ -110,7 +110,7 @@ def test_an_interface_that_vanishes_in_a_trial_costs_that_trial_only(tmp_path: P
     bench.assert_complete(results)
 
 
-def test_ctrl_c_once_finishes_the_trial_and_leaves_cleanly(tmp_path: Path) -> None:
+def test_ctrl_c_once_finishes_the_trial_and_cleans_up(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 3)
@@ -125,7 +125,7 @@ def test_ctrl_c_once_finishes_the_trial_and_leaves_cleanly(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("signals", [(signal.SIGINT, signal.SIGINT), (signal.SIGTERM,)])
-def test_ctrl_c_twice_or_sigterm_leaves_now_and_cleanly(
+def test_ctrl_c_twice_or_sigterm_stops_at_once_and_cleans_up(
     tmp_path: Path, signals: tuple[signal.Signals, ...]
 ) -> None:
     study = bench.write_study(tmp_path, bench.STUDY.replace("200 ms", "600 s"))
@@ -139,7 +139,7 @@ def test_ctrl_c_twice_or_sigterm_leaves_now_and_cleanly(
     for number in signals:
         process.send_signal(number)
         time.sleep(0.1)
-    # The trial would have taken longer than this waits: that it ends at all shows that it was broken off.
+    # The trial would take longer than this time limit, so its end shows that it was aborted.
     output = process.communicate(timeout=bench.PATIENCE_S)[0]
     assert process.returncode == 130, output
     assert "Traceback" not in output
@@ -147,7 +147,7 @@ def test_ctrl_c_twice_or_sigterm_leaves_now_and_cleanly(
     assert bench.agents() == []
 
 
-def test_a_full_disk_ends_the_campaign_in_words_and_resume_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_campaign_can_be_resumed(tmp_path: Path) -> None:
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=500k", "tmpfs", str(small)], check=True)
@@ -188,9 +188,7 @@ def test_an_edited_study_is_refused_with_the_difference(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["resume", "show", "report", "compare"])
-def test_a_file_that_cannot_be_used_is_refused_in_words_by_every_command(
-    tmp_path: Path, command: str
-) -> None:
+def test_every_command_reports_an_unusable_file(tmp_path: Path, command: str) -> None:
     damaged = tmp_path / "damaged.vnb"
     damaged.write_bytes(b"SQLite format 3\0" + os.urandom(5000))
     for path in (damaged, tmp_path / "missing.vnb"):
@@ -199,7 +197,7 @@ def test_a_file_that_cannot_be_used_is_refused_in_words_by_every_command(
         assert "fix:" in output
 
 
-def test_a_file_that_another_bench_writes_to_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_use_by_another_bench_is_refused(tmp_path: Path) -> None:
     study, results = bench.write_study(tmp_path), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 1)
@@ -213,27 +211,27 @@ def test_a_file_that_another_bench_writes_to_is_refused(tmp_path: Path) -> None:
         process.communicate(timeout=bench.PATIENCE_S)
 
 
-def test_a_user_without_root_runs_a_campaign(real_root: None) -> None:
-    """In a user namespace of their own, with the same command."""
+def test_an_unprivileged_user_runs_a_campaign(real_root: None) -> None:
+    """Run the same command in a user namespace."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         os.chown(home, NOBODY, NOBODY)
-        options = as_nobody(home)
+        options = unprivileged_options(home)
         study = bench.write_study(home)
         code, output = bench.run(
             "run", study, "--set", "mtu=1500", "--set", "precision.half_width=50%", "-o", "r.vnb", **options
         )
         assert code == 0, output
-        assert "no root: the lab lives in a user namespace" in output
+        assert "no root: the lab runs in a user namespace" in output
         file = ResultsFile.open_to_read(home / "r.vnb")
-        # How precise it gets is the machine's affair.
+        # The precision depends on the machine.
         assert {t.state for t in file.treatments()} <= {"precision", "most trials"}
         assert file.facts()["bench"]["privilege"] == "user namespace"
         file.close()
 
 
-def as_nobody(home: Path) -> dict[str, Any]:
-    """How to start a bench as a user without rights; skips where that user may not read our Python."""
+def unprivileged_options(home: Path) -> dict[str, Any]:
+    """Return options that start a bench as an unprivileged user; skip if that user cannot read our Python."""
     packages = [str(Path(module.__file__ or "").parents[1]) for module in (vnetbench, click)]
     for python in (sys.executable, "/usr/bin/python3"):
         options: dict[str, Any] = {

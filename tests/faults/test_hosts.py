@@ -1,4 +1,4 @@
-"""What becomes of hosts, and of a campaign on them, when connections are cut and programs are killed."""
+"""Tests of campaigns on hosts whose connections are cut or whose processes are killed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults import bench_process
 from tests.lab import ssh_hosts
-from tests.lab.ssh_hosts import Ground, await_
+from tests.lab.ssh_hosts import HostNetwork, wait_until
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab import netlink
@@ -29,7 +29,7 @@ from vnetbench.study.model import TestbedSpec
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root")]
 
 LONG_S = 20.0
-"""Of a trial: cut long before it is over."""
+"""Duration of a trial that is interrupted long before its end."""
 STUDY = """\
 title = "Hosts"
 [testbed]
@@ -44,150 +44,144 @@ most_trials = 2
 fewest_trials = 2
 """
 HOST = '[[testbed.host]]\nname = "{0}"\nssh = "root@{0}"\n'
-HERE = '[[testbed.host]]\nname = "here"\nlocal = true\n'
+LOCAL_HOST = '[[testbed.host]]\nname = "here"\nlocal = true\n'
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with ssh_hosts.raised("web-01", "web-02") as raised:
-        yield raised
+def network() -> Iterator[HostNetwork]:
+    with ssh_hosts.create_hosts("web-01", "web-02") as created:
+        yield created
 
 
 @pytest.fixture
-def instrument(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[LabInstrument]:
-    for name, value in ground.environment.items():
+def instrument(network: HostNetwork, monkeypatch: pytest.MonkeyPatch) -> Iterator[LabInstrument]:
+    for name, value in network.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setitem(ssh._MASTER_OPTIONS, "ServerAliveInterval", "1")
     monkeypatch.setitem(ssh._MASTER_OPTIONS, "ServerAliveCountMax", "2")
-    asked = TestbedSpec(lab=HOSTS, hosts=tuple(host.asked for host in ground.hosts.values()))
-    with closing(LabInstrument(HostsLab(asked, "a test"), asked)) as made:
-        yield made
-    assert_as_found(ground)
+    spec = TestbedSpec(lab=HOSTS, hosts=tuple(host.spec for host in network.hosts.values()))
+    with closing(LabInstrument(HostsLab(spec, "a test"), spec)) as created:
+        yield created
+    assert_hosts_are_restored(network)
     assert leftovers.list_leftovers() == []
 
 
-def load(duration_s: float) -> TrialLoad:
+def make_load(duration_s: float) -> TrialLoad:
     return TrialLoad(complete_levels({"mtu": 1400}, backend=HOSTS), duration_s, 0.05)
 
 
-def mtus(ground: Ground) -> list[int]:
-    return [netlink.interface_mtu(host.vm.namespace, host.vm.interface) for host in ground.hosts.values()]
+def mtus(network: HostNetwork) -> list[int]:
+    return [netlink.interface_mtu(host.vm.namespace, host.vm.interface) for host in network.hosts.values()]
 
 
-def assert_as_found(ground: Ground) -> None:
+def assert_hosts_are_restored(network: HostNetwork) -> None:
     assert ssh_hosts.agents() == {}
     assert ssh_hosts.folders() == []
-    assert mtus(ground) == [1500, 1500]
+    assert mtus(network) == [1500, 1500]
 
 
 @contextmanager
-def meanwhile(do: Callable[[], None]) -> Iterator[None]:
-    """Have it done while a trial is under load."""
-    timer = threading.Timer(1.0, do)
+def during_load(action: Callable[[], None]) -> Iterator[None]:
+    """Run a function while a trial is under load."""
+    timer = threading.Timer(1.0, action)
     timer.start()
     yield
     timer.join()
 
 
-def test_a_connection_that_is_cut_costs_the_trial_and_the_host_is_found_again(
-    ground: Ground, instrument: LabInstrument
-) -> None:
-    instrument.measure(load(0.2), lambda: False)
-    host = ground.hosts["web-02"]
+def test_a_cut_connection_costs_only_its_trial(network: HostNetwork, instrument: LabInstrument) -> None:
+    instrument.measure(make_load(0.2), lambda: False)
+    host = network.hosts["web-02"]
     with (
-        meanwhile(lambda: ssh_hosts.kill(*host.connections())),
+        during_load(lambda: ssh_hosts.kill(*host.connections())),
         pytest.raises(TrialFailed, match=r"web-02: the agent ended \(the SSH connection was lost\)"),
     ):
-        instrument.measure(load(LONG_S), lambda: False)
-    instrument.measure(load(0.2), lambda: False)
+        instrument.measure(make_load(LONG_S), lambda: False)
+    instrument.measure(make_load(0.2), lambda: False)
 
 
-def test_a_link_that_is_down_is_noticed_and_when_it_is_up_again_knobs_are_as_they_were_first_found(
-    ground: Ground, instrument: LabInstrument
-) -> None:
-    instrument.measure(load(0.2), lambda: False)
-    host = ground.hosts["web-02"]
+def test_knobs_are_restored_after_a_link_was_down(network: HostNetwork, instrument: LabInstrument) -> None:
+    instrument.measure(make_load(0.2), lambda: False)
+    host = network.hosts["web-02"]
     with (
-        meanwhile(lambda: ground.set_link(host, "down")),
+        during_load(lambda: network.set_link(host, "down")),
         pytest.raises(TrialFailed, match="web-02"),
     ):
-        instrument.measure(load(LONG_S), lambda: False)
-    # Its agent has not heard of it: it still runs, and what it set still stands.
-    (left,) = leftovers.list_leftovers()
-    assert (left.host, left.is_own) == ("web-02", True)
-    assert mtus(ground) == [1500, 1400]
-    with meanwhile(lambda: ground.set_link(host, "up")):
-        instrument.measure(load(0.2), lambda: False)
+        instrument.measure(make_load(LONG_S), lambda: False)
+    # The agent has not noticed: it still runs with its settings.
+    (leftover,) = leftovers.list_leftovers()
+    assert (leftover.host, leftover.is_own) == ("web-02", True)
+    assert mtus(network) == [1500, 1400]
+    with during_load(lambda: network.set_link(host, "up")):
+        instrument.measure(make_load(0.2), lambda: False)
 
 
-def test_a_remote_agent_that_is_killed_costs_the_trial_and_leaves_nothing(
-    ground: Ground, instrument: LabInstrument
+def test_a_killed_remote_agent_costs_only_its_trial_and_leaves_nothing(
+    network: HostNetwork, instrument: LabInstrument
 ) -> None:
-    instrument.measure(load(0.2), lambda: False)
+    instrument.measure(make_load(0.2), lambda: False)
     (web_02,) = [left.folder for left in leftovers.list_leftovers() if left.host == "web-02"]
     (agent,) = [pid for pid, folder in ssh_hosts.agents().items() if Path(folder).name == web_02]
-    with meanwhile(lambda: ssh_hosts.kill(agent)), pytest.raises(TrialFailed, match=r"web-02.*killed"):
-        instrument.measure(load(LONG_S), lambda: False)
+    with during_load(lambda: ssh_hosts.kill(agent)), pytest.raises(TrialFailed, match=r"web-02.*killed"):
+        instrument.measure(make_load(LONG_S), lambda: False)
 
 
-def campaign(ground: Ground, folder: Path, duration: str, hosts: str = "") -> tuple[Path, Path]:
+def write_campaign_study(
+    network: HostNetwork, folder: Path, duration: str, hosts: str = ""
+) -> tuple[Path, Path]:
     study = folder / "hosts.toml"
-    named = hosts or "".join(HOST.format(name) for name in ground.hosts)
+    named = hosts or "".join(HOST.format(name) for name in network.hosts)
     study.write_text(STUDY.format(hosts=named, duration=duration))
     return study, folder / "hosts.vnb"
 
 
-def test_a_killed_bench_leaves_nothing_on_hosts_that_it_can_still_reach(
-    ground: Ground, tmp_path: Path
-) -> None:
-    study, results = campaign(ground, tmp_path, "30 s")
-    bench = bench_process.start("run", study, "-o", results, env=ground.environment)
-    await_(lambda: mtus(ground) == [1400, 1400])
+def test_a_killed_bench_leaves_nothing_on_reachable_hosts(network: HostNetwork, tmp_path: Path) -> None:
+    study, results = write_campaign_study(network, tmp_path, "30 s")
+    bench = bench_process.start("run", study, "-o", results, env=network.environment)
+    wait_until(lambda: mtus(network) == [1400, 1400])
     bench_process.kill(bench)
-    await_(lambda: not ssh_hosts.agents() and not ssh_hosts.folders())
-    assert_as_found(ground)
-    _, said = bench_process.run("lab", "ls", env=ground.environment)
-    assert "web-01 (root@web-01)" in said
+    wait_until(lambda: not ssh_hosts.agents() and not ssh_hosts.folders())
+    assert_hosts_are_restored(network)
+    _, output = bench_process.run("lab", "ls", env=network.environment)
+    assert "web-01 (root@web-01)" in output
     assert any(owner.startswith(f"{bench.pid}:") for owner in ssh_hosts.connections())
-    code, said = bench_process.run("lab", "clean", env=ground.environment)
-    assert (code, said.count("removed: vnetbench-root-")) == (0, 2)
+    code, output = bench_process.run("lab", "clean", env=network.environment)
+    assert (code, output.count("Removed vnetbench-root-")) == (0, 2)
     assert not any(owner.startswith(f"{bench.pid}:") for owner in ssh_hosts.connections())
 
 
-def test_what_a_killed_bench_and_killed_agents_left_is_put_back_by_lab_clean(
-    ground: Ground, tmp_path: Path
+def test_lab_clean_restores_hosts_after_bench_and_agents_were_killed(
+    network: HostNetwork, tmp_path: Path
 ) -> None:
-    study, results = campaign(ground, tmp_path, "30 s")
-    bench = bench_process.start("run", study, "-o", results, env=ground.environment)
-    await_(lambda: mtus(ground) == [1400, 1400])
+    study, results = write_campaign_study(network, tmp_path, "30 s")
+    bench = bench_process.start("run", study, "-o", results, env=network.environment)
+    wait_until(lambda: mtus(network) == [1400, 1400])
     ssh_hosts.kill(*ssh_hosts.agents())
     bench_process.kill(bench)
-    time.sleep(0.5)  # what would put them back in its stead has had its time
-    assert mtus(ground) == [1400, 1400]
+    time.sleep(0.5)  # Nothing restores the settings in this time.
+    assert mtus(network) == [1400, 1400]
     assert len(ssh_hosts.folders()) == 2
-    with ground.strangers():
-        code, said = bench_process.run("lab", "clean", env=ground.environment)
+    with network.without_known_hosts():
+        code, output = bench_process.run("lab", "clean", env=network.environment)
     assert code == 1
-    assert said.count("not removed: vnetbench-root-") == said.count("its host key is not known yet") == 2
-    assert mtus(ground) == [1400, 1400]
-    code, said = bench_process.run("lab", "clean", env=ground.environment)
-    assert (code, said.count("removed: vnetbench-root-")) == (0, 2)
-    assert_as_found(ground)
+    assert output.count("Cannot remove vnetbench-root-") == output.count("the host key is not known yet") == 2
+    assert mtus(network) == [1400, 1400]
+    code, output = bench_process.run("lab", "clean", env=network.environment)
+    assert (code, output.count("Removed vnetbench-root-")) == (0, 2)
+    assert_hosts_are_restored(network)
 
 
-def test_a_campaign_between_this_machine_and_a_host_ends_well_over_a_slow_link_with_a_long_queue(
-    ground: Ground, tmp_path: Path
-) -> None:
-    """The connections that it is led by share that link with its load."""
-    study, results = campaign(ground, tmp_path, "400 ms", HERE + HOST.format("web-01"))
-    host, switch = ground.hosts["web-01"].vm, ground.testbed.switch_namespace
+def test_a_campaign_over_a_slow_link_with_a_long_queue_succeeds(network: HostNetwork, tmp_path: Path) -> None:
+    """The control connections share that link with the load."""
+    study, results = write_campaign_study(network, tmp_path, "400 ms", LOCAL_HOST + HOST.format("web-01"))
+    host, switch = network.hosts["web-01"].vm, network.topology.switch_namespace
     for device in (host.device, NetDevice("its port", switch, host.name)):
         shape_link(device, 5e7, "tbf", 0.08)
     try:
-        code, said = bench_process.run(
-            "run", study, "-o", results, env=ground.environment, inside=ground.bench.namespace
+        code, output = bench_process.run(
+            "run", study, "-o", results, env=network.environment, inside=network.bench.namespace
         )
-        assert code == 0, said
+        assert code == 0, output
         file = ResultsFile.open_to_read(results)
         with closing(file):
             trials, facts = list(file.trials()), file.facts()
@@ -197,5 +191,5 @@ def test_a_campaign_between_this_machine_and_a_host_ends_well_over_a_slow_link_w
     finally:
         for device in (host.device, NetDevice("its port", switch, host.name)):
             shape_link(device, None, "tbf", "auto")
-    assert_as_found(ground)
-    assert netlink.interface_mtu(ground.bench.namespace, ground.bench.interface) == 1500
+    assert_hosts_are_restored(network)
+    assert netlink.interface_mtu(network.bench.namespace, network.bench.interface) == 1500

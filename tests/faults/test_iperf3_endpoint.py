@@ -1,4 +1,4 @@
-"""A campaign with an endpoint that only has an iperf3 server, from the command line: killed and resumed."""
+"""Tests of campaigns with an endpoint that only has an iperf3 server: killed, resumed, without a server."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ most_trials = {blocks}
 """
 
 
-def study_of(folder: Path, port: int) -> Path:
+def write_study(folder: Path, port: int) -> Path:
     return bench.write_study(folder, STUDY.format(port=port, blocks=bench.BLOCKS))
 
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """That of a stock server."""
+    """Provide the port of a running stock server."""
     port = programs.free_port()
-    with serving(port) as server:
+    with start_server(port) as server:
         yield port
         server.kill()
 
 
-def serving(port: int) -> subprocess.Popen[bytes]:
+def start_server(port: int) -> subprocess.Popen[bytes]:
     command = [programs.stock(), "-s", "-B", programs.HOST, "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     programs.wait_for_listener(port, process)
     return process
 
 
-def test_a_killed_campaign_resumes_and_its_report_says_what_is_lacking(tmp_path: Path, port: int) -> None:
-    study, results = study_of(tmp_path, port), tmp_path / "r.vnb"
+def test_a_killed_campaign_resumes_and_its_report_names_the_missing_data(tmp_path: Path, port: int) -> None:
+    study, results = write_study(tmp_path, port), tmp_path / "r.vnb"
     process = bench.start("run", study, "-o", results)
     bench.wait_for_trials(results, 3)
     bench.kill(process)
@@ -63,38 +63,38 @@ def test_a_killed_campaign_resumes_and_its_report_says_what_is_lacking(tmp_path:
     assert kept <= set(bench.trials(results))
     assert Counter(bench.trials(results)) == Counter((t, b) for t in range(4) for b in range(bench.BLOCKS))
     assert "esx-07 speaks only iperf3" in bench.run("show", results)[1]
-    whole = json.loads(bench.run("show", "--json", results)[1])
-    assert [end["name"] for end in whole["testbed"]["endpoints"]] == ["here", "esx-07"]
-    assert all(t["metrics"]["goodput_bps"]["value"] > 0 for t in whole["treatments"])
+    export = json.loads(bench.run("show", "--json", results)[1])
+    assert [end["name"] for end in export["testbed"]["endpoints"]] == ["here", "esx-07"]
+    assert all(t["metrics"]["goodput_bps"]["value"] > 0 for t in export["treatments"])
     page = tmp_path / "r.html"
     assert bench.run("report", results, "-o", page)[0] == 0
     assert "esx-07 speaks only iperf3" in page.read_text()
     assert bench.run("compare", results, results)[0] == 0
 
 
-def test_a_server_that_is_gone_for_good_costs_no_trial_that_there_is(tmp_path: Path) -> None:
+def test_a_server_that_ends_costs_no_finished_trial(tmp_path: Path) -> None:
     port = programs.free_port()
-    study, results = study_of(tmp_path, port), tmp_path / "r.vnb"
-    with serving(port) as server:
+    study, results = write_study(tmp_path, port), tmp_path / "r.vnb"
+    with start_server(port) as server:
         process = bench.start("run", study, "-o", results)
         bench.wait_for_trials(results, 4)
         server.kill()
     output, _ = process.communicate(timeout=bench.PATIENCE_S)
     kept = set(bench.trials(results))
-    assert "given up: 3 trials in a row failed" in output
+    assert "failed: 3 trials in a row failed" in output
     assert "Traceback" not in output
     code, output = bench.run("resume", results)
     assert (code, "Connection refused" in output) == (2, True)
-    with serving(port) as server:
+    with start_server(port) as server:
         assert bench.run("resume", results)[0] == 0
         server.kill()
     assert kept <= set(bench.trials(results))
     bench.assert_complete(results)
 
 
-def test_without_a_server_nothing_is_begun(tmp_path: Path) -> None:
+def test_without_a_server_no_campaign_starts(tmp_path: Path) -> None:
     port = programs.free_port()
-    study, results = study_of(tmp_path, port), tmp_path / "r.vnb"
+    study, results = write_study(tmp_path, port), tmp_path / "r.vnb"
     code, output = bench.run("run", study, "-o", results)
     assert code == 2
     assert "esx-07 (127.0.0.1" in output
@@ -102,10 +102,10 @@ def test_without_a_server_nothing_is_begun(tmp_path: Path) -> None:
     assert not results.exists()
 
 
-def test_doctor_says_what_can_be_measured_with_a_server(port: int) -> None:
+def test_doctor_lists_what_a_server_supports(port: int) -> None:
     code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{port}")
     assert code == 0, output
     assert output.count("carried") == 3
-    assert "does not tell its version" in output
+    assert "does not report its version" in output
     code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{programs.free_port()}")
     assert (code, "missing" in output) == (1, True)

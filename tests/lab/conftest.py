@@ -1,4 +1,4 @@
-"""What the tests of hosts share: a client of their own, and that nothing is left on hosts."""
+"""Fixtures for tests of hosts: a private SSH client, and the check that nothing is left on hosts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lab import ssh_hosts
-from tests.lab.ssh_hosts import Ground
+from tests.lab.ssh_hosts import HostNetwork
 from vnetbench.lab.hosts import leftovers
 from vnetbench.process import current_process_identity
 
 
 @pytest.fixture
-def reached(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The tests' own client and state; afterwards nothing is left on hosts, nor of connections here."""
-    for name, value in ground.environment.items():
+def private_ssh_client(network: HostNetwork, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Use a private SSH client and state; check that nothing is left on hosts and of connections."""
+    for name, value in network.environment.items():
         monkeypatch.setenv(name, value)
     yield
     assert ssh_hosts.folders() == []

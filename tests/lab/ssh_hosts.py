@@ -1,7 +1,7 @@
-"""Hosts to measure between: namespaces on a switch, each with an sshd, users, homes and host keys of its own.
+"""Hosts for tests: namespaces on a switch, each with its own sshd, users, homes and host keys.
 
-Their files stand on a file system that only the tests see, as their /run does. The bench reaches them from a
-namespace beside them, by an `ssh` that knows a configuration, a key and known hosts of the tests alone.
+Their files are on a file system that only the tests see, like their /run. The bench reaches them from another
+namespace through an `ssh` with a configuration, a key and known hosts that only the tests use.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ NAME = "t-hosts"
 ROOT = Path("/mnt")
 USER = "measurer"
 USER_ID = 4242
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 PORTS = ("p0", "p1")
 PARENTS = ("/run", "/var/tmp", "/tmp")
-"""Where an agent may be put, beside the home."""
+"""Parent folders in which an agent may be installed, besides the home folder."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """One that runs an sshd."""
+    """A host that runs an sshd."""
 
     name: str
     vm: Vm
     sshd: subprocess.Popen[bytes]
 
     @property
-    def asked(self) -> HostSpec:
-        """As a study names it."""
+    def spec(self) -> HostSpec:
+        """The host in the form of a study's testbed section."""
         return HostSpec(self.name, ssh=f"root@{self.name}")
 
     def connections(self) -> list[int]:
-        """Ids of sshd's children, one for each connection."""
+        """Return the ids of sshd's children, one for each connection."""
         return [
             int(pid)
             for pid in Path(f"/proc/{self.sshd.pid}/task/{self.sshd.pid}/children").read_text().split()
         ]
 
 
-class Ground:
-    """The hosts web-01, web-02 … and the bench's own namespace. Made by `raised`."""
+class HostNetwork:
+    """The hosts web-01, web-02 … and the bench's own namespace. `create_hosts` makes it."""
 
-    def __init__(self, testbed: NetnsTopology, hosts: dict[str, Host]) -> None:
-        self.testbed = testbed
+    def __init__(self, topology: NetnsTopology, hosts: dict[str, Host]) -> None:
+        self.topology = topology
         self.hosts = hosts
-        self.bench, *self._free = testbed.endpoints
+        self.bench, *self._free = topology.endpoints
         for folder in ("client", "bin", "state"):
             (ROOT / folder).mkdir()
         for key in ("key", "other_key"):
@@ -73,7 +73,7 @@ class Ground:
         }  # fmt: skip
 
     def add(self, name: str, mounts: str = "true") -> Host:
-        """A further host; `mounts` are commands of the shell that change what it has of file systems."""
+        """Add a host; `mounts` are shell commands that change its file systems."""
         vm = self._free.pop(0)
         folder = ROOT / name
         folder.mkdir()
@@ -102,14 +102,14 @@ class Ground:
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=(folder / "log").open("wb"),
         )  # fmt: skip
         host = self.hosts[name] = Host(name, vm, sshd)
-        self._introduce(host)
-        await_(lambda: b"Server listening" in (folder / "log").read_bytes())
+        self._add_to_client(host)
+        wait_until(lambda: b"Server listening" in (folder / "log").read_bytes())
         return host
 
-    def _introduce(self, host: Host) -> None:
+    def _add_to_client(self, host: Host) -> None:
         key = " ".join((ROOT / host.name / "host_key.pub").read_text().split()[:2])
-        with (ROOT / "client/known_hosts").open("a") as known:
-            known.write(f"{host.name} {key}\n")
+        with (ROOT / "client/known_hosts").open("a") as known_hosts:
+            known_hosts.write(f"{host.name} {key}\n")
         with (ROOT / "client/config").open("a") as config:
             config.write(
                 f"Host {host.name}\n HostName {host.vm.address}\n HostKeyAlias {host.name}\n"
@@ -118,21 +118,21 @@ class Ground:
             )
 
     def alias(self, name: str, *options: str) -> str:
-        """Another name for web-01, reached as the options say; what they leave out is as it is of web-01."""
-        others = (
+        """Add another name for web-01 with these options and, for the rest, those of web-01."""
+        defaults = (
             f"HostName {self.hosts['web-01'].vm.address}", "HostKeyAlias web-01", "IdentitiesOnly yes",
             f"IdentityFile {ROOT}/client/key", f"UserKnownHostsFile {ROOT}/client/known_hosts",
         )  # fmt: skip
-        said = {option.split()[0] for option in options}
-        lines = (*options, *(other for other in others if other.split()[0] not in said))
+        given = {option.split()[0] for option in options}
+        lines = (*options, *(default for default in defaults if default.split()[0] not in given))
         with (ROOT / "client/config").open("a") as config:
             config.write(f"Host {name}\n" + "".join(f" {line}\n" for line in lines))
         return f"root@{name}"
 
     @contextmanager
-    def device(self, host: Host) -> Iterator[tuple[NetDevice, NetDevice]]:
-        """Two more interfaces of a host, p0 and p1, which have no address, with a bridge between them."""
-        switch = self.testbed.switch_namespace
+    def bridge_ports(self, host: Host) -> Iterator[tuple[NetDevice, NetDevice]]:
+        """Add two interfaces without addresses to a host, p0 and p1, with a bridge between them."""
+        switch = self.topology.switch_namespace
         with netlink.open_in_namespace(switch) as ipr:
             bridge = builder.add_bridges(ipr, ["device"])["device"]
             for name in PORTS:
@@ -151,37 +151,37 @@ class Ground:
                     ipr.link("del", index=netlink.interface_index(ipr, name))
 
     @contextmanager
-    def strangers(self) -> Iterator[None]:
-        """Meanwhile the client knows no host's key."""
-        known, away = ROOT / "client/known_hosts", ROOT / "client/known_hosts.away"
-        known.rename(away)
+    def without_known_hosts(self) -> Iterator[None]:
+        """Hide all host keys from the client."""
+        known_hosts, hidden = ROOT / "client/known_hosts", ROOT / "client/known_hosts.away"
+        known_hosts.rename(hidden)
         try:
             yield
         finally:
-            away.rename(known)
+            hidden.rename(known_hosts)
 
     def set_link(self, host: Host, state: str) -> None:
-        """Pull its cable at the switch, or put it back: "down", "up"."""
-        with netlink.open_in_namespace(self.testbed.switch_namespace) as ipr:
+        """Set the host's link at the switch to "up" or "down"."""
+        with netlink.open_in_namespace(self.topology.switch_namespace) as ipr:
             ipr.link("set", index=netlink.interface_index(ipr, host.vm.name), state=state)
 
 
 @contextmanager
-def raised(*names: str) -> Iterator[Ground]:
-    """Hosts of these names; ended and removed at the end."""
-    testbed = make_topology(NAME, NetnsShape(pairs=3))
-    registry.register(NAME, "tests", testbed.as_facts())
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ground", ROOT], check=True)
+def create_hosts(*names: str) -> Iterator[HostNetwork]:
+    """Create hosts with these names, and remove them at the end."""
+    topology = make_topology(NAME, NetnsShape(pairs=3))
+    registry.register(NAME, "tests", topology.as_facts())
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "hosts", ROOT], check=True)
     hosts: dict[str, Host] = {}
     try:
-        builder.build_network(testbed)
-        ground = Ground(testbed, hosts)
+        builder.build_network(topology)
+        network = HostNetwork(topology, hosts)
         for name in names:
-            ground.add(name)
-        yield ground
+            network.add(name)
+        yield network
     finally:
         for host in hosts.values():
-            # By its id: it writes its title where the label of its testbed would be.
+            # By its id, since sshd overwrites the environment that holds its testbed's label.
             host.sshd.terminate()
             host.sshd.wait()
         registry.remove_testbed(NAME)
@@ -189,27 +189,27 @@ def raised(*names: str) -> Iterator[Ground]:
 
 
 def folders() -> list[Path]:
-    """Those of agents, on all hosts that have no file systems of their own."""
-    places = [*map(Path, PARENTS), *ROOT.glob("*/root"), *ROOT.glob(f"*/{USER}")]
-    return [path for place in places for path in place.glob("vnetbench-*-????????????")]
+    """Return the agents' folders on all hosts without file systems of their own."""
+    parents = [*map(Path, PARENTS), *ROOT.glob("*/root"), *ROOT.glob(f"*/{USER}")]
+    return [path for parent in parents for path in parent.glob("vnetbench-*-????????????")]
 
 
 def agents() -> dict[int, str]:
-    """Process ids of the agents on these hosts, and the folders that they run in."""
+    """Return the agents on these hosts by process id, with the folders that they run in."""
     ours = {path.stat().st_ino for path in netlink.NETNS_DIR.glob(f"{registry.NAMESPACE_PREFIX}{NAME}.*")}
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             program, namespace = (process / "exe").readlink(), (process / "ns/net").stat().st_ino
         except OSError:
-            continue  # gone meanwhile
+            continue  # The process has ended.
         if namespace in ours and program.parent.name.startswith("vnetbench-"):
             found[int(process.name)] = str(program.parent)
     return found
 
 
 def connections() -> list[str]:
-    """The owners of the connections that have a folder on this machine."""
+    """Return the owners of the connections that have a folder on this machine."""
     return [path.read_text() for path in Path(tempfile.gettempdir()).glob("vnetbench-ssh-*/owner")]
 
 
@@ -217,15 +217,15 @@ def _make_key(path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path], check=True)
 
 
-def await_(done: Callable[[], object]) -> None:
-    """Until it holds."""
-    until = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < until, "it does not come"
+def wait_until(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.02)
 
 
 def kill(*pids: int) -> None:
-    """End processes without a warning."""
+    """Kill processes."""
     for pid in pids:
         os.kill(pid, signal.SIGKILL)

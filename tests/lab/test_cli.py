@@ -1,4 +1,4 @@
-"""The command line at work: a testbed to play in, and a campaign that is watched in a terminal."""
+"""Tests of the command line: a testbed by hand, and the live display of a campaign in a terminal."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from vnetbench.lab import netlink, registry
 pytestmark = pytest.mark.lab
 
 
-def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
+def test_lab_commands_create_use_and_remove_a_testbed() -> None:
     code, output = bench.run("lab", "up", "t-cli", "--set", "mtu=9000", "--set", "pairs=2")
     assert code == 0, output
     try:
-        assert "MTU 9000 proved both ways" in output
+        assert "Packets of MTU 9000 pass in both directions" in output
         assert "10.77.2.2" in output
         assert "t-cli" in bench.run("lab", "ls")[1]
         code, output = bench.run("lab", "exec", "t-cli", "a2", "--", "ip", "-br", "address", "show", "eth0")
@@ -28,7 +28,7 @@ def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
         assert bench.run("lab", "exec", "t-cli", "a1", "--", "false")[0] == 1
         code, output = bench.run("lab", "exec", "t-cli", "c9", "true")
         assert code == 2
-        assert "it has: a1, a2, b1, b2, sw" in output
+        assert "its endpoints are a1, a2, b1, b2, sw" in output
         assert bench.run("lab", "up", "t-cli")[0] == 2
         background = bench.start("lab", "exec", "t-cli", "b1", "--", "sleep", "600")
         while not registry.testbed_processes("t-cli"):
@@ -41,24 +41,24 @@ def test_a_testbed_to_play_in_comes_works_and_goes() -> None:
     assert not [n for n in netlink.list_namespaces() if n.startswith("vnb.t-cli.")]
 
 
-def test_the_live_table_is_drawn_in_a_terminal_and_leaves_a_clean_screen(tmp_path: Path) -> None:
+def test_the_live_table_restores_the_terminal(tmp_path: Path) -> None:
     study = bench.write_study(tmp_path, bench.STUDY.replace("0.1 %", "60 %"))
-    ours, theirs = pty.openpty()
+    controller, terminal = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "vnetbench", "run", str(study), "-o", str(tmp_path / "r.vnb")],
-        stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "40"},
     )  # fmt: skip
-    os.close(theirs)
-    shown = b""
+    os.close(terminal)
+    display = b""
     while True:
         try:
-            part = os.read(ours, 65536)
+            part = os.read(controller, 65536)
         except OSError:
             break
-        shown += part
+        display += part
     assert process.wait(timeout=bench.PATIENCE_S) == 0
-    text = shown.decode()
+    text = display.decode()
     assert "left" in text
     assert "\x1b[?25l" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

@@ -1,4 +1,4 @@
-"""Which CPUs the levels of `cpus`, `irq_cpus` and `thread_cpus` give to the VMs of a testbed."""
+"""Tests of the CPUs that the levels of `cpus`, `irq_cpus` and `thread_cpus` assign to VMs."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from vnetbench.lab.cpus import (
 )
 from vnetbench.lab.netns.topology import NetnsShape, make_topology
 
-BED = make_topology("t-cpus", NetnsShape(pairs=2)).endpoints
+ENDPOINTS = make_topology("t-cpus", NetnsShape(pairs=2)).endpoints
 FOUR = frozenset({0, 1, 2, 3})
 TWO = frozenset({0, 1})
 
 
-def test_any_gives_every_cpu_to_every_vm() -> None:
-    assert assign_vm_cpus("any", BED, FOUR) == dict.fromkeys(("a1", "b1", "a2", "b2"), FOUR)
+def test_any_assigns_every_cpu_to_every_vm() -> None:
+    assert assign_vm_cpus("any", ENDPOINTS, FOUR) == dict.fromkeys(("a1", "b1", "a2", "b2"), FOUR)
 
 
-def test_each_gives_cpus_in_turn_and_begins_again() -> None:
-    assert [sorted(c) for c in assign_vm_cpus("1 each", BED, FOUR).values()] == [[0], [1], [2], [3]]
-    assert [sorted(c) for c in assign_vm_cpus("2 each", BED, TWO).values()] == [[0, 1]] * 4
-    assert [sorted(c) for c in assign_vm_cpus("1 each", BED, TWO).values()] == [[0], [1], [0], [1]]
+def test_each_assigns_cpus_in_turn_and_starts_over() -> None:
+    assert [sorted(c) for c in assign_vm_cpus("1 each", ENDPOINTS, FOUR).values()] == [[0], [1], [2], [3]]
+    assert [sorted(c) for c in assign_vm_cpus("2 each", ENDPOINTS, TWO).values()] == [[0, 1]] * 4
+    assert [sorted(c) for c in assign_vm_cpus("1 each", ENDPOINTS, TWO).values()] == [[0], [1], [0], [1]]
 
 
 def test_lists_name_the_cpus_of_both_sides_or_of_each() -> None:
-    assert assign_vm_cpus("1-2", BED, FOUR)["b2"] == {1, 2}
-    found = assign_vm_cpus("0/2-3", BED, FOUR)
+    assert assign_vm_cpus("1-2", ENDPOINTS, FOUR)["b2"] == {1, 2}
+    found = assign_vm_cpus("0/2-3", ENDPOINTS, FOUR)
     assert [sorted(found[name]) for name in ("a1", "b1", "a2")] == [[0], [2, 3], [0]]
 
 
-def test_cpus_that_the_machine_lacks_are_refused_by_name() -> None:
+def test_missing_cpus_are_refused_by_number() -> None:
     with pytest.raises(BenchError, match="names CPU 4-5; this machine has 0-3"):
-        assign_vm_cpus("3-5", BED, FOUR)
-    with pytest.raises(BenchError, match="has 2 CPUs"):
-        assign_vm_cpus("3 each", BED, TWO)
+        assign_vm_cpus("3-5", ENDPOINTS, FOUR)
+    with pytest.raises(BenchError, match=r"than this machine has \(2\)"):
+        assign_vm_cpus("3 each", ENDPOINTS, TWO)
 
 
 @pytest.mark.parametrize(
@@ -54,31 +54,33 @@ def test_cpus_that_the_machine_lacks_are_refused_by_name() -> None:
         ("any", "0-1/3", [["0", "1"], ["3", "3"]] * 2),
     ],
 )
-def test_threads_go_where_their_word_says_in_turn(cpus: str, level: str, expected: list[list[str]]) -> None:
-    vms = assign_vm_cpus(cpus, BED, FOUR)
-    assert list(assign_thread_cpus(level, dict.fromkeys(vms, 2), BED, vms).values()) == expected
+def test_threads_are_assigned_in_turn_by_their_level(
+    cpus: str, level: str, expected: list[list[str]]
+) -> None:
+    vms = assign_vm_cpus(cpus, ENDPOINTS, FOUR)
+    assert list(assign_thread_cpus(level, dict.fromkeys(vms, 2), ENDPOINTS, vms).values()) == expected
 
 
-def test_threads_are_not_put_on_cpus_that_are_not_the_vms() -> None:
-    vms = assign_vm_cpus("1 each", BED, FOUR)
+def test_threads_are_not_assigned_to_cpus_of_other_vms() -> None:
+    vms = assign_vm_cpus("1 each", ENDPOINTS, FOUR)
     with pytest.raises(BenchError, match="names CPU 1; a1 has 0") as refused:
-        assign_thread_cpus("0-1", dict.fromkeys(vms, 2), BED, vms)
+        assign_thread_cpus("0-1", dict.fromkeys(vms, 2), ENDPOINTS, vms)
     assert "'spread'" in str(refused.value.fix)
 
 
 @pytest.mark.parametrize(
     ("level", "expected"), [("off", ""), ("own", "1"), ("apart", "0,2-3"), ("spread", "0-3"), ("2-3", "2-3")]
 )
-def test_receive_processing_goes_where_its_word_says(level: str, expected: str) -> None:
-    assert select_rps_cpus(level, BED[1], frozenset({1}), FOUR) == expected
+def test_receive_processing_is_assigned_by_its_level(level: str, expected: str) -> None:
+    assert select_rps_cpus(level, ENDPOINTS[1], frozenset({1}), FOUR) == expected
 
 
-def test_nothing_is_apart_from_a_vm_that_has_every_cpu() -> None:
-    with pytest.raises(BenchError, match="none is apart"):
-        select_rps_cpus("apart", BED[0], TWO, TWO)
+def test_apart_is_refused_if_a_vm_has_every_cpu() -> None:
+    with pytest.raises(BenchError, match="needs a CPU that a1 does not use"):
+        select_rps_cpus("apart", ENDPOINTS[0], TWO, TWO)
 
 
-def test_one_endpoint_alone_gets_what_is_said_of_it() -> None:
+def test_a_single_endpoint_gets_the_cpus_of_its_level() -> None:
     found = [select_local_cpus(level, FOUR) for level in ("any", "2 each", "1-2")]
     assert [sorted(cpus) for cpus in found] == [[0, 1, 2, 3], [0, 1], [1, 2]]
     for level in ("5 each", "4"):
@@ -100,10 +102,10 @@ def test_one_endpoint_alone_gets_what_is_said_of_it() -> None:
         ("any", "any", FOUR, set(FOUR), set()),
     ],
 )
-def test_a_device_has_cpus_that_its_tester_has_not(
+def test_device_and_tester_have_different_cpus_if_possible(
     level: str, cpus: str, online: frozenset[int], tester: set[int], device: set[int]
 ) -> None:
-    found = partition_cpus(level, cpus, BED, online)
+    found = partition_cpus(level, cpus, ENDPOINTS, online)
     assert found == CpuPartition(
         dict.fromkeys(("a1", "b1", "a2", "b2"), frozenset(tester)), frozenset(device)
     )
@@ -119,5 +121,5 @@ def test_a_device_has_cpus_that_its_tester_has_not(
 )
 def test_a_device_without_a_cpu_is_refused(level: str, cpus: str, online: frozenset[int], what: str) -> None:
     with pytest.raises(BenchError, match=what) as refused:
-        partition_cpus(level, cpus, BED, online)
+        partition_cpus(level, cpus, ENDPOINTS, online)
     assert refused.value.fix

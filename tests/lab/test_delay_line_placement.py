@@ -1,4 +1,4 @@
-"""Where a delay line's threads are put, and what is said where they cannot be."""
+"""Tests of the CPUs of a delay line's threads, and of the errors if they cannot be pinned."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ LOAD = {"a1": frozenset({0}), "b1": frozenset({1})}
 ONLINE = frozenset(range(4))
 
 
-class Agent:
-    """One of a delay line, that answers to `knob.set` so."""
+class FakeAgent:
+    """An agent of a delay line with a fixed answer to `knob.set`."""
 
     def __init__(self, answer: Mapping[str, Any] | AgentError) -> None:
         self._answer = answer
@@ -29,26 +29,29 @@ class Agent:
         return self._answer
 
 
-def lines(answer: Mapping[str, Any] | AgentError) -> DelayLines:
-    made = DelayLines.__new__(DelayLines)
-    made.agent = cast(AgentClient, Agent(answer))
-    return made
+def make_delay_lines(answer: Mapping[str, Any] | AgentError) -> DelayLines:
+    lines = DelayLines.__new__(DelayLines)
+    lines.agent = cast(AgentClient, FakeAgent(answer))
+    return lines
 
 
 @pytest.mark.parametrize(
     ("answer", "what"),
     [
-        (AgentError("line", "no", -32000, {"reason": "Invalid argument"}), "cannot be set: Invalid argument"),
-        ({"found": "0"}, "did not take effect: 0 was read back"),
+        (
+            AgentError("line", "no", -32000, {"reason": "Invalid argument"}),
+            "cannot set CPUs 2-3 for its threads: Invalid argument",
+        ),
+        ({"found": "0"}, "CPUs 2-3 for its threads did not take effect: 0 was read back"),
     ],
 )
-def test_cpus_that_a_line_cannot_have_refuse_the_treatment(answer: Any, what: str) -> None:
+def test_a_treatment_is_refused_if_the_line_cannot_be_pinned(answer: Any, what: str) -> None:
     with pytest.raises(TreatmentRefused) as refused:
-        lines(answer).place_threads(LOAD, ONLINE)
-    assert refused.value.what == f"CPUs 2-3 for its threads {what}"
+        make_delay_lines(answer).place_threads(LOAD, ONLINE)
+    assert refused.value.what == what
     assert (refused.value.where, refused.value.fix) == ("delay line", FIXES["cpus"])
 
 
-def test_an_agent_of_a_line_that_is_gone_refuses_nothing() -> None:
+def test_an_ended_agent_of_a_line_does_not_refuse_the_treatment() -> None:
     with pytest.raises(AgentError):
-        lines(AgentError("line", "it was killed")).place_threads(LOAD, ONLINE)
+        make_delay_lines(AgentError("line", "it was killed")).place_threads(LOAD, ONLINE)

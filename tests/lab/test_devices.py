@@ -1,4 +1,4 @@
-"""What stands between VMs as a device under test: it forwards, has CPUs of its own, and goes with its bed."""
+"""Tests of the device under test between VMs: forwarding, its CPUs, and its removal."""
 
 from __future__ import annotations
 
@@ -27,68 +27,68 @@ from vnetbench.study.model import Level, TestbedSpec
 
 pytestmark = pytest.mark.lab
 
-Raise = Callable[..., NetnsTestbed]
+CreateTestbed = Callable[..., NetnsTestbed]
 SWITCHING = ("bridge", "router", "openvswitch")
 
 
 @pytest.fixture
-def raised() -> Iterator[Raise]:
-    beds: list[NetnsTestbed] = []
+def create() -> Iterator[CreateTestbed]:
+    testbeds: list[NetnsTestbed] = []
 
-    def one(*shape: str | int | bool) -> NetnsTestbed:
-        beds.append(create_testbed(f"t-device-{len(beds)}", NetnsShape(*shape), "a test"))  # type: ignore[arg-type]
-        return beds[-1]
+    def create_one(*shape: str | int | bool) -> NetnsTestbed:
+        testbeds.append(create_testbed(f"t-device-{len(testbeds)}", NetnsShape(*shape), "a test"))  # type: ignore[arg-type]
+        return testbeds[-1]
 
-    yield one
-    for bed in beds:
-        bed.close()
-        assert registry.testbed_processes(bed.topology.name) == []
+    yield create_one
+    for testbed in testbeds:
+        testbed.close()
+        assert registry.testbed_processes(testbed.topology.name) == []
 
 
-def apply(bed: NetnsTestbed, workload: str = "tcp_stream", **levels: Level) -> dict[str, object]:
-    shape = bed.topology.shape
-    asked = {"vswitch": shape.vswitch, "pairs": shape.pairs, **levels}
-    return bed.apply(complete_levels(asked, workload), TestbedSpec(uplink=shape.uplink))
+def apply_levels(testbed: NetnsTestbed, workload: str = "tcp_stream", **levels: Level) -> dict[str, object]:
+    shape = testbed.topology.shape
+    spec = {"vswitch": shape.vswitch, "pairs": shape.pairs, **levels}
+    return testbed.apply(complete_levels(spec, workload), TestbedSpec(uplink=shape.uplink))
 
 
 @pytest.mark.parametrize("shape", [("router", 2), ("openvswitch", 2), ("openvswitch", 1, True)], ids=str)
-def test_every_pair_reaches_the_other_side_in_both_versions_with_jumbo_frames_and_small_ones(
-    raised: Raise, shape: tuple[str, int]
+def test_every_pair_passes_jumbo_and_small_packets_of_both_ip_versions(
+    create: CreateTestbed, shape: tuple[str, int]
 ) -> None:
-    bed = raised(*shape)
+    testbed = create(*shape)
     for mtu, version in ((1500, "4"), (9000, "6"), (576, "4"), (1280, "6")):
-        found = apply(bed, mtu=mtu, ip_version=version)
+        found = apply_levels(testbed, mtu=mtu, ip_version=version)
         assert found["path_mtu_proved"] == found["vswitch_mtu"] == mtu
 
 
-def test_a_path_that_loses_the_first_answers_of_its_neighbours_is_proved_all_the_same(raised: Raise) -> None:
-    bed = raised("bridge", 1)
-    switch = bed.topology.switch_namespace
+def test_a_path_is_proved_although_it_loses_the_first_neighbour_answers(create: CreateTestbed) -> None:
+    testbed = create("bridge", 1)
+    switch = testbed.topology.switch_namespace
     subprocess.run(["ip", "-n", switch, "link", "set", "b1", "down"], check=True)
     again = threading.Timer(1.2, subprocess.run, [["ip", "-n", switch, "link", "set", "b1", "up"]])
     again.start()
     try:
-        assert bed.prove_paths(1500)["path_mtu_proved"] == 1500
+        assert testbed.prove_paths(1500)["path_mtu_proved"] == 1500
     finally:
         again.join()
 
 
 @pytest.mark.parametrize("vswitch", ["router", "openvswitch"])
 @pytest.mark.parametrize("workload", ["tcp_stream", "tcp_rr", "udp_stream"])
-def test_load_of_other_workloads_goes_through_too(vswitch: str, workload: str) -> None:
-    asked = TestbedSpec()
+def test_other_workloads_pass_the_device_too(vswitch: str, workload: str) -> None:
+    spec = TestbedSpec()
     load = TrialLoad(complete_levels({"vswitch": vswitch}, workload), 0.2, 0.05, workload)
-    with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
+    with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
         sides = instrument.measure(load, lambda: False).measurement.endpoints
     assert min(side.bytes_received for side in sides if side.role == "sink") > 0
 
 
-def test_a_router_routes_and_never_asks_who_its_neighbours_are(raised: Raise) -> None:
-    bed = raised("router", 1)
-    apply(bed, ip_version="6")
-    a1, b1 = bed.endpoints
+def test_a_router_knows_its_neighbours_permanently(create: CreateTestbed) -> None:
+    testbed = create("router", 1)
+    apply_levels(testbed, ip_version="6")
+    a1, b1 = testbed.endpoints
     assert a1.address.split(".")[:3] != b1.address.split(".")[:3]
-    with netlink.open_in_namespace(bed.topology.switch_namespace) as ipr:
+    with netlink.open_in_namespace(testbed.topology.switch_namespace) as ipr:
         known = {
             (n.get_attr("NDA_DST"), n.get_attr("NDA_LLADDR"))
             for family in (socket.AF_INET, socket.AF_INET6)
@@ -100,119 +100,119 @@ def test_a_router_routes_and_never_asks_who_its_neighbours_are(raised: Raise) ->
 
 
 @pytest.mark.parametrize("vswitch", ["bridge", "direct", "macvlan", "openvswitch"])
-def test_frames_are_sent_to_the_other_end_where_nothing_routes(raised: Raise, vswitch: str) -> None:
-    bed = raised(vswitch)
-    a1, b1 = bed.endpoints
-    assert bed.next_hop_mac(a1, "4") == netlink.interface_mac(*b1.device.location)
-    assert bed.next_hop_mac(b1, "6") == netlink.interface_mac(*a1.device.location)
+def test_frames_go_to_the_peer_if_nothing_routes(create: CreateTestbed, vswitch: str) -> None:
+    testbed = create(vswitch)
+    a1, b1 = testbed.endpoints
+    assert testbed.next_hop_mac(a1, "4") == netlink.interface_mac(*b1.device.location)
+    assert testbed.next_hop_mac(b1, "6") == netlink.interface_mac(*a1.device.location)
 
 
-def test_frames_are_sent_to_the_routers_port_on_ones_own_side(raised: Raise) -> None:
-    bed = raised("router", 2)
-    switch = bed.topology.switch_namespace
-    assert [bed.next_hop_mac(e, "4") for e in bed.endpoints] == [
-        netlink.interface_mac(switch, e.name) for e in bed.endpoints
+def test_frames_go_to_the_port_of_the_router_on_the_same_side(create: CreateTestbed) -> None:
+    testbed = create("router", 2)
+    switch = testbed.topology.switch_namespace
+    assert [testbed.next_hop_mac(e, "4") for e in testbed.endpoints] == [
+        netlink.interface_mac(switch, e.name) for e in testbed.endpoints
     ]
 
 
 @pytest.mark.parametrize("vswitch", ["direct", "macvlan"])
-def test_where_nothing_stands_between_frames_are_counted_by_whoever_sends_them(
-    raised: Raise, vswitch: str
-) -> None:
-    found = apply(raised(vswitch), "frames")
+def test_without_a_device_the_sender_counts_the_frames(create: CreateTestbed, vswitch: str) -> None:
+    found = apply_levels(create(vswitch), "frames")
     assert (found["device_cpus"], found["sink_cpus"]) == ("any", {})
 
 
 @pytest.mark.usefixtures("real_root")
 @pytest.mark.parametrize("vswitch", SWITCHING)
-def test_a_device_works_on_its_own_cpus_and_the_tester_on_the_others(raised: Raise, vswitch: str) -> None:
-    bed = raised(vswitch)
-    bed.online_cpus = frozenset({0, 1})
+def test_device_and_tester_run_on_different_cpus(create: CreateTestbed, vswitch: str) -> None:
+    testbed = create(vswitch)
+    testbed.online_cpus = frozenset({0, 1})
     for level in ("auto", "apart", "1"):
-        found = apply(bed, "frames", device_cpus=level)
+        found = apply_levels(testbed, "frames", device_cpus=level)
         assert (found["device_cpus"], found["tester_cpus"], found["sink_cpus"]) == ("1", "0", {"b1": "0"})
         assert found["port_offloads"] == {"gro": True, "tso": False}
         assert "device_not_apart" not in found
-    both = apply(bed, "frames", direction="both")
+    both = apply_levels(testbed, "frames", direction="both")
     assert both["sink_cpus"] == {"a1": "0", "b1": "0"}
-    threads = open_vswitch.switch_threads(bed.topology.name)
+    threads = open_vswitch.switch_threads(testbed.topology.name)
     assert bool(threads) == (vswitch == "openvswitch")
     assert all(os.sched_getaffinity(thread) == {1} for thread in threads)
-    found = apply(bed, "frames", device_cpus="any")
+    found = apply_levels(testbed, "frames", device_cpus="any")
     assert (found["tester_cpus"], found["sink_cpus"]) == ("0-1", {})
     assert all(os.sched_getaffinity(thread) == {0, 1} for thread in threads)
 
 
 @pytest.mark.usefixtures("real_root")
 @pytest.mark.parametrize("vswitch", SWITCHING)
-def test_the_threads_that_take_frames_in_are_watched_while_there_are_any(raised: Raise, vswitch: str) -> None:
-    bed = raised(vswitch)
-    bed.online_cpus = frozenset({0, 1})
+def test_napi_threads_are_watched_while_they_exist(create: CreateTestbed, vswitch: str) -> None:
+    testbed = create(vswitch)
+    testbed.online_cpus = frozenset({0, 1})
 
-    def named() -> set[str]:
-        return {str(thread["name"]) for thread in (bed.observer_targets() or {})["threads"]}  # type: ignore[attr-defined]
+    def watched_names() -> set[str]:
+        return {str(thread["name"]) for thread in (testbed.observer_targets() or {})["threads"]}  # type: ignore[attr-defined]
 
-    taking_in = {"a1 switch0", "b1 switch0", "b1 sink0"}
-    apply(bed, "frames", device_cpus="apart")
-    assert taking_in <= named()
-    apply(bed, "frames", device_cpus="any")
-    assert not taking_in & named()
+    receive_threads = {"a1 switch0", "b1 switch0", "b1 sink0"}
+    apply_levels(testbed, "frames", device_cpus="apart")
+    assert receive_threads <= watched_names()
+    apply_levels(testbed, "frames", device_cpus="any")
+    assert not receive_threads & watched_names()
 
 
-def test_a_device_that_cannot_be_apart_is_told_why_or_refused(raised: Raise) -> None:
-    bed = raised("bridge")
-    bed.online_cpus = frozenset({0})
-    found = apply(bed, "frames")
+def test_a_device_without_own_cpus_is_noted_or_refused(create: CreateTestbed) -> None:
+    testbed = create("bridge")
+    testbed.online_cpus = frozenset({0})
+    found = apply_levels(testbed, "frames")
     assert found["device_cpus"] == "any"
     assert "no CPU is left for the device under test" in str(found["device_not_apart"])
     with pytest.raises(BenchError, match="no CPU is left"):
-        apply(bed, "frames", device_cpus="apart")
+        apply_levels(testbed, "frames", device_cpus="apart")
 
 
-def test_what_a_vswitch_carries_is_watched_at_its_ports(raised: Raise) -> None:
-    assert raised("direct").observer_targets() is None
-    bed = raised("openvswitch")
-    watched = bed.observer_targets()
+def test_the_ports_of_a_vswitch_are_watched(create: CreateTestbed) -> None:
+    assert create("direct").observer_targets() is None
+    testbed = create("openvswitch")
+    watched = testbed.observer_targets()
     assert watched is not None
     assert watched["interfaces"] == ["a1", "b1"]
     assert "ovs-vswitchd" in [thread["name"] for thread in watched["threads"]]  # type: ignore[attr-defined]
 
 
-def test_frames_that_do_not_fit_the_path_are_refused_with_the_hop(raised: Raise) -> None:
-    bed = raised("bridge")
-    assert apply(bed, "frames", device_cpus="any", frame_size=9018)["path_mtu_proved"] == 9000
+def test_frames_larger_than_the_path_are_refused_with_the_hop(create: CreateTestbed) -> None:
+    testbed = create("bridge")
+    assert apply_levels(testbed, "frames", device_cpus="any", frame_size=9018)["path_mtu_proved"] == 9000
     with pytest.raises(
         TreatmentRefused, match="a packet of 1500 bytes does not fit an MTU of 1400"
     ) as refused:
-        apply(bed, "frames", device_cpus="any", frame_size=1518, mtu=1400)
+        apply_levels(testbed, "frames", device_cpus="any", frame_size=1518, mtu=1400)
     assert "a1 eth0" in str(refused.value)
     assert "1500" in str(refused.value.fix)
 
 
-def test_which_open_vswitch_it_was_is_a_fact_of_the_testbed(raised: Raise) -> None:
-    assert raised("openvswitch").as_facts()["open_vswitch"] == open_vswitch.installed_version() != ""
+def test_the_version_of_open_vswitch_is_a_fact_of_the_testbed(create: CreateTestbed) -> None:
+    assert create("openvswitch").as_facts()["open_vswitch"] == open_vswitch.installed_version() != ""
 
 
-def test_open_vswitch_that_is_not_installed_is_said_with_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_vswitch, "_PLACES", "/nowhere")
+def test_a_missing_open_vswitch_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_vswitch, "_SEARCH_PATH", "/nowhere")
     with pytest.raises(BenchError, match="Open vSwitch is not installed") as refused:
         create_testbed("t-none", NetnsShape("openvswitch"), "a test")
     assert "openvswitch-switch" in str(refused.value.fix)
 
 
-def test_a_switch_that_dies_while_it_starts_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switch_that_ends_while_it_starts_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_vswitch, "SWITCH", "false")
-    monkeypatch.setattr(open_vswitch, "STARTING_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(open_vswitch, "START_TIMEOUT_S", 1.0)
     with pytest.raises(BenchError, match="Open vSwitch does not run"):
         create_testbed("t-dies", NetnsShape("openvswitch"), "a test")
     assert registry.testbed_processes("t-dies") == []
 
 
-def test_what_a_killed_bench_left_of_open_vswitch_is_removed() -> None:
+def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
     program = (
-        "from vnetbench.lab.netns.topology import Shape; from vnetbench.lab.netns.testbed import raise_bed\n"
+        "from vnetbench.lab.netns.topology import NetnsShape\n"
+        "from vnetbench.lab.netns.testbed import create_testbed\n"
         "import time\n"
-        "raise_bed('t-killed', Shape('openvswitch'), 'a test'); print('built', flush=True); time.sleep(300)\n"
+        "create_testbed('t-killed', NetnsShape('openvswitch'), 'a test')\n"
+        "print('built', flush=True); time.sleep(300)\n"
     )
     builder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert builder.stdout is not None
@@ -226,31 +226,31 @@ def test_what_a_killed_bench_left_of_open_vswitch_is_removed() -> None:
 
 
 @pytest.mark.parametrize("vswitch", ["direct", "router"])
-def test_what_has_no_switch_has_no_uplink(vswitch: str) -> None:
-    with pytest.raises(BenchError, match="no vSwitch, so no uplink"):
+def test_an_uplink_without_a_switch_is_refused(vswitch: str) -> None:
+    with pytest.raises(BenchError, match="no virtual switch, so it has no uplink"):
         make_topology("t-none", NetnsShape(vswitch, uplink=True))
 
 
-def frames_through(vswitch: str, **levels: Level) -> FrameTotals:
+def measure_frames(vswitch: str, **levels: Level) -> FrameTotals:
     factors = complete_levels({"vswitch": vswitch, **levels}, "frames")
-    asked = TestbedSpec()
-    with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
+    spec = TestbedSpec()
+    with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
         done = instrument.measure(TrialLoad(factors, 0.3, 0.05, "frames"), lambda: False)
     return sum_endpoint_counts(done.measurement.endpoints, factors)
 
 
 @pytest.mark.parametrize("vswitch", [*SWITCHING, "direct", "macvlan"])
 @pytest.mark.parametrize(
-    "form", [{}, {"ip_version": "6"}, {"direction": "both", "frame_size": 1518}], ids=str
+    "levels", [{}, {"ip_version": "6"}, {"direction": "both", "frame_size": 1518}], ids=str
 )
-def test_frames_pass_whatever_joins_the_vms(vswitch: str, form: dict[str, Level]) -> None:
-    counts = frames_through(vswitch, frame_load=1000.0, **form)
-    # How many of them is a matter of the CPUs that are free for it.
+def test_frames_pass_every_kind_of_vswitch(vswitch: str, levels: dict[str, Level]) -> None:
+    counts = measure_frames(vswitch, frame_load=1000.0, **levels)
+    # Their number depends on the CPUs that are free.
     assert all(counts.sent[way] >= counts.received[way] > 0 for way in counts.sent)
     assert all(each.own == each.other_trial == 0 for each in counts.foreign.values())
 
 
 @pytest.mark.usefixtures("real_root")
-def test_what_a_device_is_offered_beyond_its_own_is_lost_and_was_sent() -> None:
-    counts = frames_through("openvswitch", frame_load="max")
+def test_frames_beyond_the_capacity_of_a_device_count_as_sent_and_lost() -> None:
+    counts = measure_frames("openvswitch", frame_load="max")
     assert counts.total_sent > 2 * counts.total_received > 0

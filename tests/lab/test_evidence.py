@@ -1,4 +1,4 @@
-"""Evidence of real loads: what is put there shows in the figures that tell of it, and not without it."""
+"""Tests of evidence from real loads: an imposed limit shows in its metrics, and only then."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ pytestmark = pytest.mark.lab
 
 
 def evidence(workload: str = TCP_STREAM, **levels: Level) -> dict[str, float]:
-    """The figures of a short trial with these levels, from its third interval on."""
-    asked = TestbedSpec()
-    with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
+    """Return the evidence of a short trial with these levels, from its third interval on."""
+    spec = TestbedSpec()
+    with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
         load = TrialLoad(complete_levels(levels, workload), 0.6, 0.1, workload)
         done = instrument.measure(load, lambda: False)
         (testbed,) = instrument.take_new_facts().testbeds.values()
     measured = done.measurement
     trial = TrialRecord(0, 0, None, 0.0, 0.6, 0.0, measured.effective, measured.endpoints)
     part = select_steady_part(trial, 2)
-    of_trial = metric_time_series(trial, "latency_p50_us" if workload == TCP_RR else "goodput_bps")
-    return collect_evidence(build_trial_data(part, steady_metrics(part), of_trial, testbed))
+    time_series = metric_time_series(trial, "latency_p50_us" if workload == TCP_RR else "goodput_bps")
+    return collect_evidence(build_trial_data(part, steady_metrics(part), time_series, testbed))
 
 
-def test_a_load_that_nothing_holds_back_shows_nothing_of_the_sort() -> None:
+def test_an_unlimited_load_shows_no_evidence_of_a_limit() -> None:
     found = evidence()
     assert found["segments_per_packet"] > 5
     assert found["tso_off"] == found["pacing_capped"] == 0
@@ -46,7 +46,7 @@ def test_a_load_that_nothing_holds_back_shows_nothing_of_the_sort() -> None:
     assert not found.keys() & {"backlog_bytes", "latency_share"}
 
 
-def test_a_quota_shows_at_the_end_that_it_is_of() -> None:
+def test_a_quota_shows_as_throttling_of_the_sender() -> None:
     found = evidence(cpu_quota=0.2)
     assert found["sender_throttled_percent"] > 20
     assert found["sender_throttled_periods_percent"] > 20
@@ -59,19 +59,19 @@ def test_a_full_link_shows_as_a_queue_before_it() -> None:
     assert found["rtt_us"] > 1000
 
 
-def test_packets_that_are_cut_by_the_sender_hold_a_segment_each() -> None:
+def test_without_offloads_each_packet_holds_one_segment() -> None:
     found = evidence(tso="off", gso="off")
     assert found["segments_per_packet"] == pytest.approx(1, abs=0.1)
     assert found["tso_off"] == found["gso_off"] == 1
 
 
-def test_a_pacing_rate_is_what_streams_come_to() -> None:
+def test_streams_reach_their_pacing_rate() -> None:
     found = evidence(pacing_rate=100_000_000)
     assert found["pacing_capped"] == 1
-    assert found["pacing_share"] == pytest.approx(1, abs=0.3)
+    assert found["goodput_over_pacing_rate"] == pytest.approx(1, abs=0.3)
 
 
-def test_a_small_receive_buffer_shows_as_a_window_that_is_full() -> None:
+def test_a_small_receive_buffer_shows_as_a_full_window() -> None:
     found = evidence(socket_buffer=4096)
     assert found["receive_buffer_bytes"] == 8192
     assert max(found["rwnd_limited_percent"], found["send_buffer_full_percent"]) > 20

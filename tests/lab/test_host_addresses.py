@@ -1,4 +1,4 @@
-"""Which interface and addresses hosts use, from what they say of themselves."""
+"""Tests of the interface and addresses of hosts, chosen from what they report."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ WEB_2 = WEB_1.replace("2.11/", "2.12/").replace("0.0.11/", "0.0.12/").replace(":
 LINKS = {"192": "ens160", "10.0": "ens192", "2001": "ens192", "127": "lo"}
 
 
-def side(
-    asked: HostSpec, addresses: str, reached_at: str = "", also: Mapping[str, str] | None = None
+def make_host(
+    spec: HostSpec, listing: str, ssh_address: str = "", extra_routes: Mapping[str, str] | None = None
 ) -> PairHost:
-    """A host with a route by each of its links; `also` are routes to single addresses."""
+    """Return a host with a route by each of its links; `extra_routes` lead to single addresses."""
 
     def route(to: str, source: str | None) -> tuple[str, str]:
         (link,) = (link for start, link in LINKS.items() if to.startswith(start))
-        own = [address for interface, address in usable_addresses(addresses) if interface == link]
-        return (also or {}).get(to, link), source or next(a for a in own if (":" in a) == (":" in to))
+        own = [address for interface, address in usable_addresses(listing) if interface == link]
+        return (extra_routes or {}).get(to, link), source or next(a for a in own if (":" in a) == (":" in to))
 
-    return PairHost(asked, addresses, reached_at, route)
+    return PairHost(spec, listing, ssh_address, route)
 
 
 def web_1(interface: str | None = None, address: str | None = None) -> PairHost:
-    return side(HostSpec("web-01", "web-01", interface=interface, address=address), WEB_1, "192.0.2.11")
+    return make_host(HostSpec("web-01", "web-01", interface=interface, address=address), WEB_1, "192.0.2.11")
 
 
 def web_2(interface: str | None = None, address: str | None = None) -> PairHost:
-    return side(HostSpec("web-02", "web-02", interface=interface, address=address), WEB_2, "192.0.2.12")
+    return make_host(HostSpec("web-02", "web-02", interface=interface, address=address), WEB_2, "192.0.2.12")
 
 
-def test_where_nothing_is_named_load_goes_where_ssh_comes_from() -> None:
+def test_by_default_load_uses_the_interface_of_the_ssh_connection() -> None:
     found = choose_interfaces(web_1(), web_2())
     assert found == (
         LoadInterface("ens160", "192.0.2.11", "", has_ipv6=True),
@@ -58,7 +58,7 @@ def test_where_nothing_is_named_load_goes_where_ssh_comes_from() -> None:
     )
 
 
-def test_a_named_interface_decides_for_the_other_host_too() -> None:
+def test_a_named_interface_decides_for_the_peer_too() -> None:
     for a, b in ((web_1(interface="ens192"), web_2()), (web_1(), web_2(address="10.0.0.12"))):
         assert choose_interfaces(a, b) == (
             LoadInterface("ens192", "10.0.0.11", "2001:db8::b", has_ipv6=True),
@@ -66,18 +66,18 @@ def test_a_named_interface_decides_for_the_other_host_too() -> None:
         )
 
 
-def test_an_address_of_ipv6_is_the_address_for_load() -> None:
+def test_a_named_ipv6_address_is_the_address_for_load() -> None:
     a, b = choose_interfaces(web_1(address="2001:db8::b"), web_2(address="2001:db8::c"))
     assert (a.interface, a.address, b.address6) == ("ens192", "2001:db8::b", "2001:db8::c")
 
 
-def test_this_machine_goes_by_its_route_to_the_host() -> None:
-    here = side(HostSpec("here", local=True), WEB_1)
+def test_the_bench_machine_uses_its_route_to_the_host() -> None:
+    here = make_host(HostSpec("here", local=True), WEB_1)
     for pair in (choose_interfaces(here, web_2()), reversed(choose_interfaces(web_2(), here))):
-        assert [placed.address for placed in pair] == ["192.0.2.11", "192.0.2.12"]
+        assert [interface.address for interface in pair] == ["192.0.2.11", "192.0.2.12"]
 
 
-def test_addresses_that_hold_on_a_link_only_or_not_for_long_are_passed_over() -> None:
+def test_link_local_and_temporary_addresses_are_ignored() -> None:
     found = usable_addresses(WEB_1, "ens192")
     assert found == [("ens192", "10.0.0.11"), ("ens192", "2001:db8::b")]
     assert usable_addresses(WEB_1, "wg0") == [("wg0", "10.9.0.1")]
@@ -88,20 +88,22 @@ def test_addresses_that_hold_on_a_link_only_or_not_for_long_are_passed_over() ->
     [
         (
             web_1(interface="ens999"),
-            "it has no interface ens999 with an address (it has: ens160, ens192, wg0)",
+            "the host has no interface ens999 with an address (it has: ens160, ens192, wg0)",
         ),
-        (web_1(address="10.0.0.99"), "10.0.0.99 is none of its addresses"),
+        (web_1(address="10.0.0.99"), "the host does not have the address 10.0.0.99"),
         (
-            side(HostSpec("web-01", ssh="web-01"), WEB_1),
-            "it does not say at which of its addresses SSH reaches",
+            make_host(HostSpec("web-01", ssh="web-01"), WEB_1),
+            "the host does not report the address to which SSH connects",
         ),
         (
-            side(HostSpec("web-01", ssh="x", interface="ens192"), WEB_1, also={"10.0.0.12": "wg0"}),
+            make_host(
+                HostSpec("web-01", ssh="x", interface="ens192"), WEB_1, extra_routes={"10.0.0.12": "wg0"}
+            ),
             "packets to 10.0.0.12 leave by wg0, not by ens192",
         ),
     ],
 )
-def test_what_does_not_lead_to_the_other_host_is_said_with_the_fix(a: PairHost, what: str) -> None:
+def test_an_interface_without_a_route_to_the_peer_is_refused_with_the_fix(a: PairHost, what: str) -> None:
     with pytest.raises(BenchError) as refused:
         choose_interfaces(a, web_2(interface="ens192"))
     assert what in refused.value.what
@@ -109,10 +111,10 @@ def test_what_does_not_lead_to_the_other_host_is_said_with_the_fix(a: PairHost, 
     assert refused.value.fix
 
 
-def test_two_names_of_one_machine_are_seen_through() -> None:
-    one = side(HostSpec("web-01", ssh="a"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
-    two = side(HostSpec("web-02", ssh="b"), WEB_1, "192.0.2.11", also={"192.0.2.11": "lo"})
-    with pytest.raises(BenchError, match="both hosts of the pair are one machine"):
+def test_two_names_of_one_machine_are_refused() -> None:
+    one = make_host(HostSpec("web-01", ssh="a"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"})
+    two = make_host(HostSpec("web-02", ssh="b"), WEB_1, "192.0.2.11", extra_routes={"192.0.2.11": "lo"})
+    with pytest.raises(BenchError, match="both hosts of the pair are the same machine"):
         choose_interfaces(one, two)
 
 

@@ -1,4 +1,4 @@
-"""Hosts reached by SSH: whom the bench connects to, what it puts there, sets there, and takes away again."""
+"""Tests of hosts reached by SSH: connecting, installing the agent, setting knobs, and cleaning up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from rich.console import Console
 
 from tests.lab import ssh_hosts
-from tests.lab.ssh_hosts import ROOT, USER, USER_ID, Ground
+from tests.lab.ssh_hosts import ROOT, USER, USER_ID, HostNetwork
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.instrument import CompletedTrial, LabInstrument
 from vnetbench.campaign.trial import TrialLoad
@@ -28,7 +28,8 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.lab import netlink
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.hosts import deployment, leftovers, ssh, testbed
+from vnetbench.lab.hosts import deployment, leftovers, ssh
+from vnetbench.lab.hosts import testbed as hosts_testbed
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.hosts.testbed import HostsLab
 from vnetbench.results.records import TrialRecord
@@ -36,9 +37,9 @@ from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import HostSpec, Level, TestbedSpec
 
-pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root", "reached")]
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("real_root", "private_ssh_client")]
 
-NOWHERE = " && ".join(
+MOUNTS_WITHOUT_SPACE = " && ".join(
     f"mount -t tmpfs -o {options} nowhere {place}"
     for place, options in {
         "/run": "noexec,mode=755", "/var/tmp": "size=64k", "/tmp": "ro", f"{ROOT}/full-01/root": "size=64k",
@@ -47,178 +48,181 @@ NOWHERE = " && ".join(
 
 
 @pytest.fixture(scope="module")
-def ground() -> Iterator[Ground]:
-    with ssh_hosts.raised("web-01", "web-02", "web-03", "web-04") as raised:
-        raised.add("full-01", NOWHERE)
-        yield raised
+def network() -> Iterator[HostNetwork]:
+    with ssh_hosts.create_hosts("web-01", "web-02", "web-03", "web-04") as created:
+        created.add("full-01", MOUNTS_WITHOUT_SPACE)
+        yield created
 
 
-def asked(ground: Ground, *names: str, **keys: Any) -> TestbedSpec:
-    return TestbedSpec(lab=HOSTS, hosts=tuple(ground.hosts[name].asked for name in names), **keys)
+def make_spec(network: HostNetwork, *names: str, **keys: Any) -> TestbedSpec:
+    return TestbedSpec(lab=HOSTS, hosts=tuple(network.hosts[name].spec for name in names), **keys)
 
 
-def as_user(*names: str) -> TestbedSpec:
+def user_spec(*names: str) -> TestbedSpec:
     return TestbedSpec(lab=HOSTS, hosts=tuple(HostSpec(name, ssh=f"{USER}@{name}") for name in names))
 
 
-def instrument(of: TestbedSpec) -> Any:
-    return closing(LabInstrument(HostsLab(of, "a test"), of))
+def open_instrument(spec: TestbedSpec) -> Any:
+    return closing(LabInstrument(HostsLab(spec, "a test"), spec))
 
 
-def load(workload: str = "tcp_stream", /, **levels: Level) -> TrialLoad:
+def make_load(workload: str = "tcp_stream", /, **levels: Level) -> TrialLoad:
     return TrialLoad(complete_levels(levels, workload, HOSTS), 0.2, 0.05, workload)
 
 
-def measure(of: TestbedSpec, workload: str = "tcp_stream", /, **levels: Level) -> CompletedTrial:
-    with instrument(of) as made:
-        done: CompletedTrial = made.measure(load(workload, **levels), lambda: False)
+def measure(spec: TestbedSpec, workload: str = "tcp_stream", /, **levels: Level) -> CompletedTrial:
+    with open_instrument(spec) as instrument:
+        done: CompletedTrial = instrument.measure(make_load(workload, **levels), lambda: False)
         return done
 
 
-def mtu(ground: Ground, name: str) -> int:
-    vm = ground.hosts[name].vm
+def mtu(network: HostNetwork, name: str) -> int:
+    vm = network.hosts[name].vm
     return netlink.interface_mtu(vm.namespace, vm.interface)
 
 
-def refusal(measured: Callable[[], object]) -> TreatmentRefused:
+def refusal_of(action: Callable[[], object]) -> TreatmentRefused:
     with pytest.raises(TreatmentRefused) as refused:
-        measured()
+        action()
     assert refused.value.fix
     return refused.value
 
 
-def test_a_trial_between_two_hosts_counts_on_both_and_keeps_what_each_is(ground: Ground) -> None:
-    with instrument(asked(ground, "web-01", "web-02")) as made:
-        measured = made.measure(load(streams=2, direction="both"), lambda: False).measured
-        learned = made.take_new_facts()
-    assert [side.endpoint for side in measured.sides] == ["web-01", "web-02", "host"]
-    assert all(side.bytes_received > 0 for side in measured.sides[:2])
-    figures = trial_metrics(TrialRecord(0, 0, "", 0.0, 0.2, 0.0, {}, measured.sides), 0)
-    assert all(figures[f"goodput_{way}_bps"] > 0 for way in ("forward", "reverse"))
-    # Each host's kernel is its own, so each has its own account of CPUs.
-    assert all(side.samples[0].cpu for side in measured.sides)
+def test_a_trial_between_two_hosts_stores_counts_and_facts_of_both(network: HostNetwork) -> None:
+    with open_instrument(make_spec(network, "web-01", "web-02")) as instrument:
+        measured = instrument.measure(make_load(streams=2, direction="both"), lambda: False).measurement
+        learned = instrument.take_new_facts()
+    assert [side.name for side in measured.endpoints] == ["web-01", "web-02", "host"]
+    assert all(side.bytes_received > 0 for side in measured.endpoints[:2])
+    metrics = trial_metrics(TrialRecord(0, 0, "", 0.0, 0.2, 0.0, {}, measured.endpoints), 0)
+    assert all(metrics[f"goodput_{direction}_bps"] > 0 for direction in ("forward", "reverse"))
+    # Each host has its own kernel, so each reports its own CPUs.
+    assert all(side.samples[0].cpu for side in measured.endpoints)
     assert learned.facts["web-02"]["kernel"]
     (facts,) = learned.testbeds.values()
     assert facts["hosts"] == {"web-01": "root@web-01", "web-02": "root@web-02"}
     assert [e["address"] for e in facts["endpoints"]] == [
-        ground.hosts[n].vm.address for n in ("web-01", "web-02")
+        network.hosts[n].vm.address for n in ("web-01", "web-02")
     ]
 
 
-def test_four_hosts_are_two_pairs_that_work_at_once(ground: Ground) -> None:
-    done = measure(asked(ground, "web-01", "web-02", "web-03", "web-04"))
+def test_four_hosts_form_two_pairs_that_run_at_once(network: HostNetwork) -> None:
+    done = measure(make_spec(network, "web-01", "web-02", "web-03", "web-04"))
     assert done.testbed_shape == "web-01 to web-02, web-03 to web-04"
     received = {side.name: side.bytes_received > 0 for side in done.measurement.endpoints}
     assert received == {"web-01": False, "web-02": True, "web-03": False, "web-04": True, "host": False}
 
 
 @pytest.mark.parametrize("workload", ["tcp_rr", "tcp_crr", "udp_stream"])
-def test_every_workload_runs_on_the_ports_that_the_study_names(ground: Ground, workload: str) -> None:
-    of = asked(ground, "web-01", "web-02", ports="5300-5303")
+def test_every_workload_runs_on_the_ports_of_the_study(network: HostNetwork, workload: str) -> None:
+    spec = make_spec(network, "web-01", "web-02", ports="5300-5303")
     levels: dict[str, Level] = {"waiting": "spin"} if workload == "tcp_rr" else {}
-    done = measure(of, workload, **levels)
+    done = measure(spec, workload, **levels)
     assert done.measurement.endpoints[1].bytes_received > 0
 
 
-def test_knobs_are_set_on_both_hosts_read_back_and_put_back_at_the_end(ground: Ground) -> None:
-    with instrument(asked(ground, "web-01", "web-02")) as made:
-        found = made.measure(
-            load(mtu=1400, tso="off", cpus="0/1", ip_version="6"), lambda: False
-        ).measured.effective
+def test_knobs_are_set_on_both_hosts_read_back_and_restored(network: HostNetwork) -> None:
+    with open_instrument(make_spec(network, "web-01", "web-02")) as instrument:
+        found = instrument.measure(
+            make_load(mtu=1400, tso="off", cpus="0/1", ip_version="6"), lambda: False
+        ).measurement.effective
         assert (found["mtu"], found["tso"], found["path_mtu_proved"]) == (1400, False, 1400)
         assert found["cpus"] == {"web-01": "0", "web-02": "1"}
         assert found["mss"] == 1400 - 72
-        assert (mtu(ground, "web-01"), mtu(ground, "web-02")) == (1400, 1400)
-    assert (mtu(ground, "web-01"), mtu(ground, "web-02")) == (1500, 1500)
+        assert (mtu(network, "web-01"), mtu(network, "web-02")) == (1400, 1400)
+    assert (mtu(network, "web-01"), mtu(network, "web-02")) == (1500, 1500)
 
 
-def test_without_root_a_trial_runs_and_a_knob_is_refused_with_the_fix(ground: Ground) -> None:
-    with instrument(as_user("web-01", "web-02")) as made:
-        # Which others a user may choose is the system's to say.
-        own = load(mtu=1500, cpus="1 each", congestion_control="reno")
-        assert made.measure(own, lambda: False).measured.effective["cpus"] == "0"
-        refused = refusal(lambda: made.measure(load(mtu=1400), lambda: False))
+def test_without_root_a_trial_runs_but_a_knob_is_refused_with_the_fix(network: HostNetwork) -> None:
+    with open_instrument(user_spec("web-01", "web-02")) as instrument:
+        # The system decides which other congestion controls a user may choose.
+        own = make_load(mtu=1500, cpus="1 each", congestion_control="reno")
+        assert instrument.measure(own, lambda: False).measurement.effective["cpus"] == "0"
+        refused = refusal_of(lambda: instrument.measure(make_load(mtu=1400), lambda: False))
     assert refused.what == f"mtu = 1400 needs root, and ssh logs in as {USER}"
     assert "root@" in str(refused.fix)
 
 
-def test_an_mtu_that_the_way_between_does_not_carry_is_refused_with_what_passes(ground: Ground) -> None:
-    refused = refusal(lambda: measure(asked(ground, "web-01", "web-02"), mtu=3000))
+def test_an_mtu_above_that_of_the_path_is_refused_with_the_one_that_passes(network: HostNetwork) -> None:
+    refused = refusal_of(lambda: measure(make_spec(network, "web-01", "web-02"), mtu=3000))
     assert refused.where == "between web-01 eth0 and web-02 eth0"
-    assert "passes 1500 at most" in refused.what
-    assert mtu(ground, "web-01") == 1500
+    assert "passes at most 1500" in refused.what
+    assert mtu(network, "web-01") == 1500
 
 
 @pytest.mark.parametrize(
     ("levels", "what"),
     [
-        ({"mtu": 1000}, "would take the interface its IPv6 addresses, for good"),
-        ({"rx_ring": 256}, "rx_ring = 256 cannot be set"),
-        ({"irq_pin": "0"}, "irq_pin = 0 cannot be set"),
-        ({"queues": 64}, "queues = 64 cannot be set"),
+        ({"mtu": 1000}, "would permanently remove the interface's IPv6 addresses"),
+        ({"rx_ring": 256}, "cannot set rx_ring = 256"),
+        ({"irq_pin": "0"}, "cannot set irq_pin = 0"),
+        ({"queues": 64}, "cannot set queues = 64"),
         ({"cpus": "0-99"}, "cpus = '0-99' names CPU"),
     ],
 )
-def test_what_a_host_cannot_have_is_refused_with_its_name(
-    ground: Ground, levels: dict[str, Level], what: str
+def test_a_level_that_a_host_lacks_is_refused_with_the_host(
+    network: HostNetwork, levels: dict[str, Level], what: str
 ) -> None:
-    refused = refusal(lambda: measure(asked(ground, "web-01", "web-02"), **levels))
+    refused = refusal_of(lambda: measure(make_spec(network, "web-01", "web-02"), **levels))
     assert what in refused.what
     assert str(refused.where).startswith("web-01")
 
 
-def test_a_strangers_connection_is_never_counted_and_the_trial_goes_on_beside_it(ground: Ground) -> None:
-    target, over = ground.hosts["web-02"].vm, threading.Event()
+def test_a_foreign_connection_is_not_counted_and_does_not_disturb_the_trial(network: HostNetwork) -> None:
+    target, over = network.hosts["web-02"].vm, threading.Event()
 
-    def knock() -> None:
+    def connect_repeatedly() -> None:
         while not over.is_set():
-            with suppress(OSError), socket.create_connection((target.address, 5300), timeout=0.1) as stranger:
-                stranger.sendall(b"GET / HTTP/1.0\r\n\r\n" * 2)
+            with (
+                suppress(OSError),
+                socket.create_connection((target.address, 5300), timeout=0.1) as connection,
+            ):
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n" * 2)
 
-    from_elsewhere = ground.hosts["web-03"].vm.namespace
-    stranger = threading.Thread(target=lambda: netlink.run_in_namespace(from_elsewhere, knock))
-    stranger.start()
+    client_namespace = network.hosts["web-03"].vm.namespace
+    client = threading.Thread(target=lambda: netlink.run_in_namespace(client_namespace, connect_repeatedly))
+    client.start()
     try:
-        with instrument(asked(ground, "web-01", "web-02", ports="5300-5301")) as made:
+        with open_instrument(make_spec(network, "web-01", "web-02", ports="5300-5301")) as instrument:
             for _ in range(20):
-                sides = made.measure(load(streams=4), lambda: False).measured.sides
+                sides = instrument.measure(make_load(streams=4), lambda: False).measurement.endpoints
                 assert sides[0].totals["bytes_sent"] == sides[1].totals["bytes_received"] > 0
                 if sides[1].totals["foreign_connections"]:
                     return
-        pytest.fail("the stranger was never let in to be turned away")
+        pytest.fail("no foreign connection was accepted and rejected")
     finally:
         over.set()
-        stranger.join()
+        client.join()
 
 
 @pytest.mark.parametrize(
     ("options", "what"),
     [
-        ((f"UserKnownHostsFile {ROOT}/client/none",), "its host key is not known yet"),
-        (("HostKeyAlias web-02",), "its host key is another than known_hosts has"),
-        ((f"IdentityFile {ROOT}/client/other_key",), "it refuses the login: no key of yours opens it"),
-        (("Port 2222",), "nothing listens on its SSH port"),
-        (("HostName 10.77.9.9",), "there is no way to it"),
+        ((f"UserKnownHostsFile {ROOT}/client/none",), "the host key is not known yet"),
+        (("HostKeyAlias web-02",), "the host key differs from the one in known_hosts"),
+        ((f"IdentityFile {ROOT}/client/other_key",), "the host accepts none of your keys"),
+        (("Port 2222",), "nothing listens on the host's SSH port"),
+        (("HostName 10.77.9.9",), "there is no route to the host"),
         (
             ("ProxyJump gone.invalid",),
-            "its name has no address (ssh: Could not resolve hostname gone.invalid",
+            "the host's name has no address (ssh: Could not resolve hostname gone.invalid",
         ),
     ],
 )
-def test_a_host_that_cannot_be_entered_is_a_sentence_with_the_fix(
-    ground: Ground, options: tuple[str, ...], what: str
+def test_a_failed_connection_is_reported_with_the_fix(
+    network: HostNetwork, options: tuple[str, ...], what: str
 ) -> None:
     name = f"odd-{abs(hash(options)):x}"
     with pytest.raises(HostUnreachable) as refused:
-        ssh.connect(name, ground.alias(name, *options), "a-test")
+        ssh.connect(name, network.alias(name, *options), "a-test")
     assert what in refused.value.what
     assert refused.value.where == f"{name} (ssh root@{name})"
     assert refused.value.fix
 
 
-def test_the_users_own_configuration_applies_and_none_of_it_disturbs(ground: Ground) -> None:
+def test_the_configuration_of_the_user_applies_without_disturbing(network: HostNetwork) -> None:
     (ROOT / "web-01/root/.bashrc").write_text("echo hello from the login\n")
-    busy = ground.alias(
+    busy = network.alias(
         "busy-01", "ProxyJump web-02", "RequestTTY force", "RemoteCommand top",
         "LocalForward 22 localhost:22", "ControlMaster auto", "ControlPersist 10m",
         f"ControlPath {ROOT}/client/theirs-%C",
@@ -229,17 +233,19 @@ def test_the_users_own_configuration_applies_and_none_of_it_disturbs(ground: Gro
             assert (found.user, found.is_root, found.ssh_address) == (
                 "root",
                 True,
-                ground.hosts["web-01"].vm.address,
+                network.hosts["web-01"].vm.address,
             )
             # web-02 is the jump host.
-            assert machine.run("echo $SSH_CONNECTION").output.split()[-4] == ground.hosts["web-02"].vm.address
+            assert (
+                machine.run("echo $SSH_CONNECTION").output.split()[-4] == network.hosts["web-02"].vm.address
+            )
     finally:
         (ROOT / "web-01/root/.bashrc").unlink()
     assert list((ROOT / "client").glob("theirs-*")) == []
 
 
-def test_a_temporary_folder_of_a_long_name_keeps_no_host_from_being_entered(
-    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_long_path_of_the_temporary_folder_does_not_prevent_a_connection(
+    network: HostNetwork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = tmp_path / ("deep" * 30)
     far.mkdir()
@@ -248,40 +254,40 @@ def test_a_temporary_folder_of_a_long_name_keeps_no_host_from_being_entered(
         assert machine.run("echo here").output == "here\n"
 
 
-def test_a_host_without_room_says_of_every_place_what_it_lacks(ground: Ground) -> None:
-    with pytest.raises(BenchError, match="there is no place for the agent") as refused:
-        testbed.connect_host(ground.hosts["full-01"].asked, "a-test", "a test")
+def test_a_host_without_space_is_reported_with_the_reason_for_each_folder(network: HostNetwork) -> None:
+    with pytest.raises(BenchError, match="no folder on the host can hold the agent") as refused:
+        hosts_testbed.connect_host(network.hosts["full-01"].spec, "a-test", "a test")
     for reason in (
-        "/run: programs may not be run there (noexec)", "/var/tmp: 64 KiB are free, and ",
-        "/tmp: Read-only file system", f"{ROOT}/full-01/root: 64 KiB are free, and ",
+        "/run: programs may not run there (noexec)", "/var/tmp: only 64 KiB of ",
+        "/tmp: Read-only file system", f"{ROOT}/full-01/root: only 64 KiB of ",
     ):  # fmt: skip
         assert reason in refused.value.what
 
 
-def test_an_agent_that_does_not_arrive_whole_or_does_not_fit_is_not_run(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_a_damaged_agent_or_one_for_another_architecture_is_not_run(
+    network: HostNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    host = ground.hosts["web-01"].asked
+    host = network.hosts["web-01"].spec
     with monkeypatch.context() as patched:
         patched.setattr(deployment, "agent_hash", lambda: "0" * 64)
-        with pytest.raises(BenchError, match="what arrived is not what was sent"):
-            testbed.connect_host(host, "a-test", "a test")
-    monkeypatch.setattr(deployment, "agent_machine", lambda: ("aarch64", "arm64"))
-    with pytest.raises(BenchError, match="it is a x86_64, and the agent here is for aarch64") as refused:
-        testbed.connect_host(host, "a-test", "a test")
+        with pytest.raises(BenchError, match="the received file differs from the sent one"):
+            hosts_testbed.connect_host(host, "a-test", "a test")
+    monkeypatch.setattr(deployment, "agent_architectures", lambda: ("aarch64", "arm64"))
+    with pytest.raises(
+        BenchError, match="the host is a x86_64, but the agent is built for aarch64"
+    ) as refused:
+        hosts_testbed.connect_host(host, "a-test", "a test")
     assert "VNETBENCH_AGENT" in str(refused.value.fix)
 
 
 @pytest.mark.parametrize("is_link", [False, True])
-def test_what_another_user_of_the_host_puts_where_an_agent_may_be_is_neither_run_nor_removed(
-    tmp_path: Path, *, is_link: bool
-) -> None:
+def test_a_folder_of_another_user_is_neither_run_nor_removed(tmp_path: Path, *, is_link: bool) -> None:
     name = deployment.new_folder_name("root")
-    folder, told = Path("/tmp") / name, tmp_path / "it-was-run"
+    folder, marker = Path("/tmp") / name, tmp_path / "it-was-run"
     at = tmp_path / "elsewhere" if is_link else folder
     at.mkdir()
     (at / "journal").touch()
-    (at / deployment.AGENT_FILE).write_text(f"#!/bin/sh\ntouch {told}\n")
+    (at / deployment.AGENT_FILE).write_text(f"#!/bin/sh\ntouch {marker}\n")
     (at / deployment.AGENT_FILE).chmod(0o755)
     if is_link:
         folder.symlink_to(at)
@@ -290,22 +296,22 @@ def test_what_another_user_of_the_host_puts_where_an_agent_may_be_is_neither_run
     try:
         with closing(ssh.connect("web-01", "root@web-01", "a-test")) as machine:
             assert not deployment.remove_agent(machine, name)
-        assert not told.exists()
+        assert not marker.exists()
         assert (folder / "journal").exists()
     finally:
         folder.unlink() if is_link else shutil.rmtree(folder)
 
 
-def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays(
+def test_the_doctor_lists_the_knobs_of_a_host_and_leaves_nothing_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert check_host(Console(width=200), f"{USER}@web-01") == 0
-    said = {
+    results = {
         line[:22].strip(): line[23:].split()[0]
         for line in capsys.readouterr().out.splitlines()
         if line[:1] > " "
     }
-    assert said == {
+    assert results == {
         "connection": GOOD, "machine": GOOD, "agent on it": GOOD, "knobs": LIMITED, "interface": GOOD,
         "knobs it has": GOOD, "knobs it lacks": LIMITED, "clean-up": GOOD,
     }  # fmt: skip
@@ -313,75 +319,75 @@ def test_the_doctor_says_what_can_be_set_on_a_host_and_proves_that_nothing_stays
     assert "noexec" in capsys.readouterr().out
 
 
-def test_a_doctor_that_is_broken_off_leaves_nothing_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_doctor_leaves_nothing_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(doctor_host, "own_addresses", interrupted)
+    monkeypatch.setattr(doctor_host, "usable_addresses", interrupted)
     with pytest.raises(KeyboardInterrupt):
         check_host(Console(width=200), "root@web-01")
 
 
 @pytest.mark.parametrize("folder", ["", "..", "vnetbench-x/..", "home"])
-def test_a_note_of_what_is_on_a_host_that_names_another_folder_is_never_followed(
+def test_a_leftover_record_with_another_folder_is_ignored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    left = leftovers.record_leftover(
+    leftover = leftovers.record_leftover(
         "vnetbench-root-0123456789ab", "web-01", "root@web-01", "a-test", "a test"
     )
-    assert leftovers.list_leftovers() == [left]
-    (note,) = (tmp_path / "vnetbench/hosts").iterdir()
-    note.write_text(note.read_text().replace(left.folder, folder))
+    assert leftovers.list_leftovers() == [leftover]
+    (record,) = (tmp_path / "vnetbench/hosts").iterdir()
+    record.write_text(record.read_text().replace(leftover.folder, folder))
     assert leftovers.list_leftovers() == []
 
 
-def test_a_host_that_another_campaign_uses_is_left_to_it(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_a_host_in_use_by_another_campaign_is_refused(
+    network: HostNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered = testbed.connect_host(ground.hosts["web-01"].asked, "a-test", "the first")
+    connected = hosts_testbed.connect_host(network.hosts["web-01"].spec, "a-test", "the first")
     try:
-        monkeypatch.setattr(leftovers.HostLeftover, "is_ours", False)
-        with pytest.raises(BenchError, match=r"another campaign is at work on it \(process \d+: the first\)"):
-            testbed.connect_host(ground.hosts["web-01"].asked, "a-test", "the second")
+        monkeypatch.setattr(leftovers.HostLeftover, "is_own", False)
+        with pytest.raises(BenchError, match=r"another campaign uses this host \(process \d+: the first\)"):
+            hosts_testbed.connect_host(network.hosts["web-01"].spec, "a-test", "the second")
     finally:
-        testbed.disconnect_host(entered)
+        hosts_testbed.disconnect_host(connected)
 
 
-def test_of_two_campaigns_that_start_at_once_none_works_beside_the_other(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+def test_two_campaigns_that_start_at_once_never_share_a_host(
+    network: HostNetwork, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers.HostLeftover, "is_ours", False)
-    both_look = threading.Barrier(2, timeout=ssh_hosts.PATIENCE_S)
+    monkeypatch.setattr(leftovers.HostLeftover, "is_own", False)
+    barrier = threading.Barrier(2, timeout=ssh_hosts.TIMEOUT_S)
     survey = deployment.survey_host
 
-    def surveyed(machine: ssh.Machine) -> deployment.HostSurvey:
+    def survey_together(machine: ssh.Machine) -> deployment.HostSurvey:
         found = survey(machine)
-        both_look.wait()
+        barrier.wait()
         return found
 
-    monkeypatch.setattr(deployment, "survey", surveyed)
-    host = ground.hosts["web-01"].asked
+    monkeypatch.setattr(deployment, "survey_host", survey_together)
+    host = network.hosts["web-01"].spec
     with ThreadPoolExecutor(2) as pool:
-        started = [pool.submit(testbed.connect_host, host, "a-test", "a test") for _ in range(2)]
-    entered = [each.result() for each in started if each.exception() is None]
-    for each in entered:
-        testbed.disconnect_host(each)
-    assert len(entered) <= 1
+        started = [pool.submit(hosts_testbed.connect_host, host, "a-test", "a test") for _ in range(2)]
+    connected = [each.result() for each in started if each.exception() is None]
+    for each in connected:
+        hosts_testbed.disconnect_host(each)
+    assert len(connected) <= 1
     assert all("another campaign" in str(each.exception()) for each in started if each.exception())
 
 
-def test_one_host_that_cannot_be_entered_leaves_nothing_on_the_other(ground: Ground) -> None:
-    lab = HostsLab(asked(ground, "web-01", "full-01"), "a test")
-    with pytest.raises(BenchError, match="no place for the agent"):
+def test_a_failed_connection_to_one_host_leaves_nothing_on_the_other(network: HostNetwork) -> None:
+    lab = HostsLab(make_spec(network, "web-01", "full-01"), "a test")
+    with pytest.raises(BenchError, match="can hold the agent"):
         lab.create_testbed("a-test", lab.shape({}))
 
 
-def test_an_agent_that_dies_is_told_and_what_it_had_set_is_put_back(ground: Ground) -> None:
-    lab = HostsLab(asked(ground, "web-01", "web-02"), "a test")
-    with closing(lab.create_testbed("a-test", lab.shape({}))) as bed:
-        bed.apply(load(mtu=1400).factors, asked(ground))
+def test_the_settings_of_a_killed_agent_are_restored(network: HostNetwork) -> None:
+    lab = HostsLab(make_spec(network, "web-01", "web-02"), "a test")
+    with closing(lab.create_testbed("a-test", lab.shape({}))) as testbed:
+        testbed.apply(make_load(mtu=1400).factors, make_spec(network))
         ssh_hosts.kill(*ssh_hosts.agents())
         with pytest.raises(AgentError, match="killed"):
-            bed.agents["web-01"].call("agent.hello")
-    assert (mtu(ground, "web-01"), mtu(ground, "web-02")) == (1500, 1500)
+            testbed.agents["web-01"].call("agent.hello")
+    assert (mtu(network, "web-01"), mtu(network, "web-02")) == (1500, 1500)

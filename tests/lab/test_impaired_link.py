@@ -1,4 +1,4 @@
-"""What impairs a link is chosen by what is asked and what the kernel has; netem's settings and answers."""
+"""Tests of the choice between netem and delay lines, and of netem's parameters."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from vnetbench.study.model import Level
 pytestmark = pytest.mark.pure
 
 
-def has_netem(monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
-    monkeypatch.setattr(netem, "is_there", lambda: answer)
+def set_netem_available(monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
+    monkeypatch.setattr(netem, "is_available", lambda: answer)
 
 
 @pytest.mark.parametrize(
@@ -41,29 +41,29 @@ def has_netem(monkeypatch: pytest.MonkeyPatch, answer: bool) -> None:
         (BRIDGE, {"link_reordering": 0.01}, True),
     ],
 )
-def test_netem_has_delays_alone_and_only_behind_what_is_shaped(
+def test_netem_only_adds_delay_and_only_behind_the_shaper(
     monkeypatch: pytest.MonkeyPatch, vswitch: str, levels: dict[str, Level], is_line: bool
 ) -> None:
-    has_netem(monkeypatch, True)
+    set_netem_available(monkeypatch, True)
     network = make_topology("check", NetnsShape(vswitch))
     assert needs_delay_line(complete_levels({"vswitch": vswitch, **levels}), network) == is_line
 
 
-def test_without_netem_every_impairment_takes_a_line_and_none_takes_none(
+def test_without_netem_every_impairment_needs_a_delay_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    has_netem(monkeypatch, False)
+    set_netem_available(monkeypatch, False)
     network = make_topology("check", NetnsShape())
     assert needs_delay_line(complete_levels({"link_delay": 0.001}), network)
     assert not needs_delay_line(complete_levels({"link_delay": "none", "link_loss": 0.0}), network)
 
 
-def test_a_line_stands_where_an_uplink_would_and_else_before_side_b() -> None:
+def test_a_line_takes_the_place_of_an_uplink_or_of_the_link_to_side_b() -> None:
     bridged = make_topology("t", NetnsShape(line=True))
     assert bridged.vswitches == ("sw0", "sw1")
     assert [ends.taps for ends in bridged.delay_lines] == [("up0", "up1")]
     assert bridged.shaped_devices == tuple(vm.device for vm in bridged.endpoints), (
-        "rates are limited before it"
+        "rates are limited before the delay line"
     )
     assert make_topology("t", NetnsShape(uplink=True, line=True)).shaped_devices == bridged.uplinks
     routed = make_topology("t", NetnsShape(ROUTER, 2, line=True))
@@ -74,8 +74,8 @@ def test_a_line_stands_where_an_uplink_would_and_else_before_side_b() -> None:
     assert make_topology("t", NetnsShape(DIRECT, line=True)).has_switch_namespace
 
 
-class Answering:
-    """A kernel's answer to RTM_GETQDISC, as pyroute2 reads it."""
+class FakeQdisc:
+    """A kernel's answer to RTM_GETQDISC as pyroute2 reads it."""
 
     def __init__(self, kind: str, options: dict[str, int]) -> None:
         self._attributes = {"TCA_KIND": kind, "TCA_OPTIONS": options}
@@ -83,82 +83,84 @@ class Answering:
     def get_attr(self, name: str) -> Any:
         return self._attributes[name]
 
-    def get_qdiscs(self, index: int) -> list[Answering]:
+    def get_qdiscs(self, index: int) -> list[FakeQdisc]:
         assert index == 7
         return [self]
 
 
-def test_netem_is_asked_for_microseconds_and_answers_in_ticks() -> None:
-    assert netem.netem_options(0.0205) == {"delay": 20_500, "limit": netem.MOST_PACKETS}
+def test_netem_is_set_in_microseconds_and_read_in_ticks() -> None:
+    assert netem.netem_options(0.0205) == {"delay": 20_500, "limit": netem.QUEUE_LIMIT_PACKETS}
     ticks = int(20_500 * float(tick_in_usec))
-    for answer, delay_s in ((Answering("netem", {"delay": ticks}), 0.0205), (Answering("noqueue", {}), 0.0)):
+    for answer, delay_s in ((FakeQdisc("netem", {"delay": ticks}), 0.0205), (FakeQdisc("noqueue", {}), 0.0)):
         assert netem.read_delay(cast(IPRoute, answer), 7) == delay_s
 
 
-def test_levels_are_read_as_they_are_written() -> None:
-    asked = requested_impairments({"link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01})
-    assert asked == Impairments(0.02, loss_ratio=0.01)
-    assert asked.as_levels() == {
+def test_impairments_are_read_from_levels_and_written_as_levels() -> None:
+    requested = requested_impairments({"link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01})
+    assert requested == Impairments(0.02, loss_ratio=0.01)
+    assert requested.as_levels() == {
         "link_delay": 0.02, "link_jitter": "none", "link_loss": 0.01, "link_reordering": 0.0,
     }  # fmt: skip
-    assert not asked.is_delay_only
+    assert not requested.is_delay_only
     assert Impairments(0.02).is_delay_only
     assert not Impairments().is_delay_only
 
 
 @pytest.mark.parametrize("rtt_us", [None, 1_890.0, 5_600.0])
-def test_a_round_trip_that_is_not_the_delay_twice_refuses_the_treatment(rtt_us: float | None) -> None:
+def test_a_round_trip_that_is_not_twice_the_delay_refuses_the_treatment(rtt_us: float | None) -> None:
     with pytest.raises(TreatmentRefused, match="should take 2 ms") as refused:
         check_round_trips([2_100.0, rtt_us], 0.001, "up0 > up1")
     assert refused.value.where == "up0 > up1"
     check_round_trips([2_100.0, 2_400.0], 0.001, "up0 > up1")
 
 
-class Counting:
-    """Delay lines that count how often they were set since they began to count."""
+class RecordingLines:
+    """Delay lines that record what they were set to."""
 
     name = "delay line"
 
     def __init__(self) -> None:
-        self.asked: list[Impairments] = []
+        self.requests: list[Impairments] = []
 
-    def set(self, asked: Impairments) -> Impairments:
-        self.asked.append(asked)
-        return asked
+    def set_impairments(self, requested: Impairments) -> Impairments:
+        self.requests.append(requested)
+        return requested
 
 
-def test_each_run_of_a_series_on_one_testbed_has_counts_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, link = Counting(), ImpairedLink("t", make_topology("t", NetnsShape(line=True)))
-    link.reset_counters()  # nothing to begin where there is no line
-    monkeypatch.setattr(link, "_lines", lines)
+def test_a_reset_of_the_counters_sets_the_impairments_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines, link = RecordingLines(), ImpairedLink("t", make_topology("t", NetnsShape(line=True)))
+    link.reset_counters()  # Without a line there is nothing to reset.
+    monkeypatch.setattr(link, "_delay_lines", lines)
     link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
-    assert lines.asked == [Impairments(0.001)]
+    assert lines.requests == [Impairments(0.001)]
     link.reset_counters()
-    assert lines.asked == [Impairments(0.001)] * 2, "what counts begin anew with is what was set"
+    assert lines.requests == [Impairments(0.001)] * 2, "the reset sets the current impairments again"
 
 
-def test_what_a_line_does_not_take_is_told_as_a_study_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Rounding(Counting):
-        def set(self, asked: Impairments) -> Impairments:
-            return Impairments(asked.delay_s, loss_ratio=0.002)
+def test_an_impairment_that_did_not_take_effect_is_reported_as_a_level(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Rounding(RecordingLines):
+        def set_impairments(self, requested: Impairments) -> Impairments:
+            return Impairments(requested.delay_s, loss_ratio=0.002)
 
     link = ImpairedLink("t", make_topology("t", NetnsShape(line=True)))
-    monkeypatch.setattr(link, "_lines", Rounding())
+    monkeypatch.setattr(link, "_delay_lines", Rounding())
     with pytest.raises(TreatmentRefused, match=r"link_loss = 0 % did not take effect: 0.2 % was read back"):
         link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
 
 
-def test_a_run_begins_the_counts_before_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_resets_the_counters_before_its_load(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
 
-    class Bed:
+    class FakeTestbed:
         agents: ClassVar[dict[str, object]] = {}
         endpoints = ()
 
-        def between(self) -> dict[str, tuple[str, ...]]:
+        def forwarders(self) -> dict[str, tuple[str, ...]]:
             return {}
 
-        def begin_line_counts(self) -> None:
+        def reset_delay_line_counters(self) -> None:
             done.append("counts")
 
     def run(*_: object) -> Any:
@@ -169,15 +171,15 @@ def test_a_run_begins_the_counts_before_its_load(monkeypatch: pytest.MonkeyPatch
     load = trial.TrialLoad(complete_levels({}), 1.0, 0.1)
     for _ in range(2):
         with pytest.raises(TrialFailed):
-            trial.measure_trial(cast(Any, Bed()), cast(Any, None), load)
+            trial.measure_trial(cast(Any, FakeTestbed()), cast(Any, None), load)
     assert done == ["counts", "load"] * 2
 
 
-def test_a_line_that_was_the_limit_is_told() -> None:
+def test_a_delay_line_that_was_the_limit_is_noted() -> None:
     idle = {"cpu_s": 0.5, "elapsed_s": 1.0, "overflowed": 0, "refused": 0, "late_p50_us": 40.0}
     limit = {"cpu_s": 0.97, "elapsed_s": 1.0, "overflowed": 12, "refused": 3, "late_p50_us": 2000.0}
     assert delay_line_notes([{"forward": {"counts": idle}, "reverse": {"counts": idle}}]) == []
-    told = delay_line_notes([{"forward": {"counts": limit}, "reverse": {"counts": idle}}])
-    assert [sentence.partition(": ")[0] for sentence in told] == ["delay line 1 forward"] * 4
-    for part in ("busy 97 %", "12 frames were lost", "3 frames were not taken", "2000 µs late"):
-        assert any(part in sentence for sentence in told)
+    notes = delay_line_notes([{"forward": {"counts": limit}, "reverse": {"counts": idle}}])
+    assert [sentence.partition(": ")[0] for sentence in notes] == ["delay line 1 forward"] * 4
+    for part in ("busy 97 %", "dropped 12 frames", "refused 3 frames", "2000 µs late"):
+        assert any(part in sentence for sentence in notes)

@@ -1,4 +1,4 @@
-"""Knobs on a running testbed: set, read back by other means than ours, judged; and the proof of the path."""
+"""Tests of knobs on a running testbed, read back by other programs, and of the path proof."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.trial import TrialLoad, measure_trial
 from vnetbench.lab import netlink
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.netns.testbed import NetnsTestbed as Bed
-from vnetbench.lab.netns.testbed import create_testbed
+from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
@@ -26,99 +25,103 @@ ONLINE = frozenset(os.sched_getaffinity(0))
 
 
 @pytest.fixture(scope="module", params=["bridge", "direct", "macvlan"])
-def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
-    raised = create_testbed(f"t-knobs-{request.param}", NetnsShape(request.param), "a test")
-    yield raised
-    raised.close()
+def testbed(request: pytest.FixtureRequest) -> Iterator[NetnsTestbed]:
+    testbed = create_testbed(f"t-knobs-{request.param}", NetnsShape(request.param), "a test")
+    yield testbed
+    testbed.close()
 
 
 @pytest.fixture(scope="module")
-def bridged() -> Iterator[Bed]:
-    raised = create_testbed("t-bridged", NetnsShape(uplink=True), "a test")
-    yield raised
-    raised.close()
+def bridged() -> Iterator[NetnsTestbed]:
+    testbed = create_testbed("t-bridged", NetnsShape(uplink=True), "a test")
+    yield testbed
+    testbed.close()
 
 
-def apply(bed: Bed, asked: TestbedSpec | None = None, /, **levels: Level) -> dict[str, Any]:
-    return bed.apply(complete_levels(levels), asked or TestbedSpec())
+def apply_levels(
+    testbed: NetnsTestbed, spec: TestbedSpec | None = None, /, **levels: Level
+) -> dict[str, Any]:
+    return testbed.apply(complete_levels(levels), spec or TestbedSpec())
 
 
-def inside(bed: Bed, endpoint: str, *command: str) -> str:
-    namespace = next(e.namespace for e in bed.topology.endpoints if e.name == endpoint)
+def run_inside(testbed: NetnsTestbed, endpoint: str, *command: str) -> str:
+    namespace = next(e.namespace for e in testbed.topology.endpoints if e.name == endpoint)
     return subprocess.run(
         ["ip", "netns", "exec", namespace, *command], capture_output=True, text=True, check=True
     ).stdout
 
 
 @pytest.mark.parametrize("mtu", [9000, 1500, 576, 9000])
-def test_the_mtu_is_set_everywhere_and_proved(bed: Bed, mtu: int) -> None:
-    found = apply(bed, mtu=mtu)
+def test_the_mtu_is_set_everywhere_and_proved(testbed: NetnsTestbed, mtu: int) -> None:
+    found = apply_levels(testbed, mtu=mtu)
     assert found["mtu"] == mtu
     assert found["path_mtu_proved"] == mtu
-    assert f"mtu {mtu} " in inside(bed, "a1", "ip", "link", "show", "eth0")
-    assert f"mtu {mtu} " in inside(bed, "b1", "ip", "link", "show", "eth0")
+    assert f"mtu {mtu} " in run_inside(testbed, "a1", "ip", "link", "show", "eth0")
+    assert f"mtu {mtu} " in run_inside(testbed, "b1", "ip", "link", "show", "eth0")
 
 
 @pytest.mark.parametrize("knob", ["tso", "gso", "uso", "gro"])
-def test_an_offload_goes_off_and_on_again(bed: Bed, knob: str) -> None:
-    if bed.topology.shape.vswitch == "macvlan":
-        pytest.skip("macvlan has some offloads fixed, which the next test is about")
-    assert apply(bed, **{knob: "off"})[knob] is False
-    assert apply(bed, **{knob: "on"})[knob] is True
+def test_an_offload_can_be_disabled_and_enabled(testbed: NetnsTestbed, knob: str) -> None:
+    if testbed.topology.shape.vswitch == "macvlan":
+        pytest.skip("macvlan cannot change some offloads, which the next test covers")
+    assert apply_levels(testbed, **{knob: "off"})[knob] is False
+    assert apply_levels(testbed, **{knob: "on"})[knob] is True
 
 
-def test_an_offload_that_the_driver_has_fixed_is_refused_in_words() -> None:
-    bed = create_testbed("t-fixed", NetnsShape("macvlan"), "a test")
+def test_an_offload_that_the_driver_cannot_change_is_refused_with_the_fix() -> None:
+    testbed = create_testbed("t-fixed", NetnsShape("macvlan"), "a test")
     try:
         for knob in ("tso", "gso"):
             with pytest.raises(
-                TreatmentRefused, match=f"{knob} = off (cannot be set|did not take effect)"
-            ) as no:
-                apply(bed, **{knob: "off"})
-            assert "[[exclude]]" in str(no.value.fix)
+                TreatmentRefused, match=f"cannot set {knob} = off|{knob} = off did not take effect"
+            ) as refused:
+                apply_levels(testbed, **{knob: "off"})
+            assert "[[exclude]]" in str(refused.value.fix)
     finally:
-        bed.close()
+        testbed.close()
 
 
-def test_what_an_offload_does_shows_in_the_interface_s_own_counts(bridged: Bed) -> None:
+def test_an_offload_shows_in_the_counters_of_the_interface(bridged: NetnsTestbed) -> None:
     def bytes_per_packet(state: str) -> float:
-        apply(bridged, tso=state, gso=state)
-        before = _sent(bridged)
-        _send(bridged, 4_000_000)
-        after = _sent(bridged)
+        apply_levels(bridged, tso=state, gso=state)
+        before = _sent_counters(bridged)
+        _send_bytes(bridged, 4_000_000)
+        after = _sent_counters(bridged)
         return (after[0] - before[0]) / (after[1] - before[1])
 
     assert bytes_per_packet("off") < 1600
     assert bytes_per_packet("on") > 5000
 
 
-def test_a_vm_gets_the_cpus_that_its_level_names(bed: Bed) -> None:
+def test_a_vm_gets_the_cpus_of_its_level(testbed: NetnsTestbed) -> None:
     last = max(ONLINE)
-    found = apply(bed, cpus=f"0/{last}")
+    found = apply_levels(testbed, cpus=f"0/{last}")
     assert found["cpus"] == ({"a1": "0", "b1": str(last)} if last else "0")
-    assert apply(bed, cpus="any")["cpus"] is not None
+    assert apply_levels(testbed, cpus="any")["cpus"] is not None
 
 
-def test_receive_processing_goes_to_the_cpus_named(bed: Bed, real_root: None) -> None:
-    apply(bed, irq_cpus="0", cpus="any")
+def test_receive_processing_runs_on_the_named_cpus(testbed: NetnsTestbed, real_root: None) -> None:
+    apply_levels(testbed, irq_cpus="0", cpus="any")
     path = "/sys/class/net/eth0/queues/rx-0/rps_cpus"
-    assert int(inside(bed, "a1", "cat", path).strip().replace(",", ""), 16) == 1
-    apply(bed, irq_cpus="off")
-    assert int(inside(bed, "a1", "cat", path).strip().replace(",", ""), 16) == 0
+    assert int(run_inside(testbed, "a1", "cat", path).strip().replace(",", ""), 16) == 1
+    apply_levels(testbed, irq_cpus="off")
+    assert int(run_inside(testbed, "a1", "cat", path).strip().replace(",", ""), 16) == 0
 
 
-def test_a_narrow_vswitch_is_found_and_named_with_the_fix(bridged: Bed) -> None:
+def test_a_vswitch_with_a_small_mtu_is_named_with_the_fix(bridged: NetnsTestbed) -> None:
     with pytest.raises(TreatmentRefused) as refused:
-        apply(bridged, TestbedSpec(uplink=True, vswitch_mtu=1500), mtu=9000)
+        apply_levels(bridged, TestbedSpec(uplink=True, vswitch_mtu=1500), mtu=9000)
     text = str(refused.value)
     assert "packets of 9000 bytes do not pass from a1 to b1 unfragmented" in text
     assert "port a1 of vSwitch sw0 has MTU 1500" in text
     assert "vswitch_mtu = 9000" in text
-    assert apply(bridged, TestbedSpec(uplink=True, vswitch_mtu=9000), mtu=1500)["path_mtu_proved"] == 1500
+    assert (
+        apply_levels(bridged, TestbedSpec(uplink=True, vswitch_mtu=9000), mtu=1500)["path_mtu_proved"] == 1500
+    )
 
 
-def test_one_narrow_hop_in_the_middle_is_the_one_that_is_named(bridged: Bed) -> None:
-    apply(bridged, mtu=9000)
+def test_the_one_hop_with_a_small_mtu_is_named(bridged: NetnsTestbed) -> None:
+    apply_levels(bridged, mtu=9000)
     uplink = bridged.topology.uplinks[1]
     with netlink.open_in_namespace(uplink.namespace) as ipr:
         ipr.link("set", index=netlink.interface_index(ipr, uplink.interface), mtu=4000)
@@ -126,55 +129,61 @@ def test_one_narrow_hop_in_the_middle_is_the_one_that_is_named(bridged: Bed) -> 
         bridged.prove_paths(9000)
     assert refused.value.where == "uplink of vSwitch sw1"
     assert "has MTU 4000" in refused.value.what
-    assert apply(bridged, mtu=9000)["path_mtu_proved"] == 9000
+    assert apply_levels(bridged, mtu=9000)["path_mtu_proved"] == 9000
 
 
-def test_a_link_that_is_down_is_no_mystery(bridged: Bed) -> None:
+def test_an_interface_that_is_down_is_suggested_as_the_reason(bridged: NetnsTestbed) -> None:
     uplink = bridged.topology.uplinks[0]
     with netlink.open_in_namespace(uplink.namespace) as ipr:
         index = netlink.interface_index(ipr, uplink.interface)
         ipr.link("set", index=index, state="down")
         try:
-            with pytest.raises(TreatmentRefused, match="though every hop has an MTU of 1500") as refused:
-                apply(bridged)
-            assert "link that is down" in str(refused.value.fix)
+            with pytest.raises(TreatmentRefused, match="although every hop has an MTU of 1500") as refused:
+                apply_levels(bridged)
+            assert "interface that is down" in str(refused.value.fix)
         finally:
             ipr.link("set", index=index, state="up")
 
 
-def test_more_queues_than_the_adapter_has_are_refused(bed: Bed) -> None:
-    with pytest.raises(TreatmentRefused, match="queues = 64 cannot be set") as refused:
-        apply(bed, queues=64)
+def test_more_queues_than_the_adapter_has_are_refused(testbed: NetnsTestbed) -> None:
+    with pytest.raises(TreatmentRefused, match="cannot set queues = 64") as refused:
+        apply_levels(testbed, queues=64)
     assert refused.value.fix
 
 
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
-def test_a_shaped_link_is_shaped_in_truth(bridged: Bed, shaper: str) -> None:
-    assert apply(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate=200_000_000)["link_rate"] == 2e8
+def test_a_shaped_link_really_limits_the_rate(bridged: NetnsTestbed, shaper: str) -> None:
+    assert (
+        apply_levels(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate=200_000_000)["link_rate"]
+        == 2e8
+    )
     uplink = bridged.topology.uplinks[0]
     shown = subprocess.run(
         ["tc", "-n", uplink.namespace, "-d", "qdisc", "show", "dev", uplink.interface],
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert f"qdisc {shaper}" in shown
-    # The queue is finite and the sender never pauses, so the link's own count shows the rate: less where the
-    # machine's host takes the CPUs that send, never more.
-    rates = [_rate_through(bridged)]
+    # The queue is finite and the sender never pauses, so the link counters show the rate. It may be lower if
+    # the machine's host takes the CPUs that send, but never higher.
+    rates = [_measure_rate(bridged)]
     while max(rates) < 0.85 * 2e8 and len(rates) < 8:
-        rates.append(_rate_through(bridged))
+        rates.append(_measure_rate(bridged))
     assert max(rates) == pytest.approx(2e8, rel=0.15), rates
-    assert apply(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate="none")["link_rate"] == "none"
+    assert (
+        apply_levels(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate="none")["link_rate"]
+        == "none"
+    )
 
 
-def _sent(bed: Bed) -> tuple[int, int]:
+def _sent_counters(testbed: NetnsTestbed) -> tuple[int, int]:
     base = "/sys/class/net/eth0/statistics"
-    size, packets = inside(bed, "a1", "cat", f"{base}/tx_bytes", f"{base}/tx_packets").split()
+    size, packets = run_inside(testbed, "a1", "cat", f"{base}/tx_bytes", f"{base}/tx_packets").split()
     return int(size), int(packets)
 
 
-def _send(bed: Bed, size: int) -> None:
-    """Move bytes from a1 to b1 over TCP by other means than the agent."""
-    a, b = bed.topology.endpoints
+def _send_bytes(testbed: NetnsTestbed, size: int) -> None:
+    """Move bytes from a1 to b1 over TCP without the agent."""
+    a, b = testbed.topology.endpoints
     sink = subprocess.Popen(
         ["ip", "netns", "exec", b.namespace, sys.executable, "-c",
          "import socket; s = socket.create_server(('0.0.0.0', 7000)); print('up', flush=True)\n"
@@ -184,15 +193,15 @@ def _send(bed: Bed, size: int) -> None:
     assert sink.stdout is not None
     assert sink.stdout.readline() == "up\n"
     connect = f"import socket; c = socket.create_connection(('{b.address}', 7000))"
-    inside(bed, a.name, sys.executable, "-c", f"{connect}; c.sendall(bytes({size}))")
+    run_inside(testbed, a.name, sys.executable, "-c", f"{connect}; c.sendall(bytes({size}))")
     sink.wait(timeout=60)
 
 
-def _rate_through(bed: Bed) -> float:
-    """Bits per second that the agent moves through the testbed in a second, beginning not counted."""
+def _measure_rate(testbed: NetnsTestbed) -> float:
+    """Return the rate in bit/s at which the agent moves data for a second, without the start."""
     observer = start_observer("t-rate")
     try:
-        done = measure_trial(bed, observer, TrialLoad(complete_levels({}), 1.5, 0.1))
+        done = measure_trial(testbed, observer, TrialLoad(complete_levels({}), 1.5, 0.1))
     finally:
         observer.close()
     (sink,) = [s for s in done.endpoints if s.role == "sink"]

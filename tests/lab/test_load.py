@@ -1,4 +1,4 @@
-"""Latency under load in the lab: a full queue before a shaped uplink is what answers wait for."""
+"""Tests of latency under load in the lab, where a full queue delays the replies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.test_requests import measured
+from tests.lab.test_requests import run_campaign
 from vnetbench.report.page.html import render_page
 
 pytestmark = pytest.mark.lab
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.lab
 UPLINK = "[testbed]\nuplink = true\n"
 
 
-def test_a_queue_that_transfers_fill_is_in_the_latency_of_the_requests_beside_them(tmp_path: Path) -> None:
-    summary = measured(
+def test_a_queue_filled_by_transfers_adds_to_the_latency_of_requests(tmp_path: Path) -> None:
+    summary = run_campaign(
         tmp_path,
         "mixed",
         'link_rate = "100 Mbit/s"\nlink_queue = ["100 ms"]\ndirection = ["forward", "reverse"]\n' + UPLINK,
@@ -25,14 +25,14 @@ def test_a_queue_that_transfers_fill_is_in_the_latency_of_the_requests_beside_th
         assert (treatment.stopped_by, treatment.trial_count) == ("most trials", 2), treatment.failures
         assert treatment.effective["link_queue"] == 1_250_000
         assert treatment.metrics["latency_increase_p50_us"].value > 0
-        # No more arrives than the link carries, but for what its bucket lets through at once.
+        # The link limits the goodput, apart from the burst that its bucket allows.
         assert 0 < treatment.metrics["goodput_bps"].value < 1.2e8
         assert treatment.latency_histogram and treatment.idle_latency_histogram
     assert "Under load the median latency grows" in render_page([summary])
 
 
-def test_transfers_both_ways_and_every_way_of_asking_are_measured(tmp_path: Path) -> None:
-    summary = measured(
+def test_bidirectional_transfers_and_all_request_options_are_measured(tmp_path: Path) -> None:
+    summary = run_campaign(
         tmp_path,
         "mixed",
         'rate = ["none", "500 /s"]\nwaiting = ["block", "spin"]\n'
@@ -45,8 +45,8 @@ def test_transfers_both_ways_and_every_way_of_asking_are_measured(tmp_path: Path
         assert {"latency_p50_us", "latency_idle_p50_us", "goodput_bps"} <= treatment.metrics.keys()
 
 
-def test_a_discipline_that_the_kernel_lacks_stops_its_treatment_alone(tmp_path: Path) -> None:
-    summary = measured(
+def test_a_missing_discipline_stops_only_its_treatment(tmp_path: Path) -> None:
+    summary = run_campaign(
         tmp_path, "mixed", 'link_rate = "100 Mbit/s"\nlink_queue = ["20 ms", "codel"]\n' + UPLINK
     )
     fifo, codel = summary.treatments

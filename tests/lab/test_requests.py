@@ -1,4 +1,4 @@
-"""Requests and connections measured in the lab: small campaigns from a study to its summary."""
+"""Tests of requests and connections in the lab, with small campaigns from study to summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.report.charts.campaign_charts import main_charts
-from vnetbench.report.export.campaign_export import campaign_json
+from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.page.html import render_page
 
 pytestmark = pytest.mark.lab
@@ -31,7 +31,7 @@ most_trials = 2
 """
 
 
-def measured(path: Path, workload: str, factors: str) -> CampaignSummary:
+def run_campaign(path: Path, workload: str, factors: str) -> CampaignSummary:
     study = fixtures.make_study(f'title = "Requests"\nworkload = "{workload}"\n[factors]\n{factors}\n{SHORT}')
     file, plan = fixtures.create_results_file(path / "r.vnb", study)
     with Interrupts() as interrupts:
@@ -44,8 +44,8 @@ def measured(path: Path, workload: str, factors: str) -> CampaignSummary:
         file.close("finished")
 
 
-def test_closed_loops_are_measured_in_every_way_of_waiting_and_direction(tmp_path: Path) -> None:
-    summary = measured(
+def test_closed_loops_are_measured_with_every_waiting_mode_and_direction(tmp_path: Path) -> None:
+    summary = run_campaign(
         tmp_path,
         "tcp_rr",
         'waiting = ["block", "spin"]\ndirection = ["forward", "both"]\n'
@@ -57,7 +57,7 @@ def test_closed_loops_are_measured_in_every_way_of_waiting_and_direction(tmp_pat
         assert histogram_count(treatment.latency_histogram) > 0
         assert treatment.metrics["latency_p50_us"].value > 0
         for values in (point.values for point in treatment.points):
-            # A trial that a full machine left with a few answers lacks the high percentile, or both.
+            # A trial with few replies, as on a busy machine, lacks the high percentile or both.
             assert values.get("latency_p99_us", inf) >= values.get("latency_p50_us", 0.0)
         assert treatment.metrics["transactions_per_s"].value > 0
         assert "goodput_bps" not in treatment.metrics
@@ -68,16 +68,16 @@ def test_closed_loops_are_measured_in_every_way_of_waiting_and_direction(tmp_pat
     )
 
 
-def test_an_open_loop_makes_the_requests_of_its_rate(tmp_path: Path) -> None:
-    summary = measured(tmp_path, "tcp_rr", 'rate = "500 /s"\nconnections = 2')
+def test_an_open_loop_sends_requests_at_its_rate(tmp_path: Path) -> None:
+    summary = run_campaign(tmp_path, "tcp_rr", 'rate = "500 /s"\nconnections = 2')
     (treatment,) = summary.treatments
     assert treatment.trial_count == 2, treatment.failures
     assert "outstanding_at_end" in treatment.metrics
     assert summary.deciding_metric == "latency_p99_us"
 
 
-def test_connections_are_made_and_timed(tmp_path: Path) -> None:
-    summary = measured(tmp_path, "tcp_crr", "connections = [1, 2]")
+def test_connections_are_opened_and_timed(tmp_path: Path) -> None:
+    summary = run_campaign(tmp_path, "tcp_crr", "connections = [1, 2]")
     assert len(summary.treatments) == 2
     for treatment in summary.treatments:
         assert treatment.trial_count == 2, treatment.failures

@@ -1,4 +1,4 @@
-"""Testbeds of namespaces: built as described, side by side, removed without a trace."""
+"""Tests of testbeds of namespaces: topologies as described, independent of each other, removed completely."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ Build = Callable[[str, NetnsShape], NetnsTopology]
 
 @pytest.fixture
 def build() -> Iterator[Build]:
-    built: list[NetnsTopology] = []
+    topologies: list[NetnsTopology] = []
 
-    def one(name: str, asked: NetnsShape) -> NetnsTopology:
-        testbed = make_topology(name, asked)
-        built.append(testbed)
-        builder.build_network(testbed)
-        return testbed
+    def build_one(name: str, shape: NetnsShape) -> NetnsTopology:
+        topology = make_topology(name, shape)
+        topologies.append(topology)
+        builder.build_network(topology)
+        return topology
 
-    yield one
-    for testbed in built:
-        registry.remove_testbed(testbed.name)
+    yield build_one
+    for topology in topologies:
+        registry.remove_testbed(topology.name)
 
 
-def reaches(testbed: NetnsTopology, pair: int = 1, size: int = 0) -> bool:
-    """Whether a packet of `size` bytes passes from a to b and from b to a, unfragmented."""
-    a, b = (next(e for e in testbed.endpoints_on_side(side) if e.pair == pair) for side in "ab")
+def is_reachable(topology: NetnsTopology, pair: int = 1, size: int = 0) -> bool:
+    """Whether a packet of `size` bytes passes unfragmented in both directions."""
+    a, b = (next(e for e in topology.endpoints_on_side(side) if e.pair == pair) for side in "ab")
     return _passes(a.namespace, b.namespace, b.address, size) and _passes(
         b.namespace, a.namespace, a.address, size
     )
@@ -60,7 +60,7 @@ def _passes(source: str, target: str, address: str, size: int) -> bool:
     assert receiver.stdout.readline() == "bound\n"
     sender = subprocess.run(
         ["ip", "netns", "exec", source, sys.executable, "-c",
-         # IP_MTU_DISCOVER = 10, IP_PMTUDISC_PROBE = 3: never fragmented, whatever the path is thought to be.
+         # IP_MTU_DISCOVER = 10, IP_PMTUDISC_PROBE = 3: never fragment, whatever path MTU is cached.
          "import socket, sys; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.setsockopt(0, 10, 3);"
          f"s.sendto(bytes({max(0, size - 28)}), ('{address}', 7777))"],
         stderr=subprocess.DEVNULL, check=False,
@@ -71,7 +71,7 @@ def _passes(source: str, target: str, address: str, size: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "shape",
     [
         NetnsShape("bridge", 2),
         NetnsShape("bridge", 1, uplink=True),
@@ -81,46 +81,46 @@ def _passes(source: str, target: str, address: str, size: int) -> bool:
     ],
     ids=str,
 )
-def test_vms_of_a_pair_reach_each_other(build: Build, asked: NetnsShape) -> None:
-    testbed = build("t-reach", asked)
-    assert all(reaches(testbed, pair) for pair in range(1, asked.pairs + 1))
+def test_vms_of_a_pair_reach_each_other(build: Build, shape: NetnsShape) -> None:
+    topology = build("t-reach", shape)
+    assert all(is_reachable(topology, pair) for pair in range(1, shape.pairs + 1))
 
 
 @pytest.mark.parametrize("vswitch", ["bridge", "direct", "macvlan"])
-def test_a_vm_has_its_ipv6_address_at_once_no_other_and_again_after_a_small_mtu(
+def test_a_vm_has_only_its_ipv6_address_and_gets_it_back_after_a_small_mtu(
     build: Build, vswitch: str
 ) -> None:
-    testbed = build("t-ipv6", NetnsShape(vswitch))
-    for endpoint in testbed.endpoints:
+    topology = build("t-ipv6", NetnsShape(vswitch))
+    for endpoint in topology.endpoints:
         assert ipv6_addresses(endpoint) == [endpoint.address6]
         netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.address6))
         set_mtu(endpoint, MIN_IPV6_MTU - 1)
         assert ipv6_addresses(endpoint) == []
-    with pytest.raises(TreatmentRefused, match="MTU of 1279 carries no IPv6") as refused:
-        builder.restore_ipv6(testbed.endpoints)
+    with pytest.raises(TreatmentRefused, match="MTU of 1279 cannot carry IPv6") as refused:
+        builder.restore_ipv6(topology.endpoints)
     assert "a1 eth0" in str(refused.value)
-    for endpoint in testbed.endpoints:
+    for endpoint in topology.endpoints:
         set_mtu(endpoint, MIN_IPV6_MTU)
-    builder.restore_ipv6(testbed.endpoints)
-    for endpoint in testbed.endpoints:
+    builder.restore_ipv6(topology.endpoints)
+    for endpoint in topology.endpoints:
         assert ipv6_addresses(endpoint) == [endpoint.address6]
         netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.address6))
 
 
-def test_a_kernel_without_ipv6_refuses_only_what_asks_for_it(
+def test_a_kernel_without_ipv6_refuses_only_treatments_that_need_it(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(builder, "_has_ipv6", lambda: False)
-    testbed = build("t-no6", NetnsShape())
-    assert reaches(testbed)
-    assert ipv6_addresses(testbed.endpoints[0]) == []
+    topology = build("t-no6", NetnsShape())
+    assert is_reachable(topology)
+    assert ipv6_addresses(topology.endpoints[0]) == []
     with pytest.raises(TreatmentRefused, match="this kernel has no IPv6") as refused:
-        builder.restore_ipv6(testbed.endpoints)
+        builder.restore_ipv6(topology.endpoints)
     assert "ipv6.disable=1" in str(refused.value.fix)
 
 
 def ipv6_addresses(endpoint: Vm) -> list[str]:
-    """Those of its vNIC; one that may not be used yet counts as none."""
+    """Return the usable IPv6 addresses of the VM's vNIC."""
     with netlink.open_in_namespace(endpoint.namespace) as ipr:
         index = netlink.interface_index(ipr, endpoint.interface)
         found = list(ipr.get_addr(family=socket.AF_INET6, index=index))
@@ -138,27 +138,27 @@ def set_mtu(endpoint: Vm, mtu: int) -> None:
 
 
 @pytest.mark.parametrize("vswitch", ["bridge", "macvlan"])
-def test_the_network_takes_jumbo_frames_once_its_mtu_is_set(build: Build, vswitch: str) -> None:
-    testbed = build("t-mtu", NetnsShape(vswitch, 1, uplink=True))
-    assert not reaches(testbed, size=9000)
-    builder.set_network_mtu(testbed, 9000)
-    for endpoint in testbed.endpoints:
+def test_the_network_passes_jumbo_frames_after_its_mtu_is_set(build: Build, vswitch: str) -> None:
+    topology = build("t-mtu", NetnsShape(vswitch, 1, uplink=True))
+    assert not is_reachable(topology, size=9000)
+    builder.set_network_mtu(topology, 9000)
+    for endpoint in topology.endpoints:
         with netlink.open_in_namespace(endpoint.namespace) as ipr:
             ipr.link("set", index=netlink.interface_index(ipr, endpoint.interface), mtu=9000)
-    assert builder.read_network_mtu(testbed) == 9000
-    assert reaches(testbed, size=9000)
+    assert builder.read_network_mtu(topology) == 9000
+    assert is_reachable(topology, size=9000)
 
 
-def test_two_testbeds_live_side_by_side_and_apart(build: Build) -> None:
+def test_two_testbeds_are_independent_of_each_other(build: Build) -> None:
     first, second = build("t-one", NetnsShape()), build("t-two", NetnsShape())
-    assert reaches(first)
-    assert reaches(second)
+    assert is_reachable(first)
+    assert is_reachable(second)
     registry.remove_testbed(first.name)
-    assert reaches(second)
+    assert is_reachable(second)
 
 
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
-def test_a_shaped_link_reads_back_its_rate_and_loses_it_again(build: Build, shaper: str) -> None:
+def test_a_shaped_link_reports_its_rate_until_it_is_removed(build: Build, shaper: str) -> None:
     device = build("t-shape", NetnsShape()).endpoints[0].device
     for rate in (1e9, 1e10):
         shaped = shape_link(device, rate, shaper)
@@ -166,7 +166,7 @@ def test_a_shaped_link_reads_back_its_rate_and_loses_it_again(build: Build, shap
     assert shape_link(device, None, shaper) is None
 
 
-def test_a_queue_before_a_shaped_link_is_as_long_as_asked_or_refused(build: Build) -> None:
+def test_a_queue_before_a_shaped_link_has_the_requested_length_or_is_refused(build: Build) -> None:
     device = build("t-queue", NetnsShape()).endpoints[0].device
     shaped = shape_link(device, 1e8, "tbf", 0.04)
     assert shaped is not None and shaped.queue == 500_000
@@ -175,9 +175,9 @@ def test_a_queue_before_a_shaped_link_is_as_long_as_asked_or_refused(build: Buil
 
 
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
-def test_a_discipline_queues_before_a_shaped_link_or_is_named_as_missing(build: Build, shaper: str) -> None:
+def test_a_discipline_is_added_before_a_shaped_link_or_named_as_missing(build: Build, shaper: str) -> None:
     device = build("t-inner", NetnsShape()).endpoints[0].device
-    # One that every kernel has stands for those that this one may lack.
+    # Every kernel has pfifo, but this one may lack the others.
     shaped = shape_link(device, 1e8, shaper, "pfifo")
     assert shaped is not None and shaped.queue == "pfifo"
     for discipline in ("codel", "fq_codel"):
@@ -192,11 +192,11 @@ def test_a_discipline_queues_before_a_shaped_link_or_is_named_as_missing(build: 
 
 def test_a_rate_that_the_kernel_cannot_hold_is_refused(build: Build) -> None:
     device = build("t-fast", NetnsShape()).endpoints[0].device
-    with pytest.raises(BenchError, match="cannot be shaped"):
+    with pytest.raises(BenchError, match="cannot shape a link"):
         shape_link(device, 1e12, "tbf")
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_can_be_registered_only_once() -> None:
     registry.register("t-name", "a test", {})
     try:
         with pytest.raises(BenchError, match="lab down t-name"):
@@ -205,21 +205,23 @@ def test_a_name_is_taken_once() -> None:
         registry.remove_testbed("t-name")
 
 
-def test_what_a_killed_builder_left_is_found_and_removed() -> None:
+def test_leftovers_of_a_killed_builder_are_found_and_removed() -> None:
     program = (
-        "from vnetbench.lab import netns, registry; from vnetbench.lab.netns.topology import *\n"
+        "from vnetbench.lab import registry; from vnetbench.lab.netns import builder\n"
+        "from vnetbench.lab.netns.topology import *\n"
         "import subprocess, os, time\n"
-        "t = describe('t-killed', Shape(pairs=2)); registry.register('t-killed', 'a test', t.as_facts())\n"
-        "builder.build(t)\n"
+        "t = make_topology('t-killed', NetnsShape(pairs=2))\n"
+        "registry.register('t-killed', 'a test', t.as_facts())\n"
+        "builder.build_network(t)\n"
         "child = subprocess.Popen(['sleep', '300'], env={**os.environ, 'VNETBENCH_TESTBED': 't-killed'},"
         " start_new_session=True)\n"
-        # Its label can be read when its program is loaded, which is some time after it was begun.
+        # The label is readable only after the child has loaded its program.
         "while not open(f'/proc/{child.pid}/environ').read(): time.sleep(0.01)\n"
-        "print('built', flush=True); time.sleep(300)\n"
+        "print('topologies', flush=True); time.sleep(300)\n"
     )
     builder = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert builder.stdout is not None
-    assert builder.stdout.readline() == "built\n"
+    assert builder.stdout.readline() == "topologies\n"
     assert registry.find_testbed("t-killed").is_in_use
     builder.kill()
     builder.wait()
@@ -230,22 +232,22 @@ def test_what_a_killed_builder_left_is_found_and_removed() -> None:
     assert _labelled("t-killed") == []
 
 
-def test_an_entry_cut_short_still_names_what_to_remove() -> None:
+def test_a_truncated_entry_still_names_its_testbed() -> None:
     registry.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
     (registry.REGISTRY_DIR / "t-cut.json").write_text('{"purpose": "a te')
-    assert registry.find_testbed("t-cut").purpose == "cut short while it was made"
+    assert registry.find_testbed("t-cut").purpose == "creation was interrupted"
     registry.remove_testbed("t-cut")
     assert "t-cut" not in [e.name for e in registry.list_testbeds()]
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a" * 25, "a.b", "-a", "a b", "../a", "a/b"])
-def test_a_name_that_could_not_be_told_apart_is_refused(name: str) -> None:
-    with pytest.raises(BenchError, match="cannot name a testbed"):
+def test_an_invalid_name_is_refused(name: str) -> None:
+    with pytest.raises(BenchError, match="is not a valid testbed name"):
         make_topology(name, NetnsShape())
 
 
 def _labelled(name: str) -> list[str]:
-    """Ids of the processes that carry a testbed's label in their environment."""
+    """Return the ids of processes that carry a testbed's label in their environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Testers of frames on one machine: a second one is told to wait, until the first has ended somehow."""
+"""Tests of the tester lock: a second tester is refused until the first has ended in any way."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vnetbench.errors import BenchError
 from vnetbench.lab import registry
 from vnetbench.lab.tester_lock import hold_tester_lock
 
-OTHER = """\
+HOLDER = """\
 import sys, time
 from pathlib import Path
 from vnetbench.lab import registry
-from vnetbench.lab.tester_lock import only_tester
-registry.DIRECTORY = Path(sys.argv[1])
-with only_tester():
-    print("holds it", flush=True)
+from vnetbench.lab.tester_lock import hold_tester_lock
+registry.REGISTRY_DIR = Path(sys.argv[1])
+with hold_tester_lock():
+    print("locked", flush=True)
     time.sleep(600)
 """
 
@@ -28,19 +28,19 @@ with only_tester():
 def test_a_second_tester_is_refused_until_the_first_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "DIRECTORY", tmp_path / "testbeds")
+    monkeypatch.setattr(registry, "REGISTRY_DIR", tmp_path / "testbeds")
     with hold_tester_lock():
         pass
-    other = subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(registry.REGISTRY_DIR)], stdout=subprocess.PIPE, text=True
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(registry.REGISTRY_DIR)], stdout=subprocess.PIPE, text=True
     )
     try:
-        assert other.stdout is not None and other.stdout.readline() == "holds it\n"
-        with pytest.raises(BenchError, match="another campaign of frames is at work"), hold_tester_lock():
+        assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
+        with pytest.raises(BenchError, match="another campaign with frames runs"), hold_tester_lock():
             pass
     finally:
-        other.send_signal(signal.SIGKILL)
-        other.communicate()
+        holder.send_signal(signal.SIGKILL)
+        holder.communicate()
     with hold_tester_lock():
         pass
     assert list(registry.REGISTRY_DIR.iterdir()) == []

@@ -1,4 +1,4 @@
-"""What is watched on the paths of a testbed: the role of each interface, and the queue that fills."""
+"""Tests of the interfaces that the observer watches: their roles, and the queue that fills."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
-from vnetbench.lab.guest import topology as guest
+from vnetbench.lab.guest import topology as guest_topology
 from vnetbench.lab.guest.topology import GuestShape
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import NetnsShape, make_topology, watched_facts
@@ -23,7 +23,7 @@ def roles(facts: list[dict[str, object]]) -> dict[object, tuple[object, ...]]:
 
 
 @pytest.mark.pure
-def test_each_watched_interface_has_a_role_and_leads_somewhere() -> None:
+def test_each_watched_interface_has_a_role_and_a_far_end() -> None:
     found = roles(watched_facts(make_topology("t-roles", NetnsShape("bridge", 2, uplink=True))))
     assert found == {
         "a1": ("port", "a1", [1]),
@@ -45,7 +45,7 @@ def test_each_watched_interface_has_a_role_and_leads_somewhere() -> None:
 
 @pytest.mark.pure
 def test_the_ports_of_guests_lead_to_them() -> None:
-    between = guest.make_topology("t-roles", GuestShape(role="bridge"))
+    between = guest_topology.make_topology("t-roles", GuestShape(role="bridge"))
     assert roles(watched_facts(between)) == {
         "a1": ("port", "a1", [1]),
         "g1a": ("port", "g1", [1]),
@@ -53,47 +53,49 @@ def test_the_ports_of_guests_lead_to_them() -> None:
         "b1": ("port", "b1", [1]),
     }
     assert between.as_facts()["watched"] == watched_facts(between)
-    macvtaps = guest.make_topology("t-roles", GuestShape(adapter="macvtap"))
+    macvtaps = guest_topology.make_topology("t-roles", GuestShape(adapter="macvtap"))
     assert roles(watched_facts(macvtaps))["low0"] == ("parent", "", [1])
 
 
-def measure(asked: TestbedSpec, **levels: Level) -> dict[str, EndpointRecord]:
-    with closing(LabInstrument(NetnsLab(asked, "a test"), asked)) as instrument:
+def measure(spec: TestbedSpec, **levels: Level) -> dict[str, EndpointRecord]:
+    with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
         done = instrument.measure(TrialLoad(complete_levels(levels), 0.4, 0.05), lambda: False)
-    return {side.name: side for side in done.measurement.endpoints}
+    return {each.name: each for each in done.measurement.endpoints}
 
 
-def last_seen(host: EndpointRecord) -> dict[str, Any]:
+def last_observation(host: EndpointRecord) -> dict[str, Any]:
     assert host.samples[-1].observation
     return dict(host.samples[-1].observation.interface_counters)
 
 
 @pytest.mark.lab
-def test_a_full_uplink_shows_its_queue_to_the_observer() -> None:
-    sides = measure(TestbedSpec(uplink=True), link_rate=2e8)
-    seen = last_seen(sides["host"])
-    assert set(seen) == {"a1", "up0", "up1", "b1"}
+def test_the_observer_sees_the_queue_of_a_full_uplink() -> None:
+    endpoints = measure(TestbedSpec(uplink=True), link_rate=2e8)
+    observed = last_observation(endpoints["host"])
+    assert set(observed) == {"a1", "up0", "up1", "b1"}
     queues = [
-        x.observation.interface_counters["up0"]["qdisc"] for x in sides["host"].samples if x.observation
+        x.observation.interface_counters["up0"]["qdisc"] for x in endpoints["host"].samples if x.observation
     ]
     assert {queue["kind"] for queue in queues} == {"tbf"}
     assert sum(queue["overlimits"] for queue in queues) > 0
     assert max(queue["backlog_bytes"] for queue in queues) > 0
     assert (
         sum(
-            x.observation.interface_counters["b1"]["tx_bytes"] for x in sides["host"].samples if x.observation
+            x.observation.interface_counters["b1"]["tx_bytes"]
+            for x in endpoints["host"].samples
+            if x.observation
         )
         > 0
     )
-    assert "qdisc" not in seen["a1"]
-    assert not [name for name in sides["a1"].samples[0].counters if name.startswith("qdisc")]
+    assert "qdisc" not in observed["a1"]
+    assert not [name for name in endpoints["a1"].samples[0].counters if name.startswith("qdisc")]
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
-def test_a_full_vnic_shows_its_queue_to_its_own_endpoint(shaper: str) -> None:
-    sides = measure(TestbedSpec(shaper=shaper), link_rate=2e8)
-    samples = sides["a1"].samples
+def test_an_endpoint_sees_the_queue_of_its_own_vnic(shaper: str) -> None:
+    endpoints = measure(TestbedSpec(shaper=shaper), link_rate=2e8)
+    samples = endpoints["a1"].samples
     assert sum(sample.counters["qdisc_overlimits"] for sample in samples) > 0
     assert max(sample.counters["qdisc_backlog_packets"] for sample in samples) > 0
-    assert "qdisc" not in last_seen(sides["host"])["a1"]
+    assert "qdisc" not in last_observation(endpoints["host"])["a1"]

@@ -1,4 +1,4 @@
-"""The cache: each thing whole or not there, and no larger than it may be."""
+"""Tests of the guests' cache: atomic creation, and the size limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-def test_what_breaks_off_leaves_nothing() -> None:
+def test_an_interrupted_creation_leaves_nothing() -> None:
     path = cache.cache_subfolder("snapshots") / "x.state"
     with pytest.raises(KeyboardInterrupt), cache.create_atomically(path) as temporary:
         temporary.write_bytes(b"half")
@@ -26,7 +26,7 @@ def test_what_breaks_off_leaves_nothing() -> None:
     assert list(cache.cache_subfolder("snapshots").iterdir()) == []
 
 
-def test_benches_that_make_the_same_folder_at_once_leave_one_and_whole() -> None:
+def test_simultaneous_creations_of_a_folder_leave_one_complete_folder() -> None:
     path = cache.cache_subfolder("kernels") / "linux"
 
     def make(number: int) -> None:
@@ -42,7 +42,7 @@ def test_benches_that_make_the_same_folder_at_once_leave_one_and_whole() -> None
     assert [p.name for p in cache.cache_subfolder("kernels").iterdir()] == ["linux"]
 
 
-def test_what_was_not_used_for_the_longest_goes_first_and_what_a_killed_bench_left_too() -> None:
+def test_prune_removes_the_least_recently_used_and_abandoned_files() -> None:
     folder = cache.cache_subfolder("snapshots")
     for age, name in enumerate(("new", "middle", "old")):
         (folder / name).write_bytes(bytes(100))
@@ -55,11 +55,11 @@ def test_what_was_not_used_for_the_longest_goes_first_and_what_a_killed_bench_le
     assert {p.name for p in folder.iterdir()} == {"new", "middle", ".making-4567"}
 
 
-def test_a_place_that_cannot_be_written_is_named_with_the_fix(
+def test_a_folder_that_is_not_writable_is_named_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(BenchError, match="no place to keep") as refused:
+    with pytest.raises(BenchError, match="cannot cache what guests need") as refused:
         cache.cache_subfolder("kernels")
     assert "XDG_CACHE_HOME" in str(refused.value.fix)

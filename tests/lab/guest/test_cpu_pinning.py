@@ -1,4 +1,4 @@
-"""Where QEMU's threads run: by the levels of the two factors, and as the kernel then has it."""
+"""Tests of the CPUs of QEMU's threads, by level and as the kernel reports them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def guest(name: str, vcpus: int = 1) -> GuestThreads:
 
 
 def cpus(level: str, *guests: GuestThreads) -> dict[str, list[int]]:
-    """Of places that are one CPU each."""
+    """Return the CPU of each vCPU for a level that assigns one CPU each."""
     return {
         name: [next(iter(cpu)) for cpu in each] for name, each in assign_vcpus(level, guests, ONLINE).items()
     }
 
 
-def test_spread_gives_each_vcpu_a_cpu_in_turn_guest_by_guest() -> None:
+def test_spread_assigns_cpus_in_turn_guest_by_guest() -> None:
     assert cpus("spread", guest("a1", 2), guest("b1", 2), guest("a2")) == {
         "a1": [0, 1],
         "b1": [2, 3],
@@ -39,18 +39,18 @@ def test_spread_gives_each_vcpu_a_cpu_in_turn_guest_by_guest() -> None:
     }
 
 
-def test_a_list_is_taken_in_turn_by_all_and_two_lists_each_by_its_side() -> None:
+def test_all_guests_share_one_list_and_each_side_has_its_own_of_two() -> None:
     both = (guest("a1", 2), guest("b1", 2))
     assert cpus("1-2", *both) == {"a1": [1, 2], "b1": [1, 2]}
     assert cpus("0-2", *both) == {"a1": [0, 1], "b1": [2, 0]}
     assert cpus("0/2-3", *both, guest("b2")) == {"a1": [0, 0], "b1": [2, 3], "b2": [2]}
 
 
-def test_any_is_all_of_them() -> None:
+def test_any_assigns_all_cpus() -> None:
     assert assign_vcpus("any", [guest("a1")], ONLINE) == {"a1": [ONLINE]}
 
 
-def test_the_emulator_is_with_its_vcpus_or_apart_from_all() -> None:
+def test_the_emulator_shares_the_cpus_of_its_vcpus_or_avoids_them() -> None:
     vcpus = assign_vcpus("0-1", [guest("a1"), guest("b1")], ONLINE)
     assert assign_emulators("own", vcpus, ONLINE) == {"a1": {0}, "b1": {1}}
     assert assign_emulators("apart", vcpus, ONLINE) == {"a1": {2, 3}, "b1": {2, 3}}
@@ -58,25 +58,25 @@ def test_the_emulator_is_with_its_vcpus_or_apart_from_all() -> None:
     assert assign_emulators("any", vcpus, ONLINE) == {"a1": ONLINE, "b1": ONLINE}
 
 
-def test_what_cannot_be_placed_is_known_before_any_guest_is_there() -> None:
+def test_impossible_pinning_is_refused_before_any_guest_starts() -> None:
     both = [("a1", "a"), ("b1", "b")]
     check_pinning("0-1/2-3", "own", both, 2, ONLINE)
     with pytest.raises(BenchError, match="names CPU 4-5"):
         check_pinning("0-1/4-5", "own", both, 2, ONLINE)
-    with pytest.raises(BenchError, match="every CPU is a vCPU's"):
+    with pytest.raises(BenchError, match="needs a CPU without a vCPU"):
         check_pinning("0-1/2-3", "apart", both, 2, ONLINE)
 
 
-def test_cpus_that_are_not_there_are_named() -> None:
+def test_missing_cpus_are_named() -> None:
     with pytest.raises(BenchError, match="names CPU 9; this machine has 0-3"):
         assign_vcpus("9", [guest("a1")], ONLINE)
     with pytest.raises(BenchError, match="names CPU 9"):
         assign_emulators("9", {"a1": [ONLINE]}, ONLINE)
-    with pytest.raises(BenchError, match="every CPU is a vCPU's"):
+    with pytest.raises(BenchError, match="needs a CPU without a vCPU"):
         assign_emulators("apart", {"a1": [ONLINE]}, ONLINE)
 
 
-def test_threads_are_moved_and_told_as_the_kernel_has_them() -> None:
+def test_threads_are_pinned_and_read_back() -> None:
     online = frozenset(os.sched_getaffinity(0))
     first = min(online)
     done = threading.Event()
@@ -95,7 +95,7 @@ def test_threads_are_moved_and_told_as_the_kernel_has_them() -> None:
         thread.join()
 
 
-def test_what_the_kernel_refuses_is_told_of_the_thread() -> None:
+def test_a_refusal_of_the_kernel_names_the_thread() -> None:
     own = threading.get_native_id()
     with pytest.raises(TreatmentRefused) as refused:
         pin_threads("1000", "any", [GuestThreads("a1", "a", (own,), own, (), ())], frozenset({1000}))

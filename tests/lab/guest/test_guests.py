@@ -1,4 +1,4 @@
-"""Real guests, under whatever runs them here: started, measured between, broken, and removed."""
+"""Tests with real guests under the accelerator of this machine: start, trials, faults, removal."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from vnetbench.study.workloads import TCP_STREAM
 
 pytestmark = pytest.mark.lab
 
-ASKED = TestbedSpec(lab=QEMU)
+SPEC = TestbedSpec(lab=QEMU)
 TRIAL_S = 0.6
 VMADDR_CID_LOCAL = 1
 STUDY = 'title = "x"\n[testbed]\nlab = "qemu"\n[factors]\n'
 
-Raise = Callable[..., GuestTestbed]
+CreateTestbed = Callable[..., GuestTestbed]
 
 
 def levels(**factors: Level) -> dict[str, Level]:
@@ -47,41 +47,41 @@ def levels(**factors: Level) -> dict[str, Level]:
 
 
 @pytest.fixture(scope="session")
-def ready() -> GuestPrerequisites:
+def prerequisites() -> GuestPrerequisites:
     return prepare_guests(
-        [guest_shape(levels(adapter=adapter), ASKED) for adapter in ("virtio-net", "vmxnet3")]
+        [guest_shape(levels(adapter=adapter), SPEC) for adapter in ("virtio-net", "vmxnet3")]
     )
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
 @pytest.fixture
-def raise_bed(ready: GuestPrerequisites, said: list[str]) -> Iterator[Raise]:
-    lab = QemuLab(ASKED, "a test", ready, said.append)
-    raised: list[GuestTestbed] = []
+def create_testbed(prerequisites: GuestPrerequisites, messages: list[str]) -> Iterator[CreateTestbed]:
+    lab = QemuLab(SPEC, "a test", prerequisites, messages.append)
+    testbeds: list[GuestTestbed] = []
 
-    def one(**factors: Level) -> GuestTestbed:
-        raised.append(lab.create_testbed(f"t-guests-{len(raised)}", lab.shape(levels(**factors))))
-        return raised[-1]
+    def create(**factors: Level) -> GuestTestbed:
+        testbeds.append(lab.create_testbed(f"t-guests-{len(testbeds)}", lab.shape(levels(**factors))))
+        return testbeds[-1]
 
-    yield one
-    for bed in raised:
-        if not bed.is_closed:
-            bed.close()
+    yield create
+    for testbed in testbeds:
+        if not testbed.is_closed:
+            testbed.close()
 
 
-def of_campaigns() -> set[int]:
-    """The QEMUs of the campaigns that are at work here."""
+def campaign_guests() -> set[int]:
+    """Return the process ids of QEMUs that belong to campaigns on this machine."""
     entries = [entry.name for entry in registry.list_testbeds() if entry.name.startswith("run-")]
     found = {pid for name in entries for pid in registry.testbed_processes(name)}
     return {pid for pid in found if "qemu" in Path(f"/proc/{pid}/comm").read_text()}
 
 
-def label_of(pid: int) -> str:
-    """The testbed that a process belongs to; empty for one that has ended, though nobody has heard of it."""
+def testbed_label(pid: int) -> str:
+    """Return the label of a process's testbed; empty for an ended process that was not reaped."""
     try:
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -89,8 +89,10 @@ def label_of(pid: int) -> str:
     return next((v.decode() for v in variables if v.startswith(registry.PROCESS_LABEL.encode())), "")
 
 
-def test_a_trial_between_guests_is_measured_with_what_the_treatment_asks(ready: GuestPrerequisites) -> None:
-    lab = LabInstrument(QemuLab(ASKED, "a test", ready), ASKED)
+def test_a_trial_between_guests_is_measured_with_the_levels_of_its_treatment(
+    prerequisites: GuestPrerequisites,
+) -> None:
+    lab = LabInstrument(QemuLab(SPEC, "a test", prerequisites), SPEC)
     factors = levels(mtu=4000, vcpu_pin="spread", emulator_pin="own", rx_ring=128, irq_pin="0")
     try:
         done = lab.measure(TrialLoad(factors, TRIAL_S, 0.1), lambda: False)
@@ -98,169 +100,181 @@ def test_a_trial_between_guests_is_measured_with_what_the_treatment_asks(ready: 
     finally:
         lab.close()
     effective = done.measurement.effective
-    assert effective["accelerator"] == ready.accelerator.name
+    assert effective["accelerator"] == prerequisites.accelerator.name
     assert (effective["path_mtu_proved"], effective["rx_ring"], effective["vswitch_mtu"]) == (4000, 128, 4000)
     online = sorted(os.sched_getaffinity(0))
     assert effective["vcpu_pin"] == {"a1": [str(online[0])], "b1": [str(online[1 % len(online)])]}
-    received = {side.name: side.bytes_received for side in done.measurement.endpoints}
+    received = {each.name: each.bytes_received for each in done.measurement.endpoints}
     assert received["b1"] > 0
     (facts,) = learned.testbeds.values()
-    assert facts["guest_kernel"] == ready.kernel.release
+    assert facts["guest_kernel"] == prerequisites.kernel.release
     assert learned.facts["a1"]["hostname"] == "a1"
 
 
-def test_a_narrow_switch_and_the_vnics_behind_it_are_named(raise_bed: Raise) -> None:
-    bed = raise_bed()
+def test_a_switch_or_vnic_with_a_small_mtu_is_named(create_testbed: CreateTestbed) -> None:
+    testbed = create_testbed()
     factors = levels(mtu=3000)
     with pytest.raises(TreatmentRefused) as refused:
-        bed.apply(factors, TestbedSpec(lab=QEMU, vswitch_mtu=1500))
+        testbed.apply(factors, TestbedSpec(lab=QEMU, vswitch_mtu=1500))
     assert "port a1 of vSwitch sw0 has MTU 1500" in refused.value.what
     assert "a1 eth0" not in refused.value.what
-    assert bed.apply(factors, ASKED)["path_mtu_proved"] == 3000
-    bed.agents["b1"].call("knob.set", interface="eth0", knob="mtu", value=1400)
+    assert testbed.apply(factors, SPEC)["path_mtu_proved"] == 3000
+    testbed.agents["b1"].call("knob.set", interface="eth0", knob="mtu", value=1400)
     with pytest.raises(TreatmentRefused, match=r"b1 eth0 \(virtio-net\) has MTU 1400"):
-        bed.prove_paths(3000)
+        testbed.prove_paths(3000)
 
 
 def test_a_delay_line_between_the_switches_delays_guests(
-    raise_bed: Raise, monkeypatch: pytest.MonkeyPatch
+    create_testbed: CreateTestbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(netem, "is_there", lambda: False)
-    bed = raise_bed(link_delay=0.02)
-    assert str(bed.topology.shape) == "virtio-net line"
-    found = bed.apply(levels(link_delay=0.02, link_rate=10**8, mtu=2000), ASKED)
+    monkeypatch.setattr(netem, "is_available", lambda: False)
+    testbed = create_testbed(link_delay=0.02)
+    assert str(testbed.topology.shape) == "virtio-net line"
+    found = testbed.apply(levels(link_delay=0.02, link_rate=10**8, mtu=2000), SPEC)
     assert (found["link_delay"], found["link_rate"], found["path_mtu_proved"]) == (0.02, 10**8, 2000)
     assert found["link_impaired_by"] == "delay line"
     assert min(found["path_rtt_us"]) >= 40_000
-    watched = bed.observer_targets()["threads"]
+    watched = testbed.observer_targets()["threads"]
     assert isinstance(watched, list)
     assert {"delay line 1 forward", "delay line 1 reverse"} < {each["name"] for each in watched}
 
 
-def test_a_vmxnet3_with_jumbo_frames_keeps_its_address(raise_bed: Raise) -> None:
-    """QEMU's vmxnet3 takes up its hardware's address again when the driver resets it for another MTU."""
-    bed = raise_bed(adapter="vmxnet3")
+def test_a_vmxnet3_with_jumbo_frames_keeps_its_address(create_testbed: CreateTestbed) -> None:
+    """Check the MAC address, which QEMU's vmxnet3 resets when its driver changes the MTU."""
+    testbed = create_testbed(adapter="vmxnet3")
     for mtu in (9000, 1500, 9000):
-        assert bed.apply(levels(adapter="vmxnet3", mtu=mtu), ASKED)["path_mtu_proved"] == mtu
+        assert testbed.apply(levels(adapter="vmxnet3", mtu=mtu), SPEC)["path_mtu_proved"] == mtu
 
 
 @pytest.mark.parametrize("role", ["router", "bridge"])
 @pytest.mark.parametrize("ip_version", ["4", "6"])
-def test_a_guest_between_two_ends_of_the_host_forwards(raise_bed: Raise, role: str, ip_version: str) -> None:
-    bed = raise_bed(role=role)
+def test_a_guest_forwards_between_two_endpoints_on_the_host(
+    create_testbed: CreateTestbed, role: str, ip_version: str
+) -> None:
+    testbed = create_testbed(role=role)
     factors = levels(role=role, mtu=2000, ip_version=ip_version, gro="off")
-    assert bed.apply(factors, ASKED)["path_mtu_proved"] == 2000
+    assert testbed.apply(factors, SPEC)["path_mtu_proved"] == 2000
     for interface in ("eth0", "eth1"):
-        answer = bed.agents["g1"].call("knob.get", interface=interface, knobs=["gro", "mtu"])
+        answer = testbed.agents["g1"].call("knob.get", interface=interface, knobs=["gro", "mtu"])
         assert answer["values"] == {"gro": False, "mtu": 2000}
 
 
 @pytest.mark.parametrize(("role", "adapter"), [("router", "virtio-net"), ("bridge", "vmxnet3")])
-def test_a_guest_that_frames_are_sent_through_has_the_ends_as_its_taps(
-    ready: GuestPrerequisites, role: str, adapter: str
+def test_frames_through_a_guest_start_and_end_at_its_taps(
+    prerequisites: GuestPrerequisites, role: str, adapter: str
 ) -> None:
     factors = complete_levels({"role": role, "adapter": adapter, "vcpu_pin": "0"}, "frames", QEMU)
-    bed = QemuLab(ASKED, "a test", ready).create_testbed("t-guests-taps", guest_shape(factors, ASKED))
+    testbed = QemuLab(SPEC, "a test", prerequisites).create_testbed(
+        "t-guests-taps", guest_shape(factors, SPEC)
+    )
     try:
-        assert bed.apply(factors, ASKED)["path_mtu_proved"] == 1500
-        for vm, nic in zip(bed.topology.vms, bed.topology.guests[0].nics, strict=True):
-            facts = bed.agents[vm.name].call("agent.facts")["interfaces"]
+        assert testbed.apply(factors, SPEC)["path_mtu_proved"] == 1500
+        for vm, nic in zip(testbed.topology.vms, testbed.topology.guests[0].nics, strict=True):
+            facts = testbed.agents[vm.name].call("agent.facts")["interfaces"]
             assert {each["driver"] for each in facts if each["name"] == "eth0"} == {"tun"}
-            assert bed.next_hop_mac(vm, "4") == (nic.mac if role == "router" else mac_of_other(bed, vm))
-        assert bed.load_cpus(factors)["a1"] == bed.online_cpus - {0}
-        assert bed.rejected_frame_outcome == "lost"
+            assert testbed.next_hop_mac(vm, "4") == (nic.mac if role == "router" else peer_mac(testbed, vm))
+        assert testbed.load_cpus(factors)["a1"] == testbed.online_cpus - {0}
+        assert testbed.rejected_frame_outcome == "lost"
     finally:
-        bed.close()
+        testbed.close()
 
 
-def test_frames_pass_a_guest_that_routes(ready: GuestPrerequisites) -> None:
+def test_frames_pass_a_guest_that_routes(prerequisites: GuestPrerequisites) -> None:
     factors = complete_levels({"role": "router", "frame_load": 200.0}, "frames", QEMU)
-    lab = LabInstrument(QemuLab(ASKED, "a test", ready), ASKED)
+    lab = LabInstrument(QemuLab(SPEC, "a test", prerequisites), SPEC)
     try:
-        sides = lab.measure(TrialLoad(factors, TRIAL_S, 0.1, "frames"), lambda: False).measurement.endpoints
+        endpoints = lab.measure(
+            TrialLoad(factors, TRIAL_S, 0.1, "frames"), lambda: False
+        ).measurement.endpoints
     finally:
         lab.close()
-    counts = sum_endpoint_counts(sides, factors)
+    counts = sum_endpoint_counts(endpoints, factors)
     assert counts.total_sent >= counts.total_received > 0
 
 
-def mac_of_other(bed: GuestTestbed, vm: Vm) -> str:
-    (other,) = (each for each in bed.topology.vms if each is not vm)
-    return netlink.interface_mac(*other.device.location)
+def peer_mac(testbed: GuestTestbed, vm: Vm) -> str:
+    (peer,) = (each for each in testbed.topology.vms if each is not vm)
+    return netlink.interface_mac(*peer.device.location)
 
 
-def test_a_guest_speaks_with_the_host(raise_bed: Raise) -> None:
-    bed = raise_bed(role="guest-to-host")
-    assert bed.apply(levels(role="guest-to-host", mtu=1500), ASKED)["path_mtu_proved"] == 1500
-    assert set(bed.load_cpus({})) == {"a1", "b1"}
+def test_a_guest_and_the_host_form_a_pair(create_testbed: CreateTestbed) -> None:
+    testbed = create_testbed(role="guest-to-host")
+    assert testbed.apply(levels(role="guest-to-host", mtu=1500), SPEC)["path_mtu_proved"] == 1500
+    assert set(testbed.load_cpus({})) == {"a1", "b1"}
 
 
-def test_testbeds_that_are_kept_are_stopped_while_another_is_used(raise_bed: Raise) -> None:
-    first = raise_bed()
-    second = raise_bed(role="guest-to-host")
+def test_unused_testbeds_are_paused(create_testbed: CreateTestbed) -> None:
+    first = create_testbed()
+    second = create_testbed(role="guest-to-host")
 
-    def states(bed: GuestTestbed) -> set[str]:
-        return {str(each.process.monitor.execute("query-status")["status"]) for each in bed.running}
+    def states(testbed: GuestTestbed) -> set[str]:
+        return {str(each.process.monitor.execute("query-status")["status"]) for each in testbed.running}
 
     assert (states(first), states(second)) == ({"paused"}, {"running"})
-    first.apply(levels(), ASKED)
+    first.apply(levels(), SPEC)
     assert (states(first), states(second)) == ({"running"}, {"paused"})
 
 
-def test_a_guest_that_is_killed_is_told_with_its_end_and_another_comes(ready: GuestPrerequisites) -> None:
-    lab = QemuLab(ASKED, "a test", ready)
-    bed = lab.create_testbed("t-guests-killed", guest_shape(levels(), ASKED))
+def test_a_killed_guest_is_reported_and_can_be_replaced(prerequisites: GuestPrerequisites) -> None:
+    lab = QemuLab(SPEC, "a test", prerequisites)
+    testbed = lab.create_testbed("t-guests-killed", guest_shape(levels(), SPEC))
     try:
-        os.kill(bed.running[1].process.pid, signal.SIGKILL)
+        os.kill(testbed.running[1].process.pid, signal.SIGKILL)
         with pytest.raises(AgentError, match=r"b1: the agent ended .its QEMU was killed by SIGKILL"):
-            bed.agents["b1"].call("agent.hello")
+            testbed.agents["b1"].call("agent.hello")
     finally:
-        bed.close()
-    lab.create_testbed("t-guests-again", guest_shape(levels(), ASKED)).close()
+        testbed.close()
+    lab.create_testbed("t-guests-again", guest_shape(levels(), SPEC)).close()
 
 
-def test_a_guest_that_hangs_is_ended_and_told(raise_bed: Raise, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watchdog, "LOOK_EVERY_S", 0.1)
-    bed = raise_bed()
-    bed.running[0].process.monitor.execute("stop")
-    with pytest.raises(AgentError, match="gave no sign of life") as hung:
-        bed.agents["a1"].call("agent.hello")
-    assert hung.value.is_dead
-    assert bed.agents["b1"].call("agent.hello")["protocol"] == 1
-
-
-def test_a_panic_is_told_from_where_it_begins(
-    ready: GuestPrerequisites, monkeypatch: pytest.MonkeyPatch
+def test_a_hung_guest_is_ended_and_reported(
+    create_testbed: CreateTestbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Hardware, "can_be_kept", False)
+    monkeypatch.setattr(watchdog, "CHECK_INTERVAL_S", 0.1)
+    testbed = create_testbed()
+    testbed.running[0].process.monitor.execute("stop")
+    with pytest.raises(AgentError, match="sent nothing for") as hung:
+        testbed.agents["a1"].call("agent.hello")
+    assert hung.value.is_dead
+    assert testbed.agents["b1"].call("agent.hello")["protocol"] == 1
+
+
+def test_a_kernel_panic_is_reported_from_its_first_line(
+    prerequisites: GuestPrerequisites, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hardware, "can_snapshot", False)
     monkeypatch.setattr(hardware, "BOOT_OPTIONS", "console=ttyS0 loglevel=5 panic=-1 rdinit=/no-such-program")
-    lab = QemuLab(ASKED, "a test", ready)
-    with pytest.raises(QemuEnded, match=r"last on the guest's console: Kernel panic - not syncing"):
-        lab.create_testbed("t-guests-panic", guest_shape(levels(role="guest-to-host"), ASKED))
+    lab = QemuLab(SPEC, "a test", prerequisites)
+    with pytest.raises(QemuEnded, match=r"last lines on the guest's console: Kernel panic - not syncing"):
+        lab.create_testbed("t-guests-panic", guest_shape(levels(role="guest-to-host"), SPEC))
 
 
-def test_a_snapshot_that_is_broken_is_thrown_away_and_a_guest_boots(
-    ready: GuestPrerequisites,
-    raise_bed: Raise,
-    said: list[str],
+def test_a_broken_snapshot_is_discarded_and_a_guest_boots(
+    prerequisites: GuestPrerequisites,
+    create_testbed: CreateTestbed,
+    messages: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    kept = tmp_path / "broken.state"
-    kept.write_bytes(b"no snapshot")
+    path = tmp_path / "broken.state"
+    path.write_bytes(b"no snapshot")
 
-    def place(version: str, asked: Hardware, software: Software) -> Path:
-        return kept
+    def fixed_path(version: str, requested: Hardware, software: Software) -> Path:
+        return path
 
-    monkeypatch.setattr(snapshot, "place", place)
-    bed = raise_bed(role="guest-to-host")
-    assert bed.apply(levels(role="guest-to-host"), ASKED)["path_mtu_proved"] == 1500
-    assert "a snapshot did not resume and was thrown away" in said[0]
-    assert {each.start_method for each in bed.running} == {"resume"}, "it booted once more, and was kept"
-    assert kept.stat().st_size > 1e6
+    monkeypatch.setattr(snapshot, "snapshot_path", fixed_path)
+    testbed = create_testbed(role="guest-to-host")
+    assert testbed.apply(levels(role="guest-to-host"), SPEC)["path_mtu_proved"] == 1500
+    assert "discarded a snapshot that could not be resumed" in messages[0]
+    assert {each.start_method for each in testbed.running} == {"resume"}, (
+        "a guest booted once more and was saved"
+    )
+    assert path.stat().st_size > 1e6
 
 
-def test_after_a_killed_bench_clean_leaves_nothing(tmp_path: Path, ready: GuestPrerequisites) -> None:
+def test_lab_clean_removes_the_guests_of_a_killed_bench(
+    tmp_path: Path, prerequisites: GuestPrerequisites
+) -> None:
     study = tmp_path / "guests.toml"
     study.write_text(f'{STUDY}mtu = 1500\n[timing]\nduration = "30 s"\n')
     bench = start("run", study, "-o", tmp_path / "guests.vnb")
@@ -269,20 +283,20 @@ def test_after_a_killed_bench_clean_leaves_nothing(tmp_path: Path, ready: GuestP
         guests: set[int] = set()
         while len(guests) < 2 and time.monotonic() < deadline and bench.poll() is None:
             time.sleep(0.1)
-            guests = of_campaigns()
+            guests = campaign_guests()
         assert len(guests) == 2
     finally:
         bench.kill()
         bench.wait()
     code, output = run("lab", "clean")
-    assert code == 0 and "removed: run-" in output
-    assert not [pid for pid in guests if label_of(pid)]
+    assert code == 0 and "Removed run-" in output
+    assert not [pid for pid in guests if testbed_label(pid)]
     assert not [name for name in netlink.list_namespaces() if name.startswith("vnb.run-")]
     assert not list(registry.REGISTRY_DIR.glob("run-*"))
 
 
-def test_a_guest_has_no_shell_and_lab_exec_says_where_its_console_is(raise_bed: Raise) -> None:
-    raise_bed(role="guest-to-host")
+def test_lab_exec_names_the_console_of_a_guest(create_testbed: CreateTestbed) -> None:
+    create_testbed(role="guest-to-host")
     code, output = run("lab", "exec", "t-guests-0", "a1", "--", "ls")
     assert code == 2 and "a1.console" in output
     listing = subprocess.run(
@@ -291,7 +305,7 @@ def test_a_guest_has_no_shell_and_lab_exec_says_where_its_console_is(raise_bed: 
     assert "a1" in listing.stdout
 
 
-def test_no_qemu_is_said_with_the_fix(tmp_path: Path) -> None:
+def test_a_missing_qemu_is_reported_with_the_fix(tmp_path: Path) -> None:
     study = tmp_path / "guests.toml"
     study.write_text(f"{STUDY}mtu = 1500\n")
     empty: Mapping[str, str] = {"PATH": str(tmp_path)}
@@ -301,16 +315,16 @@ def test_no_qemu_is_said_with_the_fix(tmp_path: Path) -> None:
     assert not (tmp_path / "guests.vnb").exists()
 
 
-def test_an_adapter_that_this_qemu_or_this_kernel_lacks_is_refused_before_anything_runs(
-    tmp_path: Path, ready: GuestPrerequisites
+def test_missing_adapters_and_memory_are_reported_before_anything_runs(
+    tmp_path: Path, prerequisites: GuestPrerequisites
 ) -> None:
-    lacking = {
-        "igb": "igb" not in ready.qemu.devices,
+    missing = {
+        "igb": "igb" not in prerequisites.qemu.devices,
         "virtio-net-vhost": not Path("/dev/vhost-net").exists(),
     }
     study = tmp_path / "guests.toml"
-    for adapter, is_lacking in lacking.items():
-        if is_lacking:
+    for adapter, is_missing in missing.items():
+        if is_missing:
             study.write_text(f'{STUDY}adapter = "{adapter}"\n')
             code, output = run("run", study, "-o", tmp_path / "guests.vnb")
             assert code == 2 and "factors.adapter" in output and "fix:" in output
@@ -319,14 +333,19 @@ def test_an_adapter_that_this_qemu_or_this_kernel_lacks_is_refused_before_anythi
     assert code == 2 and "128 guests need" in output
 
 
-def test_a_guest_s_kernel_carries_streams_over_vsock(raise_bed: Raise) -> None:
-    """Its own loopback: what leads to the host wants vhost_vsock there."""
-    agent = raise_bed().agents["a1"]
-    asked: dict[str, Any] = {"workload": "tcp_stream", "secret": "00" * 16, "receive": "copy", "send": "copy"}
-    sink = {**asked, "trial": "sink", "streams": [{"id": 0, "role": "sink"}], "listen": {"vsock": {}}}
+def test_a_guest_carries_streams_over_vsock(create_testbed: CreateTestbed) -> None:
+    """Use the guest's own loopback, since a connection to the host needs vhost_vsock there."""
+    agent = create_testbed().agents["a1"]
+    request: dict[str, Any] = {
+        "workload": "tcp_stream",
+        "secret": "00" * 16,
+        "receive": "copy",
+        "send": "copy",
+    }
+    sink = {**request, "trial": "sink", "streams": [{"id": 0, "role": "sink"}], "listen": {"vsock": {}}}
     port = agent.call("trial.prepare", **sink)["port"]
-    way = {"vsock": {"cid": VMADDR_CID_LOCAL, "port": port}}
-    source = {**asked, "trial": "source", "streams": [{"id": 0, "role": "source"}], "connect": way}
+    target = {"vsock": {"cid": VMADDR_CID_LOCAL, "port": port}}
+    source = {**request, "trial": "source", "streams": [{"id": 0, "role": "source"}], "connect": target}
     (stream,) = agent.call("trial.prepare", **source)["streams"]
     assert stream["transport"] == "vsock"
     agent.call("trial.ready", trial="sink")

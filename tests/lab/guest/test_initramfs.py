@@ -1,4 +1,4 @@
-"""What a guest boots into: an archive as the kernel reads it, the same for the same contents."""
+"""Tests of the initramfs: an archive that the kernel can read, with reproducible bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vnetbench.lab.guest.initramfs import build_archive
 
 
 def entries(content: bytes) -> Iterator[tuple[str, int, bytes]]:
-    """Name, mode and content of each entry, read as the kernel's buffer-format.rst says."""
+    """Yield name, mode and content of each entry, by the kernel's buffer-format.rst."""
     at = 0
     while True:
         assert content[at : at + 6] == b"070701" and at % 4 == 0
@@ -24,7 +24,7 @@ def entries(content: bytes) -> Iterator[tuple[str, int, bytes]]:
         at = begin + size + -size % 4
 
 
-def test_it_holds_the_agent_the_console_and_the_modules_in_their_order() -> None:
+def test_it_contains_the_agent_the_console_and_the_modules_in_order() -> None:
     modules = {"b": b"elf of b", "a": b"elf of a!"}
     found = {name: (mode, content) for name, mode, content in entries(build_archive(b"the agent", modules))}
     assert found["vnetbench-agent"] == (stat.S_IFREG | 0o755, b"the agent")

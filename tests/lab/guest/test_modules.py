@@ -1,4 +1,4 @@
-"""A kernel's modules: found, unpacked, and put in an order in which they load."""
+"""Tests of a kernel's modules: found, unpacked, and put in loading order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.guest.modules import KernelModules, parse_dependencies, read_module
 
 
-def module(*needed: str) -> bytes:
-    """A 64-bit ELF file with nothing but a section .modinfo that names the modules it needs."""
+def build_module(*needed: str) -> bytes:
+    """Return a 64-bit ELF file with only a section .modinfo that names these dependencies."""
     info = b"license=GPL\0depends=" + ",".join(needed).encode() + b"\0name=x\0"
     names = b"\0.modinfo\0.shstrtab\0"
     body = info + names
@@ -43,37 +43,37 @@ def module(*needed: str) -> bytes:
 def folder(tmp_path: Path) -> Path:
     kernel = tmp_path / "kernel/drivers"
     kernel.mkdir(parents=True)
-    (kernel / "virtio.ko").write_bytes(module())
-    (kernel / "virtio-ring.ko.xz").write_bytes(lzma.compress(module("virtio")))
-    (kernel / "virtio_net.ko.gz").write_bytes(gzip.compress(module("virtio-ring", "failover")))
-    (kernel / "failover.ko").write_bytes(module())
+    (kernel / "virtio.ko").write_bytes(build_module())
+    (kernel / "virtio-ring.ko.xz").write_bytes(lzma.compress(build_module("virtio")))
+    (kernel / "virtio_net.ko.gz").write_bytes(gzip.compress(build_module("virtio-ring", "failover")))
+    (kernel / "failover.ko").write_bytes(build_module())
     (tmp_path / "modules.builtin").write_text(
         "kernel/net/ipv4/tcp_cubic.ko\nkernel/drivers/virtio/virtio-pci.ko\n"
     )
     return tmp_path
 
 
-def test_each_module_comes_after_what_it_needs_however_it_is_packed(folder: Path) -> None:
+def test_each_module_follows_its_dependencies_in_any_compression(folder: Path) -> None:
     ordered = KernelModules(folder).read_in_load_order(["virtio_net", "virtio"])
     assert list(ordered) == ["virtio", "virtio_ring", "failover", "virtio_net"]
     assert all(content.startswith(b"\x7fELF") for content in ordered.values())
 
 
-def test_what_is_built_in_is_neither_lacking_nor_loaded(folder: Path) -> None:
+def test_built_in_modules_are_neither_missing_nor_loaded(folder: Path) -> None:
     modules = KernelModules(folder)
     assert modules.missing(["tcp_cubic", "virtio_pci", "virtio_net", "vmxnet3"]) == ["vmxnet3"]
     assert list(modules.read_in_load_order(["tcp_cubic", "vmxnet3"])) == []
 
 
-def test_modules_that_need_each_other_end(tmp_path: Path) -> None:
+def test_circular_dependencies_do_not_loop(tmp_path: Path) -> None:
     (tmp_path / "kernel").mkdir()
-    (tmp_path / "kernel/a.ko").write_bytes(module("b"))
-    (tmp_path / "kernel/b.ko").write_bytes(module("a"))
+    (tmp_path / "kernel/a.ko").write_bytes(build_module("b"))
+    (tmp_path / "kernel/b.ko").write_bytes(build_module("a"))
     assert set(KernelModules(tmp_path).read_in_load_order(["a"])) == {"a", "b"}
 
 
-@pytest.mark.parametrize("content", [b"", b"no module", b"\x7fELF\x02" + bytes(100), module("x")[:90]])
-def test_what_is_no_module_is_named(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"no module", b"\x7fELF\x02" + bytes(100), build_module("x")[:90]])
+def test_a_file_that_is_not_a_module_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "broken.ko"
     with pytest.raises(BenchError) as refused:
         parse_dependencies(content, path)
@@ -83,18 +83,18 @@ def test_what_is_no_module_is_named(tmp_path: Path, content: bytes) -> None:
 def test_a_module_that_cannot_be_unpacked_is_named(tmp_path: Path) -> None:
     path = tmp_path / "broken.ko.xz"
     path.write_bytes(b"not xz")
-    with pytest.raises(BenchError, match="cannot be read") as refused:
+    with pytest.raises(BenchError, match="cannot read this kernel module") as refused:
         read_module(path)
     assert refused.value.where == str(path)
 
 
-def test_zstd_is_unpacked_or_the_missing_program_named(
+def test_zstd_is_unpacked_or_the_missing_program_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "packed.ko.zst"
     if shutil.which("zstd"):
         path.write_bytes(
-            subprocess.run(["zstd", "-qc"], input=module("y"), capture_output=True, check=True).stdout
+            subprocess.run(["zstd", "-qc"], input=build_module("y"), capture_output=True, check=True).stdout
         )
         assert parse_dependencies(read_module(path), path) == ["y"]
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -19,7 +19,7 @@ INSTALL = "apt-get install openvswitch-switch"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 """The daemons may not be on the user's PATH."""
-STARTING_TIMEOUT_S = 15.0
+START_TIMEOUT_S = 15.0
 POLL_INTERVAL_S = 0.05
 
 
@@ -46,7 +46,7 @@ def start_switch(testbed: NetnsTopology) -> None:
     database, socket = folder / "ovs.db", folder / "ovs.sock"
     _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA)])
     _start_daemon(testbed, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
-    control = [_find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={STARTING_TIMEOUT_S:.0f}"]
+    control = [_find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={START_TIMEOUT_S:.0f}"]
     _wait_for_socket(socket, folder / f"{DATABASE}.log")
     _run_tool([*control, "--no-wait", "init"])
     _start_daemon(testbed, folder, [SWITCH, f"unix:{socket}"])
@@ -88,7 +88,7 @@ def _start_daemon(testbed: NetnsTopology, folder: Path, command: Sequence[str]) 
 
 
 def _wait_for_socket(socket: Path, log: Path) -> None:
-    deadline = time.monotonic() + STARTING_TIMEOUT_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while not socket.exists():
         if time.monotonic() > deadline:
             raise _start_error("its database did not start", log)

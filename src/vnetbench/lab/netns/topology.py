@@ -138,8 +138,6 @@ def watched_facts(network: SwitchNetwork) -> list[dict[str, object]]:
 class NetnsTopology:
     """The topology of a testbed of the lab `netns`."""
 
-    __test__ = False  # pytest: not a test class
-
     name: str
     shape: NetnsShape
     endpoints: tuple[Vm, ...]
