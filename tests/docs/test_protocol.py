@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.pages import ROOT
-from vnetbench.campaign.iperf3_instrument import GREETING_PATIENCE_S, PATIENCE_S, SERVER_FIXES
+from vnetbench.campaign.iperf3_instrument import CONTACT_PATIENCE_S, PATIENCE_S, SERVER_FIXES
 from vnetbench.campaign.load_checks import REFUSALS
 
 pytestmark = pytest.mark.pure
@@ -28,4 +28,4 @@ def test_the_bench_knows_each_kind_of_error_that_an_agent_sends_and_no_other() -
     listed = dict(kinds())
     assert {kind for kind, code in listed.items() if "-32006" in code} == set(SERVER_FIXES)
     assert set(listed) == set(REFUSALS) | set(SERVER_FIXES)
-    assert set(PATIENCE_S) | set(GREETING_PATIENCE_S) <= set(SERVER_FIXES)
+    assert set(PATIENCE_S) | set(CONTACT_PATIENCE_S) <= set(SERVER_FIXES)

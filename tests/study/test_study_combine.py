@@ -1,4 +1,4 @@
-"""One change at a time, and some together: which treatments there are, and how it is written wrongly."""
+"""Studies that change one factor at a time, and some together: their treatments and their errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def problem(text: str) -> Problem:
     return only
 
 
-def test_each_level_that_is_not_the_first_is_changed_by_itself() -> None:
+def test_each_level_after_the_first_makes_one_treatment() -> None:
     assert treatments(HEAD) == [
         {"streams": 4, "mtu": 1500, "gro": "on"},
         {"streams": 4, "mtu": 576, "gro": "on"},
@@ -39,17 +39,17 @@ def test_each_level_that_is_not_the_first_is_changed_by_itself() -> None:
     ]
 
 
-def test_changes_that_are_made_together_come_last_and_the_rest_stays_at_its_first_level() -> None:
+def test_a_together_table_adds_a_treatment_with_all_other_factors_at_their_first_level() -> None:
     together = treatments(HEAD + '[[together]]\nmtu = 9000\ngro = "off"\n')
     assert together[:-1] == treatments(HEAD)
     assert together[-1] == {"streams": 4, "mtu": 9000, "gro": "off"}
 
 
-def test_what_is_there_already_is_not_there_twice() -> None:
+def test_a_together_table_adds_no_duplicate_treatment() -> None:
     assert treatments(HEAD + "[[together]]\nmtu = 9000\n") == treatments(HEAD)
 
 
-def test_exclusions_and_other_levels_hold_here_too() -> None:
+def test_exclusions_and_overrides_apply_to_one_at_a_time_studies() -> None:
     assert {"streams": 4, "mtu": 576, "gro": "on"} not in treatments(HEAD + "[[exclude]]\nmtu = 576\n")
     found = treatments(HEAD + "[[together]]\nmtu = 9000\n", "mtu=4000,5000", "tso=on,off")
     assert [each["mtu"] for each in found] == [4000, 5000, 4000, 4000, 9000]
@@ -59,18 +59,18 @@ def test_exclusions_and_other_levels_hold_here_too() -> None:
 @pytest.mark.parametrize(
     ("rest", "line", "what"),
     [
-        ("[[together]]\nmtu = 4000\n", 8, 'mtu has no level "4000" here'),
-        ('[[together]]\ntso = "on"\n', 8, "tso stands below [[together]], but is no factor of this study"),
-        ("[[together]]\nmtu = [576, 9000]\n", 8, "mtu has 2 levels, and a [[together]] is one treatment"),
+        ("[[together]]\nmtu = 4000\n", 8, 'mtu has no level "4000" in this study'),
+        ('[[together]]\ntso = "on"\n', 8, "[[together]] names tso, which is not a factor of this study"),
+        ("[[together]]\nmtu = [576, 9000]\n", 8, "mtu has 2 levels, but a [[together]] is one treatment"),
         ("[[together]]\n", 7, "this [[together]] names no factor"),
-        ("[together]\nmtu = 9000\n", 7, "together is a list of tables"),
+        ("[together]\nmtu = 9000\n", 7, "together is not a list of tables"),
     ],
 )
-def test_what_cannot_be_made_together_is_told_by_its_line(rest: str, line: int, what: str) -> None:
+def test_an_invalid_together_table_is_reported_with_its_line(rest: str, line: int, what: str) -> None:
     found = problem(HEAD + rest)
     assert (found.line, found.what) == (line, what)
 
 
-def test_together_without_one_at_a_time_adds_nothing_and_is_told() -> None:
+def test_a_together_table_without_one_at_a_time_is_reported() -> None:
     text = HEAD.replace('combine = "one-at-a-time"\n', "") + "[[together]]\nmtu = 9000\n"
-    assert "[[together]] adds nothing" in problem(text).what
+    assert "[[together]] has no effect" in problem(text).what

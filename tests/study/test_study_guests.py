@@ -1,4 +1,4 @@
-"""Studies of the lab `qemu`: what an adapter's driver cannot is told before anything runs."""
+"""Studies of the lab `qemu`: limits of the adapters' drivers are reported before anything runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vnetbench.study.workloads import TCP_STREAM
 HEAD = 'title = "x"\n[testbed]\nlab = "qemu"\n'
 
 
-def study_of(factors: str, testbed: str = "") -> str:
+def guest_study(factors: str, testbed: str = "") -> str:
     return f"{HEAD}{testbed}[factors]\n{factors}"
 
 
@@ -27,37 +27,37 @@ def problems(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("factors", "what"),
     [
-        ('adapter = "e1000"\nqueues = 4\n', "queues = 4 with adapter = e1000: its driver has 1 at most"),
+        ('adapter = "e1000"\nqueues = 4\n', "queues = 4 is too many for adapter = e1000: its driver supports at most 1"),
         (
             'adapter = "vmxnet3"\nqueues = 4\nvcpus = 2\n',
-            "queues = 4 with adapter = vmxnet3 and vcpus = 2: its driver has one for each vCPU, 2 here",
+            "queues = 4 is not possible with adapter = vmxnet3 and vcpus = 2: "
+            "its driver creates one for each vCPU, which is 2",
         ),
         (
             'adapter = "vmxnet3"\nmtu = 9001\n',
-            "mtu = 9001 with adapter = vmxnet3: its driver takes 9000 at most",
+            "mtu = 9001 is too large for adapter = vmxnet3: its driver supports at most 9000",
         ),
-        ('adapter = "rtl8139"\nrx_ring = 128\n', "rx_ring = 128 with adapter = rtl8139: it takes 64 to 64"),
-        ("tx_ring = 512\n", "tx_ring = 512 with adapter = virtio-net: it takes 2 to 256"),
-        ('adapter = "e1000e"\nlro = "on"\n', "lro = on with adapter = e1000e: it has no LRO"),
+        ('adapter = "rtl8139"\nrx_ring = 128\n', "rx_ring = 128 is out of range for adapter = rtl8139: its driver supports 64 to 64 descriptors"),
+        ("tx_ring = 512\n", "tx_ring = 512 is out of range for adapter = virtio-net: its driver supports 2 to 256 descriptors"),
+        ('adapter = "e1000e"\nlro = "on"\n', "lro = on is not possible with adapter = e1000e: it has no LRO"),
         (
             'adapter = "e1000"\ncoalesce = "20 us"\n',
-            "coalesce with adapter = e1000: when it interrupts cannot be set",
+            "coalesce is not possible with adapter = e1000: its driver cannot set interrupt coalescing",
         ),
-        ("irq_pin = 1\n", "irq_pin = 1 with vcpus = 1: a guest's CPUs are counted from 0"),
-        ('emulator_pin = "own"\n', "emulator_pin = own without a vcpu_pin: vCPUs run everywhere then"),
+        ("irq_pin = 1\n", "irq_pin = 1 names CPUs that a guest with vcpus = 1 does not have; its first CPU is 0"),
+        ('emulator_pin = "own"\n', "emulator_pin = own needs a vcpu_pin, because without it vCPUs run on every CPU"),
         (
             'adapter = "vf"\n',
-            "adapter = vf, and no adapter of this machine is named that has virtual functions",
+            "adapter = vf needs a host adapter with virtual functions, and the study names none",
         ),
         (
             'adapter = "macvtap"\nrole = "router"\n',
-            "adapter = macvtap is no port of a vSwitch: its only role is guest-to-guest, "
-            "and it has no uplink",
+            "adapter = macvtap is not a port of a vSwitch: it needs role = guest-to-guest and no uplink",
         ),
     ],
 )  # fmt: skip
-def test_what_an_adapter_cannot_is_refused_by_name(factors: str, what: str) -> None:
-    assert problems(study_of(factors)) == [what]
+def test_levels_beyond_the_limits_of_an_adapter_are_reported(factors: str, what: str) -> None:
+    assert problems(guest_study(factors)) == [what]
 
 
 @pytest.mark.parametrize(
@@ -70,21 +70,23 @@ def test_what_an_adapter_cannot_is_refused_by_name(factors: str, what: str) -> N
         'vcpu_pin = "spread"\nemulator_pin = ["own", "apart"]\nirq_pin = "0"\n',
     ],
 )
-def test_what_it_can_is_read(factors: str) -> None:
-    parse_study(study_of(factors), None)
+def test_levels_within_the_limits_of_an_adapter_are_accepted(factors: str) -> None:
+    parse_study(guest_study(factors), None)
 
 
-def test_an_uplink_and_a_guest_between_do_not_go_together() -> None:
-    text = study_of('role = ["guest-to-guest", "bridge"]\n', "uplink = true\n")
-    assert problems(text) == ["role = bridge with testbed.uplink: the guest stands where the uplink would"]
+def test_an_uplink_cannot_be_combined_with_a_forwarding_guest() -> None:
+    text = guest_study('role = ["guest-to-guest", "bridge"]\n', "uplink = true\n")
+    assert problems(text) == [
+        "role = bridge cannot be combined with testbed.uplink: the guest takes the place of the uplink"
+    ]
 
 
-def test_a_virtual_function_is_of_a_named_adapter() -> None:
-    study = parse_study(study_of('adapter = "vf"\n', 'vf_of = "ens1f0"\n'), None)
+def test_a_virtual_function_needs_a_named_adapter() -> None:
+    study = parse_study(guest_study('adapter = "vf"\n', 'vf_of = "ens1f0"\n'), None)
     assert study.testbed.vf_of == "ens1f0"
 
 
-def test_a_treatment_says_which_guests_it_is_about() -> None:
+def test_a_guest_treatment_has_defaults_for_its_guests() -> None:
     levels = complete_levels({}, TCP_STREAM, QEMU)
     assert {name: levels[name] for name in ("adapter", "guests", "role", "vcpus")} == {
         "adapter": "virtio-net", "guests": 1, "role": "guest-to-guest", "vcpus": 1,

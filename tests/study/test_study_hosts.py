@@ -1,4 +1,4 @@
-"""Studies of the lab `hosts`: how its machines are named, and what cannot be asked of them."""
+"""Studies of the lab `hosts`: how they name machines, and what these machines cannot do."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_hosts_reached_by_ssh_and_this_machine_make_pairs_in_order() -> None:
     assert parse_study(HEAD + WEB_1 + THIS + FACTORS, None).testbed.backend == HOSTS
 
 
-def test_only_what_a_trial_has_to_choose_has_a_default_on_hosts() -> None:
-    """What nobody asks for is left as it is: no MTU, no placement."""
+def test_testbed_factors_have_no_defaults_on_hosts() -> None:
+    """Existing hosts keep their own settings, such as MTU and CPU placement."""
     assert not set(complete_levels({}, TCP_STREAM, HOSTS)) & {factor.name for factor in TESTBED_FACTORS}
     assert complete_levels({}, TCP_STREAM, HOSTS)["congestion_control"] == "cubic"
 
@@ -61,7 +61,7 @@ def test_only_what_a_trial_has_to_choose_has_a_default_on_hosts() -> None:
 @pytest.mark.parametrize(
     "factor", ['vswitch = "bridge"', "pairs = 2", 'link_rate = "1 Gbit/s"', "guests = 2"]
 )
-def test_what_hosts_have_not_is_refused_with_its_line(factor: str) -> None:
+def test_a_factor_that_hosts_do_not_have_is_reported_with_its_line(factor: str) -> None:
     ((line, what),) = problems(HEAD + WEB_1 + THIS + FACTORS + factor + "\n")
     assert (line, what) == (12, f"{factor.split()[0]} cannot be set in the lab hosts")
 
@@ -71,19 +71,19 @@ def test_what_hosts_have_not_is_refused_with_its_line(factor: str) -> None:
     [('"80-99"', True), ('"5399-5300"', True), ('"5300-70000"', True), ('"any"', True), ("5300", True),
      ('"5300"', False), ('"5300-5399"', False)],
 )  # fmt: skip
-def test_a_range_of_ports_is_one_that_every_user_may_listen_on(written: str, wrong: bool) -> None:
+def test_a_range_of_ports_excludes_privileged_ports(written: str, wrong: bool) -> None:
     text = f"{HEAD}ports = {written}\n{WEB_1}{THIS}{FACTORS}"
     if wrong:
-        assert "is no range of ports" in problems(text)[0][1]
+        assert "is not a range of ports" in problems(text)[0][1]
     else:
         assert parse_study(text, None).testbed.ports
 
 
-def test_ports_are_of_hosts_that_an_agent_listens_on() -> None:
+def test_ports_need_hosts_on_which_an_agent_listens() -> None:
     ((line, what),) = problems(f'{HEAD}ports = "5300-5399"\n{SERVER}{FACTORS}')
-    assert (line, what) == (4, "ports has no meaning here: it is the server that listens")
+    assert (line, what) == (4, "ports has no effect with an iperf3 server, because the server listens")
     ((line, what),) = problems(f'title = "x"\n[testbed]\nports = "5300-5399"\n{FACTORS}')
-    assert (line, what) == (3, "ports is of the lab hosts: nothing is in the way here")
+    assert (line, what) == (3, "only the lab hosts has ports, because other labs have no firewalls")
 
 
 @pytest.mark.parametrize(
@@ -97,22 +97,22 @@ def test_ports_are_of_hosts_that_an_agent_listens_on() -> None:
         ("2001:db8::7", "2001:db8::7", 5201),
     ],
 )
-def test_a_server_is_named_in_every_usual_way(written: str, host: str, port: int) -> None:
-    kind = iperf3_servers()
-    assert split_host_port(str(kind.parse(written))) == (host, port)
-    assert kind.parse(kind.format(kind.parse(written))) == kind.parse(written)
+def test_the_address_of_a_server_has_all_usual_forms(written: str, host: str, port: int) -> None:
+    server_type = iperf3_servers()
+    assert split_host_port(str(server_type.parse(written))) == (host, port)
+    assert server_type.parse(server_type.format(server_type.parse(written))) == server_type.parse(written)
 
 
 @pytest.mark.parametrize(
     "written",
     ["", "a b", "esx:0", "esx:65536", "esx:", "[esx]:1", "1.2.3.4:x", "[fe80::1%eth0]:1", "-o", 7, None],
 )
-def test_what_names_no_server_is_turned_down(written: object) -> None:
-    with pytest.raises(WrongValue, match="names no server"):
+def test_an_invalid_server_address_is_rejected(written: object) -> None:
+    with pytest.raises(WrongValue, match="is not the address of a server"):
         iperf3_servers().parse(written)
 
 
-def test_only_what_this_side_can_set_is_a_factor_and_has_a_default() -> None:
+def test_only_factors_of_the_local_endpoint_have_defaults_with_an_iperf3_server() -> None:
     assert set(complete_levels({}, TCP_STREAM, IPERF3)) <= set(IPERF3_FACTORS)
     assert complete_levels({}, TCP_STREAM, IPERF3)["congestion_control"] == "cubic"
 
@@ -120,54 +120,62 @@ def test_only_what_this_side_can_set_is_a_factor_and_has_a_default() -> None:
 @pytest.mark.parametrize(
     ("factors", "what"),
     [
-        ("mtu = 9000", "mtu cannot be set in the lab hosts"),
-        ("tso = true", "tso cannot be set in the lab hosts"),
-        ("pairs = 2", "pairs cannot be set in the lab hosts"),
-        ("streams = 129", "does not take 129 streams"),
-        ('message_size = "2 MiB"', "does not take messages of 2 MiB"),
-        ('cpus = "0/1"', "CPUs cannot be set from here"),
+        ("mtu = 9000", "mtu cannot be set with an iperf3 server"),
+        ("tso = true", "tso cannot be set with an iperf3 server"),
+        ("pairs = 2", "pairs cannot be set with an iperf3 server"),
+        ("streams = 129", "does not support 129 streams"),
+        ('message_size = "2 MiB"', "does not support messages of 2 MiB"),
+        ('cpus = "0/1"', "cannot set the CPUs of an iperf3 server"),
     ],
 )
-def test_a_factor_that_cannot_be_applied_is_refused_with_its_line(factors: str, what: str) -> None:
-    ((line, said),) = problems(f"{HEAD}{SERVER}[factors]\n{factors}\n")
+def test_a_level_that_an_iperf3_server_cannot_have_is_reported_with_its_line(factors: str, what: str) -> None:
+    ((line, message),) = problems(f"{HEAD}{SERVER}[factors]\n{factors}\n")
     assert line == 8
-    assert what in said
+    assert what in message
 
 
-def test_a_workload_that_iperf3_does_not_know_is_refused() -> None:
+def test_a_workload_that_iperf3_does_not_support_is_reported() -> None:
     text = f'workload = "tcp_rr"\n{HEAD}{SERVER}[factors]\nconnections = 1\n'
     assert problems(text) == [
-        (1, "an iperf3 server does not take part in tcp_rr"),
-        (9, "connections cannot be set in the lab hosts: hosts are left as they are"),
+        (1, "an iperf3 server does not support the workload tcp_rr"),
+        (9, "connections cannot be set with an iperf3 server"),
     ]
 
 
 @pytest.mark.parametrize(
     ("hosts", "line", "what"),
     [
-        ("", 2, "0 hosts: load runs between two"),
-        (WEB_1, 4, "1 host: load runs between two"),
-        (WEB_1 + WEB_2 + THIS, 4, "3 hosts: load runs between two"),
-        (THIS + THIS.replace('"me"', '"me-too"'), 4, "several hosts are this machine"),
-        (WEB_1 + WEB_2.replace("web-02", "web-01", 1), 5, 'another endpoint is called "web-01"'),
-        (WEB_1 + WEB_1.replace("web-01", "alias", 1), 6, "another host is reached as root@web-01 too"),
-        (WEB_1 + "local = true\n" + WEB_2, 4, "web-01 has to be reached in one way"),
-        (WEB_1 + SERVER, 4, "1 hosts with an iperf3 server and 1 others: there must be one server"),
-        (WEB_1.replace("root@web-01", "-oProxyCommand=x"), 6, "is no name here"),
-        (WEB_1.replace("root@web-01", "root@web 01"), 6, "is no name here"),
-        (SERVER + SERVER.replace("07", "08"), 4, "2 hosts with an iperf3 server"),
-        (SERVER + '[[testbed.host]]\nname = "b"\n', 7, "b has to be reached in one way"),
-        (SERVER + "local = true\n", 4, "esx-07 has to be reached in one way"),
-        (SERVER + 'interface = "eth0"\n', 7, "interface is of hosts that an agent runs on"),
-        (SERVER.replace("esx-07", "here"), 5, 'another endpoint is called "here"'),
-        (SERVER.replace("esx-07", "bench"), 5, 'another endpoint is called "bench"'),
+        ("", 2, "the study has 0 hosts, but hosts work in pairs"),
+        (WEB_1, 4, "the study has 1 host, but hosts work in pairs"),
+        (WEB_1 + WEB_2 + THIS, 4, "the study has 3 hosts, but hosts work in pairs"),
+        (THIS + THIS.replace('"me"', '"me-too"'), 4, "more than one host is this machine"),
+        (WEB_1 + WEB_2.replace("web-02", "web-01", 1), 5, 'another endpoint has the name "web-01"'),
+        (
+            WEB_1 + WEB_1.replace("web-01", "alias", 1),
+            6,
+            "another host has the same destination, root@web-01",
+        ),
+        (WEB_1 + "local = true\n" + WEB_2, 4, "web-01 needs exactly one of ssh, iperf3 and local"),
+        (WEB_1 + SERVER, 4, "the study has 1 iperf3 server and 1 other host; it needs exactly one server"),
+        (WEB_1.replace("root@web-01", "-oProxyCommand=x"), 6, "is not a valid name"),
+        (WEB_1.replace("root@web-01", "root@web 01"), 6, "is not a valid name"),
+        (SERVER + SERVER.replace("07", "08"), 4, "the study has 2 iperf3 servers"),
+        (SERVER + '[[testbed.host]]\nname = "b"\n', 7, "b needs exactly one of ssh, iperf3 and local"),
+        (SERVER + "local = true\n", 4, "esx-07 needs exactly one of ssh, iperf3 and local"),
+        (SERVER + 'interface = "eth0"\n', 7, "interface applies only to hosts that run an agent"),
+        (SERVER.replace("esx-07", "here"), 5, 'another endpoint has the name "here"'),
+        (SERVER.replace("esx-07", "bench"), 5, 'another endpoint has the name "bench"'),
         ('[[testbed.host]]\niperf3 = "192.0.2.7"\n', 4, "this host has no name"),
         (SERVER + 'iperf = "x"\n', 7, '"iperf" is not a key under [[testbed.host]]'),
-        (SERVER.replace("[[testbed.host]]", "[testbed.host]"), 4, "host is a list of tables"),
+        (SERVER.replace("[[testbed.host]]", "[testbed.host]"), 4, "host is not a list of tables"),
     ],
 )
-def test_hosts_that_make_no_testbed_are_refused_with_their_line(hosts: str, line: int, what: str) -> None:
-    assert any(at == line and what in said for at, said in problems(HEAD + hosts + FACTORS))
+def test_hosts_that_do_not_form_a_testbed_are_reported_with_their_line(
+    hosts: str, line: int, what: str
+) -> None:
+    assert any(
+        found_line == line and what in message for found_line, message in problems(HEAD + hosts + FACTORS)
+    )
 
 
 FRAMES = HEAD.replace("[testbed]", 'workload = "frames"\n[testbed]')
@@ -176,7 +184,7 @@ P0, P1 = (
 )
 
 
-def test_two_interfaces_of_one_machine_are_two_ports_for_frames() -> None:
+def test_two_interfaces_of_one_machine_are_two_endpoints_for_frames() -> None:
     study = parse_study(FRAMES + P0 + P1 + "[factors]\nflows = 1\n", None)
     assert [host.interface for host in study.testbed.hosts] == ["p0", "p1"]
 
@@ -184,22 +192,26 @@ def test_two_interfaces_of_one_machine_are_two_ports_for_frames() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "what"),
     [
-        (HEAD + P0 + P1, 6, "another host is reached as root@web-01 too"),
-        (FRAMES + P0 + P1.replace('interface = "p1"\n', ""), 9, "each has to be an interface of its own"),
-        (FRAMES + P0 + P1.replace('interface = "p1"', 'interface = "p0"'), 5, "each has to be an interface"),
-        (HEAD + WEB_1 + 'next_hop = "52:54:00:00:00:01"\n' + WEB_2, 7, "next_hop is of frames"),
-        (FRAMES + P0 + 'next_hop = "10.0.0.1"\n' + P1, 9, "is no name here"),
+        (HEAD + P0 + P1, 6, "another host has the same destination, root@web-01"),
+        (FRAMES + P0 + P1.replace('interface = "p1"\n', ""), 9, "each needs its own interface"),
+        (FRAMES + P0 + P1.replace('interface = "p1"', 'interface = "p0"'), 5, "each needs its own interface"),
+        (
+            HEAD + WEB_1 + 'next_hop = "52:54:00:00:00:01"\n' + WEB_2,
+            7,
+            "next_hop applies to frame workloads only",
+        ),
+        (FRAMES + P0 + 'next_hop = "10.0.0.1"\n' + P1, 9, "is not a valid name"),
     ],
 )
-def test_ports_that_could_not_be_told_apart_are_refused_with_their_line(
+def test_interfaces_that_cannot_be_distinguished_are_reported_with_their_line(
     text: str, line: int, what: str
 ) -> None:
-    said = problems(text + "[factors]\nmtu = 1500\n")
-    assert any(at == line and what in message for at, message in said), said
+    found = problems(text + "[factors]\nmtu = 1500\n")
+    assert any(found_line == line and what in message for found_line, message in found), found
 
 
-def test_what_builds_a_testbed_is_of_the_other_lab() -> None:
+def test_keys_that_build_a_testbed_are_reported_in_the_lab_hosts() -> None:
     text = HEAD + "uplink = true\nvswitch_mtu = 9000\n" + SERVER + FACTORS
     assert [(line, what.split()[0]) for line, what in problems(text)] == [(4, "uplink"), (5, "vswitch_mtu")]
     ((line, what),) = problems('title = "x"\n[testbed]\n' + SERVER + FACTORS)
-    assert (line, what) == (3, "the lab netns makes its own endpoints")
+    assert (line, what) == (3, "the lab netns creates its own endpoints")

@@ -1,4 +1,4 @@
-"""Levels: what an expression means, and that what is spelled reads back as the same."""
+"""Levels: the meaning of level expressions, and the round trip of every level."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from vnetbench.study.model import Level
 
 
 def levels(name: str, raw: object) -> tuple[Level, ...]:
-    read = parse_levels(FACTORS[name].value_type, raw)
-    assert not read.problems
-    return tuple(level for _, level in read.levels)
+    parsed = parse_levels(FACTORS[name].value_type, raw)
+    assert not parsed.problems
+    return tuple(level for _, level in parsed.levels)
 
 
 def problem(name: str, raw: object) -> BenchError:
-    read = parse_levels(FACTORS[name].value_type, raw)
-    ((_, error),) = read.problems
+    parsed = parse_levels(FACTORS[name].value_type, raw)
+    ((_, error),) = parsed.problems
     return error
 
 
@@ -60,7 +60,9 @@ def problem(name: str, raw: object) -> BenchError:
         ("rate", "none, 500 /s, 10 k/s, 20000 /s", ("none", 500, 10_000, 20_000)),
     ],
 )
-def test_levels_mean_what_they_say(name: str, raw: object, expected: tuple[Level, ...] | None) -> None:
+def test_a_level_expression_gives_these_levels(
+    name: str, raw: object, expected: tuple[Level, ...] | None
+) -> None:
     if expected is None:
         assert "goes down" in problem(name, raw).what
     else:
@@ -70,40 +72,40 @@ def test_levels_mean_what_they_say(name: str, raw: object, expected: tuple[Level
 @pytest.mark.parametrize(
     ("name", "raw", "what", "fix"),
     [
-        ("streams", "1, 2 .. 8", "may go on in steps or in doublings", "show three terms"),
-        ("streams", "1, 2, 4 .. 65", "does not meet its end", 'end it at "64"'),
-        ("streams", "8, 12, 18 .. 100", "does not meet its end", 'end it at "27"'),
-        ("streams", "4, 6, 9 .. 100", "does not meet its end", "write every level instead"),
-        ("streams", "1, 5, 6 .. 9", "show no progression", "equal steps"),
+        ("streams", "1, 2 .. 8", "is ambiguous", "write three terms"),
+        ("streams", "1, 2, 4 .. 65", "does not reach its end", 'end it at "64"'),
+        ("streams", "8, 12, 18 .. 100", "does not reach its end", 'end it at "27"'),
+        ("streams", "4, 6, 9 .. 100", "does not reach its end", "write every level instead"),
+        ("streams", "1, 5, 6 .. 9", "are not a progression", "equal differences"),
         ("streams", "16..1", "goes down", "smaller number first"),
-        ("streams", "1..", "is no range", "both of its ends"),
-        ("streams", "1,,2", "a comma with no level", "take that comma away"),
-        ("streams", "", "there is no level", "write a whole number"),
+        ("streams", "1..", "is not a range", "both ends"),
+        ("streams", "1,,2", "a comma without a level", "remove that comma"),
+        ("streams", "", "no level is given", "write a whole number"),
         ("streams", "1..99999999999", "out of range", "from 1 to 1024"),
         ("streams", "0x10", "is not a whole number", "write a whole number"),
-        ("ip_version", 5, "5 is not known here", "write 4 or 6"),
-        ("ip_version", True, "is not known here", "write 4 or 6"),
-        ("direction", "3/0", "is no mix of directions", "from 1 to 64"),
-        ("direction", "3/1/2", "is no mix of directions", '"3/1"'),
-        ("direction", "forwards", "is not known here", 'did you mean "forward"?'),
-        ("direction", "up", "is not known here", 'or a mix such as "3/1"'),
+        ("ip_version", 5, "5 is not a valid value", "write 4 or 6"),
+        ("ip_version", True, "is not a valid value", "write 4 or 6"),
+        ("direction", "3/0", "is not a mix of directions", "from 1 to 64"),
+        ("direction", "3/1/2", "is not a mix of directions", '"3/1"'),
+        ("direction", "forwards", "is not a valid value", 'did you mean "forward"?'),
+        ("direction", "up", "is not a valid value", 'or a mix such as "3/1"'),
         ("threads", 0, "0 is out of range", 'from 1 to 1024 or "auto"'),
         ("thread_cpus", "1 each", "is not a list of CPUs", '"spread"'),
         ("mtu", "576..65535", "more than 1000 levels", "name fewer"),
-        ("message_size", "1 KiB .. 64 KiB", "needs its steps shown", "begin it with three terms"),
+        ("message_size", "1 KiB .. 64 KiB", "needs its first three terms", "write three terms"),
         ("message_size", "64 KB", "", ""),
         ("message_size", "64 Kb", "is not a unit", "did you mean"),
-        ("socket_buffer", "8 KiB .. auto", "between numbers only", "write every level"),
+        ("socket_buffer", "8 KiB .. auto", "needs a number at both ends", "write every level"),
         ("socket_buffer", "atuo", "is not a size", 'did you mean "auto"?'),
-        ("direction", "backward", "is not known here", "write one of"),
-        ("tso", "yes", "is not known here", 'did you mean "on"?'),
-        ("cpus", "each", "names no CPUs", ""),
+        ("direction", "backward", "is not a valid value", "write one of"),
+        ("tso", "yes", "is not a valid value", 'did you mean "on"?'),
+        ("cpus", "each", "is not a valid CPU set", ""),
         ("cpus", "0-99999", "CPU 99999 does not exist", ""),
-        ("cpus", "own, 0", "mixes words and CPU lists", "write a list of strings"),
+        ("cpus", "own, 0", "mixes words and CPU lists", "write a TOML list"),
         ("link_rate", "10 Gbit", "is not a unit", 'did you mean "Gbit/s"?'),
     ],
 )
-def test_what_is_no_level_is_answered_with_what_is(name: str, raw: object, what: str, fix: str) -> None:
+def test_an_invalid_level_is_reported_with_a_fix(name: str, raw: object, what: str, fix: str) -> None:
     if not what:
         assert levels(name, raw)
         return
@@ -112,14 +114,14 @@ def test_what_is_no_level_is_answered_with_what_is(name: str, raw: object, what:
     assert fix in str(error.fix)
 
 
-def test_a_list_of_long_ranges_ends_at_the_limit() -> None:
-    read = parse_levels(FACTORS["streams"].value_type, ["1..1000"] * 1000)
-    assert len(read.levels) == MAX_LEVELS
-    assert [str(error.what) for _, error in read.problems] == [f"more than {MAX_LEVELS} levels"]
+def test_a_list_of_long_ranges_stops_at_the_limit() -> None:
+    parsed = parse_levels(FACTORS["streams"].value_type, ["1..1000"] * 1000)
+    assert len(parsed.levels) == MAX_LEVELS
+    assert [str(error.what) for _, error in parsed.problems] == [f"more than {MAX_LEVELS} levels"]
 
 
-def level_of(name: str) -> st.SearchStrategy[Level]:
-    """Levels of a factor as a study has them."""
+def level_strategy(name: str) -> st.SearchStrategy[Level]:
+    """Return a strategy for the levels of a factor."""
     strategies: dict[str, st.SearchStrategy[Level]] = {
         "streams": st.integers(1, 1024),
         "direction": st.sampled_from(["forward", "reverse", "both", "3/1", "1/64"]),
@@ -127,7 +129,9 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "pacing_rate": st.one_of(st.just("none"), st.integers(10**5, 10**12)),
         "threads": st.one_of(st.just("auto"), st.integers(1, 1024)),
         "thread_cpus": st.one_of(
-            st.sampled_from(["any", "spread"]), cpus(), st.tuples(cpus(), cpus()).map("/".join)
+            st.sampled_from(["any", "spread"]),
+            cpu_list_strategy(),
+            st.tuples(cpu_list_strategy(), cpu_list_strategy()).map("/".join),
         ),
         "ip_version": st.sampled_from(["4", "6"]),
         "mtu": st.integers(576, 65535),
@@ -139,12 +143,12 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "cpus": st.one_of(
             st.just("any"),
             st.integers(1, 256).map("{} each".format),
-            cpus(),
-            st.tuples(cpus(), cpus()).map("/".join),
+            cpu_list_strategy(),
+            st.tuples(cpu_list_strategy(), cpu_list_strategy()).map("/".join),
         ),
-        "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpus()),
+        "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpu_list_strategy()),
         "cpu_quota": st.one_of(st.just("none"), st.floats(0.01, 1024)),
-        "device_cpus": st.one_of(st.sampled_from(["auto", "apart", "any"]), cpus()),
+        "device_cpus": st.one_of(st.sampled_from(["auto", "apart", "any"]), cpu_list_strategy()),
         "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
         "link_queue": st.one_of(
             st.sampled_from(["auto", "codel", "fq_codel"]),
@@ -180,9 +184,9 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
         "role": st.sampled_from(ROLES),
         "guests": st.integers(1, 64),
         "vcpus": st.integers(1, 64),
-        "vcpu_pin": st.one_of(st.sampled_from(["any", "spread"]), cpus()),
-        "emulator_pin": st.one_of(st.sampled_from(["any", "own", "apart"]), cpus()),
-        "irq_pin": st.one_of(st.just("spread"), cpus()),
+        "vcpu_pin": st.one_of(st.sampled_from(["any", "spread"]), cpu_list_strategy()),
+        "emulator_pin": st.one_of(st.sampled_from(["any", "own", "apart"]), cpu_list_strategy()),
+        "irq_pin": st.one_of(st.just("spread"), cpu_list_strategy()),
         "rx_ring": st.integers(1, 65536),
         "tx_ring": st.integers(1, 65536),
         "coalesce": st.one_of(st.just("adaptive"), st.integers(0, 10**5).map(lambda us: us / 1e6)),
@@ -190,33 +194,33 @@ def level_of(name: str) -> st.SearchStrategy[Level]:
     return strategies.get(name, st.sampled_from(["on", "off"]))
 
 
-def cpus() -> st.SearchStrategy[str]:
+def cpu_list_strategy() -> st.SearchStrategy[str]:
     return st.sets(st.integers(0, 4095), min_size=1, max_size=20).map(lambda c: format_cpu_list(tuple(c)))
 
 
-@given(st.sampled_from(sorted(FACTORS)).flatmap(lambda n: st.tuples(st.just(n), level_of(n))))
-def test_every_level_reads_back_from_its_spelling(case: tuple[str, Level]) -> None:
+@given(st.sampled_from(sorted(FACTORS)).flatmap(lambda n: st.tuples(st.just(n), level_strategy(n))))
+def test_every_formatted_level_parses_to_itself(case: tuple[str, Level]) -> None:
     name, level = case
     assert parse_level(name, format_level(name, level)) == level
 
 
 @given(
     st.sampled_from([n for n, f in FACTORS.items() if not f.value_type.has_commas]).flatmap(
-        lambda n: st.tuples(st.just(n), st.lists(level_of(n), min_size=1, max_size=9))
+        lambda n: st.tuples(st.just(n), st.lists(level_strategy(n), min_size=1, max_size=9))
     )
 )
-def test_a_spelled_list_reads_back_as_the_same_levels(case: tuple[str, list[Level]]) -> None:
+def test_a_formatted_list_parses_to_the_same_levels(case: tuple[str, list[Level]]) -> None:
     name, given_levels = case
-    spelled = ", ".join(FACTORS[name].value_type.format(level) for level in given_levels)
-    assert levels(name, spelled) == tuple(given_levels)
+    text = ", ".join(FACTORS[name].value_type.format(level) for level in given_levels)
+    assert levels(name, text) == tuple(given_levels)
 
 
 @given(st.sets(st.integers(0, 4095), min_size=1, max_size=50))
-def test_a_cpu_list_reads_back_from_its_spelling(chosen: set[int]) -> None:
+def test_a_formatted_cpu_list_parses_to_itself(chosen: set[int]) -> None:
     assert parse_cpu_list(format_cpu_list(tuple(chosen))) == tuple(sorted(chosen))
 
 
-def test_defaults_complete_a_treatment_without_changing_it() -> None:
+def test_defaults_complete_a_treatment_without_changing_its_levels() -> None:
     assert complete_levels({"mtu": 9000, "tso": "off"}) == {
         "streams": 1,
         "direction": "forward",
@@ -245,7 +249,7 @@ def test_every_default_is_a_level_of_its_factor(name: str) -> None:
     assert parse_level(name, format_level(name, default)) == default
 
 
-def test_a_word_that_is_no_factor_is_answered_with_the_nearest() -> None:
+def test_an_unknown_factor_is_answered_with_the_nearest_name() -> None:
     with pytest.raises(BenchError) as caught:
         format_level("mut", 1500)
     assert str(caught.value.fix).startswith('did you mean "mtu"?')

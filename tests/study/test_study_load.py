@@ -1,4 +1,4 @@
-"""Reading study files: what is taken, and every problem with its line, what was expected and the fix."""
+"""Loading study files: accepted values, and every problem with its line, its cause and its fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def problems(text: str, *overrides: str) -> tuple[Problem, ...]:
     return caught.value.problems
 
 
-def the_problem(text: str, *overrides: str) -> Problem:
+def only_problem(text: str, *overrides: str) -> Problem:
     (only,) = problems(text, *overrides)
     return only
 
@@ -29,7 +29,7 @@ def levels(study: Study) -> dict[str, tuple[object, ...]]:
     return {factor.name: factor.levels for factor in study.factors}
 
 
-def test_a_whole_study_is_read_into_canonical_values() -> None:
+def test_a_study_is_parsed_into_canonical_values() -> None:
     study = parse_study(
         """\
 title = "All of it"
@@ -75,7 +75,7 @@ time_limit = "1 h"
     assert study.precision == Precision(0.99, 0.025, 9, 20, 3600.0)
 
 
-def test_what_is_not_named_has_the_documented_default() -> None:
+def test_missing_keys_have_the_documented_defaults() -> None:
     study = parse_study(SMALL, None)
     assert study.workload == "tcp_stream"
     assert (study.testbed, study.timing, study.precision) == (TestbedSpec(), Timing(), Precision())
@@ -83,14 +83,14 @@ def test_what_is_not_named_has_the_documented_default() -> None:
     assert study.text == SMALL
 
 
-def test_auto_and_none_say_the_same_as_leaving_a_key_out() -> None:
+def test_auto_and_none_equal_a_missing_key() -> None:
     study = parse_study(
         SMALL + '[timing]\nduration = "auto"\nwarmup = "auto"\n[precision]\ntime_limit = "none"\n', None
     )
     assert (study.timing, study.precision) == (Timing(), Precision())
 
 
-def test_all_problems_of_a_file_are_named_at_once_with_their_lines() -> None:
+def test_all_problems_of_a_file_are_reported_together_with_their_lines() -> None:
     found = problems(
         """\
 titel = "x"
@@ -118,16 +118,16 @@ confidence = "95 %"
     assert fixes['"steams" is not a factor'].startswith('did you mean "streams"?')
     assert fixes["mtu: 90000 is out of range"] == "write a whole number from 576 to 65535"
     assert '"64 KiB"' in fixes["message_size: the unit is missing"]
-    assert fixes['direction: "forwards" is not known here'].startswith('did you mean "forward"?')
+    assert fixes['direction: "forwards" is not a valid value'].startswith('did you mean "forward"?')
     assert fixes['"mtuu" is not a factor'].startswith('did you mean "mtu"?')
     assert fixes['"precison" is not a key at the head of the file'].startswith('did you mean "precision"?')
 
 
-def test_the_error_text_lists_every_problem_with_place_and_fix() -> None:
+def test_the_error_text_lists_every_problem_with_location_and_fix() -> None:
     with pytest.raises(StudyError) as caught:
         parse_study('title = "x"\n[factors]\nstreams = 0\nmtu = "big"\n', "dir/s.toml")
     assert str(caught.value) == (
-        "2 things in the study must change:\n"
+        "2 problems in the study:\n"
         "dir/s.toml:3: streams: 0 is out of range\n"
         "  fix: write a whole number from 1 to 1024\n"
         'dir/s.toml:4: mtu: "big" is not a whole number\n'
@@ -141,32 +141,32 @@ def test_the_error_text_lists_every_problem_with_place_and_fix() -> None:
         ("half_width = 3 %", "3 % needs quotes", 'write half_width = "3 %"'),
         ("pairs = 1..16", "1..16 needs quotes", 'write pairs = "1..16"'),
         ("direction = forward # or reverse", "forward needs quotes", 'write direction = "forward"'),
-        ("streams: 4", "streams is followed by a colon", "write streams = and its value"),
-        ("streams =", "streams has no value", "write it after the streams ="),
+        ("streams: 4", "streams is followed by a colon", "write streams = VALUE"),
+        ("streams =", "streams has no value", "write a value after streams ="),
         ('mtu = "1500', "the quotes are not closed", 'write mtu = "1500"'),
-        ("mtu = 1500", "mtu is set twice", "take one of the two away"),
-        ("[factors]", "[factors] stands twice", "put all of its keys under one heading"),
+        ("mtu = 1500", "mtu is set twice", "remove one of the two"),
+        ("[factors]", "[factors] appears twice", "write all of its keys under one heading"),
     ],
 )
-def test_a_line_that_is_no_toml_says_how_to_write_it(line: str, what: str, fix: str) -> None:
-    problem = the_problem(SMALL + line + "\n")
+def test_a_line_with_a_syntax_error_gets_a_fix(line: str, what: str, fix: str) -> None:
+    problem = only_problem(SMALL + line + "\n")
     assert (problem.line, problem.what, problem.fix) == (5, what, fix)
 
 
-def test_after_a_line_that_is_no_toml_the_rest_is_still_read() -> None:
+def test_parsing_continues_after_a_line_with_a_syntax_error() -> None:
     found = problems("title = Jumbo\n[factors]\nstreams = 1..4\nmtu = 70000\n")
     assert [p.line for p in found] == [1, 3, 4]
 
 
-def test_a_list_that_is_not_closed_is_named_by_a_line() -> None:
-    assert the_problem('title = "x"\n[factors]\nmtu = [1500,\n9000\n').line in (3, 4)
+def test_an_unclosed_list_is_reported_with_a_line() -> None:
+    assert only_problem('title = "x"\n[factors]\nmtu = [1500,\n9000\n').line in (3, 4)
 
 
 @pytest.mark.parametrize(
     ("text", "fix"),
     [
         (SMALL + 'title = "again"\n', "title belongs at the head of the file"),
-        ("mtu = 9000\n" + SMALL, "mtu is a factor: it stands under [factors]"),
+        ("mtu = 9000\n" + SMALL, "mtu is a factor: write it under [factors]"),
         ('half_width = "3 %"\n' + SMALL, "half_width belongs under [precision]"),
         (SMALL + "[timing]\nshaper = 'tbf'\n", "shaper belongs under [testbed]"),
         (
@@ -175,8 +175,8 @@ def test_a_list_that_is_not_closed_is_named_by_a_line() -> None:
         ),
     ],
 )
-def test_a_key_in_the_wrong_section_is_told_where_it_belongs(text: str, fix: str) -> None:
-    assert the_problem(text).fix == fix
+def test_a_key_in_the_wrong_section_gets_a_fix_with_the_right_section(text: str, fix: str) -> None:
+    assert only_problem(text).fix == fix
 
 
 @pytest.mark.parametrize(
@@ -188,97 +188,105 @@ def test_a_key_in_the_wrong_section_is_told_where_it_belongs(text: str, fix: str
         ('title = " "\n[factors]\nmtu = 1500\n', "title: the text is empty"),
         ('title = "a\\u001b[31m"\n[factors]\nmtu = 1500\n', "title: .* cannot be printed"),
         ('title = "x"\nfactors = 3\n', "factors is a section, not 3"),
-        ('title = "x"\n[factors]\nmtu = []\n', "mtu: there is no level"),
+        ('title = "x"\n[factors]\nmtu = []\n', "mtu: no level is given"),
         ('title = "x"\n[factors]\nmtu = {a = 1}\n', "mtu: a table is not a whole number"),
         ('title = "x"\n[factors]\nmtu = 1500.5\n', "mtu: 1500.5 is not a whole number"),
         ('title = "x"\n[factors]\nmtu = 1979-05-27\n', "mtu: 1979-05-27 is not a whole number"),
         ('title = "x"\n[factors]\nlink_rate = "40 Gbit/s"\n', 'link_rate: "40 Gbit/s" is out of range'),
     ],
 )
-def test_what_is_missing_or_of_another_type_is_said(text: str, what: str) -> None:
-    assert re.fullmatch(what, the_problem(text).what)
+def test_missing_values_and_values_of_a_wrong_type_are_reported(text: str, what: str) -> None:
+    assert re.fullmatch(what, only_problem(text).what)
 
 
-def test_a_level_named_twice_is_a_problem_of_its_second_line() -> None:
-    problem = the_problem('title = "x"\n[factors]\nmessage_size = [\n"64 KiB",\n"65536 B"]\n')
-    assert (problem.line, problem.what) == (5, 'message_size: the level "64 KiB" is named twice')
+def test_a_repeated_level_is_reported_at_its_second_line() -> None:
+    problem = only_problem('title = "x"\n[factors]\nmessage_size = [\n"64 KiB",\n"65536 B"]\n')
+    assert (problem.line, problem.what) == (5, 'message_size: the level "64 KiB" appears twice')
 
 
-def test_an_exclusion_must_speak_of_levels_that_the_study_has() -> None:
+def test_an_exclusion_with_levels_that_the_study_lacks_is_reported() -> None:
     found = problems(SMALL + '[[exclude]]\nmtu = 900\ntso = "on"\n[[exclude]]\nstreams = [1, 5]\n')
     assert [(p.line, p.what) for p in found] == [
-        (6, 'mtu has no level "900" here'),
-        (7, "tso stands below [[exclude]], but is no factor of this study"),
-        (9, 'streams has no level "5" here'),
+        (6, 'mtu has no level "900" in this study'),
+        (7, "[[exclude]] names tso, which is not a factor of this study"),
+        (9, 'streams has no level "5" in this study'),
     ]
     assert found[0].fix.startswith('did you mean "9000"?')
 
 
-def test_exclusions_that_leave_nothing_are_a_problem() -> None:
-    problem = the_problem(SMALL + "[[exclude]]\nmtu = [1500, 9000]\n")
+def test_exclusions_that_leave_no_treatment_are_reported() -> None:
+    problem = only_problem(SMALL + "[[exclude]]\nmtu = [1500, 9000]\n")
     assert (problem.line, problem.what) == (5, "the exclusions leave no treatment")
 
 
-def test_an_exclusion_without_a_factor_is_a_problem() -> None:
-    assert the_problem(SMALL + "[[exclude]]\n").line == 5
-    assert the_problem(SMALL + "[exclude]\nmtu = 1500\n").fix.startswith("write [[exclude]]")
+def test_an_exclusion_without_a_factor_is_reported() -> None:
+    assert only_problem(SMALL + "[[exclude]]\n").line == 5
+    assert only_problem(SMALL + "[exclude]\nmtu = 1500\n").fix.startswith("write [[exclude]]")
 
 
-def test_too_many_treatments_are_a_problem_that_names_the_limit() -> None:
+def test_too_many_treatments_are_reported_with_the_limit() -> None:
     text = 'title = "x"\n[factors]\nstreams = "1..200"\npairs = "1..64"\n'
-    problem = the_problem(text)
-    assert problem.what == "12800 combinations of levels are too many"
+    problem = only_problem(text)
+    assert problem.what == "the study has 12800 combinations of levels, which is too many"
     assert "10000" in problem.fix
 
 
 @pytest.mark.parametrize(
     ("rest", "line", "what"),
     [
-        ('vswitch = ["bridge", "direct"]\n[testbed]\nuplink = true\n', 5, "direct has no vSwitch that could"),
+        (
+            'vswitch = ["bridge", "direct"]\n[testbed]\nuplink = true\n',
+            5,
+            "vswitch = direct cannot be combined with testbed.uplink",
+        ),
         (
             "tso = [true, false]\nchecksum_offload = [true, false]\n",
             5,
-            "has TSO off without checksum offload",
+            "turns TSO off without checksum offload",
         ),
-        ("threads = [1, 2]\n", 5, "threads = 2 with fewer streams"),
-        ('thread_cpus = "0-1"\ncpus = "0-1/1"\n', 5, "CPU 0 is not the VM's"),
-        ('pacing_rate = "1 Gbit/s"\ntransport = "mptcp"\n', 5, "no SO_MAX_PACING_RATE of MPTCP"),
-        ('transport = ["tcp", "vsock"]\n', 5, "from a guest to its host, and nowhere else"),
+        ("threads = [1, 2]\n", 5, "threads = 2 is more than the number of streams"),
+        (
+            'thread_cpus = "0-1"\ncpus = "0-1/1"\n',
+            5,
+            "names CPU 0, which cpus = 0-1/1 does not give to the VM",
+        ),
+        ('pacing_rate = "1 Gbit/s"\ntransport = "mptcp"\n', 5, "no SO_MAX_PACING_RATE for MPTCP"),
+        ('transport = ["tcp", "vsock"]\n', 5, "only between a guest and its host"),
         ("send_batch = 16\n", 5, "send_mode = copy: one call sends one message"),
         ('irq_cpus = "apart"\n', 5, "a VM that may use every CPU"),
         ('[timing]\nduration = "5 s"\nwarmup = "5 s"\n', 7, "leaves nothing of a trial"),
         ('[timing]\nduration = "1 s"\ninterval = "2 s"\n', 7, "has no whole sample"),
-        ("[precision]\nmost_trials = 5\n", 6, "at least 6 and at most 5 trials"),
-        ("[precision]\nfewest_trials = 31\n", 6, "at least 31 and at most 30 trials"),
+        ("[precision]\nmost_trials = 5\n", 6, "fewest_trials is 6, which is more than most_trials, 5"),
+        ("[precision]\nfewest_trials = 31\n", 6, "fewest_trials is 31, which is more than most_trials, 30"),
     ],
 )
-def test_parts_that_contradict_each_other_are_named(rest: str, line: int, what: str) -> None:
-    problem = the_problem(SMALL + rest)
+def test_contradictions_are_reported_with_their_line(rest: str, line: int, what: str) -> None:
+    problem = only_problem(SMALL + rest)
     assert problem.line == line
     assert what in problem.what
 
 
-def test_more_streams_than_one_vm_may_have_are_named_both_ways_counted() -> None:
+def test_too_many_streams_of_one_vm_are_reported_for_both_directions_together() -> None:
     (problem,) = problems(SMALL + 'direction = ["forward", "3/1"]\n', "streams=256,257,1024")
     assert problem.line == 5
-    assert "771 streams forward and 257 in reverse are too many" in problem.what
+    assert "771 forward and 257 reverse streams are too many" in problem.what
     assert parse_study(SMALL + 'direction = ["forward", "3/1"]\n', None, ["streams=256"])
 
 
-def test_ipv6_over_links_that_are_too_narrow_for_it_is_named() -> None:
+def test_an_mtu_that_is_too_small_for_ipv6_is_reported() -> None:
     (problem,) = problems(SMALL + "ip_version = [4, 6]\n", "mtu=1279,1280")
     assert problem.line == 5
-    assert "a link of less than 1280 has no IPv6" in problem.what
+    assert "IPv6 needs an MTU of at least 1280" in problem.what
     assert parse_study(SMALL + "ip_version = [4, 6]\n", None, ["mtu=1280"])
     assert parse_study(SMALL + "ip_version = 4\n", None, ["mtu=1279"])
 
 
-def test_what_contradicts_may_be_excluded() -> None:
+def test_an_exclusion_resolves_a_contradiction() -> None:
     text = SMALL + 'tso = [true, false]\nchecksum_offload = [true, false]\n[[exclude]]\ntso = "on"\n'
     assert parse_study(text + 'checksum_offload = "off"\n', None).exclude
 
 
-def test_an_override_replaces_levels_and_may_add_a_factor() -> None:
+def test_an_override_replaces_levels_or_adds_a_factor() -> None:
     given = ("streams=1, 2, 4 .. 8", "direction=forward,reverse", "tso=true")
     study = parse_study(SMALL, None, given)
     assert levels(study) == {
@@ -291,18 +299,18 @@ def test_an_override_replaces_levels_and_may_add_a_factor() -> None:
     assert study.overrides == given
 
 
-def test_an_override_may_be_a_list_of_values_that_have_commas_in_them() -> None:
+def test_an_override_can_be_a_list_of_values_with_commas() -> None:
     study = parse_study(SMALL, None, ('cpus=["0,2/1", "1 each"]', 'irq_cpus=["3", "apart"]'))
     assert levels(study)["cpus"] == ("0,2/1", "1 each")
     assert levels(study)["irq_cpus"] == ("3", "apart")
 
 
 @pytest.mark.parametrize("text", ["[", "[1", "[a]", '["3" "apart"]', "[" * 5000 + "]" * 5000])
-def test_an_override_that_is_no_list_is_a_problem(text: str) -> None:
-    assert "irq_cpus" in the_problem(SMALL, f"irq_cpus={text}").where
+def test_an_override_with_an_invalid_list_is_reported(text: str) -> None:
+    assert "irq_cpus" in only_problem(SMALL, f"irq_cpus={text}").where
 
 
-def test_an_override_may_set_a_key_of_a_section() -> None:
+def test_an_override_can_set_a_key_of_a_section() -> None:
     study = parse_study(
         SMALL,
         None,
@@ -324,8 +332,8 @@ def test_an_override_may_set_a_key_of_a_section() -> None:
     [
         ("streams=1,x", 'streams: "x" is not a whole number', "write a whole number from 1 to 1024"),
         ("steams=1", '"steams" is not a factor', 'did you mean "streams"?'),
-        ("streams", "a factor and its levels are expected", "write --set streams=1,4"),
-        ("streams=", "streams: there is no level", "write a whole number from 1 to 1024"),
+        ("streams", "--set needs a factor and its levels", "write --set streams=1,4"),
+        ("streams=", "streams: no level is given", "write a whole number from 1 to 1024"),
         ("half_width=5%", "half_width is not a factor", "write --set precision.half_width=5%"),
         ("timing.durtion=3 s", '"durtion" is not a key under [timing]', 'did you mean "duration"?'),
         ("timming.duration=3 s", '"timming.duration" cannot be set', 'did you mean "timing.duration"?'),
@@ -333,33 +341,33 @@ def test_an_override_may_set_a_key_of_a_section() -> None:
         ("precision.half_width=5", "half_width: the unit is missing", 'say which is meant: "5 %"'),
     ],
 )
-def test_a_problem_of_an_override_names_it(override: str, what: str, fix: str) -> None:
-    problem = the_problem(SMALL, override)
+def test_a_problem_of_an_override_names_the_override(override: str, what: str, fix: str) -> None:
+    problem = only_problem(SMALL, override)
     assert (problem.where, problem.line) == (f"--set {override}", None)
     assert problem.what == what
     assert problem.fix.startswith(fix)
 
 
-def test_an_override_given_twice_is_a_problem() -> None:
-    assert the_problem(SMALL, "mtu=1500", "mtu=9000").what == '"mtu" is set twice'
+def test_a_repeated_override_is_reported() -> None:
+    assert only_problem(SMALL, "mtu=1500", "mtu=9000").what == '"mtu" is set twice'
 
 
-def test_an_exclusion_still_holds_for_the_files_levels_when_these_are_overridden() -> None:
+def test_an_exclusion_can_name_levels_that_an_override_replaced() -> None:
     text = SMALL + "[[exclude]]\nmtu = 9000\nstreams = 4\n"
     assert levels(parse_study(text, None, ("streams=1,2",)))["streams"] == (1, 2)
 
 
-def test_a_contradiction_that_an_override_makes_names_the_override() -> None:
-    problem = the_problem(SMALL + "[testbed]\nuplink = true\n", "vswitch=direct")
+def test_a_contradiction_caused_by_an_override_names_the_override() -> None:
+    problem = only_problem(SMALL + "[testbed]\nuplink = true\n", "vswitch=direct")
     assert (problem.where, problem.line) == ("--set vswitch=direct", None)
 
 
-def test_problems_of_file_and_overrides_come_together() -> None:
+def test_problems_of_file_and_overrides_are_reported_together() -> None:
     found = problems('title = "x"\n[factors]\nmtu = 1\n', "streams=0", "mtu=9000")
     assert [p.where for p in found] == ["s.toml:3", "--set streams=0"]
 
 
-def test_a_file_keeps_its_path_and_text(tmp_path: Path) -> None:
+def test_a_loaded_study_keeps_the_path_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_bytes(SMALL.replace("\n", "\r\n").encode())
     study = load_study(path)
@@ -367,13 +375,13 @@ def test_a_file_keeps_its_path_and_text(tmp_path: Path) -> None:
     assert levels(study)["mtu"] == (1500, 9000)
 
 
-def test_a_file_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+def test_a_file_with_a_byte_order_mark_loads(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_bytes(b"\xef\xbb\xbf" + SMALL.encode())
     assert load_study(path).title == "Small"
 
 
-def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path: Path) -> None:
+def test_a_missing_file_is_answered_with_the_nearest_name(tmp_path: Path) -> None:
     (tmp_path / "jumbo-frames.toml").write_text(SMALL)
     with pytest.raises(StudyError) as caught:
         load_study(tmp_path / "jumbo-frame.toml")
@@ -382,12 +390,12 @@ def test_a_missing_file_is_answered_with_the_nearest_one(tmp_path: Path) -> None
     assert 'did you mean "jumbo-frames.toml"?' in str(caught.value.fix)
 
 
-def test_a_folder_is_no_study_file(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_study_file(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="cannot be read: Is a directory"):
         load_study(tmp_path)
 
 
-def test_a_line_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_not_utf8_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_bytes(b'title = "x"\n# \xe4\n')
     with pytest.raises(StudyError) as caught:

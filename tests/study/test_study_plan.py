@@ -1,4 +1,4 @@
-"""The plan: which treatments there are, and in which order each block runs them."""
+"""The plan of a study: its treatments, and their order in each block."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def study(rest: str = "") -> Study:
     return parse_study(f'title = "x"\n[factors]\nstreams = [1, 4]\nmtu = [1500, 9000]\n{rest}', None)
 
 
-def plan_of(count: int, seed: int = 7) -> Plan:
+def make_numbered_plan(count: int, seed: int = 7) -> Plan:
     return Plan(tuple(Treatment(i, {"streams": i}) for i in range(count)), seed)
 
 
-def test_the_treatments_are_all_combinations_in_the_order_of_the_file() -> None:
+def test_treatments_are_all_combinations_in_the_order_of_the_file() -> None:
     plan = make_plan(study(), 7)
     assert [t.index for t in plan.treatments] == [0, 1, 2, 3]
     assert [dict(t.factors) for t in plan.treatments] == [
@@ -31,35 +31,39 @@ def test_the_treatments_are_all_combinations_in_the_order_of_the_file() -> None:
     ]
 
 
-def test_an_exclusion_leaves_out_what_matches_all_of_it() -> None:
+def test_an_exclusion_removes_treatments_that_match_all_of_its_levels() -> None:
     plan = make_plan(study("[[exclude]]\nstreams = 4\nmtu = [9000]\n"), 7)
     assert {"streams": 4, "mtu": 9000} not in [dict(t.factors) for t in plan.treatments]
     assert [t.index for t in plan.treatments] == [0, 1, 2]
 
 
-def test_a_seed_is_kept_and_without_one_each_plan_draws_its_own() -> None:
+def test_a_plan_keeps_its_seed_and_draws_one_if_none_is_given() -> None:
     assert make_plan(study(), 7).seed == 7
     assert len({make_plan(study(), None).seed for _ in range(5)}) > 1
 
 
-def test_a_block_runs_every_member_once() -> None:
-    assert sorted(block_order(plan_of(20), 3, range(20))) == list(range(20))
+def test_a_block_runs_every_treatment_once() -> None:
+    assert sorted(block_order(make_numbered_plan(20), 3, range(20))) == list(range(20))
 
 
 def test_the_same_seed_and_block_give_the_same_order() -> None:
-    assert block_order(plan_of(6), 0, range(6)) == block_order(plan_of(6), 0, range(6))
-    # Fixed for good: a results file of today is resumed by the bench of tomorrow.
-    assert block_order(plan_of(6), 0, range(6)) == (5, 1, 2, 0, 3, 4)
+    assert block_order(make_numbered_plan(6), 0, range(6)) == block_order(make_numbered_plan(6), 0, range(6))
+    # This order must never change: a later version of the bench resumes results files of today.
+    assert block_order(make_numbered_plan(6), 0, range(6)) == (5, 1, 2, 0, 3, 4)
 
 
 @given(st.integers(0, 2**32), st.integers(0, 50), st.sets(st.integers(0, 29)))
-def test_the_order_of_a_subset_is_that_of_the_whole(seed: int, block: int, members: set[int]) -> None:
-    whole = block_order(plan_of(30, seed), block, range(30))
-    assert block_order(plan_of(30, seed), block, members) == tuple(i for i in whole if i in members)
+def test_a_subset_of_a_block_keeps_the_order_of_the_whole_block(
+    seed: int, block: int, members: set[int]
+) -> None:
+    whole = block_order(make_numbered_plan(30, seed), block, range(30))
+    assert block_order(make_numbered_plan(30, seed), block, members) == tuple(
+        i for i in whole if i in members
+    )
 
 
-def test_over_many_blocks_no_treatment_has_a_favoured_place() -> None:
-    plan = plan_of(10)
-    places = [[block_order(plan, block, range(10)).index(i) for block in range(1000)] for i in range(10)]
-    # The mean of 1000 places of 0..9 has a standard error of 0.09; 0.4 is more than four of them.
-    assert all(abs(statistics.mean(own) - 4.5) < 0.4 for own in places)
+def test_each_treatment_has_the_same_mean_position_over_many_blocks() -> None:
+    plan = make_numbered_plan(10)
+    positions = [[block_order(plan, block, range(10)).index(i) for block in range(1000)] for i in range(10)]
+    # The mean of 1000 positions of 0..9 has a standard error of 0.09; 0.4 is more than four of them.
+    assert all(abs(statistics.mean(own) - 4.5) < 0.4 for own in positions)

@@ -1,0 +1,1 @@
+"""Studies: data model, study file, factors, rules and plan."""

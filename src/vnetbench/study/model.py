@@ -1,4 +1,4 @@
-"""What a study is once it has been read: plain values, nothing running."""
+"""The data model of a study: plain values, with nothing running."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from vnetbench.study.labs import IPERF3
 
 ALL_COMBINATIONS, ONE_AT_A_TIME = "all", "one-at-a-time"
-"""How levels make treatments (`Study.combine`)."""
+"""How the levels make treatments (`Study.combine`)."""
 
 Level = str | int | float
-"""One canonical level of a factor: bytes, bits/s and counts as numbers, everything else as a word."""
+"""One canonical level of a factor: bytes, bit/s, seconds and counts as numbers, all else as a keyword."""
 
 
 @dataclass(frozen=True)
@@ -24,52 +24,54 @@ class FactorLevels:
 
 @dataclass(frozen=True)
 class Precision:
-    """When a treatment has been repeated often enough."""
+    """When a treatment has enough trials."""
 
     confidence: float = 0.95
     half_width: float = 0.03
-    """Wanted half-width of the deciding metric's interval, as a share of its value."""
+    """Target half-width of the deciding metric's confidence interval, as a share of its value."""
     fewest_trials: int = 6
     most_trials: int = 30
     time_limit_s: float | None = None
-    """Limit of the whole campaign, set-up included."""
+    """Limit of the whole campaign, including set-up."""
     metric: str | None = None
-    """The metric that decides; None: the workload's own (`workloads.main_metric`)."""
+    """Deciding metric; None: that of the workload (`workloads.deciding_metric`)."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a trial is, what is cut from its beginning and how often it is sampled."""
+    """Length, warm-up and sampling of a trial."""
 
     duration_s: float | None = None
-    """None: chosen by the bench from a pilot."""
+    """Length of a trial; None: the bench chooses it from a pilot."""
     warmup_s: float | None = None
-    """None: found in each trial's own samples."""
+    """Time cut from the start of a trial; None: found in the samples of each trial."""
     interval_s: float = 0.05
+    """Time between samples."""
     idle_s: float | None = None
-    """Of the workload `mixed`: how long there are only requests, before the load; None: chosen."""
+    """Workload `mixed`: time with requests only, before the transfers start; None: the bench chooses it."""
 
 
 @dataclass(frozen=True)
 class SearchSpec:
-    """How the throughput is searched: a series of steps, each a load held for a time (RFC 2544's trial)."""
+    """Search for the throughput: a series of steps, each with a constant load (a trial of RFC 2544)."""
 
     method: str = "vnetbench"
     loss: str = "0 %"
-    """The goals: accepted frame loss ratios, ascending."""
+    """Goals: accepted frame loss ratios, ascending."""
     width: float = 0.01
-    """Of the answer's interval, as a share of the throughput."""
+    """Target width of the throughput's interval, as a share of the throughput."""
     step_s: float = 1.0
     """Length of a full step."""
     settle_s: float = 0.1
-    """A step has ended when no frame of it has come for so long after its load."""
+    """A step ends when no frame has arrived for this long after its load stops."""
     most_load_fps: float | None = None
-    """Of each direction. None: as fast as the generator goes."""
+    """Largest load of each direction; None: as fast as the generator can send."""
     least_load_fps: float = 1000.0
-    """Of each direction; a device that loses too much of this has no throughput."""
+    """Smallest load of each direction; a device that loses too many frames at it has no throughput."""
     confidence: float = 0.95
     time_limit_s: float | None = None
-    """Of all steps of one search. None: chosen by the bench, so that every treatment has its searches."""
+    """Limit of all steps of one search; None: the bench chooses it, so that each treatment gets its
+    trials."""
 
     @property
     def goals(self) -> tuple[float, ...]:
@@ -79,57 +81,57 @@ class SearchSpec:
 
 @dataclass(frozen=True)
 class HostSpec:
-    """An endpoint that exists already, of the lab `hosts`."""
+    """An existing endpoint of the lab `hosts`."""
 
     name: str
     ssh: str | None = None
-    """How OpenSSH's client names it: `user@name`, a name of the user's own configuration, `ssh://…`."""
+    """Destination for OpenSSH: `user@name`, a name in the user's SSH configuration, or `ssh://…`."""
     iperf3: str | None = None
-    """Where its iperf3 server listens, `host:port`."""
+    """Address of its iperf3 server, `host:port`."""
     local: bool = False
-    """It is the machine that the bench runs on."""
+    """Whether it is the machine that the bench runs on."""
     interface: str | None = None
-    """What the load goes through. None: as its system routes it."""
+    """Interface of the load; None: its system's routes decide."""
     address: str | None = None
-    """Its own, for the load. None: the interface's, or as its system chooses it."""
+    """Its own address for the load; None: the interface's, or the one that its system chooses."""
     next_hop: str | None = None
-    """The MAC address that frames are sent to. None: that of the pair's other interface."""
+    """Destination MAC address of frames; None: that of the other interface of the pair."""
 
     @property
     def machine_key(self) -> str:
-        """Alike for two interfaces of one machine, as far as the study tells."""
+        """Equal for two interfaces of one machine, as far as the study shows."""
         return self.ssh or self.iperf3 or ""
 
 
 @dataclass(frozen=True)
 class TestbedSpec:
-    """The testbed that the study asks for, without the factors that vary it."""
+    """The testbed of a study, without the factors that vary it."""
 
     __test__ = False  # pytest: not a test class
 
     lab: str = "netns"
     uplink: bool = False
-    """Two vSwitches joined by an uplink, the VMs of a pair on different ones; else one vSwitch for all."""
+    """Two vSwitches joined by an uplink, with one VM of each pair on each; False: one vSwitch for all VMs."""
     shaper: str = "tbf"
-    """The queueing discipline behind `link_rate`: tbf or htb."""
+    """Queueing discipline that implements `link_rate`: tbf or htb."""
     vswitch_mtu: int | None = None
-    """A fixed MTU of every port of the vSwitch; None: it follows the factor `mtu`."""
+    """Fixed MTU of every port of the vSwitch; None: the factor `mtu`."""
     vf_of: str | None = None
-    """Of the lab `qemu`: the host's adapter whose virtual functions guests get."""
+    """Lab `qemu`: the host adapter whose virtual functions the guests use."""
     hosts: tuple[HostSpec, ...] = ()
-    """Of the lab `hosts`: its endpoints."""
+    """Lab `hosts`: its endpoints."""
     ports: str | None = None
-    """Of the lab `hosts`: those that data connections are made to, `first-last`; None: any."""
+    """Lab `hosts`: destination ports of the load, `first-last`; None: any."""
 
     @property
     def backend(self) -> str:
-        """Of testbed: decides which factors can be set on it (`labs.py`)."""
+        """Backend of the testbed: its lab, or `iperf3`. It decides which factors can be set (`labs.py`)."""
         return IPERF3 if any(host.iperf3 for host in self.hosts) else self.lab
 
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked: factors, their levels, a workload, a precision."""
+    """A study: its factors and levels, workload, testbed and precision."""
 
     title: str
     question: str
@@ -137,22 +139,23 @@ class Study:
     testbed: TestbedSpec
     factors: tuple[FactorLevels, ...]
     exclude: tuple[Mapping[str, tuple[Level, ...]], ...]
-    """A treatment is left out when every named factor has one of the levels named for it."""
+    """Exclusions; a treatment is excluded if every factor of one has one of the levels listed for it."""
     timing: Timing
     precision: Precision
     text: str
-    """The study file's own text, kept in the results file."""
+    """Text of the study file, stored in the results file."""
     combine: str = ALL_COMBINATIONS
-    """`all` combinations of levels; or `one-at-a-time`: the first levels, and one change to them each."""
+    """`all`: every combination of levels; `one-at-a-time`: the first levels, and each single change to
+    them."""
     together: tuple[Mapping[str, Level], ...] = ()
-    """Of `one-at-a-time`: changes that are made together, a treatment each."""
+    """With `one-at-a-time`: sets of changes that are made together, one treatment each."""
     search: SearchSpec | None = None
-    """How each trial searches the throughput; None: it does not."""
+    """How each trial searches for the throughput; None: it does not."""
     published: str | None = None
-    """The published figures that results are shown beside (`published.figures.NAMES`)."""
+    """Published table that the reports compare the results with (`published.catalog`)."""
     path: str | None = None
     overrides: tuple[str, ...] = ()
-    """The `--set` arguments that changed the file's levels, as given."""
+    """The `--set` arguments that changed the study, as given."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,7 @@ class Treatment:
 
 @dataclass(frozen=True)
 class Plan:
-    """Every treatment of a study, and the seed that orders the blocks."""
+    """All treatments of a study, and the seed for the order of the blocks."""
 
     treatments: tuple[Treatment, ...]
     seed: int

@@ -1,21 +1,21 @@
-"""What is wrong with a study: each problem with its place and its fix, and all of them together."""
+"""Problems of a study: each with its location and its fix, and all of them as one error."""
 
 from __future__ import annotations
 
 import datetime
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
 
 _MAX_PRINTED_PROBLEMS = 50
-"""Problems printed of one study; a file with more is wrong as a whole."""
+"""Maximum problems that the error text of one study lists."""
 
 
 class WrongValue(BenchError):
-    """A value that a key of the study cannot have; its place is added where it is known."""
+    """A value that a key or factor cannot have; the caller adds its location."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Problem:
     """`file:line`, or the `--set` argument."""
     fix: str
     line: int | None
-    """Line of the study file, from 1; None for a problem of a `--set` argument."""
+    """Line of the study file, starting at 1; None for a problem of a `--set` argument."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}\n  fix: {self.fix}"
@@ -35,18 +35,26 @@ class Problem:
 
 @dataclass(frozen=True)
 class StudyLocation:
-    """Where something in a study stands: a line of its file, or a `--set` argument (no line)."""
+    """Location of a value in a study: a line of its file, or a `--set` argument (no line)."""
 
     where: str
     line: int | None = None
 
-    def make_problem(self, error: BenchError) -> Problem:
-        """What `error` says, as a problem of this place."""
+    def make_problem(self, what: str, *, fix: str) -> Problem:
+        """Return a problem at this location."""
+        return Problem(what, self.where, fix, self.line)
+
+    def wrap_error(self, error: BenchError) -> Problem:
+        """Return the error as a problem at this location."""
         return Problem(error.what, self.where, error.fix or "", self.line)
 
 
+KeyLocator = Callable[..., StudyLocation]
+"""Returns the location of a key, given its path: section, key and position in a list."""
+
+
 class StudyError(BenchError):
-    """Everything that is wrong with a study, in the order of its lines; `problems` is never empty."""
+    """All problems of a study in the order of its lines; `problems` is never empty."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         ordered = sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 10**9)
@@ -57,7 +65,7 @@ class StudyError(BenchError):
     def __str__(self) -> str:
         if len(self.problems) == 1:
             return str(self.problems[0])
-        lines = [f"{len(self.problems)} things in the study must change:"]
+        lines = [f"{len(self.problems)} problems in the study:"]
         lines += [str(problem) for problem in self.problems[:_MAX_PRINTED_PROBLEMS]]
         if len(self.problems) > _MAX_PRINTED_PROBLEMS:
             lines.append(f"and {len(self.problems) - _MAX_PRINTED_PROBLEMS} more")
@@ -65,21 +73,21 @@ class StudyError(BenchError):
 
 
 def find_nearest(word: str, choices: Iterable[str]) -> str | None:
-    """The choice that `word` was most likely meant to be, case aside; None when nothing is near."""
+    """Return the choice that is most similar to `word`, ignoring case; None if none is similar."""
     by_lower = {choice.lower(): choice for choice in choices}
-    # A long word is near to nothing, and comparing it would take time that grows with its length.
+    # The time of a comparison grows with the length, and a long word is similar to no choice.
     close = difflib.get_close_matches(word.lower()[:64], by_lower, n=1, cutoff=0.55)
     return by_lower[close[0]] if close else None
 
 
 def suggest(word: str, choices: Iterable[str], *, otherwise: str) -> str:
-    """ "did you mean …?" before `otherwise` when a choice is near, else `otherwise` alone."""
+    """Return a fix: "did you mean …?" if a choice is similar to `word`, followed by `otherwise`."""
     near = find_nearest(word, choices)
     return f'did you mean "{near}"? {otherwise}' if near else otherwise
 
 
 def format_raw_value(raw: object) -> str:
-    """A raw TOML value as a person would recognise it, short and without control characters."""
+    """Return a raw TOML value for an error message, short and without control characters."""
     match raw:
         case bool():
             return "true" if raw else "false"
@@ -87,7 +95,7 @@ def format_raw_value(raw: object) -> str:
             text = make_printable(raw[:61])
             return f'"{text[:60]}…"' if len(raw) > 60 else f'"{text}"'
         case int():
-            # Beyond 4300 digits Python refuses to write an integer in decimal.
+            # Python raises an error for integers of more than 4300 decimal digits.
             return str(raw) if abs(raw) < 10**20 else "a number of more than 20 digits"
         case list():
             return "a list" if raw else "an empty list"

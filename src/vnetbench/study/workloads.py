@@ -1,4 +1,4 @@
-"""The workloads that a study may name, and the metric of each that decides how often it repeats."""
+"""Workloads of a study, and the metrics that can decide how often a treatment is repeated."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from vnetbench.study.model import Study
 
 TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, MIXED = "tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "mixed"
 SOCKET_WORKLOADS = (TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, MIXED)
-"""Those whose load goes through the endpoints' sockets."""
+"""Workloads that send through the endpoints' sockets."""
 
 FRAMES, FRAME_LATENCY, FRAME_LOSS = "frames", "frame_latency", "frame_loss"
 BACK_TO_BACK, SOAK = "back_to_back", "soak"
 FRAME_WORKLOADS = (FRAMES, FRAME_LATENCY, FRAME_LOSS, BACK_TO_BACK, SOAK)
-"""Those whose load is frames, made and counted at the endpoints' interfaces (RFC 2544's tests)."""
+"""Workloads that generate and count frames at the endpoints' interfaces (the tests of RFC 2544)."""
 CONSTANT_LOAD_WORKLOADS = (FRAMES, FRAME_LATENCY, SOAK)
-"""Of these the ones that hold one load, the factor `frame_load`."""
+"""Frame workloads with one constant load, the factor `frame_load`."""
 
 WORKLOADS = (*SOCKET_WORKLOADS, *FRAME_WORKLOADS)
 
 MAX_LOSS_GOALS = 4
-"""Accepted loss ratios of one search: each has a metric of its own."""
+"""Maximum loss goals of one search; each has its own metric."""
 THROUGHPUT_METRICS = (
     "throughput_fps",
     *(f"throughput_goal{number}_fps" for number in range(2, MAX_LOSS_GOALS + 1)),
 )
-"""The metrics of the throughput within each goal, in the order of the study."""
+"""Metrics of the throughput for each loss goal, in the order of the study."""
 
 SEARCH_METRICS = (
     *THROUGHPUT_METRICS,
@@ -34,7 +34,7 @@ SEARCH_METRICS = (
     "back_to_back_frames",
     "buffer_s",
 )
-"""The metrics that the steps of a trial tell, each a single figure without a course in time."""
+"""Metrics that a trial computes from its steps; they have no time series."""
 
 DECIDING_METRICS: Mapping[str, tuple[str, ...]] = {
     TCP_STREAM: ("goodput_bps",),
@@ -54,20 +54,20 @@ DECIDING_METRICS: Mapping[str, tuple[str, ...]] = {
     BACK_TO_BACK: ("back_to_back_frames", "buffer_s"),
     SOAK: ("forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
 }
-"""The metrics of each workload that `precision.metric` may name."""
+"""Metrics of each workload that `precision.metric` can name, the default first."""
 
 
 RATE_FACTORS = ("rate", "bit_rate")
-"""The factors that set how often something is sent, or with the level `none` leave it to the network."""
+"""Factors that set the send rate; with the level `none` the network limits it."""
 
 
 def deciding_metric(study: Study) -> str:
-    """The name of the metric that decides: as the study says, else the workload's own.
+    """Return the deciding metric: the one that the study names, else that of its workload.
 
-    Where every treatment's rate is set, it says nothing of the network: then the 99th percentile decides, of
-    the latency with `tcp_rr`, of the one-way delay with `udp_stream`. Of `mixed` it is the latency under
-    load, not its increase: a share of the increase, which may be next to nothing, would be asked for in vain.
-    Of `frames` it is the throughput where it is searched, else the forwarding rate.
+    If every treatment has a fixed rate, the rate says nothing about the network. The 99th percentile then
+    decides: of the latency with `tcp_rr`, of the one-way delay with `udp_stream`. With `mixed` the latency
+    under load decides and not its increase, because a share of an increase near zero is out of reach. With
+    `frames` it is the throughput if the study searches for it, else the forwarding rate.
     """
     if study.precision.metric is not None:
         return study.precision.metric

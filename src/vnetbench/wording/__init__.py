@@ -1,0 +1,1 @@
+"""Texts for factors, levels, treatments and estimates, shared by reports and findings."""

@@ -57,7 +57,7 @@ def format_estimate(estimate: Estimate, name: str, scale: Scale) -> str:
         alone = "" if estimate.low is not None else " published alone"
         return f"{_format_published(estimate, name, scale)}{alone}"
     text = _format_interval(estimate, name, scale)
-    return f"{text.value} {text.interval or 'no interval: ' + pluralize(estimate.trials, 'trial')}"
+    return f"{text.value} {text.interval or 'no interval: ' + pluralize(estimate.trial_count, 'trial')}"
 
 
 def format_short_estimate(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:

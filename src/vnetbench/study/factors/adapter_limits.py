@@ -1,4 +1,4 @@
-"""What each virtual adapter can, by its driver in Linux and its model in QEMU, whatever machine it is on."""
+"""Limits of each virtual adapter, by its Linux driver and its QEMU model; they hold on every machine."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ MAX_VMXNET3_QUEUES = 8
 
 @dataclass(frozen=True)
 class AdapterLimits:
-    """Of one adapter."""
+    """What one adapter supports."""
 
-    mtu: int
-    queues: int
+    max_mtu: int
+    max_queues: int
     rx_ring: tuple[int, int]
-    """The shortest and the longest, in descriptors."""
+    """Smallest and largest receive ring, in descriptors."""
     tx_ring: tuple[int, int]
+    """Smallest and largest transmit ring, in descriptors."""
     lro: bool = False
+    """Whether it has large receive offload."""
     coalesce: bool = False
-    """Whether its interrupts can be put off by ethtool."""
+    """Whether ethtool can set its interrupt coalescing."""
 
 
 _VIRTIO = AdapterLimits(65535, MAX_VIRTIO_QUEUES, (2, 1024), (2, 256), coalesce=True)
@@ -37,28 +39,29 @@ ADAPTER_LIMITS: Mapping[str, AdapterLimits] = {
     "e1000e": AdapterLimits(9216 - 4, 1, (64, 4096), (64, 4096), coalesce=True),
     # MAX_JUMBO_FRAME_SIZE is 0x3F00, with header and checksum; E1000_MIN_RXD is 48.
     "e1000": AdapterLimits(16110, 1, (48, 4096), (48, 4096)),
-    # 8139cp: CP_MAX_MTU, and rings of 64 that cannot be changed.
+    # 8139cp: CP_MAX_MTU, and fixed rings of 64.
     "rtl8139": AdapterLimits(4096, 1, (64, 64), (64, 64)),
     # MAX_STD_JUMBO_FRAME_SIZE, IGB_MAX_RX_QUEUES, IGB_MIN_RXD.
     "igb": AdapterLimits(9216, 8, (64, 4096), (64, 4096), coalesce=True),
 }
-"""By a level of the factor `adapter`; those of a virtual function (`vf`) only its driver knows."""
+"""Limits by level of the factor `adapter`. `vf` is absent: only the driver of a virtual function knows
+them."""
 
 
 def find_adapter_limits(levels: Mapping[str, Level]) -> AdapterLimits | None:
-    """Those of a treatment's adapter; None where there is none, or nothing is known of it."""
+    """Return the limits of a treatment's adapter; None without an adapter or with unknown limits."""
     return ADAPTER_LIMITS.get(str(levels.get("adapter")))
 
 
 def is_ring_out_of_range(levels: Mapping[str, Level], ring: str) -> bool:
-    """Whether a treatment asks for a `rx_ring` or `tx_ring` that its adapter cannot have."""
-    found = find_adapter_limits(levels)
-    if found is None or ring not in levels:
+    """Return whether the adapter does not support the treatment's `rx_ring` or `tx_ring`."""
+    limits = find_adapter_limits(levels)
+    if limits is None or ring not in levels:
         return False
-    least, most = getattr(found, ring)
-    return not least <= int(levels[ring]) <= most
+    smallest, largest = getattr(limits, ring)
+    return not smallest <= int(levels[ring]) <= largest
 
 
 def vmxnet3_queues(levels: Mapping[str, Level]) -> int:
-    """So many queues its driver has: one for each vCPU."""
+    """Return the queues of a vmxnet3: its driver creates one for each vCPU."""
     return min(int(levels.get("vcpus", 1)), MAX_VMXNET3_QUEUES)

@@ -1,4 +1,4 @@
-"""What a factor is."""
+"""Factor: everything that the bench knows about one thing that a study can vary."""
 
 from __future__ import annotations
 
@@ -13,25 +13,56 @@ from vnetbench.study.workloads import WORKLOADS
 
 @dataclass(frozen=True)
 class Factor:
-    """One factor."""
+    """One factor: its levels, where it applies, how it reads in a sentence, and how it reaches a system."""
 
     name: str
     value_type: ValueType
     unit: str
-    """Unit of the canonical levels that are numbers; empty for words."""
+    """Unit of the levels that are numbers; "1" for plain counts, empty for keywords."""
     default: Level | None
-    """The level when a study does not name the factor; None: as the system has it."""
+    """Level when a study does not name the factor; None: the system's own setting stays."""
     description: str
     examples: tuple[str, ...]
-    """Values as they stand in a study file (TOML)."""
+    """Values as TOML, as they stand in a study file."""
     workloads: tuple[str, ...] = WORKLOADS
-    """Those that it holds for."""
+    """Workloads that the factor applies to."""
     workload_defaults: Mapping[str, Level] = field(default_factory=dict)
-    """Workloads that have another default."""
+    """Defaults of workloads that differ from `default`."""
     labs: tuple[str, ...] = LABS
-    """Those that can set it."""
+    """Labs that can set the factor."""
+    label: str = ""
+    """Title in tables and charts; empty: made from the name."""
+    phrase: str = ""
+    """Template of a level inside a sentence, such as `MTU {}`; empty: the label and the level."""
+    counted_noun: str = ""
+    """What the levels count, such as `stream`, so that a level reads `4 streams`."""
+    more_is_better: bool = False
+    """A higher level, or `on`, should not lower a rate; a result that contradicts this is a finding."""
+    agent_parameter: str = ""
+    """Parameter of the agent's `trial.prepare` that carries the level; empty: none carries it alone."""
+    knobs: tuple[str, ...] = ()
+    """Agent knobs that the factor sets on an endpoint's interface (docs/protocol.md)."""
+    knob_fix: str = ""
+    """What to do when a system refuses the level or reads back another value."""
 
     @property
     def is_numeric(self) -> bool:
-        """Whether its levels are numbers, a word such as "auto" or "none" at most beside them."""
+        """Whether the levels are numbers, apart from a keyword such as `auto` or `none`."""
         return self.unit != ""
+
+    @property
+    def title(self) -> str:
+        """Label of the factor: `MTU`, `Message size`."""
+        return self.label or self.name.replace("_", " ").capitalize()
+
+    def format_phrase(self, level: Level) -> str:
+        """Return one level as it reads without a heading: `4 streams`, `MTU 9000`, `TSO off`."""
+        if self.counted_noun:
+            return f"{level} {self.counted_noun}{'' if level == 1 else 's'}"
+        return (self.phrase or f"{self.title} {{}}").format(self.value_type.format(level))
+
+    def agent_value(self, level: Level) -> Level | None:
+        """Return the level as the agent takes it: on and off as booleans, None for `auto` and `none`."""
+        if self.value_type.is_on_off:
+            return level == "on"
+        return None if self.is_numeric and isinstance(level, str) else level

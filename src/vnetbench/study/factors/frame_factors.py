@@ -1,4 +1,4 @@
-"""The factors of frames that are made and counted at the endpoints' interfaces."""
+"""Factors of the frame workloads, whose frames are generated and counted at the endpoints' interfaces."""
 
 from __future__ import annotations
 
@@ -8,60 +8,68 @@ from vnetbench.study.factors.frame_sizes import IMIX, MAX_FRAME_BYTES, MIN_FRAME
 from vnetbench.study.workloads import CONSTANT_LOAD_WORKLOADS, FRAME_LATENCY, FRAME_WORKLOADS, SOAK
 
 UNPACED_LOAD = "max"
-"""The level of `frame_load` that leaves it to the generator."""
+"""Level of `frame_load` at which the generator sends as fast as it can."""
 
 FRAME_FACTORS = (
     Factor(
         "frame_size",
         value_types.integers(MIN_FRAME_BYTES, MAX_FRAME_BYTES, IMIX, unit="B"),
-        "B",
-        MIN_FRAME_BYTES,
-        "Bytes of a frame from its destination address to its frame check sequence, as RFC 2544 counts them: "
-        "64 are the smallest (with IPv6 84, with each VLAN tag 4 more), and those are sent where none is "
-        "named; 1518 fill an MTU of 1500, and larger ones raise an `mtu` that is not named. `imix`: of "
-        "twelve frames seven of 64 bytes, four of 570 and one of 1518, the simple Internet mix (FD.io CSIT's "
-        "IMIX_v4_1).",
-        ('"64, 128, 256, 512, 1024, 1280, 1518"', '[64, "imix"]'),
-        FRAME_WORKLOADS,
+        unit="B",
+        default=MIN_FRAME_BYTES,
+        description="Bytes of a frame from its destination address to its frame check sequence, as RFC 2544 "
+        "counts them. The default is the smallest: 64 bytes (IPv6: 84), and 4 more for each VLAN tag. "
+        "1518 bytes fill an MTU of 1500. Larger frames raise `mtu` if the study does not name it. `imix`: "
+        "of twelve frames, seven have 64 bytes, four have 570 and one has 1518 (the simple Internet mix, "
+        "IMIX_v4_1 of FD.io CSIT).",
+        examples=('"64, 128, 256, 512, 1024, 1280, 1518"', '[64, "imix"]'),
+        workloads=FRAME_WORKLOADS,
+        phrase="frames of {}",
     ),
     Factor(
         "frame_load",
         value_types.frame_loads(1, 10**9, UNPACED_LOAD),
-        "frame/s",
-        UNPACED_LOAD,
-        "The load offered in each direction of each pair. A rate; `max`: as fast as the generator goes; of "
-        "`frame_latency` and `soak` also a share of the throughput, which is searched first in every trial. "
-        "Not together with `[search]` of `frames`, which chooses the loads.",
-        ('["100 kframe/s", "1 Mframe/s"]', '["50 %", "90 %", "100 %"]'),
-        CONSTANT_LOAD_WORKLOADS,
+        unit="frame/s",
+        default=UNPACED_LOAD,
+        description="Offered load in each direction of each pair. A frame rate, or `max`: as fast as the "
+        "generator can send. With `frame_latency` and `soak` also a share of the throughput, which every "
+        "trial then searches first. Cannot be combined with the `[search]` of `frames`, which chooses the "
+        "loads.",
+        examples=('["100 kframe/s", "1 Mframe/s"]', '["50 %", "90 %", "100 %"]'),
+        workloads=CONSTANT_LOAD_WORKLOADS,
         workload_defaults={FRAME_LATENCY: "100 %", SOAK: "100 %"},
+        phrase="load {}",
     ),
     Factor(
         "flows",
         value_types.integers(1, 1_000_000),
-        "1",
-        1,
-        "Flows that each generator CPU sends in turn: they differ in their UDP ports, so that receive-side "
-        "scaling spreads them.",
-        ('"1, 100, 10000"', "[1, 1000000]"),
-        FRAME_WORKLOADS,
+        unit="1",
+        default=1,
+        description="Flows that each generator CPU sends in turn. Flows differ in their UDP ports, so that "
+        "receive-side scaling distributes them.",
+        examples=('"1, 100, 10000"', "[1, 1000000]"),
+        workloads=FRAME_WORKLOADS,
+        counted_noun="flow",
+        agent_parameter="flows",
     ),
     Factor(
         "generators",
         value_types.integers(1, 64),
-        "1",
-        1,
-        "CPUs that generate frames, in each direction of each pair. Which, `thread_cpus` says.",
-        ("[1, 2]", "2"),
-        FRAME_WORKLOADS,
+        unit="1",
+        default=1,
+        description="CPUs that generate frames in each direction of each pair. `thread_cpus` names them.",
+        examples=("[1, 2]", "2"),
+        workloads=FRAME_WORKLOADS,
+        counted_noun="generator",
     ),
     Factor(
         "vlan_tags",
         value_types.integers(0, 2),
-        "1",
-        0,
-        "VLAN tags of every frame (two: IEEE 802.1ad).",
-        ("[0, 1]", "2"),
-        FRAME_WORKLOADS,
+        unit="1",
+        default=0,
+        description="VLAN tags of every frame (two: IEEE 802.1ad).",
+        examples=("[0, 1]", "2"),
+        workloads=FRAME_WORKLOADS,
+        label="VLAN tags",
+        counted_noun="VLAN tag",
     ),
 )

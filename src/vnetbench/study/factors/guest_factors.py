@@ -1,4 +1,4 @@
-"""The factors of real adapters and of the guests that have them."""
+"""Factors of guests and of network adapters with real drivers."""
 
 from __future__ import annotations
 
@@ -12,115 +12,156 @@ ADAPTERS = (
 )  # fmt: skip
 ROLES = ("guest-to-guest", "guest-to-host", "router", "bridge")
 
+# The bench sets the knobs of an adapter in the order of this table.
 GUEST_FACTORS = (
     Factor(
         "adapter",
         value_types.keywords(*ADAPTERS),
-        "",
-        "virtio-net",
-        "The guests' virtual network adapter, by the name of its hardware. `virtio-net-vhost`: virtio-net "
-        "whose packets the host's kernel moves. `macvtap`: virtio-net on a macvtap of the host. `vf`: a "
-        "virtual function of an adapter of the host (SR-IOV), by vfio.",
-        ('["vmxnet3", "virtio-net", "e1000e", "e1000"]', '"vmxnet3"'),
+        unit="",
+        default="virtio-net",
+        description="Virtual network adapter of the guests, by the name of its hardware. `virtio-net-vhost`: "
+        "virtio-net with packet processing in the host's kernel (vhost). `macvtap`: virtio-net on a macvtap "
+        "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio.",
+        examples=('["vmxnet3", "virtio-net", "e1000e", "e1000"]', '"vmxnet3"'),
         labs=(QEMU,),
+        phrase="{}",
     ),
     Factor(
         "guests",
         value_types.integers(1, 64),
-        "1",
-        1,
-        "Pairs of guests at work at once.",
-        ("[1, 2, 4, 8]", "2"),
+        unit="1",
+        default=1,
+        description="Pairs of guests that run load at the same time.",
+        examples=("[1, 2, 4, 8]", "2"),
         labs=(QEMU,),
+        label="Pairs of guests",
+        counted_noun="pair",
+        more_is_better=True,
     ),
     Factor(
         "role",
         value_types.keywords(*ROLES),
-        "",
-        "guest-to-guest",
-        "What the guests do. `guest-to-guest`: both ends of a stream are guests. `guest-to-host`: the second "
-        "end is on the host. `router` and `bridge`: both ends are on the host, and the guest between them "
-        "forwards IP packets or frames from one of its two adapters to the other. With frames it is one of "
-        "these two, and the ends are its taps themselves, so that the guest alone is tested.",
-        ('["guest-to-guest", "guest-to-host"]', '"router"'),
+        unit="",
+        default="guest-to-guest",
+        description="What the guests do. `guest-to-guest`: both endpoints are guests. `guest-to-host`: the "
+        "second endpoint is on the host. `router` and `bridge`: both endpoints are on the host, and a guest "
+        "between them forwards IP packets or frames from one of its two adapters to the other. Frame "
+        "workloads need `router` or `bridge`; their endpoints are the guest's taps, so that only the guest "
+        "is under test.",
+        examples=('["guest-to-guest", "guest-to-host"]', '"router"'),
         workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "router"),
         labs=(QEMU,),
+        phrase="{}",
     ),
     Factor(
         "vcpus",
         value_types.integers(1, 64),
-        "1",
-        1,
-        "Virtual CPUs of every guest.",
-        ("[1, 2]", "4"),
+        unit="1",
+        default=1,
+        description="Virtual CPUs of every guest.",
+        examples=("[1, 2]", "4"),
         labs=(QEMU,),
+        label="vCPUs",
+        counted_noun="vCPU",
+        more_is_better=True,
     ),
     Factor(
         "vcpu_pin",
         value_types.thread_cpus(),
-        "",
-        None,
-        "The host's CPU for each vCPU thread. `any`: all may run everywhere. `spread`: one CPU for each, in "
-        "turn, guest by guest. `0-1`: those CPUs in turn. `0-1/2-3`: the first guest of a pair takes those "
-        "before the stroke, the second those after it.",
-        ('["any", "spread"]', '"0-1/2-3"'),
+        unit="",
+        default=None,
+        description="Host CPUs of the vCPU threads. `any`: every CPU. `spread`: one CPU for each vCPU, in "
+        "turn, guest by guest. `0-1`: these CPUs in turn. `0-1/2-3`: the first guest of a pair uses the CPUs "
+        "before the slash, the second guest those after it.",
+        examples=('["any", "spread"]', '"0-1/2-3"'),
         labs=(QEMU,),
+        label="Placement of vCPUs",
+        phrase="vCPUs: {}",
     ),
     Factor(
         "emulator_pin",
         value_types.emulator_cpus(),
-        "",
-        None,
-        "The host's CPUs for QEMU's own threads, and for vhost's. `any`: all. `own`: those of the guest's "
-        "vCPUs. `apart`: those that no vCPU has. Or a CPU list. `own` and `apart` need `vcpu_pin`.",
-        ('["any", "own", "apart"]', '"3"'),
+        unit="",
+        default=None,
+        description="Host CPUs of QEMU's own threads and of vhost's threads. `any`: every CPU. `own`: the "
+        "CPUs of the guest's vCPUs. `apart`: the CPUs that no vCPU uses. Or a CPU list. `own` and `apart` "
+        "need `vcpu_pin`.",
+        examples=('["any", "own", "apart"]', '"3"'),
         labs=(QEMU,),
-    ),
-    Factor(
-        "irq_pin",
-        value_types.interrupt_cpus(),
-        "",
-        None,
-        "The endpoint's own CPUs that take its adapter's interrupts and so do its receive processing. "
-        "`spread`: one CPU for each interrupt, in turn. Or a CPU list: all of its CPUs for every interrupt.",
-        ('["spread", "0", "1"]', '"0-1"'),
-        labs=(QEMU, HOSTS),
+        label="Placement of QEMU's threads",
+        phrase="QEMU's threads: {}",
     ),
     Factor(
         "rx_ring",
         value_types.integers(1, 65536),
-        "1",
-        None,
-        "Descriptors of each receive ring of the adapter.",
-        ("[256, 1024, 4096]", "1024"),
+        unit="1",
+        default=None,
+        description="Descriptors of each receive ring of the adapter.",
+        examples=("[256, 1024, 4096]", "1024"),
         labs=(QEMU, HOSTS),
+        label="Receive ring",
+        phrase="receive ring {}",
+        more_is_better=True,
+        knobs=("rx_ring",),
+        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), "
+        "or leave rx_ring out",
     ),
     Factor(
         "tx_ring",
         value_types.integers(1, 65536),
-        "1",
-        None,
-        "Descriptors of each transmit ring of the adapter.",
-        ("[256, 1024, 4096]", "1024"),
+        unit="1",
+        default=None,
+        description="Descriptors of each transmit ring of the adapter.",
+        examples=("[256, 1024, 4096]", "1024"),
         labs=(QEMU, HOSTS),
+        label="Transmit ring",
+        phrase="transmit ring {}",
+        more_is_better=True,
+        knobs=("tx_ring",),
+        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), "
+        "or leave tx_ring out",
     ),
     Factor(
         "coalesce",
         value_types.durations(0, 0.1, "adaptive"),
-        "s",
-        None,
-        "How long the adapter gathers packets before it interrupts, receiving and transmitting alike; "
-        "`adaptive`: it decides by itself; 0: every packet interrupts.",
-        ('["0 s", "50 us", "adaptive"]', '"20 us"'),
+        unit="s",
+        default=None,
+        description="Interrupt coalescing: how long the adapter collects packets before it interrupts, for "
+        "receive and transmit alike. `adaptive`: the adapter decides. 0: every packet interrupts.",
+        examples=('["0 s", "50 us", "adaptive"]', '"20 us"'),
         labs=(QEMU, HOSTS),
+        label="Coalescing",
+        phrase="coalescing {}",
+        knobs=("coalesce",),
+        knob_fix="request a value that the driver supports (ethtool -c shows it), or leave coalesce out",
+    ),
+    Factor(
+        "irq_pin",
+        value_types.interrupt_cpus(),
+        unit="",
+        default=None,
+        description="CPUs of the endpoint that take its adapter's interrupts, and so do its receive "
+        "processing. `spread`: one CPU for each interrupt, in turn. Or a CPU list: all of its CPUs for every "
+        "interrupt.",
+        examples=('["spread", "0", "1"]', '"0-1"'),
+        labs=(QEMU, HOSTS),
+        label="Placement of interrupts",
+        phrase="interrupts: {}",
+        knobs=("irq_cpus",),
+        knob_fix="name CPUs that the machine has, stop irqbalance there, or leave irq_pin out",
     ),
     Factor(
         "lro",
         value_types.on_off(),
-        "",
-        None,
-        "Large receive offload: the adapter joins packets of one stream before it hands them over.",
-        ('["on", "off"]', "false"),
+        unit="",
+        default=None,
+        description="Large receive offload: the adapter joins packets of one stream before it passes them "
+        "to the kernel.",
+        examples=('["on", "off"]', "false"),
         labs=(QEMU, HOSTS),
+        label="LRO",
+        more_is_better=True,
+        knobs=("lro",),
+        knob_fix="leave this treatment out with [[exclude]]; not every adapter has it",
     ),
 )

@@ -1,4 +1,4 @@
-"""What only imported results have for factors: labels that a person gives, and levels that no log tells."""
+"""Factors and levels that only imported results have: user-defined labels, and unspecified levels."""
 
 from __future__ import annotations
 
@@ -14,36 +14,38 @@ from vnetbench.study.model import Level
 LABEL_PREFIX = "label_"
 LABEL_PATTERN = "^label_[A-Za-z0-9_]{1,40}$"
 MAX_LABEL_CHARACTERS = 100
+_TITLES = {"label_ip_pairs": "IP pairs", "label_receiver_cpus": "Receiver CPUs"}
 
 UNSPECIFIED = "unspecified"
-"""A level of any factor: these runs' logs tell another one, and this run's does not."""
+"""Level of a factor that the logs of other runs specify, but the log of this run does not."""
 
 
 def is_label(name: str) -> bool:
-    """Whether this names a label and no factor of ours."""
+    """Return whether the name is a user-defined label and not one of the bench's factors."""
     return name.startswith(LABEL_PREFIX)
 
 
 def label_factor(name: str) -> Factor | None:
-    """The factor that a label is; None where the name is no label's."""
+    """Return the factor of a label; None if the name is not a valid label."""
     if re.fullmatch(LABEL_PATTERN, name) is None:
         return None
-    text = replace(value_types.texts(MAX_LABEL_CHARACTERS), is_free_text=True)
+    title = name.removeprefix(LABEL_PREFIX).replace("_", " ")
     return Factor(
         name,
-        text,
-        "",
-        None,
-        "Whatever tells runs apart that no factor of the bench names.",
-        ('"6.7u3"',),
+        replace(value_types.texts(MAX_LABEL_CHARACTERS), is_free_text=True),
+        unit="",
+        default=None,
+        description="A property that distinguishes imported runs and is not a factor of the bench.",
+        examples=('"6.7u3"',),
         labs=(IMPORTED,),
+        label=_TITLES.get(name) or title[:1].upper() + title[1:],
     )
 
 
-def allow_unspecified(kind: ValueType) -> ValueType:
-    """The same kind of level, or the word for none."""
+def allow_unspecified(value_type: ValueType) -> ValueType:
+    """Return the value type with `unspecified` as an additional level."""
 
     def parse(raw: object) -> Level:
-        return UNSPECIFIED if isinstance(raw, str) and raw.strip() == UNSPECIFIED else kind.parse(raw)
+        return UNSPECIFIED if isinstance(raw, str) and raw.strip() == UNSPECIFIED else value_type.parse(raw)
 
-    return replace(kind, parse=parse)
+    return replace(value_type, parse=parse)

@@ -1,4 +1,4 @@
-"""The factors that a study may vary: looked up, their levels read and written, their defaults filled in."""
+"""Registry of all factors: look one up, parse and format its levels, and fill in defaults."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from vnetbench.study.workloads import FRAME_WORKLOADS, TCP_STREAM
 FACTORS: Mapping[str, Factor] = {
     factor.name: factor for factor in (*LOAD_FACTORS, *FRAME_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
 }
-"""Every factor by its name, in the order of the reference."""
+"""All factors by name, in the order of the reference page."""
 
 _EQUIVALENT_FACTORS: Mapping[str, tuple[str, ...]] = {
     "streams": ("connections", "flows"),
@@ -33,44 +33,44 @@ _EQUIVALENT_FACTORS: Mapping[str, tuple[str, ...]] = {
     "frame_size": ("datagram_size", "message_size", "request_size"),
     "frame_load": ("rate",),
 }
-"""What stands for a factor in other workloads, however unlike the words are."""
+"""Factors of other workloads that take the place of a factor, most likely first."""
 
 
 def find_factor(name: str) -> Factor:
-    """The factor, or label, of that name; raises WrongValue with the nearest name."""
+    """Return the factor or label of that name; raises WrongValue with the nearest name."""
     if name in FACTORS:
         return FACTORS[name]
-    if (named := label_factor(name)) is not None:
-        return named
+    if (label := label_factor(name)) is not None:
+        return label
     if is_label(name):
-        fix = f"write {LABEL_PREFIX} and letters, digits and underscores behind it, 40 at most"
+        fix = f"write {LABEL_PREFIX} followed by at most 40 letters, digits and underscores"
         raise WrongValue(f'"{name[:60]}" is not a label', fix=fix)
-    fix = suggest(name, FACTORS, otherwise=f"factors: {', '.join(FACTORS)}")
+    fix = suggest(name, FACTORS, otherwise=f"use one of these factors: {', '.join(FACTORS)}")
     raise WrongValue(f'"{name[:60]}" is not a factor', fix=fix)
 
 
 def parse_level(name: str, raw: object) -> Level:
-    """The canonical level of factor `name` from a raw TOML value or a text; raises a BenchError."""
+    """Return the canonical level of a raw TOML value or a text; raises BenchError."""
     return find_factor(name).value_type.parse(raw)
 
 
 def format_level(name: str, level: Level) -> str:
-    """A canonical level as a person writes it: "64 KiB", "10 Gbit/s", "9000"; WrongValue for no factor."""
+    """Return a level as a study writes it: "64 KiB", "10 Gbit/s", "9000"; raises WrongValue."""
     return find_factor(name).value_type.format(level)
 
 
 def format_levels(name: str, levels: Sequence[Level]) -> str:
-    """Several levels as `--set` takes them: "1500,9000"; as a TOML list where commas would not part them."""
-    kind = find_factor(name).value_type
-    texts = [kind.format(level) for level in levels]
+    """Return levels as `--set` takes them: "1500,9000", or a TOML list if commas cannot separate them."""
+    value_type = find_factor(name).value_type
+    texts = [value_type.format(level) for level in levels]
     joined = ",".join(texts)
-    if tuple(level for _, level in parse_levels(kind, joined).levels) == tuple(levels):
+    if tuple(level for _, level in parse_levels(value_type, joined).levels) == tuple(levels):
         return joined
     return f"[{', '.join(map(json.dumps, texts))}]"
 
 
 def has_factor_on(backend: str, name: str) -> bool:
-    """Whether factor `name` can be set on this kind of testbed (`TestbedAsked.kind`)."""
+    """Return whether a testbed of this backend (`TestbedSpec.backend`) can set the factor."""
     if backend == IMPORTED:
         return True
     return name in IPERF3_FACTORS if backend == IPERF3 else backend in find_factor(name).labs
@@ -79,27 +79,27 @@ def has_factor_on(backend: str, name: str) -> bool:
 def complete_levels(
     levels: Mapping[str, Level], workload: str = TCP_STREAM, backend: str = NETNS
 ) -> dict[str, Level]:
-    """The levels of a treatment with the defaults, of workload and testbed, of the factors that it lacks.
+    """Return a treatment's levels with the defaults of its workload and testbed for all other factors.
 
-    Of frames: the smallest that there are, and an MTU that the largest of them fits, where none is named.
-    Of imported results nothing is filled in.
+    Frame workloads get the smallest frame, and an MTU that fits the largest frame, if the treatment names
+    neither. Imported results get no defaults.
     """
     if backend == IMPORTED:
         return dict(levels)
-    found = {**_default_levels(workload, backend), **levels}
+    completed = {**_default_levels(workload, backend), **levels}
     if workload in FRAME_WORKLOADS:
-        found["frame_size"] = levels.get("frame_size", smallest_frame_bytes(found))
-        if "mtu" in found and "mtu" not in levels:
-            found["mtu"] = max(int(found["mtu"]), largest_packet_bytes(found))
-    return found
+        completed["frame_size"] = levels.get("frame_size", smallest_frame_bytes(completed))
+        if "mtu" in completed and "mtu" not in levels:
+            completed["mtu"] = max(int(completed["mtu"]), largest_packet_bytes(completed))
+    return completed
 
 
 def _default_levels(workload: str, backend: str) -> dict[str, Level]:
-    # What nobody asks to change on a host that exists is left as it is.
-    made_by_us = (*LOAD_FACTORS, *FRAME_FACTORS) if backend == HOSTS else FACTORS.values()
+    # Existing hosts keep their own settings unless the study names them.
+    factors = (*LOAD_FACTORS, *FRAME_FACTORS) if backend == HOSTS else FACTORS.values()
     return {
         factor.name: default
-        for factor in made_by_us
+        for factor in factors
         if workload in factor.workloads
         and has_factor_on(backend, factor.name)
         and (default := factor.workload_defaults.get(workload, factor.default)) is not None
@@ -107,14 +107,14 @@ def _default_levels(workload: str, backend: str) -> dict[str, Level]:
 
 
 def check_factor_workload(name: str, workload: str) -> None:
-    """Raises WrongValue with the nearest factor where factor `name` does not hold for the workload."""
+    """Raise WrongValue with the nearest factor if the factor does not apply to the workload."""
     if workload in find_factor(name).workloads:
         return
-    here = [factor.name for factor in FACTORS.values() if workload in factor.workloads]
-    counterpart = next((other for other in _EQUIVALENT_FACTORS.get(name, ()) if other in here), None)
+    choices = [factor.name for factor in FACTORS.values() if workload in factor.workloads]
+    equivalent = next((other for other in _EQUIVALENT_FACTORS.get(name, ()) if other in choices), None)
     fix = (
-        f'did you mean "{counterpart}"?'
-        if counterpart
-        else suggest(name, here, otherwise=f"its factors: {', '.join(here)}")
+        f'did you mean "{equivalent}"?'
+        if equivalent
+        else suggest(name, choices, otherwise=f"use one of its factors: {', '.join(choices)}")
     )
     raise WrongValue(f"{name} is not a factor of the workload {workload}", fix=fix)

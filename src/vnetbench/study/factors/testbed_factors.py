@@ -1,4 +1,4 @@
-"""The factors of the testbed: its interfaces, CPUs, links and virtual switches."""
+"""Factors of the testbed: interfaces, CPUs, links and virtual switches."""
 
 from __future__ import annotations
 
@@ -10,222 +10,286 @@ from vnetbench.study.workloads import FRAME_WORKLOADS, SOCKET_WORKLOADS
 AUTO = "auto"
 
 MIN_IPV6_MTU = 1280
-"""A link of a smaller MTU carries no IPv6 (RFC 8200, section 5)."""
+"""Smallest MTU of a link that carries IPv6 (RFC 8200, section 5)."""
 
 LINK_IMPAIRMENTS = ("link_delay", "link_jitter", "link_loss", "link_reordering")
-"""What a link does to packets beside carrying them at a rate."""
+"""Factors that impair the packets of a link."""
 NO_IMPAIRMENT = "none"
-_IMPAIRED = (
-    " The link is the uplink; without `testbed.uplink` the VMs of a pair get switches of their own with it "
-    "between them, and with `direct` and `router` it is the link that leads to side b."
+_IMPAIRED_LINK = (
+    " The impaired link is the uplink. Without `testbed.uplink`, the bench gives each VM of a pair its own "
+    "switch and joins the two switches by such a link. With `direct` and `router`, it is the link to the "
+    "second VM."
 )
+_EXCLUDE_FIX = "leave this treatment out with [[exclude]]"
 
+# The bench sets the offloads in the order of this table: the kernel derives TSO and USO from those before.
 TESTBED_FACTORS = (
     Factor(
         "mtu",
         value_types.integers(576, 65535, unit="B"),
-        "B",
-        1500,
-        "MTU in bytes of every interface on the path. The ports of the vSwitch follow it unless "
-        "`testbed.vswitch_mtu` is set. It is proved both ways before load is sent.",
-        ("[1500, 9000]", "9000"),
+        unit="B",
+        default=1500,
+        description="MTU in bytes of every interface on the path. The ports of the vSwitch use the same MTU "
+        "unless you set `testbed.vswitch_mtu`. Before the load starts, the bench proves that packets of this "
+        "size pass in both directions.",
+        examples=("[1500, 9000]", "9000"),
+        label="MTU",
+        phrase="MTU {}",
+        more_is_better=True,
+        knobs=("mtu",),
+        knob_fix="choose an MTU that this adapter allows",
     ),
     Factor(
         "ip_version",
         value_types.versions(4, 6),
-        "",
-        "4",
-        "The version of IP that all streams run over. IPv6 wants an MTU of 1280 at least.",
-        ("[4, 6]", "6"),
-    ),
-    Factor(
-        "tso",
-        value_types.on_off(),
-        "",
-        None,
-        "TCP segmentation offload of the VMs' interfaces. The kernel has it off wherever scatter-gather or "
-        "`checksum_offload` is off.",
-        ('["on", "off"]', "true"),
-    ),
-    Factor(
-        "gso",
-        value_types.on_off(),
-        "",
-        None,
-        "Generic segmentation offload of the VMs' interfaces: large segments are cut just before the driver. "
-        "With `tso` on it changes nothing for TCP, since the driver takes large segments anyway.",
-        ('["on", "off"]', "false"),
-    ),
-    Factor(
-        "uso",
-        value_types.on_off(),
-        "",
-        None,
-        "UDP segmentation offload of the VMs' interfaces. Off: what a source hands over with `udp_gso` is "
-        "cut just before the driver, and every datagram crosses the vSwitch as a packet of its own.",
-        ('["on", "off"]', "false"),
-    ),
-    Factor(
-        "gro",
-        value_types.on_off(),
-        "",
-        None,
-        "Generic receive offload of the VMs' interfaces: packets of one stream are joined before the stack.",
-        ('["on", "off"]', "false"),
+        unit="",
+        default="4",
+        description="IP version of all streams. IPv6 needs an MTU of at least 1280.",
+        examples=("[4, 6]", "6"),
+        label="IP version",
+        phrase="IPv{}",
     ),
     Factor(
         "checksum_offload",
         value_types.on_off(),
-        "",
-        None,
-        "Transmit and receive checksum offload of the VMs' interfaces.",
-        ('["on", "off"]', "false"),
+        unit="",
+        default=None,
+        description="Transmit and receive checksum offload of the VMs' interfaces.",
+        examples=('["on", "off"]', "false"),
+        more_is_better=True,
+        knobs=("tx_checksum", "rx_checksum"),
+        knob_fix=f"{_EXCLUDE_FIX}; many drivers cannot change it",
+    ),
+    Factor(
+        "gso",
+        value_types.on_off(),
+        unit="",
+        default=None,
+        description="Generic segmentation offload of the VMs' interfaces: the kernel splits large segments "
+        "just before the driver. With `tso` on it changes nothing for TCP, because the driver then takes "
+        "large segments anyway.",
+        examples=('["on", "off"]', "false"),
+        label="GSO",
+        more_is_better=True,
+        knobs=("gso",),
+        knob_fix=f"{_EXCLUDE_FIX}; macvlan cannot change it",
+    ),
+    Factor(
+        "tso",
+        value_types.on_off(),
+        unit="",
+        default=None,
+        description="TCP segmentation offload of the VMs' interfaces. The kernel turns it off when "
+        "scatter-gather or `checksum_offload` is off.",
+        examples=('["on", "off"]', "true"),
+        label="TSO",
+        more_is_better=True,
+        knobs=("tso",),
+        knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload, and macvlan cannot change it",
+    ),
+    Factor(
+        "uso",
+        value_types.on_off(),
+        unit="",
+        default=None,
+        description="UDP segmentation offload of the VMs' interfaces. `off`: the kernel splits the messages "
+        "of `udp_gso` just before the driver, and every datagram crosses the vSwitch as a packet.",
+        examples=('["on", "off"]', "false"),
+        label="USO",
+        more_is_better=True,
+        knobs=("uso",),
+        knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload and Linux 4.18 or newer",
+    ),
+    Factor(
+        "gro",
+        value_types.on_off(),
+        unit="",
+        default=None,
+        description="Generic receive offload of the VMs' interfaces: the kernel joins packets of one stream "
+        "before the network stack.",
+        examples=('["on", "off"]', "false"),
+        label="GRO",
+        more_is_better=True,
+        knobs=("gro",),
+        knob_fix=_EXCLUDE_FIX,
     ),
     Factor(
         "pairs",
         value_types.integers(1, 64),
-        "1",
-        1,
-        "Pairs of VMs at work at once.",
-        ('"1, 2, 4 .. 8"', "[1, 8]"),
+        unit="1",
+        default=1,
+        description="Pairs of VMs that run load at the same time.",
+        examples=('"1, 2, 4 .. 8"', "[1, 8]"),
         labs=(NETNS,),
+        label="Pairs of VMs",
+        counted_noun="pair",
+        more_is_better=True,
     ),
     Factor(
         "cpus",
         value_types.vm_cpus(),
-        "",
-        None,
-        "CPUs that a VM's processes may use. `any`: all of them. `N each`: every VM in turn gets N CPUs, "
-        "from the first on, starting over when all are given. `0-1`: both VMs of every pair use these. "
-        "`0/1`: the first VM of a pair uses those before the stroke, the second those after it.",
-        ('["any", "1 each"]', '"0-1"', '"0/1"'),
+        unit="",
+        default=None,
+        description="CPUs that a VM's processes may use. `any`: every CPU. `N each`: the next N CPUs for "
+        "each VM in turn, starting again at the first CPU when all are assigned. `0-1`: these CPUs for both "
+        "VMs of every pair. `0/1`: the first VM of a pair uses the CPUs before the slash, the second VM "
+        "those after it.",
+        examples=('["any", "1 each"]', '"0-1"', '"0/1"'),
         labs=(NETNS, HOSTS),
+        label="VM's CPUs",
+        phrase="CPUs {}",
+        knobs=("cpus",),
+        knob_fix="name CPUs that this machine lets you use",
     ),
     Factor(
         "cpu_quota",
         value_types.percentages(0.01, 1024, "none"),
-        "1",
-        None,
-        "CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a CPU, "
-        "`200 %` two. Where it is used up they stand still until the next period of 100 ms (a control group "
-        "with a quota). `none`: no quota. It wants root, and is refused beyond the CPUs of this machine.",
-        ('["none", "200 %", "50 %"]', '"50 %"'),
-        SOCKET_WORKLOADS,
+        unit="1",
+        default=None,
+        description="CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a "
+        "CPU, `200 %` is two. A VM that has used its quota stops until the next period of 100 ms (a control "
+        "group with a quota). `none`: no quota. Needs root; a quota above this machine's CPUs is refused.",
+        examples=('["none", "200 %", "50 %"]', '"50 %"'),
+        workloads=SOCKET_WORKLOADS,
         labs=(NETNS,),
+        label="VM's CPU quota",
+        phrase="CPU quota {}",
     ),
     Factor(
         "irq_cpus",
         value_types.receive_cpus(),
-        "",
-        None,
-        "CPUs that do the receive processing of the VMs' interfaces (receive packet steering, RPS). `off`: "
-        "RPS is off, the sender's CPU goes on. `own`: the VM's own CPUs. `apart`: the CPUs that are not the "
-        "VM's. `spread`: all CPUs. Or a CPU list. `apart` needs CPUs given by `cpus`; without them `own` "
-        "is all CPUs.",
-        ('["off", "own", "apart", "spread"]', '"0-1"'),
+        unit="",
+        default=None,
+        description="CPUs for the receive processing of the VMs' interfaces (receive packet steering, RPS). "
+        "`off`: no RPS; the sender's CPU processes the packet. `own`: the VM's CPUs. `apart`: all CPUs "
+        "except the VM's. `spread`: every CPU. Or a CPU list. `apart` needs `cpus`; without it `own` means "
+        "every CPU.",
+        examples=('["off", "own", "apart", "spread"]', '"0-1"'),
         labs=(NETNS,),
+        label="Receive processing on",
+        phrase="receive processing {}",
+        knobs=("rps_cpus",),
+        knob_fix="run as root (sudo), since only root can set RPS; or leave irq_cpus out",
     ),
     Factor(
         "queues",
         value_types.integers(1, 64),
-        "1",
-        None,
-        "Transmit and receive queues of the VMs' interfaces.",
-        ("[1, 4]", '"1, 2, 4 .. 8"'),
+        unit="1",
+        default=None,
+        description="Transmit and receive queues of the VMs' interfaces.",
+        examples=("[1, 4]", '"1, 2, 4 .. 8"'),
+        counted_noun="queue",
+        more_is_better=True,
+        knobs=("queues",),
+        knob_fix="request no more queues than the adapter has (veth: one for each CPU)",
     ),
     Factor(
         "link_rate",
-        # What tc's 32-bit field of bytes per second holds is a little more.
+        # The limit is a little below what tc's 32-bit field of bytes per second can hold.
         value_types.bit_rates(1000, 34 * 10**9, "none"),
-        "bit/s",
-        None,
-        "Rate to which the uplink (`testbed.uplink = true`) or else every VM's interface is shaped, by "
-        "`testbed.shaper`; `none`: no shaping.",
-        ('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
+        unit="bit/s",
+        default=None,
+        description="Rate to which `testbed.shaper` shapes the uplink (`testbed.uplink = true`) or else "
+        "every VM's interface. `none`: no shaping.",
+        examples=('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
         labs=(NETNS, QEMU),
+        phrase="link rate {}",
+        more_is_better=True,
     ),
     Factor(
         "link_queue",
         value_types.durations(0.00001, 60, "auto", "codel", "fq_codel"),
-        "s",
-        None,
-        "What waits before a link of `link_rate`. A duration: a FIFO that holds as much as the link carries "
-        'in that time (with `testbed.shaper = "tbf"`), so that the last packet of a full one waits so long. '
-        "`auto`: a FIFO of some 5 ms. `codel` and `fq_codel`: these disciplines with the kernel's settings, "
-        "where the kernel has them.",
-        ('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
+        unit="s",
+        default=None,
+        description="Queue in front of a link with `link_rate`. A duration: a FIFO that holds what the link "
+        'sends in this time (with `testbed.shaper = "tbf"`), so that the last packet of a full queue waits '
+        "this long. `auto`: a FIFO of about 5 ms. `codel` and `fq_codel`: these queueing disciplines with "
+        "the kernel's settings, if the kernel has them.",
+        examples=('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
         labs=(NETNS, QEMU),
+        phrase="queue {}",
     ),
     Factor(
         "link_delay",
         value_types.durations(0.00001, 1, NO_IMPAIRMENT),
-        "s",
-        None,
-        "Delay of the link, one way, the same both ways: twice this is added to a round trip. It is behind "
-        "what `link_rate` shapes. netem carries it out where the kernel has it and nothing else is asked of "
-        "the link, else a delay line of the bench's own; the trial keeps which. The idle round trip is "
-        "measured before load is sent, and a treatment refused whose link does not take that long."
-        + _IMPAIRED,
-        ('["none", "1 ms", "20 ms"]', '"20 ms"'),
+        unit="s",
+        default=None,
+        description="One-way delay of the link, the same in both directions: the round trip grows by twice "
+        "this time. The delay comes after the shaping of `link_rate`. The bench uses netem if the kernel has "
+        "it and the study impairs the link in no other way, else its own delay line; the trial records "
+        "which. The bench measures the idle round trip before the load starts, and refuses the treatment if "
+        "the link does not add the delay." + _IMPAIRED_LINK,
+        examples=('["none", "1 ms", "20 ms"]', '"20 ms"'),
         labs=(NETNS, QEMU),
+        phrase="delay {}",
     ),
     Factor(
         "link_jitter",
         value_types.durations(0.00001, 1, NO_IMPAIRMENT),
-        "s",
-        None,
-        "How much the delay of each packet may be less or more than `link_delay`, any amount as likely. "
-        "Packets keep their order: one that would overtake another leaves right behind it.",
-        ('["none", "500 us"]', '"2 ms"'),
+        unit="s",
+        default=None,
+        description="Largest difference between `link_delay` and the delay of a packet, in both directions "
+        "and uniformly distributed. Packets stay in order: a packet that would overtake another leaves right "
+        "behind it.",
+        examples=('["none", "500 us"]', '"2 ms"'),
         labs=(NETNS, QEMU),
+        phrase="jitter {}",
     ),
     Factor(
         "link_loss",
         value_types.percentages(0, 0.5),
-        "1",
-        None,
-        "Share of the packets that the link loses, each by itself, both ways. What TCP hands over as one is "
-        "told apart into segments, and single segments are lost.",
-        ('["0 %", "0.1 %", "1 %"]', '"0.1 %"'),
+        unit="1",
+        default=None,
+        description="Share of the packets that the link drops, independently of each other, in both "
+        "directions. The delay line splits the large packets of TCP into segments and drops single segments.",
+        examples=('["0 %", "0.1 %", "1 %"]', '"0.1 %"'),
         labs=(NETNS, QEMU),
+        phrase="loss {}",
     ),
     Factor(
         "link_reordering",
         value_types.percentages(0, 0.5),
-        "1",
-        None,
-        "Share of the packets that the link holds back for another 250 µs, so that those behind them arrive "
-        "first; segments as with `link_loss`.",
-        ('["0 %", "1 %"]', '"0.5 %"'),
+        unit="1",
+        default=None,
+        description="Share of the packets that the link delays by another 250 µs, so that later packets "
+        "arrive first. Segments are treated as with `link_loss`.",
+        examples=('["0 %", "1 %"]', '"0.5 %"'),
         labs=(NETNS, QEMU),
+        phrase="reordering {}",
     ),
     Factor(
         "vswitch",
         value_types.keywords("bridge", "direct", "macvlan", "router", "openvswitch"),
-        "",
-        "bridge",
-        "What joins the VMs: a Linux `bridge`; `direct`, one link between the two VMs of a pair and no "
-        "switch; `macvlan` interfaces of one parent; a `router`, a namespace that forwards IP packets "
-        "between two networks, one on each side; `openvswitch`, Open vSwitch of the distribution with its "
-        "userspace datapath. That one takes whole packets with their checksums: the VMs then have "
-        "`checksum_offload` off, and with it `tso` and `uso`.",
-        ('["bridge", "macvlan"]', '"openvswitch"'),
+        unit="",
+        default="bridge",
+        description="What connects the VMs. `bridge`: a Linux bridge. `direct`: one link between the two VMs "
+        "of a pair and no switch. `macvlan`: macvlan interfaces of one parent. `router`: a namespace that "
+        "forwards IP packets between two networks, one for each VM of a pair. `openvswitch`: the "
+        "distribution's Open vSwitch with its userspace datapath, which only handles complete packets with "
+        "checksums. The VMs then have `checksum_offload` off, and with it `tso` and `uso`.",
+        examples=('["bridge", "macvlan"]', '"openvswitch"'),
         labs=(NETNS,),
+        label="vSwitch",
+        phrase="{}",
     ),
     Factor(
         "device_cpus",
         value_types.device_cpus(),
-        "",
-        AUTO,
-        "CPUs that do the packet processing of the device under test, by threads of its own (threaded "
-        "NAPI of its ports, the threads of Open vSwitch). `apart`: those that `cpus` does not give to the "
-        "tester; where it gives none, the second half of all, and the tester, which generates and counts, "
-        "has the first. `any`: no threads of its own; the kernel then processes a frame on the CPU that "
-        "generates it, so that the device slows the generator down rather than lose frames. `auto`: "
-        "`apart` where this machine lets it (root, two CPUs, Linux 6.9), else `any`; the trial keeps "
-        "which, and why. Or a CPU list.",
-        ('["apart", "any"]', '"2-3"'),
-        FRAME_WORKLOADS,
+        unit="",
+        default=AUTO,
+        description="CPUs for the packet processing of the device under test, in threads of its own "
+        "(threaded NAPI of its ports, or the threads of Open vSwitch). `apart`: the CPUs that `cpus` does "
+        "not give to the tester. Without `cpus` the tester, which generates and counts frames, uses the "
+        "first half of all CPUs and the device the second half. `any`: no threads of its own. The kernel "
+        "then processes a frame on the CPU that generates it, so that the device slows the generator down "
+        "instead of losing frames. `auto`: `apart` if this machine allows it (root, two CPUs, Linux 6.9), "
+        "else `any`; the trial records which, and why. Or a CPU list.",
+        examples=('["apart", "any"]', '"2-3"'),
+        workloads=FRAME_WORKLOADS,
         labs=(NETNS,),
+        label="Device's CPUs",
+        phrase="device on CPUs {}",
+        knobs=("napi_cpus", "napi_first"),
+        knob_fix="run as root on Linux 6.9 or newer, or write device_cpus = any",
     ),
 )

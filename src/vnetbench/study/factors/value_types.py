@@ -1,4 +1,4 @@
-"""The kinds of value that a study has: how each is read, spelled, described and put into the JSON Schema."""
+"""Value types of a study: how each is parsed, written, described and turned into JSON Schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from vnetbench import quantity
 from vnetbench.errors import BenchError
-from vnetbench.study.factors import cpu_lists
+from vnetbench.study.factors.cpu_lists import (
+    CPU_LIST_PATTERN,
+    MAX_CPU,
+    canonical_cpu_list,
+    canonical_endpoint_cpus,
+    canonical_vm_cpus,
+)
 from vnetbench.study.factors.directions import (
     DIRECTION_MIX_PATTERN,
     DIRECTION_SHARES,
@@ -22,69 +28,79 @@ Json = dict[str, object]
 
 @dataclass(frozen=True)
 class ValueType:
-    """One kind of value."""
+    """One type of value in a study file."""
 
     expected_form: str
-    """What is expected, in words that end the sentence "write …"."""
+    """The expected values, as they end the sentence "write …"."""
     parse: Callable[[object], Level]
-    """The canonical value of a raw TOML value; raises a BenchError with `what` and `fix`."""
+    """Returns the canonical value of a raw TOML value; raises a BenchError with `what` and `fix`."""
     format: Callable[[Level], str]
-    """The canonical value as a person writes it; `parse(spell(x)) == x`."""
+    """Returns the canonical value as a study writes it; `parse(format(x)) == x`."""
     pattern: str
-    """Regular expression (the dialect that JSON Schema and Python share) of its form as a string."""
+    """Regular expression of the string form, in the dialect that JSON Schema and Python share."""
     other_schemas: tuple[Json, ...] = ()
-    """JSON Schemas of its forms that are no string."""
+    """JSON Schemas of the forms that are not strings."""
     keywords: tuple[str, ...] = ()
-    """Words that it takes beside or in place of quantities, for completion."""
+    """Keywords that it takes in addition to quantities or instead of them."""
     is_integer: bool = False
-    """Whole numbers: "1..16" means every one of them."""
+    """Whole numbers: "1..16" means each of them."""
     has_commas: bool = False
-    """A value may have commas in it (CPU lists)."""
+    """A value may contain commas (CPU lists)."""
     is_free_text: bool = False
-    """A value is any text: nothing in it is an expression."""
+    """A value is any text, never an expression of levels."""
+    is_on_off: bool = False
+    """The values are `on` and `off`."""
 
 
 def integers(low: int, high: int, *words: str, unit: str = "") -> ValueType:
-    """A whole number from `low` to `high`, bare or in quotes, or one of the words.
+    """Make the type of whole numbers in a range, or one of the keywords.
 
-    `unit` may stand behind a number in quotes.
+    Args:
+        low: Smallest number.
+        high: Largest number.
+        words: Keywords.
+        unit: Unit that may follow a number in quotes.
     """
-    expects = f"a whole number from {low} to {high}" + "".join(f' or "{word}"' for word in words)
+    expected = f"a whole number from {low} to {high}" + "".join(f' or "{word}"' for word in words)
+    digits = r"[+-]?[0-9]{1,18}"
+    quoted_number = rf"\s*({digits})\s*(?:{unit})?\s*" if unit else rf"\s*({digits})\s*"
 
     def parse(raw: object) -> Level:
-        if isinstance(raw, str) and raw.strip() in words:
-            return raw.strip()
         if isinstance(raw, str):
-            number = re.fullmatch(
-                rf"\s*([+-]?[0-9]{{1,18}})\s*(?:{unit})?\s*" if unit else r"\s*([+-]?[0-9]{1,18})\s*", raw
-            )
+            if raw.strip() in words:
+                return raw.strip()
+            number = re.fullmatch(quoted_number, raw)
             if number is None:
-                raise WrongValue(f"{format_raw_value(raw)} is not a whole number", fix=f"write {expects}")
+                raise _invalid(raw, "is not a whole number", expected)
             raw = int(number[1])
         if isinstance(raw, bool) or not isinstance(raw, int):
-            raise WrongValue(f"{format_raw_value(raw)} is not a whole number", fix=f"write {expects}")
+            raise _invalid(raw, "is not a whole number", expected)
         if not low <= raw <= high:
-            raise WrongValue(f"{format_raw_value(raw)} is out of range", fix=f"write {expects}")
+            raise _invalid(raw, "is out of range", expected)
         return raw
 
     pattern = "|".join((*words, rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"))
     number: Json = {"type": "integer", "minimum": low, "maximum": high}
     return ValueType(
-        expects, parse, str, f"({pattern})" if words else pattern, (number,), words, is_integer=True
+        expected, parse, str, f"({pattern})" if words else pattern, (number,), words, is_integer=True
     )
+
+
+def _invalid(raw: object, what: str, expected: str) -> WrongValue:
+    return WrongValue(f"{format_raw_value(raw)} {what}", fix=f"write {expected}")
 
 
 def _quantity_type(
     noun: str,
-    read: Callable[[str], float | int],
-    spell: Callable[[float | int], str],
+    parse_text: Callable[[str], float | int],
+    format_number: Callable[[float | int], str],
     low: float,
     high: float,
     units: str,
     words: tuple[str, ...],
 ) -> ValueType:
     or_words = "".join(f' or "{word}"' for word in words)
-    expects = f'a {noun} from "{spell(low)}" to "{spell(high)}"{or_words}'
+    expected = f'a {noun} from "{format_number(low)}" to "{format_number(high)}"{or_words}'
 
     def parse(raw: object) -> Level:
         if isinstance(raw, str):
@@ -92,144 +108,135 @@ def _quantity_type(
             if text in words:
                 return text
             if text[:1].isalpha() and words:
-                fix = suggest(text, words, otherwise=f"write {expects}")
+                fix = suggest(text, words, otherwise=f"write {expected}")
                 raise WrongValue(f"{format_raw_value(raw)} is not a {noun}", fix=fix)
-            value = read(raw)
+            value = parse_text(raw)
             if not low <= value <= high:
-                raise WrongValue(f"{format_raw_value(raw)} is out of range", fix=f"write {expects}")
+                raise _invalid(raw, "is out of range", expected)
             return value
         if isinstance(raw, int | float) and not isinstance(raw, bool):
-            read(
-                f"{format_raw_value(raw)}"
-            )  # A bare number has no unit: this raises the sentence that lists them.
-        raise WrongValue(f"{format_raw_value(raw)} is not a {noun}", fix=f"write {expects}, in quotes")
+            # A bare number has no unit: parsing it raises the error that lists the units.
+            parse_text(format_raw_value(raw))
+        raise _invalid(raw, f"is not a {noun}", f"{expected}, in quotes")
 
-    def spell_level(level: Level) -> str:
-        return level if isinstance(level, str) else spell(level)
+    def format_level(level: Level) -> str:
+        return level if isinstance(level, str) else format_number(level)
 
     number = r"[+]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
     term = rf"{number}\s*({units})"
     pattern = "|".join((*words, rf"{term}(\s*{term})*"))
-    return ValueType(expects, parse, spell_level, f"({pattern})", keywords=words)
+    return ValueType(expected, parse, format_level, f"({pattern})", keywords=words)
 
 
 def durations(low_s: float, high_s: float, *words: str) -> ValueType:
-    """A duration in seconds, or one of the words."""
-    units = "µs|μs|us|ms|s|min|h"
-    return _quantity_type(
-        "duration", quantity.parse_duration, quantity.format_exact_duration, low_s, high_s, units, words
-    )
+    """Make the type of durations in seconds, or one of the keywords."""
+    parse, format_number = quantity.parse_duration, quantity.format_exact_duration
+    return _quantity_type("duration", parse, format_number, low_s, high_s, "µs|μs|us|ms|s|min|h", words)
 
 
 def sizes(low: int, high: int, *words: str) -> ValueType:
-    """A size in whole bytes, or one of the words."""
+    """Make the type of sizes in whole bytes, or one of the keywords."""
 
-    def spell(size: float | int) -> str:
+    def format_number(size: float | int) -> str:
         return quantity.format_exact_bytes(int(size))
 
-    return _quantity_type("size", quantity.parse_bytes, spell, low, high, "B|kB|KB|KiB|MB|MiB|GB|GiB", words)
+    units = "B|kB|KB|KiB|MB|MiB|GB|GiB"
+    return _quantity_type("size", quantity.parse_bytes, format_number, low, high, units, words)
 
 
 def bit_rates(low_bps: int, high_bps: int, *words: str) -> ValueType:
-    """A rate in whole bits/s, or one of the words."""
+    """Make the type of rates in whole bits per second, or one of the keywords."""
     units = "bit/s|kbit/s|Mbit/s|Gbit/s|bps|kbps|Mbps|Gbps"
-    return _quantity_type(
-        "rate", quantity.parse_rate, quantity.format_exact_rate, low_bps, high_bps, units, words
-    )
+    parse, format_number = quantity.parse_rate, quantity.format_exact_rate
+    return _quantity_type("rate", parse, format_number, low_bps, high_bps, units, words)
 
 
 def frequencies(low_per_s: float, high_per_s: float, *words: str) -> ValueType:
-    """So many a second, or one of the words."""
-    units = "/s|k/s|M/s"
-    parse, spell = quantity.parse_frequency, quantity.format_exact_frequency
-    return _quantity_type("frequency", parse, spell, low_per_s, high_per_s, units, words)
+    """Make the type of numbers per second, or one of the keywords."""
+    parse, format_number = quantity.parse_frequency, quantity.format_exact_frequency
+    return _quantity_type("frequency", parse, format_number, low_per_s, high_per_s, "/s|k/s|M/s", words)
 
 
 def frame_rates(low_fps: float, high_fps: float, *words: str) -> ValueType:
-    """So many frames a second, or one of the words."""
+    """Make the type of frames per second, or one of the keywords."""
     units = "frame/s|kframe/s|Mframe/s|frames/s|kframes/s|Mframes/s"
-    parse, spell = quantity.parse_frame_rate, quantity.format_exact_frame_rate
-    return _quantity_type("frame rate", parse, spell, low_fps, high_fps, units, words)
+    parse, format_number = quantity.parse_frame_rate, quantity.format_exact_frame_rate
+    return _quantity_type("frame rate", parse, format_number, low_fps, high_fps, units, words)
+
+
+def percentages(low: float, high: float, *words: str) -> ValueType:
+    """Make the type of shares of 1, written in percent, or one of the keywords."""
+    parse, format_number = quantity.parse_share, quantity.format_exact_share
+    return _quantity_type("share", parse, format_number, low, high, "%", words)
 
 
 def frame_loads(low_fps: float, high_fps: float, *words: str) -> ValueType:
-    """A frame rate, a share of the throughput (a level as "90 %"), or one of the words."""
+    """Make the type of a frame rate, a share of the throughput (level "90 %"), or one of the keywords."""
     rate, share = frame_rates(low_fps, high_fps, *words), percentages(0.01, 2)
 
     def parse(raw: object) -> Level:
         is_share = isinstance(raw, str) and raw.strip().endswith("%")
         return share.format(share.parse(raw)) if is_share else rate.parse(raw)
 
-    expects = f'{rate.expected_form}, or a share of the throughput such as "90 %"'
-    return ValueType(expects, parse, rate.format, f"({rate.pattern}|{share.pattern})", keywords=words)
+    expected = f'{rate.expected_form}, or a share of the throughput such as "90 %"'
+    return ValueType(expected, parse, rate.format, f"({rate.pattern}|{share.pattern})", keywords=words)
 
 
-def loss_goals(most: int) -> ValueType:
-    """Accepted shares of lost frames, ascending: a text, or a list; a level as "0 %, 0.5 %"."""
+def loss_goals(max_goals: int) -> ValueType:
+    """Make the type of ascending accepted loss ratios, as a text or a list; canonical is "0 %, 0.5 %"."""
     share = percentages(0, 0.5)
-    expects = f'up to {most} ascending shares from "0 %" to "50 %", such as ["0 %", "0.5 %"]'
+    expected = f'up to {max_goals} ascending shares from "0 %" to "50 %", such as ["0 %", "0.5 %"]'
 
     def parse(raw: object) -> Level:
         parts = raw if isinstance(raw, list) else raw.split(",") if isinstance(raw, str) else [raw]
         goals = [float(share.parse(part)) for part in parts]
-        if not 1 <= len(goals) <= most or goals != sorted(set(goals)):
-            raise WrongValue("these are not a few goals in ascending order", fix=f"write {expects}")
+        if not 1 <= len(goals) <= max_goals or goals != sorted(set(goals)):
+            raise WrongValue(f"expected 1 to {max_goals} goals in ascending order", fix=f"write {expected}")
         return ", ".join(map(share.format, goals))
 
-    many: Json = {"type": "array", "items": {"type": "string", "pattern": rf"^\s*({share.pattern})\s*$"}}
-    many |= {"minItems": 1, "maxItems": most}
-    return ValueType(
-        expects, parse, str, rf"{share.pattern}(\s*,\s*{share.pattern})*", (many,), has_commas=True
-    )
-
-
-def percentages(low: float, high: float, *words: str) -> ValueType:
-    """A share of 1, written as a percentage, or one of the words."""
-    return _quantity_type("share", quantity.parse_share, quantity.format_exact_share, low, high, "%", words)
+    as_list: Json = {"type": "array", "items": {"type": "string", "pattern": rf"^\s*({share.pattern})\s*$"}}
+    as_list |= {"minItems": 1, "maxItems": max_goals}
+    pattern = rf"{share.pattern}(\s*,\s*{share.pattern})*"
+    return ValueType(expected, parse, str, pattern, (as_list,), has_commas=True)
 
 
 def keywords(*known: str) -> ValueType:
-    """One of a few words."""
+    """Make the type of a few keywords."""
     listed = ", ".join(f'"{word}"' for word in known)
-    expects = f"one of {listed}" if len(known) > 1 else listed
+    expected = f"one of {listed}" if len(known) > 1 else listed
 
     def parse(raw: object) -> str:
-        if isinstance(raw, str) and raw.strip() in known:
-            return raw.strip()
-        near = raw.strip() if isinstance(raw, str) else ""
-        raise WrongValue(
-            f"{format_raw_value(raw)} is not known here",
-            fix=suggest(near, known, otherwise=f"write {expects}"),
-        )
+        text = raw.strip() if isinstance(raw, str) else ""
+        if text in known:
+            return text
+        fix = suggest(text, known, otherwise=f"write {expected}")
+        raise WrongValue(f"{format_raw_value(raw)} is not a valid value", fix=fix)
 
-    return ValueType(expects, parse, str, f"({'|'.join(known)})", keywords=known)
+    return ValueType(expected, parse, str, f"({'|'.join(known)})", keywords=known)
 
 
-def texts(longest: int) -> ValueType:
-    """A text for people, at most `longest` characters; line breaks and runs of spaces become one space."""
-    expects = f"a text of 1 to {longest} characters"
+def texts(max_characters: int) -> ValueType:
+    """Make the type of texts for people; line breaks and repeated spaces become one space."""
+    expected = f"a text of 1 to {max_characters} characters"
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
-            raise WrongValue(f"{format_raw_value(raw)} is not a text", fix=f"write {expects}, in quotes")
+            raise _invalid(raw, "is not a text", f"{expected}, in quotes")
         text = " ".join(raw.split())
-        if not text or not text.isprintable() or len(text) > longest:
-            what = (
-                f"{len(text)} characters are too many"
-                if len(text) > longest
-                else f"{format_raw_value(raw)} has characters that cannot be printed"
-                if text
-                else "the text is empty"
-            )
-            raise WrongValue(what, fix=f"write {expects}")
+        if not text:
+            raise WrongValue("the text is empty", fix=f"write {expected}")
+        if len(text) > max_characters:
+            raise WrongValue(f"{len(text)} characters are too many", fix=f"write {expected}")
+        if not text.isprintable():
+            raise _invalid(raw, "has characters that cannot be printed", expected)
         return text
 
-    return ValueType(expects, parse, str, r"\S[\s\S]*")
+    return ValueType(expected, parse, str, r"\S[\s\S]*")
 
 
 def on_off() -> ValueType:
-    """ "on" or "off"; TOML's true and false mean the same."""
-    on_off = keywords("on", "off")
+    """Make the type of "on" and "off"; TOML's true and false mean the same."""
+    words = keywords("on", "off")
 
     def parse(raw: object) -> Level:
         if isinstance(raw, bool):
@@ -237,145 +244,135 @@ def on_off() -> ValueType:
         if isinstance(raw, str) and raw.strip().lower() in ("true", "yes", "false", "no"):
             meant = "on" if raw.strip().lower() in ("true", "yes") else "off"
             raise WrongValue(
-                f"{format_raw_value(raw)} is not known here",
+                f"{format_raw_value(raw)} is not a valid value",
                 fix=f'did you mean "{meant}"? write "on" or "off"',
             )
-        return on_off.parse(raw)
+        return words.parse(raw)
 
-    return ValueType(
-        '"on" or "off"', parse, str, on_off.pattern, ({"type": "boolean"},), keywords=on_off.keywords
-    )
+    boolean: Json = {"type": "boolean"}
+    return ValueType('"on" or "off"', parse, str, words.pattern, (boolean,), words.keywords, is_on_off=True)
 
 
 def booleans() -> ValueType:
-    """true or false, bare."""
+    """Make the type of true and false without quotes."""
 
     def parse(raw: object) -> bool:
         if not isinstance(raw, bool):
-            raise WrongValue(
-                f"{format_raw_value(raw)} is neither true nor false",
-                fix="write true or false, without quotes",
-            )
+            raise _invalid(raw, "is neither true nor false", "true or false, without quotes")
         return raw
 
-    def spell(level: Level) -> str:
+    def format_level(level: Level) -> str:
         return "true" if level else "false"
 
-    return ValueType("true or false", parse, spell, "", ({"type": "boolean"},))
+    return ValueType("true or false", parse, format_level, "", ({"type": "boolean"},))
 
 
 def versions(*known: int) -> ValueType:
-    """One of a few version numbers, bare or in quotes; a level is its digits: nothing to count with."""
+    """Make the type of version numbers, bare or in quotes; a level is a keyword, not a number."""
     digits = keywords(*map(str, known))
-    expects = " or ".join(digits.keywords)
+    expected = " or ".join(digits.keywords)
 
     def parse(raw: object) -> Level:
         if isinstance(raw, bool) or not isinstance(raw, int | str) or str(raw).strip() not in digits.keywords:
-            raise WrongValue(f"{format_raw_value(raw)} is not known here", fix=f"write {expects}")
+            raise _invalid(raw, "is not a valid value", expected)
         return str(raw).strip()
 
-    return ValueType(
-        expects, parse, str, digits.pattern, ({"type": "integer", "enum": list(known)},), digits.keywords
-    )
+    number: Json = {"type": "integer", "enum": list(known)}
+    return ValueType(expected, parse, str, digits.pattern, (number,), digits.keywords)
 
 
 def congestion_controls() -> ValueType:
-    """The name of a congestion control of the kernel (TCP_CA_NAME_MAX: 15 characters and a NUL)."""
-    expects = 'the kernel\'s name of a congestion control, such as "cubic", "bbr" or "reno"'
+    """Make the type of the kernel's congestion controls (TCP_CA_NAME_MAX: 15 characters and a NUL)."""
+    expected = 'the kernel\'s name of a congestion control, such as "cubic", "bbr" or "reno"'
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(r"[a-z][a-z0-9_-]{0,14}", raw.strip()):
             return raw.strip()
-        raise WrongValue(f"{format_raw_value(raw)} names no congestion control", fix=f"write {expects}")
+        raise _invalid(raw, "is not the name of a congestion control", expected)
 
-    known = ("cubic", "reno", "bbr", "dctcp")
-    return ValueType(expects, parse, str, "[a-z][a-z0-9_-]{0,14}", keywords=known)
-
-
-def _cpu_type(
-    known: tuple[str, ...], pattern: str, expects: str, canonical: Callable[[str], str]
-) -> ValueType:
-    def parse(raw: object) -> str:
-        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= cpu_lists.MAX_CPU:
-            return str(raw)
-        if not isinstance(raw, str):
-            raise WrongValue(f"{format_raw_value(raw)} names no CPUs", fix=f"write {expects}")
-        text = raw.strip()
-        if text in known:
-            return text
-        if len(text) > 1000 or not re.match(r"[0-9]", text):
-            fix = suggest(text, known, otherwise=f"write {expects}")
-            raise WrongValue(f"{format_raw_value(raw)} names no CPUs", fix=fix)
-        try:
-            return canonical(text)
-        except BenchError as error:
-            raise WrongValue(
-                error.what, fix=error.fix if "CPUs go" in str(error.fix) else f"write {expects}"
-            ) from error
-
-    bare: Json = {"type": "integer", "minimum": 0, "maximum": cpu_lists.MAX_CPU}
-    return ValueType(
-        expects, parse, str, f"({'|'.join((*known, pattern))})", (bare,), keywords=known, has_commas=True
-    )
-
-
-def vm_cpus() -> ValueType:
-    """Which CPUs the VMs may use."""
-    expects = '"any", "1 each" (so many CPUs of its own for each VM), CPUs "0-1", or both VMs of a pair "0/1"'
-    pattern = rf"[0-9]+\s+each|{cpu_lists.CPU_LIST_PATTERN}(\s*/\s*{cpu_lists.CPU_LIST_PATTERN})?"
-    return _cpu_type(("any",), pattern, expects, cpu_lists.canonical_vm_cpus)
+    common = ("cubic", "reno", "bbr", "dctcp")
+    return ValueType(expected, parse, str, "[a-z][a-z0-9_-]{0,14}", keywords=common)
 
 
 def directions() -> ValueType:
-    """Which way streams go, or how many each way at once."""
-    known = keywords(*DIRECTION_SHARES)
-    expects = f'{known.expected_form}, or a mix such as "3/1"'
+    """Make the type of stream directions: a keyword, or a mix such as "3/1"."""
+    words = keywords(*DIRECTION_SHARES)
+    expected = f'{words.expected_form}, or a mix such as "3/1"'
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and "/" in raw:
             return canonical_direction_mix(raw)
         try:
-            return str(known.parse(raw))
+            return str(words.parse(raw))
         except WrongValue as error:
-            near = "did you mean" in str(error.fix)
-            raise WrongValue(error.what, fix=error.fix if near else f"write {expects}") from error
+            has_suggestion = "did you mean" in str(error.fix)
+            raise WrongValue(error.what, fix=error.fix if has_suggestion else f"write {expected}") from error
 
-    return ValueType(
-        expects, parse, str, f"{known.pattern[:-1]}|{DIRECTION_MIX_PATTERN})", keywords=known.keywords
-    )
+    pattern = f"{words.pattern[:-1]}|{DIRECTION_MIX_PATTERN})"
+    return ValueType(expected, parse, str, pattern, keywords=words.keywords)
+
+
+def _cpu_type(
+    words: tuple[str, ...],
+    expected: str,
+    pattern: str = CPU_LIST_PATTERN,
+    canonical: Callable[[str], str] = canonical_cpu_list,
+) -> ValueType:
+    """Make the type of a CPU set: a keyword, or a text that `canonical` turns into its canonical form."""
+
+    def parse(raw: object) -> str:
+        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= MAX_CPU:
+            return str(raw)
+        if not isinstance(raw, str):
+            raise _invalid(raw, "is not a valid CPU set", expected)
+        text = raw.strip()
+        if text in words:
+            return text
+        if len(text) > 1000 or not re.match(r"[0-9]", text):
+            fix = suggest(text, words, otherwise=f"write {expected}")
+            raise WrongValue(f"{format_raw_value(raw)} is not a valid CPU set", fix=fix)
+        try:
+            return canonical(text)
+        except BenchError as error:
+            names_range = "use CPUs from" in str(error.fix)
+            raise WrongValue(error.what, fix=error.fix if names_range else f"write {expected}") from error
+
+    bare: Json = {"type": "integer", "minimum": 0, "maximum": MAX_CPU}
+    full_pattern = f"({'|'.join((*words, pattern))})"
+    return ValueType(expected, parse, str, full_pattern, (bare,), keywords=words, has_commas=True)
+
+
+_ENDPOINT_CPUS_PATTERN = rf"{CPU_LIST_PATTERN}(\s*/\s*{CPU_LIST_PATTERN})?"
+
+
+def vm_cpus() -> ValueType:
+    """Make the type of the CPUs that each VM may use."""
+    expected = '"any", "1 each" (a number of CPUs for each VM), CPUs "0-1", or "0/1" for the VMs of a pair'
+    return _cpu_type(("any",), expected, rf"[0-9]+\s+each|{_ENDPOINT_CPUS_PATTERN}", canonical_vm_cpus)
 
 
 def thread_cpus() -> ValueType:
-    """Which CPU each thread of the load runs on."""
-    expects = '"any", "spread", CPUs "0-1" that the threads take in turn, or both VMs of a pair "0-1/2-3"'
-    pattern = rf"{cpu_lists.CPU_LIST_PATTERN}(\s*/\s*{cpu_lists.CPU_LIST_PATTERN})?"
-    return _cpu_type(("any", "spread"), pattern, expects, cpu_lists.canonical_endpoint_cpus)
+    """Make the type of the CPU of each thread."""
+    expected = '"any", "spread", CPUs "0-1" for the threads in turn, or "0-1/2-3" for the VMs of a pair'
+    return _cpu_type(("any", "spread"), expected, _ENDPOINT_CPUS_PATTERN, canonical_endpoint_cpus)
 
 
 def emulator_cpus() -> ValueType:
-    """Which of the host's CPUs an emulator's own threads may use."""
-    expects = '"any", "own", "apart" or CPUs such as "0-1"'
-    return _cpu_type(
-        ("any", "own", "apart"), cpu_lists.CPU_LIST_PATTERN, expects, cpu_lists.canonical_cpu_list
-    )
+    """Make the type of the host CPUs of QEMU's own threads."""
+    return _cpu_type(("any", "own", "apart"), '"any", "own", "apart" or CPUs such as "0-1"')
 
 
 def device_cpus() -> ValueType:
-    """Which CPUs do the packet processing of a device under test."""
-    expects = '"auto", "apart", "any" or CPUs such as "2-3"'
-    return _cpu_type(
-        ("auto", "apart", "any"), cpu_lists.CPU_LIST_PATTERN, expects, cpu_lists.canonical_cpu_list
-    )
+    """Make the type of the CPUs for the packet processing of a device under test."""
+    return _cpu_type(("auto", "apart", "any"), '"auto", "apart", "any" or CPUs such as "2-3"')
 
 
 def interrupt_cpus() -> ValueType:
-    """Which of an endpoint's CPUs take its adapter's interrupts."""
-    expects = '"spread" or CPUs such as "0-1"'
-    return _cpu_type(("spread",), cpu_lists.CPU_LIST_PATTERN, expects, cpu_lists.canonical_cpu_list)
+    """Make the type of the CPUs that take an adapter's interrupts."""
+    return _cpu_type(("spread",), '"spread" or CPUs such as "0-1"')
 
 
 def receive_cpus() -> ValueType:
-    """Which CPUs do the receive processing."""
-    known = ("off", "own", "apart", "spread")
-    expects = '"off", "own", "apart", "spread" or CPUs such as "0-1"'
-    return _cpu_type(known, cpu_lists.CPU_LIST_PATTERN, expects, cpu_lists.canonical_cpu_list)
+    """Make the type of the CPUs for receive processing."""
+    words = ("off", "own", "apart", "spread")
+    return _cpu_type(words, '"off", "own", "apart", "spread" or CPUs such as "0-1"')

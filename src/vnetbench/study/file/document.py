@@ -1,4 +1,4 @@
-"""A study file's text as TOML: its values, the line that each stands in, and what in it is no TOML."""
+"""TOML text of a study file: its values, the line of each key, and its syntax errors."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from vnetbench.printable import make_printable
 from vnetbench.study.problems import Problem, StudyLocation, WrongValue
 
 MAX_CHARACTERS = 65_536
-"""Of a study file. With MAX_LINE it bounds what nested keys can cost (tomllib: cubic in their depth)."""
+"""Maximum length of a study file. Together with MAX_LINE_CHARACTERS it bounds the time for nested keys
+(tomllib: cubic in their depth)."""
 
 MAX_LINE_CHARACTERS = 2000
-"""Characters; no number in a line can have more digits than Python reads (4300)."""
+"""Maximum length of a line; a number in it then has fewer digits than Python's limit (4300)."""
 
 _MAX_SYNTAX_PROBLEMS = 20
 _MAX_DEPTH = 6
-"""Places deeper than this are not looked for: a study has none."""
+"""Maximum depth of keys whose lines are recorded; studies have none that are deeper."""
 
 _KeyPath = tuple[str | int, ...]
 
@@ -34,17 +35,17 @@ _ERROR_POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\
 
 @dataclass(frozen=True)
 class TomlDocument:
-    """A study file as read; where `problems` is not empty, `values` lacks the lines at fault."""
+    """A parsed study file; if it has problems, `values` lacks the lines with syntax errors."""
 
     values: Mapping[str, object]
     problems: tuple[Problem, ...]
     text: str
-    """What `values` was read from."""
+    """Text that `values` was parsed from."""
     name: str
-    """What stands before a line number in front of a person."""
+    """Name of the file in error messages."""
 
     def locate(self, *path: str | int) -> StudyLocation:
-        """Where a key, a table or an item of a list stands, or else what it is in."""
+        """Return the location of a key, a table or a list item, or of what contains it."""
         while path and path not in self._line_numbers:
             path = path[:-1]
         return _make_location(self.name, self._line_numbers.get(path, 1))
@@ -71,10 +72,10 @@ class TomlDocument:
 
 
 def read_document(text: str, path: str | None) -> TomlDocument:
-    """The document of a text; what is no TOML is in its `problems`, nothing is raised."""
+    """Parse a text; syntax errors become its `problems`, and nothing is raised."""
     name = "study" if path is None else make_printable(path)
     if refused := _find_oversize(text):
-        return TomlDocument({}, (_make_location(name, refused[0]).make_problem(refused[1]),), "", name)
+        return TomlDocument({}, (_make_location(name, refused[0]).wrap_error(refused[1]),), "", name)
     lines = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").split("\n")
     problems: list[Problem] = []
     while len(problems) < _MAX_SYNTAX_PROBLEMS:
@@ -82,15 +83,13 @@ def read_document(text: str, path: str | None) -> TomlDocument:
         try:
             return TomlDocument(tomllib.loads(left), tuple(problems), left, name)
         except RecursionError:
-            deep = WrongValue("this nests too deeply", fix="a study has sections, keys and lists, no more")
-            problems.append(_make_location(name, 1).make_problem(deep))
+            deep = WrongValue("the values are nested too deeply", fix="use only sections, keys and lists")
+            problems.append(_make_location(name, 1).wrap_error(deep))
             break
         except tomllib.TOMLDecodeError as error:
             number = _error_line(str(error), left)
             line = lines[number - 1]
-            problems.append(
-                _make_location(name, number).make_problem(_explain_syntax_error(str(error), line))
-            )
+            problems.append(_make_location(name, number).wrap_error(_explain_syntax_error(str(error), line)))
             if not _is_whole_statement(line):
                 break
             lines[number - 1] = ""
@@ -98,17 +97,18 @@ def read_document(text: str, path: str | None) -> TomlDocument:
 
 
 def _find_oversize(text: str) -> tuple[int, WrongValue] | None:
-    """Line and reason of what is not even tried."""
+    """Return the line and the error of a text that is too large or not UTF-8."""
     if len(text) > MAX_CHARACTERS:
         return 1, WrongValue(
-            f"the file has {len(text)} characters, more than any study",
-            fix=f"a study file has {MAX_CHARACTERS} at most",
+            f"the file has {len(text)} characters, which is too many",
+            fix=f"shorten the study file to at most {MAX_CHARACTERS} characters",
         )
     for number, line in enumerate(text.split("\n"), 1):
         if len(line) > MAX_LINE_CHARACTERS:
             return number, WrongValue(
-                f"a line of {len(line)} characters",
-                fix=f"break it up: a line has {MAX_LINE_CHARACTERS} at most (a list may go over several lines)",
+                f"this line has {len(line)} characters, which is too many",
+                fix=f"split it into lines of at most {MAX_LINE_CHARACTERS} characters (a list can span "
+                f"several lines)",
             )
         if not line.isascii() and any("\ud800" <= c <= "\udfff" for c in line):
             return number, WrongValue("this line is not UTF-8", fix="save the file as UTF-8")
@@ -116,7 +116,7 @@ def _find_oversize(text: str) -> tuple[int, WrongValue] | None:
 
 
 def _error_line(message: str, text: str) -> int:
-    """The line of tomllib's message, or of the syntax tree's first error where that names none."""
+    """Return the line of tomllib's message, or of the first error in the syntax tree."""
     position = _ERROR_POSITION.search(message)
     if position and position[1]:
         return int(position[1])
@@ -126,7 +126,7 @@ def _error_line(message: str, text: str) -> int:
 
 
 def _is_whole_statement(line: str) -> bool:
-    """Whether a line is a whole statement: only then can it be left out without making others wrong."""
+    """Return whether a line is a complete statement: only then can the parser skip it safely."""
     statement = _KEY_EQUALS_VALUE.match(line) or _KEY_COLON_VALUE.match(line)
     brackets = all(line.count(opening) == line.count(closing) for opening, closing in ("[]", "{}"))
     return statement is not None and brackets and '"""' not in line and "'''" not in line
@@ -135,19 +135,20 @@ def _is_whole_statement(line: str) -> bool:
 def _explain_syntax_error(message: str, line: str) -> WrongValue:
     statement = _KEY_EQUALS_VALUE.match(line)
     if "Cannot overwrite" in message:
-        what = make_printable(statement[1]) if statement else "what ends here"
-        return WrongValue(f"{what} is set twice", fix="take one of the two away")
+        what = make_printable(statement[1]) if statement else "this key"
+        return WrongValue(f"{what} is set twice", fix="remove one of the two")
     if "Cannot declare" in message or "Cannot mutate" in message:
         return WrongValue(
-            f"{make_printable(line.strip())[:60]} stands twice", fix="put all of its keys under one heading"
+            f"{make_printable(line.strip())[:60]} appears twice",
+            fix="write all of its keys under one heading",
         )
     if with_colon := _KEY_COLON_VALUE.match(line):
         key = make_printable(with_colon[1])
-        return WrongValue(f"{key} is followed by a colon", fix=f"write {key} = and its value")
+        return WrongValue(f"{key} is followed by a colon", fix=f"write {key} = VALUE")
     if statement:
         key, value = make_printable(statement[1]), make_printable(statement[2].split("#")[0].strip())
         if not value:
-            return WrongValue(f"{key} has no value", fix=f"write it after the {key} =")
+            return WrongValue(f"{key} has no value", fix=f"write a value after {key} =")
         if value[0] not in "\"'[{" and '"' not in value:
             return WrongValue(f"{value[:60]} needs quotes", fix=f'write {key} = "{value[:60]}"')
         if value[0] == '"' and value.count('"') == 1:
@@ -155,7 +156,7 @@ def _explain_syntax_error(message: str, line: str) -> WrongValue:
     what = make_printable(_ERROR_POSITION.sub("", message))
     return WrongValue(
         f"this is not TOML: {what[:1].lower()}{what[1:]}",
-        fix='write key = value, [section] or # remark, with "quotes" around everything but numbers',
+        fix='write key = value, [section] or # comment, with "quotes" around everything except numbers',
     )
 
 
@@ -168,14 +169,14 @@ def _syntax_tree(text: str) -> Node:
 
 
 def _error_nodes(node: Node) -> Iterator[Node]:
-    """Faulty nodes of a syntax tree in the order of the text; without recursion: it may nest deeply."""
-    waiting = [node]
-    while waiting:
-        at = waiting.pop()
-        if at.type == "ERROR" or at.is_missing:
-            yield at
-        elif at.has_error:
-            waiting += reversed(at.children)
+    """Yield the error nodes of a syntax tree in text order, without recursion, because it can be deep."""
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        if current.type == "ERROR" or current.is_missing:
+            yield current
+        elif current.has_error:
+            pending += reversed(current.children)
 
 
 def _line_number(node: Node) -> int:
@@ -183,9 +184,9 @@ def _line_number(node: Node) -> int:
 
 
 def _key_path(node: Node) -> _KeyPath:
-    """The path that the key of a pair or a heading names."""
+    """Return the path of the key of a pair or a heading."""
     key = next(child for child in node.children if child.type.endswith("_key"))
-    # tomllib itself undoes quotes, escapes and dots, so that both readings always agree.
+    # tomllib resolves quotes, escapes and dots, so that the path always agrees with the values.
     inner: object = tomllib.loads(f"{(key.text or b'').decode()} = 0")
     path: list[str | int] = []
     while isinstance(inner, dict):

@@ -1,4 +1,4 @@
-"""What a section of a study file is, and a key of one."""
+"""Sections and keys of a study file."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class StudyKey:
     name: str
     value_type: ValueType
     default: Level | None
-    """What the field of `study.model` is without the key; for a required key nothing."""
+    """Value without the key, as in `study.model`; a required key has no meaningful default."""
     description: str
     example: str
-    """A value as it stands in a study file (TOML)."""
+    """A value as TOML, as it stands in a study file."""
     model_field: str = ""
-    """Its field in `study.model` where that has another name (it carries the unit)."""
+    """Field in `study.model` if its name differs from the key, such as one with a unit."""
     none_word: str = ""
-    """The word that stands for None."""
+    """Keyword that stands for None."""
     required: bool = False
 
     @property
     def field_name(self) -> str:
-        """Its field in `study.model`."""
+        """Field in `study.model`."""
         return self.model_field or self.name
 
     @property
     def default_text(self) -> str:
-        """The default as one would write it; empty where nothing says the same as leaving the key out."""
+        """Default as a study writes it; empty if no value is the same as leaving the key out."""
         if self.default is None or self.required:
             return self.none_word
         return self.value_type.format(self.default)
@@ -41,7 +41,7 @@ class StudyKey:
 
 @dataclass(frozen=True)
 class StudySection:
-    """A heading of a study file and what may stand below it."""
+    """One heading of a study file, and the keys under it."""
 
     name: str
     description: str
@@ -49,5 +49,5 @@ class StudySection:
 
 
 def make_section(name: str, description: str, *keys: StudyKey) -> StudySection:
-    """A section by this name, with its keys in this order."""
+    """Make a section with its keys in this order."""
     return StudySection(name, description, {key.name: key for key in keys})

@@ -1,4 +1,4 @@
-"""The reference page of study files; run as a module, it writes this page and the JSON Schema to `docs/`."""
+"""Reference page of study files; run as a module, it writes the page and the JSON Schema to `docs/`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS, has_factor_on
+from vnetbench.study.file.contents import MAX_TABLES
 from vnetbench.study.file.host_section import HOST_SECTION
 from vnetbench.study.file.keys import StudyKey, StudySection
-from vnetbench.study.file.load import MAX_TABLES
 from vnetbench.study.file.schema import json_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
@@ -31,13 +31,13 @@ SCHEMA = "study.schema.json"
 _HEAD = """\
 # The study file
 
-A study says what is asked: factors, their levels, a workload, a precision. It is a TOML file, and it is
-checked as a whole before anything is built: every problem is named with its line, what was expected and the
-nearest right word.
+A study defines factors and their levels, a workload, a testbed and a precision. It is a TOML file. The bench
+checks the whole file before it builds a testbed. It reports every problem with its line, the expected value
+and the most similar valid word.
 
-This page and [`study.schema.json`](study.schema.json) are made from the same source
-(`python -m vnetbench.study.file.reference docs`). Editors that know JSON Schema for TOML (taplo, Even Better TOML)
-complete a study whose first line names the schema, as those in `studies/` do:
+This page and [`study.schema.json`](study.schema.json) are generated from the same source
+(`python -m vnetbench.study.file.reference docs`). Editors with JSON Schema for TOML (taplo, Even Better TOML)
+complete a study whose first line names the schema, like those in `studies/`:
 
     #:schema ../docs/study.schema.json
 
@@ -57,14 +57,13 @@ A small study:
 _QUANTITIES = """\
 ## Quantities
 
-A quantity is a number and its unit in quotes. A missing unit is an error: none is guessed.
+A quantity is a number and its unit in quotes. A missing unit is an error; the bench never guesses one.
 
 | quantity | units | example |
 |---|---|---|
-| duration | `µs` (or `us`), `ms`, `s`, `min`, `h`; several from large to small | `"2 min 30 s"` |
+| duration | `µs` (or `us`), `ms`, `s`, `min`, `h`; several units from large to small | `"2 min 30 s"` |
 | size | `B`; `kB`, `MB`, `GB` (powers of 1000); `KiB`, `MiB`, `GiB` (powers of 1024) | `"64 KiB"` |
 | rate | `bit/s`, `kbit/s`, `Mbit/s`, `Gbit/s` (or `bps`, `kbps`, …), powers of 1000 | `"10 Gbit/s"` |
-| frame rate | `frame/s`, `kframe/s`, `Mframe/s` (powers of 1000) | `"10 kframe/s"` |
 | frequency | `/s`, `k/s`, `M/s` (powers of 1000) | `"10 k/s"` |
 | frame rate | `frame/s`, `kframe/s`, `Mframe/s` (powers of 1000) | `"100 kframe/s"` |
 | share | `%` | `"3 %"` |
@@ -100,29 +99,29 @@ The levels of a factor are one value, a TOML list, or an expression in quotes:
 | `[1500, 9000]` | 1500 and 9000 |
 | `"1500, 9000"` | the same |
 | `"1..4"` | 1, 2, 3, 4 (counts only) |
-| `"1, 3, 5 .. 9"` | 1, 3, 5, 7, 9: equal steps go on |
-| `"1, 2, 4 .. 64"` | 1, 2, 4, 8, 16, 32, 64: equal factors go on |
+| `"1, 3, 5 .. 9"` | 1, 3, 5, 7, 9: equal differences continue |
+| `"1, 2, 4 .. 64"` | 1, 2, 4, 8, 16, 32, 64: equal ratios continue |
 | `"64 B, 256 B, 1 KiB .. 64 KiB"` | 64 B, 256 B, 1 KiB, 4 KiB, 16 KiB, 64 KiB |
 | `["8 KiB, 16 KiB, 32 KiB .. 128 KiB", "auto"]` | an expression in a list |
 
-A range must meet its end exactly. Values that have commas in them (CPU lists) are told apart in a list only:
+A range must reach its end exactly. Write values that contain commas (CPU lists) as a TOML list:
 `["0,2", "1,3"]`.
 """
 
 _SET = """\
-## Other levels, same study
+## Change levels without editing the study
 
-`vnetbench run STUDY --set NAME=LEVELS` changes a study without editing it, and is recorded in the results
-file. It may be given several times.
+`vnetbench run STUDY --set NAME=LEVELS` changes a study for one campaign. The results file records the
+arguments. You can use `--set` several times.
 
-- `--set streams=1,4 --set mtu=9000`: other levels of a factor. A factor that the file does not name is added.
-- `--set 'irq_cpus=["0,2", "apart"]'`: a list, for values that have commas in them.
+- `--set streams=1,4 --set mtu=9000`: other levels of a factor, or an additional factor.
+- `--set 'irq_cpus=["0,2", "apart"]'`: a TOML list, for values that contain commas.
 - `--set precision.half_width=5%`, `--set timing.duration='10 s'`: a key of a section.
 """
 
 
 def reference_page() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     sections = list(SECTIONS.values())
     sections.insert(1 + sections.index(SECTIONS["testbed"]), HOST_SECTION)
     parts = [
@@ -139,7 +138,7 @@ def reference_page() -> str:
 
 
 def schema_text() -> str:
-    """The JSON Schema as it is published."""
+    """Return the JSON Schema as it is published."""
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -153,11 +152,12 @@ def _section_text(section: StudySection) -> str:
 
 def _key_row(key: StudyKey) -> str:
     without = "required" if key.required else f"`{key.default_text}`" if key.default_text else "–"
-    return f"| `{key.name}` | {key.description} | {key.value_type.expected_form}, e.g. `{key.example}` | {without} |"
+    written = f"{key.value_type.expected_form}, e.g. `{key.example}`"
+    return f"| `{key.name}` | {key.description} | {written} | {without} |"
 
 
 def _factors_text() -> str:
-    lines = [f"## `[factors]`\n\n{FACTORS_DESCRIPTION} At least one factor must be named.\n"]
+    lines = [f"## `[factors]`\n\n{FACTORS_DESCRIPTION} A study needs at least one factor.\n"]
     for factor in FACTORS.values():
         lines += _factor_lines(factor)
     return "\n".join(lines)
@@ -165,7 +165,7 @@ def _factors_text() -> str:
 
 def _factor_lines(factor: Factor) -> Iterator[str]:
     without = (
-        "it is left as the system has it"
+        "the system's own setting"
         if factor.default is None
         else f"`{factor.value_type.format(factor.default)}`, set in every trial"
     )
@@ -180,7 +180,7 @@ def _factor_lines(factor: Factor) -> Iterator[str]:
     if factor.labs != LABS:
         yield f"- Only in the lab {' or '.join(f'`{lab}`' for lab in factor.labs)}."
     if has_factor_on(IPERF3, factor.name):
-        yield "- Also towards an endpoint that only has an iperf3 server."
+        yield "- Also with an endpoint that only has an iperf3 server."
     yield f"- A level: {factor.value_type.expected_form}."
     yield f"- Without it: {without}."
     yield f"- Example: {examples}.\n"
@@ -190,7 +190,7 @@ def _limits_text() -> str:
     return f"""\
 ## Limits
 
-A factor has {MAX_LEVELS:,} levels at most, a study {MAX_TREATMENTS:,} combinations of levels and
+A factor has at most {MAX_LEVELS:,} levels. A study has at most {MAX_TREATMENTS:,} combinations of levels and
 {MAX_TABLES} exclusions.
 """
 

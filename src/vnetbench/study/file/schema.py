@@ -1,4 +1,4 @@
-"""The JSON Schema of study files, for editors that complete and check TOML."""
+"""JSON Schema of study files, for editors that complete and check TOML."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from vnetbench.study.factors.imported_factors import LABEL_PATTERN
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.factors.value_types import Json, ValueType
+from vnetbench.study.file.contents import MAX_HOSTS, MAX_TABLES
 from vnetbench.study.file.host_section import HOST_SECTION
 from vnetbench.study.file.keys import StudyKey, StudySection
-from vnetbench.study.file.load import MAX_HOSTS, MAX_TABLES
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
@@ -23,10 +23,10 @@ from vnetbench.study.file.sections import (
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema (draft 2020-12). Every study that loads is valid by it, but for what only imports write.
+    """Return the schema (draft 2020-12).
 
-    Not the other way round: it knows the form of each value, not what a range ends at or whether two keys
-    contradict each other.
+    Every study that loads is valid, except for values that only `vnetbench import` writes. The reverse does
+    not hold: the schema checks the form of each value, but no range ends and no contradictions.
     """
     levels = {name: _factor_schema(factor) for name, factor in FACTORS.items()}
     top = _section_schema(SECTIONS[TOP_LEVEL])
@@ -55,7 +55,7 @@ def json_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A study of vnetbench",
-        "description": "What is asked: factors, their levels, a workload, a precision.",
+        "description": "A study: factors and their levels, a workload, a testbed and a precision.",
         "type": "object",
         "properties": properties,
         "required": [*top["required"], "factors"],
@@ -94,14 +94,14 @@ def _key_schema(key: StudyKey) -> Json:
         "examples": [_parse_toml_value(key.example)],
     }
     if key.default_text:
-        # A number or a truth value stands without quotes; a quantity or a word is text.
+        # A number or a boolean has no quotes; a quantity or a keyword is a string.
         bare = isinstance(key.default, int) and key.value_type.other_schemas
         schema["default"] = key.default if bare else key.default_text
     return schema
 
 
 def _factor_schema(factor: Factor) -> Json:
-    """One level, an expression of several, or a list of either."""
+    """Return the schema of a factor: one level, an expression, or a list of both."""
     one = _value_type_schema(factor.value_type, several=True)
     schema: Json = {
         "description": factor.description,
@@ -118,14 +118,14 @@ def _factor_schema(factor: Factor) -> Json:
     return schema
 
 
-def _value_type_schema(kind: ValueType, *, several: bool = False) -> Json:
-    """The forms that a value of this kind may have; `several`: or an expression of them, such as a range."""
-    forms: list[Json] = [{"enum": list(kind.keywords)}] if kind.keywords else []
-    forms += kind.other_schemas
-    if kind.pattern:
-        more = r"(,|\.\.)" if not kind.has_commas else ","
-        rest = rf"(\s*{more}\s*({kind.pattern}))*" if several else ""
-        forms.append({"type": "string", "pattern": rf"^\s*({kind.pattern}){rest}\s*$"})
+def _value_type_schema(value_type: ValueType, *, several: bool = False) -> Json:
+    """Return the schema of a value, or with `several` of an expression of values, such as a range."""
+    forms: list[Json] = [{"enum": list(value_type.keywords)}] if value_type.keywords else []
+    forms += value_type.other_schemas
+    if value_type.pattern:
+        more = r"(,|\.\.)" if not value_type.has_commas else ","
+        rest = rf"(\s*{more}\s*({value_type.pattern}))*" if several else ""
+        forms.append({"type": "string", "pattern": rf"^\s*({value_type.pattern}){rest}\s*$"})
     return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
 

@@ -1,4 +1,4 @@
-"""The sections of a study file and their keys: what each means, how it is written, what holds without it."""
+"""All sections of a study file and their keys, with descriptions, value types and defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vnetbench.study.model import ALL_COMBINATIONS, ONE_AT_A_TIME, Precision, Te
 from vnetbench.study.workloads import DECIDING_METRICS, TCP_STREAM, WORKLOADS
 
 TOP_LEVEL = ""
-"""The name of the section without a heading, at the head of the file."""
+"""Name of the section without a heading, at the head of the file."""
 
 
 _TIMING, _PRECISION, _TESTBED = Timing(), Precision(), TestbedSpec()
@@ -24,12 +24,12 @@ _TIMING, _PRECISION, _TESTBED = Timing(), Precision(), TestbedSpec()
 _ALL_SECTIONS = (
     make_section(
         TOP_LEVEL,
-        "At the head of the file, before the first heading.",
+        "Keys at the head of the file, before the first heading.",
         StudyKey(
             "title",
             value_types.texts(120),
             "",
-            "What the study is called, in a line.",
+            "Title of the study, one line.",
             '"Jumbo frames"',
             required=True,
         ),
@@ -37,99 +37,101 @@ _ALL_SECTIONS = (
             "question",
             value_types.texts(2000),
             "",
-            "What it asks, in words. The report answers below it.",
+            "Question that the study answers. The report shows the answer below it.",
             '"Do jumbo frames make TCP faster?"',
         ),
         StudyKey(
             "workload",
             value_types.keywords(*WORKLOADS),
             TCP_STREAM,
-            "The load. `tcp_stream`: data as fast as TCP takes it. `tcp_rr`: requests and their answers. "
-            "`tcp_crr`: the same, each on a connection of its own. `mixed`: requests by themselves, and then "
-            "beside a `tcp_stream`: latency under load. `frames`: frames made and counted at the interfaces, "
-            "at one load, or with `[search]` to find the throughput. RFC 2544's other tests: `frame_latency` "
-            "(26.2), `frame_loss`, from the highest load down in steps (26.3), `back_to_back`, the longest "
-            "burst without loss (26.4, as RFC 9004 has it). `soak`: frames at one load for long.",
+            "Type of load. `tcp_stream`: bulk data as fast as TCP can send. `udp_stream`: datagrams. "
+            "`tcp_rr`: requests and responses. `tcp_crr`: a new connection for each request. `mixed`: "
+            "latency under load, first requests alone and then together with bulk transfers. `frames`: "
+            "frames generated and counted at the interfaces, at one load, or with `[search]` to find the "
+            "throughput. Other tests of RFC 2544: `frame_latency` (26.2); `frame_loss`, in steps from the "
+            "highest load down (26.3); `back_to_back`, the longest burst without loss (26.4, updated by RFC "
+            "9004). `soak`: frames at one load for a long time.",
             '"tcp_stream"',
         ),
         StudyKey(
             "combine",
             value_types.keywords(ALL_COMBINATIONS, ONE_AT_A_TIME),
             ALL_COMBINATIONS,
-            "Which treatments the levels make. `all`: every combination of them. `one-at-a-time`: the base, "
-            "which has the first level of every factor; the base with one factor at another level, for each "
-            "such level; and what `[[together]]` adds. The results say what each gains over the base.",
+            "How the levels make treatments. `all`: every combination. `one-at-a-time`: the base, which is "
+            "the first level of every factor; the base with one factor changed, for every other level; and "
+            "the treatments of `[[together]]`. The results compare each treatment with the base.",
             '"one-at-a-time"',
         ),
         StudyKey(
             "published",
             value_types.keywords("none", *TABLE_NAMES),
             None,
-            "Figures of a published measurement to be shown beside the results, for treatments alike.",
+            "Published measurement to compare the results with, for equal treatments.",
             '"packet-forwarding-2011"',
             none_word="none",
         ),
     ),
     make_section(
         "testbed",
-        "The testbed, without the factors that vary it.",
+        "The testbed, except for the factors that vary it.",
         StudyKey(
             "lab",
             value_types.keywords(*LABS, IMPORTED),
             _TESTBED.lab,
-            "What makes it. `netns`: network namespaces stand for VMs. `qemu`: guests with real adapters and "
-            "their drivers. `hosts`: machines that exist, named by `[[testbed.host]]`. "
-            "`imported`: none; so say results that `vnetbench import` made of other tools' logs.",
+            "Lab that provides the testbed. `netns`: network namespaces as VMs. `qemu`: guests with real "
+            "adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. `imported`: none; "
+            "`vnetbench import` writes it for the logs of other tools.",
             '"netns"',
         ),
         StudyKey(
             "uplink",
             value_types.booleans(),
             _TESTBED.uplink,
-            "`true`: two vSwitches joined by an uplink, the VMs of each pair on different ones. "
-            "`false`: one vSwitch for all.",
+            "`true`: two vSwitches joined by an uplink, with one VM of each pair on each. `false`: one "
+            "vSwitch for all VMs.",
             "true",
         ),
         StudyKey(
             "shaper",
             value_types.keywords("tbf", "htb"),
             _TESTBED.shaper,
-            "The queueing discipline behind `link_rate`.",
+            "Queueing discipline that implements `link_rate`.",
             '"htb"',
         ),
         StudyKey(
             "vswitch_mtu",
             value_types.integers(576, 65535, unit="B"),
             _TESTBED.vswitch_mtu,
-            "A fixed MTU in bytes of every port of the vSwitch. Without it they follow the factor `mtu`.",
+            "Fixed MTU in bytes of every port of the vSwitch. Without it, the ports use the factor `mtu`.",
             "9000",
         ),
         StudyKey(
             "vf_of",
             host_value_types.interface_names(),
             _TESTBED.vf_of,
-            "Of the lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV), given to vfio, "
-            'guests with `adapter = "vf"` get.',
+            "Lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV, bound to vfio) become "
+            "the "
+            'adapters of guests with `adapter = "vf"`.',
             '"ens1f0"',
         ),
         StudyKey(
             "ports",
             host_value_types.port_ranges(),
             _TESTBED.ports,
-            "Of the lab `hosts`: the TCP and UDP ports that the second host of a pair takes load on, for "
-            "firewalls on the way. Without it any.",
+            "Lab `hosts`: TCP and UDP ports on which the second host of a pair receives load, so that you "
+            "can open them in firewalls. Without it, any port.",
             '"5300-5399"',
         ),
     ),
     make_section(
         "timing",
-        "How long a trial is.",
+        "Length and sampling of a trial.",
         StudyKey(
             "duration",
             value_types.durations(0.1, 86400, "auto"),
             _TIMING.duration_s,
-            "The length of a trial, warm-up included, but for the idle phase of `mixed`. `auto`: chosen for "
-            "each treatment from its first trials.",
+            "Length of a trial, including the warm-up but not the idle phase of `mixed`. `auto`: the bench "
+            "chooses it for each treatment from its first trials.",
             '"10 s"',
             model_field="duration_s",
             none_word="auto",
@@ -138,7 +140,7 @@ _ALL_SECTIONS = (
             "warmup",
             value_types.durations(0, 86400, "auto"),
             _TIMING.warmup_s,
-            "What is cut from the beginning of every trial. `auto`: found in its samples; of `soak` nothing.",
+            "Time that is cut from the start of every trial. `auto`: found in its samples; none with `soak`.",
             '"5 s"',
             model_field="warmup_s",
             none_word="auto",
@@ -147,7 +149,7 @@ _ALL_SECTIONS = (
             "interval",
             value_types.durations(0.01, 60),
             _TIMING.interval_s,
-            "How often a trial is sampled.",
+            "Time between two samples of a trial.",
             '"100 ms"',
             model_field="interval_s",
         ),
@@ -155,8 +157,8 @@ _ALL_SECTIONS = (
             "idle",
             value_types.durations(0.05, 60, "auto"),
             _TIMING.idle_s,
-            "Of the workload `mixed`: how long there are only requests, before the load and in every trial. "
-            "`auto`: as long as a thousand requests take at the `rate`, from 0.5 s to 5 s.",
+            "Workload `mixed`: time with requests only at the start of every trial. `auto`: the time of a "
+            "thousand requests at the `rate`, from 0.5 s to 5 s.",
             '"2 s"',
             model_field="idle_s",
             none_word="auto",
@@ -165,20 +167,21 @@ _ALL_SECTIONS = (
     SEARCH_SECTION,
     make_section(
         "precision",
-        "When a treatment has been repeated often enough: as soon as the interval of the deciding metric is "
-        "as narrow as asked, else after the most trials or when the time is up. The result says which.",
+        "When the bench stops repeating a treatment: when the confidence interval of the deciding metric is "
+        "narrow enough, after the maximum number of trials, or at the time limit. The result states which.",
         StudyKey(
             "metric",
             value_types.keywords(
                 "auto", *dict.fromkeys(metric for each in DECIDING_METRICS.values() for metric in each)
             ),
             _PRECISION.metric,
-            "The metric that decides. `auto`: of `tcp_stream` the goodput, of `tcp_rr` the transaction rate "
-            "(the 99th percentile of latency where every `rate` is set), of `tcp_crr` the connection rate, "
-            "of `mixed` the 99th percentile of latency under load, of `frames` the throughput within the "
-            "first goal (without `[search]` the forwarding rate), of `frame_latency` the 99th percentile of "
-            "delay, of `frame_loss` the maximum forwarding rate, of `back_to_back` the burst, of `soak` the "
-            "forwarding rate.",
+            "Deciding metric. `auto`: the main metric of the workload. `tcp_stream`: goodput. `tcp_rr`: "
+            "transaction rate, or the 99th percentile of latency if every treatment has a `rate`. "
+            "`udp_stream`: received datagrams, or the 99th percentile of delay if every treatment has a "
+            "rate. `tcp_crr`: connection rate. `mixed`: 99th percentile of latency under load. `frames`: "
+            "throughput for the first loss goal, or the forwarding rate without `[search]`. `frame_latency`: "
+            "99th percentile of delay. `frame_loss`: maximum forwarding rate. `back_to_back`: longest burst. "
+            "`soak`: forwarding rate.",
             '"goodput_bps"',
             none_word="auto",
         ),
@@ -186,36 +189,36 @@ _ALL_SECTIONS = (
             "confidence",
             value_types.percentages(0.5, 0.9999),
             _PRECISION.confidence,
-            "Of every interval shown.",
+            "Confidence level of every interval.",
             '"99 %"',
         ),
         StudyKey(
             "half_width",
             value_types.percentages(0.0001, 10),
             _PRECISION.half_width,
-            "Half of the wanted width of the interval, as a share of the value.",
+            "Target half-width of the confidence interval, as a share of the value.",
             '"5 %"',
         ),
         StudyKey(
             "fewest_trials",
             value_types.integers(1, 10_000),
             _PRECISION.fewest_trials,
-            "Trials of every treatment before it is judged. A median has an interval of 95 % from six "
-            "trials on.",
+            "Minimum number of trials of every treatment. The 95 % interval of a median needs at least six "
+            "trials.",
             "9",
         ),
         StudyKey(
             "most_trials",
             value_types.integers(1, 10_000),
             _PRECISION.most_trials,
-            "Trials after which a treatment is given up, precise or not.",
+            "Maximum number of trials of every treatment.",
             "30",
         ),
         StudyKey(
             "time_limit",
             value_types.durations(1, 36_000_000, "none"),
             _PRECISION.time_limit_s,
-            "Of the whole campaign, set-up included.",
+            "Limit of the whole campaign, including set-up.",
             '"30 min"',
             model_field="time_limit_s",
             none_word="none",
@@ -224,37 +227,37 @@ _ALL_SECTIONS = (
 )
 
 LEVEL_TABLES = ("exclude", "together")
-"""Headings of levels that may stand several times."""
+"""Headings of tables of levels, which a study can have several times."""
 
 SECTIONS: Mapping[str, StudySection] = {section.name: section for section in _ALL_SECTIONS}
 
 FACTORS_DESCRIPTION = (
-    "What is varied, and its levels. The treatments are all combinations of the levels (unless `combine` "
-    "says otherwise), without those that an `[[exclude]]` leaves out."
+    "The factors and their levels. The treatments are all combinations of the levels, unless `combine` says "
+    "otherwise, without those that an `[[exclude]]` matches."
 )
 EXCLUDE_DESCRIPTION = (
-    "Treatments to leave out: those in which every factor named here has one of the levels named for it. "
-    "May stand several times."
+    "Excludes the treatments in which every factor listed here has one of the levels listed for it. A study "
+    "can have several."
 )
 
 
 TOGETHER_DESCRIPTION = (
-    'Of `combine = "one-at-a-time"`: one treatment more, in which every factor named here has the level '
-    "named for it and every other one its first. May stand several times."
+    'With `combine = "one-at-a-time"`: adds one treatment, in which every factor listed here has the level '
+    "listed for it and all other factors have their first level. A study can have several."
 )
 
 
 def section_location(section: str) -> str:
-    """Where the keys of a section stand, in words."""
+    """Return where the keys of a section belong, as a phrase."""
     if section == TOP_LEVEL:
         return "at the head of the file"
     return f"under [[{section}]]" if section == HOST_SECTION.name else f"under [{section}]"
 
 
 def misplaced_word_fix(word: str) -> str | None:
-    """Where a key, a factor or a section of this name belongs, as a fix says it; None for no such name."""
+    """Return a fix with the right location of a key, factor or section; None for any other word."""
     if word in FACTORS:
-        return f"{word} is a factor: it stands under [factors]"
+        return f"{word} is a factor: write it under [factors]"
     if word in SECTIONS or word == "factors":
         return f"write it as a heading: [{word}]"
     if word in LEVEL_TABLES:

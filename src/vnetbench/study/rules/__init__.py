@@ -1,0 +1,1 @@
+"""Checks of a study whose single values are valid."""

@@ -1,184 +1,185 @@
-"""What a lab cannot do of what a study asks: hosts that do not make a testbed, factors that it cannot set."""
+"""Checks of a study's lab: hosts that do not form a testbed, and factors that the lab cannot set."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from vnetbench.study.factors.imported_factors import UNSPECIFIED, is_label
 from vnetbench.study.factors.registry import FACTORS, format_level, has_factor_on
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedSpec
-from vnetbench.study.problems import Problem, StudyLocation, WrongValue
+from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.workloads import FRAME_WORKLOADS, TCP_STREAM
 
 BENCH_HOST_NAME = "here"
-"""What the machine of the bench is called where no host is local."""
+"""Name of the bench's own machine if the study names no local host."""
 RESERVED_NAMES = ("host", "bench")
-"""What else has facts in a results file."""
+"""Names that a results file uses for other facts."""
 
 MAX_IPERF3_STREAMS = 128
-"""Of one test each way (docs/iperf3.md)."""
+"""Maximum streams of one iperf3 test in each direction (docs/iperf3.md)."""
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
-_OF_BUILT = ("uplink", "shaper", "vswitch_mtu", "vf_of")
-"""The keys of testbeds that the bench builds."""
+_BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_of")
+"""Keys of testbeds that the bench builds; the lab `hosts` does not have them."""
 
-_COUNTERPARTS = {"pairs": "guests", "guests": "pairs"}
-"""What stands for a factor in other labs, however unlike the words are."""
-
-_PlaceOf = Callable[..., StudyLocation]
+_EQUIVALENT_FACTORS = {"pairs": "guests", "guests": "pairs"}
+"""Factors that take each other's place in another lab."""
 
 
-def check_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
-    """The problems of a study with its lab; `place` tells where a key stands."""
+def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
+    """Yield the problems of a study with its lab."""
     testbed = study.testbed
-    yield from _factors_of_lab(study, place)
+    yield from _check_factors(study, locate)
     if testbed.lab != HOSTS:
         if testbed.hosts:
-            wrong = WrongValue(
-                f"the lab {testbed.lab} makes its own endpoints", fix='write lab = "hosts" under [testbed]'
+            yield locate("testbed", "host").make_problem(
+                f"the lab {testbed.lab} creates its own endpoints", fix='write lab = "hosts" under [testbed]'
             )
-            yield place("testbed", "host").make_problem(wrong)
         if testbed.ports:
-            wrong = WrongValue("ports is of the lab hosts: nothing is in the way here", fix="take it away")
-            yield place("testbed", "ports").make_problem(wrong)
-        return
-    for key in _OF_BUILT:
-        if getattr(testbed, key) != getattr(TestbedSpec(), key):
-            wrong = WrongValue(
-                f"{key} is of labs that build networks: hosts are left as they are", fix="take it away"
+            yield locate("testbed", "ports").make_problem(
+                "only the lab hosts has ports, because other labs have no firewalls", fix="remove it"
             )
-            yield place("testbed", key).make_problem(wrong)
-    yield from _each_host(testbed, study.workload in FRAME_WORKLOADS, place)
-    if testbed.backend != IPERF3:
-        yield from _pairs_of_hosts(testbed, study.workload in FRAME_WORKLOADS, place)
         return
-    yield from _server_and_here(testbed, place)
+    for key in _BUILT_TESTBED_KEYS:
+        if getattr(testbed, key) != getattr(TestbedSpec(), key):
+            yield locate("testbed", key).make_problem(
+                f"{key} needs a lab that builds networks; the lab hosts changes no network", fix="remove it"
+            )
+    has_frames = study.workload in FRAME_WORKLOADS
+    yield from _check_each_host(testbed, has_frames, locate)
+    if testbed.backend != IPERF3:
+        yield from _check_pairs(testbed, has_frames, locate)
+        return
+    yield from _check_iperf3_hosts(testbed, locate)
     if study.workload != TCP_STREAM:
-        wrong = WrongValue(
-            f"an iperf3 server does not take part in {study.workload}", fix=f'write workload = "{TCP_STREAM}"'
+        yield locate("workload").make_problem(
+            f"an iperf3 server does not support the workload {study.workload}",
+            fix=f'write workload = "{TCP_STREAM}"',
         )
-        yield place("workload").make_problem(wrong)
-    yield from _levels_for_iperf3(study, place)
+    yield from _check_iperf3_levels(study, locate)
 
 
-def _each_host(testbed: TestbedSpec, is_for_frames: bool, place: _PlaceOf) -> Iterator[Problem]:
-    """One name and one way for each, and no two of them alike."""
+def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
+    """Yield hosts without exactly one way to reach them, and hosts that are alike."""
     names = Counter(host.name for host in testbed.hosts)
     if testbed.backend == IPERF3 and not any(host.local for host in testbed.hosts):
         names[BENCH_HOST_NAME] += 1
-    ways = Counter(host.ssh for host in testbed.hosts if host.ssh)
+    destinations = Counter(host.ssh for host in testbed.hosts if host.ssh)
     machines = Counter(host.machine_key for host in testbed.hosts)
     ports = Counter((host.machine_key, host.interface) for host in testbed.hosts)
     for number, host in enumerate(testbed.hosts):
         if names[host.name] > 1 or host.name in RESERVED_NAMES:
-            wrong = WrongValue(f'another endpoint is called "{host.name}"', fix="give it another name")
-            yield place("testbed", "host", number, "name").make_problem(wrong)
+            yield locate("testbed", "host", number, "name").make_problem(
+                f'another endpoint has the name "{host.name}"', fix="choose another name"
+            )
         if bool(host.ssh) + bool(host.iperf3) + host.local != 1:
-            wrong = WrongValue(
-                f"{host.name} has to be reached in one way",
-                fix="write ssh = and what ssh takes, iperf3 = and where its server listens, "
+            yield locate("testbed", "host", number).make_problem(
+                f"{host.name} needs exactly one of ssh, iperf3 and local",
+                fix="write ssh with a destination, iperf3 with the server's address, "
                 "or local = true for this machine",
             )
-            yield place("testbed", "host", number).make_problem(wrong)
-        if host.ssh and ways[host.ssh] > 1 and not is_for_frames:
-            wrong = WrongValue(f"another host is reached as {host.ssh} too", fix="name every machine once")
-            yield place("testbed", "host", number, "ssh").make_problem(wrong)
-        is_shared = is_for_frames and machines[host.machine_key] > 1
-        if is_shared and (host.interface is None or ports[host.machine_key, host.interface] > 1):
-            wrong = WrongValue(
-                f"{host.name} and another host are one machine, so each has to be an interface of its own",
-                fix='write interface = "ens192" below each of them, another for each',
+        if host.ssh and destinations[host.ssh] > 1 and not has_frames:
+            yield locate("testbed", "host", number, "ssh").make_problem(
+                f"another host has the same destination, {host.ssh}", fix="name every machine only once"
             )
-            yield place("testbed", "host", number).make_problem(wrong)
-        if host.next_hop and not is_for_frames:
-            wrong = WrongValue("next_hop is of frames: other load is routed", fix="take it away")
-            yield place("testbed", "host", number, "next_hop").make_problem(wrong)
+        is_shared = has_frames and machines[host.machine_key] > 1
+        if is_shared and (host.interface is None or ports[host.machine_key, host.interface] > 1):
+            yield locate("testbed", "host", number).make_problem(
+                f"{host.name} and another host are the same machine, so each needs its own interface",
+                fix='write interface = "ens192" under each of them, with a different name',
+            )
+        if host.next_hop and not has_frames:
+            yield locate("testbed", "host", number, "next_hop").make_problem(
+                "next_hop applies to frame workloads only; other load uses the routes", fix="remove it"
+            )
         for key in ("interface", "address"):
             if getattr(host, key) and host.iperf3:
-                wrong = WrongValue(
-                    f"{key} is of hosts that an agent runs on",
-                    fix="write it below a [[testbed.host]] with local = true or ssh =",
+                yield locate("testbed", "host", number, key).make_problem(
+                    f"{key} applies only to hosts that run an agent",
+                    fix="write it under a [[testbed.host]] with local = true or ssh",
                 )
-                yield place("testbed", "host", number, key).make_problem(wrong)
 
 
-def _pairs_of_hosts(testbed: TestbedSpec, is_for_frames: bool, place: _PlaceOf) -> Iterator[Problem]:
-    count, here = len(testbed.hosts), sum(host.local for host in testbed.hosts)
+def _check_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
+    count, local_count = len(testbed.hosts), sum(host.local for host in testbed.hosts)
     if count < 2 or count % 2:
-        wrong = WrongValue(
-            f"{count} host{'' if count == 1 else 's'}: load runs between two, or between pairs of them",
-            fix='write [[testbed.host]] twice, each with name = "web-01" and ssh = "root@web-01" below it; '
-            "one of them may have local = true",
+        yield locate("testbed", "host").make_problem(
+            f"the study has {count} host{'' if count == 1 else 's'}, but hosts work in pairs",
+            fix='write [[testbed.host]] twice, each with name = "web-01" and ssh = "root@web-01"; '
+            "one of them can have local = true instead of ssh",
         )
-        yield place("testbed", "host").make_problem(wrong)
-    if here > 1 and not is_for_frames:
-        wrong = WrongValue("several hosts are this machine", fix="write local = true below one of them")
-        yield place("testbed", "host").make_problem(wrong)
+    if local_count > 1 and not has_frames:
+        yield locate("testbed", "host").make_problem(
+            "more than one host is this machine", fix="write local = true under only one of them"
+        )
 
 
-def _server_and_here(testbed: TestbedSpec, place: _PlaceOf) -> Iterator[Problem]:
+def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Problem]:
     servers = [host for host in testbed.hosts if host.iperf3]
     others = [host for host in testbed.hosts if host not in servers]
     if len(servers) != 1 or len(others) > 1 or any(host.ssh for host in others):
-        wrong = WrongValue(
-            f"{len(servers)} hosts with an iperf3 server and {len(others)} others: there must be one server",
-            fix='write [[testbed.host]] and below it name = "esx-07" and iperf3 = "192.0.2.7"; beside it may '
-            "stand one host with local = true",
+        yield locate("testbed", "host").make_problem(
+            f"the study has {len(servers)} iperf3 server{'' if len(servers) == 1 else 's'} and "
+            f"{len(others)} other host{'' if len(others) == 1 else 's'}; it needs exactly one server",
+            fix='write one [[testbed.host]] with name = "esx-07" and iperf3 = "192.0.2.7"; a second one can '
+            "have local = true",
         )
-        yield place("testbed", "host").make_problem(wrong)
     if testbed.ports:
-        wrong = WrongValue("ports has no meaning here: it is the server that listens", fix="take it away")
-        yield place("testbed", "ports").make_problem(wrong)
+        yield locate("testbed", "ports").make_problem(
+            "ports has no effect with an iperf3 server, because the server listens", fix="remove it"
+        )
 
 
-def _factors_of_lab(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     testbed = study.testbed
-    its_own = [name for name in FACTORS if has_factor_on(testbed.backend, name)]
+    available = [name for name in FACTORS if has_factor_on(testbed.backend, name)]
     for factor in study.factors:
-        if is_label(factor.name) or UNSPECIFIED in factor.levels:
-            what = f"{factor.name} is a label" if is_label(factor.name) else f'the level "{UNSPECIFIED}"'
-            wrong = WrongValue(f"{what}: only imported results have such", fix="take it away")
-            yield place("factors", factor.name).make_problem(wrong)
+        if is_label(factor.name):
+            yield locate("factors", factor.name).make_problem(
+                f"{factor.name} is a label, which only imported results have", fix="remove it"
+            )
             continue
-        if factor.name in its_own:
+        if UNSPECIFIED in factor.levels:
+            yield locate("factors", factor.name).make_problem(
+                f'only imported results have the level "{UNSPECIFIED}"', fix="remove it"
+            )
             continue
-        others = [lab for lab in LABS if lab != testbed.lab and has_factor_on(lab, factor.name)]
-        if (alike := _COUNTERPARTS.get(factor.name)) in its_own:
-            fix = f'did you mean "{alike}"?'
-        elif others and not testbed.hosts:
-            fix = f"write lab = {' or '.join(map(_quoted, others))} under [testbed]"
+        if factor.name in available:
+            continue
+        other_labs = [lab for lab in LABS if lab != testbed.lab and has_factor_on(lab, factor.name)]
+        if (equivalent := _EQUIVALENT_FACTORS.get(factor.name)) in available:
+            fix = f'did you mean "{equivalent}"?'
+        elif other_labs and not testbed.hosts:
+            choices = " or ".join(f'"{lab}"' for lab in other_labs)
+            fix = f"write lab = {choices} under [testbed]"
         else:
-            fix = f"take it away; its factors: {', '.join(its_own)}"
-        why = ": hosts are left as they are" if testbed.backend == IPERF3 else ""
-        wrong = WrongValue(f"{factor.name} cannot be set in the lab {testbed.lab}{why}", fix=fix)
-        yield place("factors", factor.name).make_problem(wrong)
+            fix = f"remove it; this lab has the factors {', '.join(available)}"
+        backend = "with an iperf3 server" if testbed.backend == IPERF3 else f"in the lab {testbed.lab}"
+        yield locate("factors", factor.name).make_problem(f"{factor.name} cannot be set {backend}", fix=fix)
 
 
-def _quoted(word: str) -> str:
-    return f'"{word}"'
-
-
-def _levels_for_iperf3(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+def _check_iperf3_levels(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     for factor in study.factors:
-        at = place("factors", factor.name)
+        location = locate("factors", factor.name)
         for level in factor.levels:
-            spelled = format_level(factor.name, level)
+            text = format_level(factor.name, level)
             if factor.name == "streams" and int(level) > MAX_IPERF3_STREAMS:
-                fix = f"write {MAX_IPERF3_STREAMS} at most"
-                yield at.make_problem(
-                    WrongValue(f"an iperf3 server does not take {spelled} streams", fix=fix)
+                yield location.make_problem(
+                    f"an iperf3 server does not support {text} streams",
+                    fix=f"write at most {MAX_IPERF3_STREAMS}",
                 )
             if factor.name == "message_size" and int(level) > MAX_IPERF3_MESSAGE_BYTES:
-                fix = 'write "1 MiB" at most'
-                yield at.make_problem(
-                    WrongValue(f"an iperf3 server does not take messages of {spelled}", fix=fix)
+                yield location.make_problem(
+                    f"an iperf3 server does not support messages of {text}", fix='write at most "1 MiB"'
                 )
-            if factor.name == "direction" and "/" in spelled:
-                fix = "write forward, reverse or both"
-                yield at.make_problem(
-                    WrongValue("an iperf3 server takes as many streams each way, or one way alone", fix=fix)
+            if factor.name == "direction" and "/" in text:
+                yield location.make_problem(
+                    "an iperf3 server needs the same number of streams in each direction, or one direction",
+                    fix="write forward, reverse or both",
                 )
-            if factor.name == "cpus" and "/" in spelled:
-                fix = f'name this side\'s alone: "{spelled.partition("/")[0]}"'
-                yield at.make_problem(WrongValue("an iperf3 server's CPUs cannot be set from here", fix=fix))
+            if factor.name == "cpus" and "/" in text:
+                yield location.make_problem(
+                    "the bench cannot set the CPUs of an iperf3 server",
+                    fix=f'name only the CPUs of this endpoint: "{text.partition("/")[0]}"',
+                )

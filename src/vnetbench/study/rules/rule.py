@@ -1,4 +1,4 @@
-"""What a rule of contradiction is: levels that cannot be together in one treatment, and how that is told."""
+"""Level rules: combinations of levels that cannot occur in one treatment, on any machine."""
 
 from __future__ import annotations
 
@@ -8,16 +8,28 @@ from dataclasses import dataclass
 from vnetbench.study.model import Level, Study
 
 TreatmentLevels = Mapping[str, Level]
-"""Levels with defaults. What is of another workload or lab, a problem of its own, may stand alone."""
-EXCLUDE_FIX = "leave these out with [[exclude]]"
+"""Levels of a treatment with defaults. A factor of another workload or lab, which is an error of its own, can
+occur without the factors that normally accompany it."""
+LevelPredicate = Callable[[TreatmentLevels, Study], bool]
+EXCLUDE_FIX = "exclude this combination with [[exclude]]"
 
 
 @dataclass(frozen=True)
 class LevelRule:
-    """A contradiction. `what` and `fix` may name factors in braces: their levels stand there."""
+    """A contradiction. `what` and `fix` can name factors in braces, which their levels replace."""
 
     factor: str
-    """The one that the problem is told at."""
-    is_broken: Callable[[TreatmentLevels, Study], bool]
+    """Factor at whose location the problem is reported."""
+    is_broken: LevelPredicate
     what: str
     fix: str = EXCLUDE_FIX
+
+
+def differs(levels: TreatmentLevels, factor: str, neutral: Level = "none") -> bool:
+    """Return whether the treatment has the factor at another level than the neutral one."""
+    return levels.get(factor, neutral) != neutral
+
+
+def have_levels(**wanted: Level) -> LevelPredicate:
+    """Return a predicate: all these factors have these levels."""
+    return lambda levels, _: all(levels.get(name) == level for name, level in wanted.items())

@@ -1,9 +1,9 @@
-"""What is wrong with a study as a whole though each line can be read: parts that contradict each other."""
+"""Checks of a whole study whose single values are valid: parts that contradict each other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from vnetbench.published.catalog import table_workload
 from vnetbench.quantity import format_exact_duration, format_exact_frame_rate
@@ -11,188 +11,182 @@ from vnetbench.study.factors.registry import check_factor_workload, format_level
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import level_combinations
-from vnetbench.study.problems import Problem, StudyLocation, WrongValue, suggest
+from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
 from vnetbench.study.workloads import DECIDING_METRICS, FRAME_WORKLOADS, FRAMES, MIXED, SEARCH_METRICS, SOAK
 
 MAX_TREATMENTS = 10_000
-"""Combinations of levels in one study; at a second a trial and six trials each, these take 17 hours."""
+"""Maximum treatments of a study: with six trials of one second each, they take 17 hours."""
 
-LONGEST_INTERVAL_S = 0.1
-"""Of a sample, where the bench chooses how long trials are: a warm-up is found from ten samples on."""
+MAX_AUTO_INTERVAL_S = 0.1
+"""Longest sampling interval if the bench chooses the trial length: finding a warm-up needs ten samples."""
 
-FEWEST_IDLE_INTERVALS = 3
+MIN_IDLE_INTERVALS = 3
 
-_PlaceOf = Callable[..., StudyLocation]
-_Levels = Mapping[str, tuple[Level, ...]]
+_LevelTable = Mapping[str, tuple[Level, ...]]
 
 
-def check_study(study: Study, place: _PlaceOf) -> Iterator[Problem]:
-    """The problems of a study whose every value is sound by itself; `place` tells where a key stands."""
+def check_study(study: Study, locate: KeyLocator) -> Iterator[Problem]:
+    """Yield the problems of a study whose single values are valid."""
     if study.testbed.lab == IMPORTED:
-        return  # it is no plan, but what was told of runs that are over
-    yield from check_lab(study, place)
-    yield from _workload(study, place)
-    yield from _timing(study, place)
-    yield from _precision(study, place)
+        return  # Imported results are not a plan: their runs are over.
+    yield from check_lab(study, locate)
+    yield from _check_workload(study, locate)
+    yield from _check_search(study, locate)
+    yield from _check_timing(study, locate)
+    yield from _check_precision(study, locate)
     count = math.prod(len(factor.levels) for factor in study.factors)
     if study.combine == ONE_AT_A_TIME:
         count = 1 + sum(len(factor.levels) - 1 for factor in study.factors) + len(study.together)
     if count > MAX_TREATMENTS:
-        wrong = WrongValue(
-            f"{count} combinations of levels are too many",
-            fix=f"name fewer levels or factors: {MAX_TREATMENTS} combinations at most",
+        yield locate("factors").make_problem(
+            f"the study has {count} combinations of levels, which is too many",
+            fix=f"name fewer levels or factors: a study has at most {MAX_TREATMENTS} combinations",
         )
-        yield place("factors").make_problem(wrong)
         return
     if study.together and study.combine != ONE_AT_A_TIME:
-        wrong = WrongValue(
-            "[[together]] adds nothing: all levels are combined anyway",
-            fix=f'take it away, or write combine = "{ONE_AT_A_TIME}" at the head of the file',
+        yield locate("together").make_problem(
+            "[[together]] has no effect, because the study combines all levels",
+            fix=f'remove it, or write combine = "{ONE_AT_A_TIME}" at the head of the file',
         )
-        yield place("together").make_problem(wrong)
     treatments = list(level_combinations(study))
     if not treatments:
-        wrong = WrongValue("the exclusions leave no treatment", fix="take one of them away")
-        yield place("exclude").make_problem(wrong)
-    yield from find_contradictions(study, treatments, place)
+        yield locate("exclude").make_problem("the exclusions leave no treatment", fix="remove one of them")
+    yield from find_contradictions(study, treatments, locate)
 
 
 def check_table_levels(
-    table: _Levels, at: tuple[str, int], factors: Iterable[_Levels], place: _PlaceOf
+    table: _LevelTable, location: tuple[str, int], factors: Iterable[_LevelTable], locate: KeyLocator
 ) -> Iterator[Problem]:
-    """The levels of an `[[exclude]]` or a `[[together]]` that the study does not know.
+    """Yield the levels of an `[[exclude]]` or `[[together]]` that the study does not have.
 
-    `at` is its heading and its place among them. `factors` are the file's own levels and those of the
-    `--set` arguments: it may speak of either, since the same file serves other levels.
+    Args:
+        table: The levels of the table.
+        location: Heading of the table and its position among those with this heading.
+        factors: Levels of the file and of the `--set` arguments. The table can name either, because one
+            study file is used with different `--set` arguments.
+        locate: Returns the location of a key.
     """
-    heading, _ = at
+    heading, _ = location
     for name, levels in table.items():
         known = dict.fromkeys(level for each in factors for level in each.get(name, ()))
         if not known:
-            wrong = WrongValue(
-                f"{name} stands below [[{heading}]], but is no factor of this study",
-                fix=f"name it under [factors], or take it out of this [[{heading}]]",
+            yield locate(*location, name).make_problem(
+                f"[[{heading}]] names {name}, which is not a factor of this study",
+                fix=f"add {name} to [factors], or remove it from this [[{heading}]]",
             )
-            yield place(*at, name).make_problem(wrong)
             continue
         if heading == "together" and len(levels) > 1:
-            wrong = WrongValue(
-                f"{name} has {len(levels)} levels, and a [[together]] is one treatment",
-                fix="name one of them; write [[together]] again for another",
+            yield locate(*location, name).make_problem(
+                f"{name} has {len(levels)} levels, but a [[together]] is one treatment",
+                fix="name one level, and write another [[together]] for each other level",
             )
-            yield place(*at, name).make_problem(wrong)
-        spelled = [format_level(name, level) for level in known]
+        known_texts = [format_level(name, level) for level in known]
         for level in levels:
             if level not in known:
-                word = format_level(name, level)
-                wrong = WrongValue(
-                    f'{name} has no level "{word}" here',
-                    fix=suggest(word, spelled, otherwise=f"its levels are {', '.join(spelled)}"),
+                text = format_level(name, level)
+                yield locate(*location, name).make_problem(
+                    f'{name} has no level "{text}" in this study',
+                    fix=suggest(
+                        text, known_texts, otherwise=f"use one of its levels: {', '.join(known_texts)}"
+                    ),
                 )
-                yield place(*at, name).make_problem(wrong)
 
 
-def _workload(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     for factor in study.factors:
         try:
             check_factor_workload(factor.name, study.workload)
         except WrongValue as error:
-            yield place("factors", factor.name).make_problem(error)
-    metric, known = study.precision.metric, DECIDING_METRICS[study.workload]
+            yield locate("factors", factor.name).wrap_error(error)
+    metric, known_metrics = study.precision.metric, DECIDING_METRICS[study.workload]
     if metric in SEARCH_METRICS and study.workload == FRAMES and study.search is None:
-        wrong = WrongValue(f"{metric} is found by a search", fix="write [search] on a line of its own")
-        yield place("precision", "metric").make_problem(wrong)
-    if metric is not None and metric not in known:
-        fix = suggest(metric, known, otherwise=f"write one of {', '.join(known)}")
-        wrong = WrongValue(f"{metric} is not measured by the workload {study.workload}", fix=fix)
-        yield place("precision", "metric").make_problem(wrong)
-    if study.published is not None and study.workload != (its := table_workload(study.published)):
-        wrong = WrongValue(
-            f"{study.published} has no figures of the workload {study.workload}",
-            fix=f'take it out, or write workload = "{its}"',
+        yield locate("precision", "metric").make_problem(
+            f"{metric} needs a search, and the study has none", fix="add the heading [search]"
         )
-        yield place("published").make_problem(wrong)
+    if metric is not None and metric not in known_metrics:
+        yield locate("precision", "metric").make_problem(
+            f"the workload {study.workload} does not measure {metric}",
+            fix=suggest(metric, known_metrics, otherwise=f"write one of {', '.join(known_metrics)}"),
+        )
+    if study.published is not None and study.workload != (workload := table_workload(study.published)):
+        yield locate("published").make_problem(
+            f"{study.published} has no results of the workload {study.workload}",
+            fix=f'remove it, or write workload = "{workload}"',
+        )
     if study.timing.idle_s is not None and study.workload != MIXED:
-        wrong = WrongValue(
+        yield locate("timing", "idle").make_problem(
             f"the workload {study.workload} has no idle phase",
-            fix=f'take it out, or write workload = "{MIXED}"',
+            fix=f'remove it, or write workload = "{MIXED}"',
         )
-        yield place("timing", "idle").make_problem(wrong)
     if study.search is not None and study.workload not in FRAME_WORKLOADS:
-        wrong = WrongValue(
-            f"the workload {study.workload} has no search", fix=f'take it out, or write workload = "{FRAMES}"'
+        yield locate("search").make_problem(
+            f"the workload {study.workload} has no search", fix=f'remove it, or write workload = "{FRAMES}"'
         )
-        yield place("search").make_problem(wrong)
     if study.workload == SOAK and study.timing.duration_s is None:
-        wrong = WrongValue(
-            f"{SOAK} holds its load for as long as it is told, and no duration is",
+        yield locate("timing", "duration").make_problem(
+            f"the workload {SOAK} needs a duration, and the study has none",
             fix='write duration = "1 h" under [timing]',
         )
-        yield place("timing", "duration").make_problem(wrong)
-    yield from _search(study, place)
 
 
-def _search(study: Study, place: _PlaceOf) -> Iterator[Problem]:
-    search, interval_s = study.search, study.timing.interval_s
+def _check_search(study: Study, locate: KeyLocator) -> Iterator[Problem]:
+    search = study.search
     if search is None:
         return
-    if search.step_s < interval_s:
-        wrong = WrongValue(
-            f"a step of {format_exact_duration(search.step_s)} has no whole sample of {format_exact_duration(interval_s)}",
+    if search.step_s < study.timing.interval_s:
+        step, interval = map(format_exact_duration, (search.step_s, study.timing.interval_s))
+        yield locate("search", "trial").make_problem(
+            f"a step of {step} is shorter than the sampling interval of {interval}",
             fix="make trial longer or timing.interval shorter",
         )
-        yield place("search", "trial").make_problem(wrong)
     if search.most_load_fps is not None and search.most_load_fps <= search.least_load_fps:
         least, most = map(format_exact_frame_rate, (search.least_load_fps, search.most_load_fps))
-        wrong = WrongValue(
-            f"loads from {least} to {most} leave nothing to search",
+        yield locate("search", "most_load").make_problem(
+            f"the search has no range of loads: least_load is {least} and most_load is {most}",
             fix="raise most_load, or lower least_load",
         )
-        yield place("search", "most_load").make_problem(wrong)
 
 
-def _timing(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+def _check_timing(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     timing = study.timing
-    if timing.idle_s is not None and timing.idle_s < FEWEST_IDLE_INTERVALS * timing.interval_s:
-        wrong = WrongValue(
-            f"an idle phase of {format_exact_duration(timing.idle_s)} is too short for samples of "
-            f"{format_exact_duration(timing.interval_s)}",
-            fix=f"its first and its last are not counted: make it {FEWEST_IDLE_INTERVALS} of them or more",
+    interval = format_exact_duration(timing.interval_s)
+    if timing.idle_s is not None and timing.idle_s < MIN_IDLE_INTERVALS * timing.interval_s:
+        yield locate("timing", "idle").make_problem(
+            f"an idle phase of {format_exact_duration(timing.idle_s)} is too short for samples of {interval}",
+            fix=f"make it at least {MIN_IDLE_INTERVALS} intervals long, because the first and last do not "
+            f"count",
         )
-        yield place("timing", "idle").make_problem(wrong)
     if timing.duration_s is None:
-        if timing.interval_s > LONGEST_INTERVAL_S:
-            wrong = WrongValue(
-                f"trials of a second are too short for samples of {format_exact_duration(timing.interval_s)}",
-                fix=f'make the interval "{format_exact_duration(LONGEST_INTERVAL_S)}" at most, or set the duration',
+        if timing.interval_s > MAX_AUTO_INTERVAL_S:
+            longest = format_exact_duration(MAX_AUTO_INTERVAL_S)
+            yield locate("timing", "interval").make_problem(
+                f"trials of a second are too short for samples of {interval}",
+                fix=f'make the interval at most "{longest}", or set the duration',
             )
-            yield place("timing", "interval").make_problem(wrong)
         return
-    rest_s = timing.duration_s - (timing.warmup_s or 0)
+    measured_s = timing.duration_s - (timing.warmup_s or 0)
     duration = format_exact_duration(timing.duration_s)
-    if rest_s <= 0:
-        wrong = WrongValue(
-            f"a warm-up of {format_exact_duration(timing.warmup_s or 0)} leaves nothing of a trial of {duration}",
+    if measured_s <= 0:
+        yield locate("timing", "warmup").make_problem(
+            f"a warm-up of {format_exact_duration(timing.warmup_s or 0)} leaves nothing of a trial of "
+            f"{duration}",
             fix="make the warm-up shorter or the duration longer",
         )
-        yield place("timing", "warmup").make_problem(wrong)
-    elif timing.interval_s > rest_s:
-        wrong = WrongValue(
-            f"a trial of {duration} has no whole sample of {format_exact_duration(timing.interval_s)}",
+    elif timing.interval_s > measured_s:
+        yield locate("timing", "interval").make_problem(
+            f"a trial of {duration} has no whole sample of {interval}",
             fix="make the interval shorter or the duration longer",
         )
-        yield place("timing", "interval").make_problem(wrong)
 
 
-def _precision(study: Study, place: _PlaceOf) -> Iterator[Problem]:
+def _check_precision(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     fewest, most = study.precision.fewest_trials, study.precision.most_trials
     if fewest > most:
-        wrong = WrongValue(
-            f"at least {fewest} and at most {most} trials cannot both be",
+        # The file may name only one of the two keys: the problem belongs to that one.
+        key = "fewest_trials" if most == Precision().most_trials else "most_trials"
+        yield locate("precision", key).make_problem(
+            f"fewest_trials is {fewest}, which is more than most_trials, {most}",
             fix=f"raise most_trials to {fewest}, or lower fewest_trials to {most}",
         )
-        # Either may be the one that stands in the file.
-        key = "fewest_trials" if most == Precision().most_trials else "most_trials"
-        yield place("precision", key).make_problem(wrong)

@@ -1,4 +1,4 @@
-"""What differs between the study that a campaign was started with and the file as it is now."""
+"""Differences between a campaign's recorded study and the study file as it is now."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import difflib
 
 
 def diff_study(recorded: str, current: str, path: str) -> str:
-    """A unified diff from the recorded text to the one found at `path`; empty where they are the same.
+    """Return a unified diff from the recorded text to the current text of `path`; empty if they are equal.
 
-    How lines end does not count: another editor's line ends ask nothing else.
+    Line endings are ignored, because they do not change the study.
     """
     return "\n".join(
         difflib.unified_diff(

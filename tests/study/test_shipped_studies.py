@@ -1,4 +1,4 @@
-"""The ready studies, their pages, the reference and the JSON Schema agree with what the bench reads."""
+"""The shipped studies, their pages, the reference page and the JSON Schema agree with the code."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 COMMAND = re.compile(r"^ +(?:sudo \.venv/bin/)?vnetbench run (studies/\S+ (?:.*\\\n)*.*)$", re.MULTILINE)
 
 
-def test_the_reference_and_the_schema_in_docs_are_current() -> None:
-    why = "run: python -m vnetbench.study.file.reference docs"
-    assert (ROOT / "docs" / PAGE).read_text() == reference_page(), why
-    assert (ROOT / "docs" / SCHEMA).read_text() == schema_text(), why
+def test_the_reference_page_and_the_schema_in_docs_are_current() -> None:
+    fix = "run: python -m vnetbench.study.file.reference docs"
+    assert (ROOT / "docs" / PAGE).read_text() == reference_page(), fix
+    assert (ROOT / "docs" / SCHEMA).read_text() == schema_text(), fix
 
 
 def test_the_schema_is_a_json_schema() -> None:
@@ -43,19 +43,19 @@ def test_the_reference_names_every_key_and_every_factor() -> None:
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_a_ready_study_loads_and_is_valid_by_the_schema(path: Path) -> None:
+def test_a_shipped_study_loads_and_is_valid_by_the_schema(path: Path) -> None:
     study = load_study(path)
     assert make_plan(study, 1).treatments
     VALIDATOR.validate(tomllib.loads(study.text))
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda p: p.stem)
-def test_a_ready_study_has_a_page(path: Path) -> None:
+def test_a_shipped_study_has_a_page(path: Path) -> None:
     assert (ROOT / "docs/studies" / f"{path.stem}.md").is_file()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: p.stem)
-def test_every_command_of_a_page_is_one_that_the_study_takes(path: Path) -> None:
+def test_every_command_of_a_study_page_is_valid(path: Path) -> None:
     commands = COMMAND.findall(path.read_text())
     assert commands
     for command in commands:
@@ -64,7 +64,7 @@ def test_every_command_of_a_page_is_one_that_the_study_takes(path: Path) -> None
         assert make_plan(load_study(ROOT / words[0], overrides), 1).treatments
 
 
-def test_the_demo_has_room_for_six_trials_of_every_treatment() -> None:
+def test_the_time_limit_of_the_demo_allows_six_trials_of_every_treatment() -> None:
     study = load_study(ROOT / "studies/jumbo-frames.toml")
     treatments = make_plan(study, 1).treatments
     assert len(treatments) == 20
@@ -74,7 +74,7 @@ def test_the_demo_has_room_for_six_trials_of_every_treatment() -> None:
     assert load_s <= 0.6 * study.precision.time_limit_s
 
 
-def test_the_demo_of_adapters_asks_each_of_them_and_has_room_for_six_trials_of_every_treatment() -> None:
+def test_the_time_limit_of_the_adapter_demo_allows_six_trials_of_every_adapter() -> None:
     recipe = (ROOT / "Makefile").read_text().replace("\\\n", " ")
     (command,) = re.findall(r"vnetbench run (studies/adapters\.toml .*)", recipe)
     words = shlex.split(command)
@@ -85,16 +85,16 @@ def test_the_demo_of_adapters_asks_each_of_them_and_has_room_for_six_trials_of_e
     assert study.precision.time_limit_s is not None
     assert study.timing.duration_s is not None
     trials = len(treatments) * study.precision.fewest_trials
-    # Half of the time is for booting four guests and for links that come back.
+    # The other half of the time is for booting four guests and waiting for their links.
     assert trials * study.timing.duration_s <= 0.5 * study.precision.time_limit_s
 
 
 @pytest.mark.parametrize("name", sorted(FACTORS))
-def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
+def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) -> None:
     for example in FACTORS[name].examples:
         workload = "frame_latency" if name == "frame_load" else FACTORS[name].workloads[0]
-        is_of_guests = QEMU in FACTORS[name].labs and (NETNS not in FACTORS[name].labs or "vsock" in example)
-        lab = f'[testbed]\nlab = "{QEMU if is_of_guests else NETNS}"\n'
+        needs_guests = QEMU in FACTORS[name].labs and (NETNS not in FACTORS[name].labs or "vsock" in example)
+        lab = f'[testbed]\nlab = "{QEMU if needs_guests else NETNS}"\n'
         text = f'title = "x"\nworkload = "{workload}"\n{lab}[factors]\n{name} = {example}\n'
         text += {
             "irq_cpus": 'cpus = "1 each"\n',
@@ -103,10 +103,10 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
             "pacing": 'rate = "1 k/s"\n',
             "threads": "streams = 16\n",
             "send_batch": 'send_mode = "io_uring"\n',
-            "transport": 'role = "guest-to-host"\n' if is_of_guests else "",
+            "transport": 'role = "guest-to-host"\n' if needs_guests else "",
             "emulator_pin": 'vcpu_pin = "spread"\n',
             "irq_pin": "vcpus = 2\n",
-            **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if is_of_guests else ""),
+            **dict.fromkeys(("lro", "rx_ring", "tx_ring"), 'adapter = "vmxnet3"\n' if needs_guests else ""),
         }.get(name, "")
         parse_study(text, None)
         VALIDATOR.validate(tomllib.loads(text))
@@ -115,7 +115,7 @@ def test_the_examples_of_a_factor_can_be_read_and_are_valid(name: str) -> None:
 @pytest.mark.parametrize(
     ("section", "key"), [(s.name, key) for s in SECTIONS.values() for key in s.keys], ids=str
 )
-def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -> None:
+def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key: str) -> None:
     line = f"{key} = {SECTIONS[section].keys[key].example}\n"
     head = "" if key == "title" else 'title = "x"\n'
     workload = {"idle": "mixed", "published": "frames"}.get(key, "frames" if section == "search" else "")
@@ -150,5 +150,5 @@ def test_the_example_of_a_key_can_be_read_and_is_valid(section: str, key: str) -
         "mtu = 1500\n[unknown]",
     ],
 )
-def test_the_schema_turns_down_what_the_bench_turns_down(wrong: str) -> None:
+def test_the_schema_rejects_what_the_bench_rejects(wrong: str) -> None:
     assert not VALIDATOR.is_valid(tomllib.loads(f'title = "x"\n[factors]\n{wrong}\n'))

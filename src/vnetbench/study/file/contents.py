@@ -1,0 +1,218 @@
+"""Contents of a study file, or of the `--set` arguments: valid values, and the problems of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vnetbench.errors import BenchError
+from vnetbench.study.factors.imported_factors import allow_unspecified
+from vnetbench.study.factors.level_expressions import parse_levels
+from vnetbench.study.factors.registry import FACTORS, find_factor
+from vnetbench.study.file.document import TomlDocument
+from vnetbench.study.file.host_section import HOST_SECTION
+from vnetbench.study.file.keys import StudySection
+from vnetbench.study.file.sections import (
+    LEVEL_TABLES,
+    SECTIONS,
+    TOP_LEVEL,
+    misplaced_word_fix,
+    section_location,
+)
+from vnetbench.study.model import HostSpec, Level
+from vnetbench.study.problems import (
+    KeyLocator,
+    Problem,
+    StudyLocation,
+    WrongValue,
+    find_nearest,
+    format_raw_value,
+    suggest,
+)
+
+MAX_TABLES = 200
+"""Maximum number of `[[exclude]]`, and of `[[together]]`."""
+MAX_HOSTS = 64
+
+HEADINGS = [name for name in SECTIONS if name != TOP_LEVEL]
+
+LevelTable = dict[str, tuple[Level, ...]]
+
+
+@dataclass
+class StudyContents:
+    """Values of a study file or of all `--set` arguments, with their problems."""
+
+    values: dict[str, dict[str, object]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
+    """Values of each section by key."""
+    factors: LevelTable = field(default_factory=dict)
+    tables: dict[str, dict[int, LevelTable]] = field(
+        default_factory=lambda: {name: {} for name in LEVEL_TABLES}
+    )
+    """Tables under each heading of `LEVEL_TABLES`, by their position in the file."""
+    hosts: list[HostSpec] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    locations: dict[tuple[str | int, ...], StudyLocation] = field(default_factory=dict)
+    """Locations of the `--set` arguments, by section and key."""
+
+    def add_section(self, section: str, raw: Mapping[str, object], locate: KeyLocator) -> None:
+        """Parse the keys of a section."""
+        path = () if section == TOP_LEVEL else (section,)
+        self.values[section] |= self._parse_keys(SECTIONS[section], raw, locate, *path)
+
+    def _parse_keys(
+        self, section: StudySection, raw: Mapping[str, object], locate: KeyLocator, *path: str | int
+    ) -> dict[str, object]:
+        values: dict[str, object] = {}
+        for name, raw_value in raw.items():
+            try:
+                if name not in section.keys:
+                    raise _unknown_key(name, section)
+                key = section.keys[name]
+                value = key.value_type.parse(raw_value)
+                values[name] = None if key.none_word and value == key.none_word else value
+            except BenchError as error:
+                prefix = f"{name}: " if name in section.keys else ""
+                problem = WrongValue(prefix + error.what, fix=error.fix)
+                self.problems.append(locate(*path, name).wrap_error(problem))
+        return values
+
+    def parse_factors(self, raw: Mapping[str, object], locate: KeyLocator, *path: str | int) -> LevelTable:
+        """Return the levels of each factor of a table."""
+        table: LevelTable = {}
+        for name, raw_levels in raw.items():
+            try:
+                value_type = allow_unspecified(find_factor(name).value_type)
+            except BenchError as error:
+                unknown = WrongValue(error.what, fix=misplaced_word_fix(name) or error.fix)
+                self.problems.append(locate(*path, name).wrap_error(unknown))
+                continue
+            parsed = parse_levels(value_type, raw_levels)
+            errors: list[tuple[int | None, BenchError]] = list(parsed.problems)
+            levels: dict[Level, None] = {}
+            for position, level in parsed.levels:
+                if level in levels:
+                    text = format_raw_value(value_type.format(level))
+                    errors.append(
+                        (position, WrongValue(f"the level {text} appears twice", fix="remove one of them"))
+                    )
+                levels[level] = None
+            for position, wrong in errors:
+                location = locate(*path, name) if position is None else locate(*path, name, position)
+                self.problems.append(location.make_problem(f"{name}: {wrong.what}", fix=wrong.fix or ""))
+            table[name] = tuple(levels)
+        return table
+
+    def add_hosts(self, raw: object, locate: KeyLocator) -> None:
+        """Parse the tables `[[testbed.host]]`."""
+        tables = raw if isinstance(raw, list) else [raw]
+        if len(tables) > MAX_HOSTS:
+            self.problems.append(
+                locate("testbed", "host").make_problem(
+                    f"the study has {len(tables)} hosts, which is too many", fix=f"write at most {MAX_HOSTS}"
+                )
+            )
+            return
+        for number, table in enumerate(tables):
+            path = ("testbed", "host", number)
+            if not isinstance(raw, list) or not isinstance(table, dict):
+                self.problems.append(
+                    locate(*path).make_problem(
+                        "host is not a list of tables",
+                        fix="write [[testbed.host]] and the host's keys under it",
+                    )
+                )
+                continue
+            values = self._parse_keys(HOST_SECTION, table, locate, *path)
+            if "name" not in table:
+                self.problems.append(
+                    locate(*path).make_problem(
+                        "this host has no name", fix=f"write name = {HOST_SECTION.keys['name'].example}"
+                    )
+                )
+            fields: dict[str, Any] = {
+                key.field_name: values.get(name, key.default) for name, key in HOST_SECTION.keys.items()
+            }
+            self.hosts.append(HostSpec(**fields))
+
+    def add_level_tables(self, heading: str, raw: object, locate: KeyLocator) -> None:
+        """Parse the tables `[[exclude]]` or `[[together]]`."""
+        tables = raw if isinstance(raw, list) else [raw]
+        if len(tables) > MAX_TABLES:
+            self.problems.append(
+                locate(heading).make_problem(
+                    f"the study has {len(tables)} [[{heading}]], which is too many",
+                    fix=f"write at most {MAX_TABLES}",
+                )
+            )
+            return
+        for number, table in enumerate(tables):
+            location = locate(heading, number)
+            if not isinstance(raw, list) or not isinstance(table, dict):
+                self.problems.append(
+                    location.make_problem(
+                        f"{heading} is not a list of tables",
+                        fix=f"write [[{heading}]], and lines such as mtu = 9000 under it",
+                    )
+                )
+            elif not table:
+                self.problems.append(
+                    location.make_problem(
+                        f"this [[{heading}]] names no factor",
+                        fix="write lines such as mtu = 9000 under it, or remove it",
+                    )
+                )
+            else:
+                self.tables[heading][number] = self.parse_factors(table, locate, heading, number)
+
+
+def parse_file(document: TomlDocument) -> StudyContents:
+    """Return the contents of a study file."""
+    contents = StudyContents()
+    top_level = {name: raw for name, raw in document.values.items() if name in SECTIONS[TOP_LEVEL].keys}
+    contents.add_section(TOP_LEVEL, top_level, document.locate)
+    for name, raw in document.values.items():
+        location = document.locate(name)
+        if name in HEADINGS or name == "factors":
+            if not isinstance(raw, dict):
+                contents.problems.append(
+                    location.make_problem(
+                        f"{name} is a section, not {format_raw_value(raw)}",
+                        fix=f"write [{name}] and its keys under it",
+                    )
+                )
+            elif name == "factors":
+                contents.factors = contents.parse_factors(raw, document.locate, "factors")
+            else:
+                keys = dict(raw)
+                if name == "testbed" and "host" in keys:
+                    contents.add_hosts(keys.pop("host"), document.locate)
+                contents.add_section(name, keys, document.locate)
+        elif name in LEVEL_TABLES:
+            contents.add_level_tables(name, raw, document.locate)
+        elif name not in top_level:
+            contents.problems.append(location.wrap_error(_unknown_key(name, SECTIONS[TOP_LEVEL])))
+    # A line with a syntax error was skipped, and it may be the one that has the required key.
+    if not document.problems:
+        for key in SECTIONS[TOP_LEVEL].keys.values():
+            if key.required and key.name not in top_level:
+                contents.problems.append(
+                    document.locate().make_problem(
+                        f"the study has no {key.name}", fix=f"write {key.name} = {key.example}"
+                    )
+                )
+    return contents
+
+
+def _unknown_key(name: str, section: StudySection) -> WrongValue:
+    what = f"{format_raw_value(name)} is not a key {section_location(section.name)}"
+    if fix := misplaced_word_fix(name):
+        return WrongValue(what, fix=fix)
+    headings = [*HEADINGS, "factors", *LEVEL_TABLES] if section.name == TOP_LEVEL else []
+    choices = [*section.keys, *headings]
+    if not find_nearest(name, choices):
+        other_words = [*FACTORS, *(key for each in SECTIONS.values() for key in each.keys)]
+        if nearest := find_nearest(name, other_words):
+            return WrongValue(what, fix=f'did you mean "{nearest}"? {misplaced_word_fix(nearest)}')
+    return WrongValue(what, fix=suggest(name, choices, otherwise=f"use one of these: {', '.join(choices)}"))

@@ -1,0 +1,129 @@
+"""Level rules of guests and adapters: what each driver supports, and where guests and interrupts run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vnetbench.study.factors.adapter_limits import (
+    AdapterLimits,
+    find_adapter_limits,
+    is_ring_out_of_range,
+    vmxnet3_queues,
+)
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
+from vnetbench.study.model import Study
+from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels, differs
+
+ADAPTERS_WITHOUT_BRIDGE = ("macvtap", "vf")
+"""Adapters that are not ports of a bridge."""
+
+
+def adapter_limit_texts(levels: TreatmentLevels) -> dict[str, str]:
+    """Return the limits of a treatment's adapter that the rules' messages name."""
+    limits = find_adapter_limits(levels)
+    if limits is None:
+        return {}
+    return {
+        "max_mtu": str(limits.max_mtu),
+        "max_queues": str(limits.max_queues),
+        "vmxnet3_queues": str(vmxnet3_queues(levels)),
+        "rx_ring_range": "{} to {}".format(*limits.rx_ring),
+        "tx_ring_range": "{} to {}".format(*limits.tx_ring),
+    }
+
+
+def _adapter_lacks(is_beyond: Callable[[AdapterLimits, TreatmentLevels], bool]) -> LevelPredicate:
+    """Return a predicate: the treatment's adapter has known limits, and its levels are beyond them."""
+
+    def is_broken(levels: TreatmentLevels, _: Study) -> bool:
+        limits = find_adapter_limits(levels)
+        return limits is not None and is_beyond(limits, levels)
+
+    return is_broken
+
+
+def _is_ring_out_of_range(ring: str) -> LevelPredicate:
+    return lambda levels, _: is_ring_out_of_range(levels, ring)
+
+
+def _names_missing_vcpus(levels: TreatmentLevels, _: Study) -> bool:
+    level = str(levels.get("irq_pin", "spread"))
+    return "vcpus" in levels and level != "spread" and max(parse_cpu_list(level)) >= int(levels["vcpus"])
+
+
+ADAPTER_RULES = (
+    LevelRule(
+        "mtu",
+        _adapter_lacks(lambda limits, levels: int(levels.get("mtu", 0)) > limits.max_mtu),
+        "mtu = {mtu} is too large for adapter = {adapter}: its driver supports at most {max_mtu}",
+    ),
+    LevelRule(
+        "queues",
+        _adapter_lacks(lambda limits, levels: int(levels.get("queues", 0)) > limits.max_queues),
+        "queues = {queues} is too many for adapter = {adapter}: its driver supports at most {max_queues}",
+        f'{EXCLUDE_FIX}, or use "virtio-net"',
+    ),
+    LevelRule(
+        "queues",
+        lambda levels, _: (
+            levels.get("adapter") == "vmxnet3"
+            and int(levels.get("queues", 0)) not in (0, vmxnet3_queues(levels))
+        ),
+        "queues = {queues} is not possible with adapter = vmxnet3 and vcpus = {vcpus}: its driver creates "
+        "one for each vCPU, which is {vmxnet3_queues}",
+        f"{EXCLUDE_FIX}, or give the guests the same number of vCPUs",
+    ),
+    *(
+        LevelRule(
+            ring,
+            _is_ring_out_of_range(ring),
+            f"{ring} = {{{ring}}} is out of range for adapter = {{adapter}}: its driver supports {{{ring}_range}} descriptors",
+        )
+        for ring in ("rx_ring", "tx_ring")
+    ),
+    LevelRule(
+        "lro",
+        _adapter_lacks(lambda limits, levels: differs(levels, "lro", "off") and not limits.lro),
+        "lro = on is not possible with adapter = {adapter}: it has no LRO",
+    ),
+    LevelRule(
+        "coalesce",
+        _adapter_lacks(lambda limits, levels: differs(levels, "coalesce") and not limits.coalesce),
+        "coalesce is not possible with adapter = {adapter}: its driver cannot set interrupt coalescing",
+    ),
+    LevelRule(
+        "irq_pin",
+        _names_missing_vcpus,
+        "irq_pin = {irq_pin} names CPUs that a guest with vcpus = {vcpus} does not have; its first CPU is 0",
+        f"{EXCLUDE_FIX}, or name CPUs that the guests have",
+    ),
+    LevelRule(
+        "emulator_pin",
+        lambda levels, _: (
+            levels.get("emulator_pin") in ("own", "apart") and not differs(levels, "vcpu_pin", "any")
+        ),
+        "emulator_pin = {emulator_pin} needs a vcpu_pin, because without it vCPUs run on every CPU",
+        f'add a vcpu_pin ("spread"), or {EXCLUDE_FIX}',
+    ),
+    LevelRule(
+        "role",
+        lambda levels, study: study.testbed.uplink and levels.get("role") in ("router", "bridge"),
+        "role = {role} cannot be combined with testbed.uplink: the guest takes the place of the uplink",
+        "remove testbed.uplink",
+    ),
+    LevelRule(
+        "adapter",
+        lambda levels, study: (
+            levels.get("adapter") in ADAPTERS_WITHOUT_BRIDGE
+            and (study.testbed.uplink or levels.get("role") != "guest-to-guest")
+        ),
+        "adapter = {adapter} is not a port of a vSwitch: it needs role = guest-to-guest and no uplink",
+        f"{EXCLUDE_FIX}, or remove testbed.uplink",
+    ),
+    LevelRule(
+        "adapter",
+        lambda levels, study: levels.get("adapter") == "vf" and study.testbed.vf_of is None,
+        "adapter = vf needs a host adapter with virtual functions, and the study names none",
+        'write vf_of = "ens1f0" under [testbed]',
+    ),
+)
