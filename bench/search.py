@@ -19,20 +19,20 @@ from rich.progress import track
 
 from vnetbench.search import mlrsearch, rfc2544
 from vnetbench.search import bayesian
-from vnetbench.search.interface import Answer, Device, Found, SearchParameters, spent_s
-from bench.simulated_devices import KINDS, SimulatedDevice, draw_physics, truth_fps
+from vnetbench.search.interface import GoalResult, Device, SearchResult, SearchParameters, total_time_s
+from bench.simulated_devices import DEVICE_TYPES, SimulatedDevice, draw_device_model, true_throughput_fps
 
 ASKED = SearchParameters(
-    goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180.0
+    goals=(0.0, 0.0001, 0.005), relative_width=0.01, min_load_fps=1e3, max_load_fps=1.5e7, step_s=1.0, time_limit_s=180.0
 )
 FIRST_SEED = 9000
 """The searches were developed on devices 0 to 19 of each kind: none of those are reported on."""
 
-METHODS: Mapping[str, Callable[[Device, SearchParameters, int], Found]] = {
+METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] = {
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
-    "mlrsearch, 7 steps a load": partial(mlrsearch.search, tuning=mlrsearch.Tuning(steps_a_load=7)),
-    "mlrsearch, 3 steps a load": partial(mlrsearch.search, tuning=mlrsearch.Tuning(steps_a_load=3)),
+    "mlrsearch, 7 steps a load": partial(mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=7)),
+    "mlrsearch, 3 steps a load": partial(mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=3)),
     "vnetbench": bayesian.search,
 }
 
@@ -56,14 +56,14 @@ def compare(
     kind: str, seed: int, methods: Sequence[str] = tuple(METHODS), asked: SearchParameters = ASKED
 ) -> list[Outcome]:
     """What each of the methods finds of the device of this kind and seed, in their order."""
-    physics = draw_physics(kind, seed)
+    physics = draw_device_model(kind, seed)
     # Where nothing drifts the truth does not depend on how long a search took.
-    lasting = None if physics.drift else [truth_fps(physics, asked, goal) for goal in asked.goals]
+    lasting = None if physics.drift else [true_throughput_fps(physics, asked, goal) for goal in asked.goals]
     outcomes = []
     for name in methods:
         device = SimulatedDevice(physics, seed, asked.settle_s)
         found = METHODS[name](device, asked, seed)
-        truths = lasting or [truth_fps(physics, asked, goal, device.now_s) for goal in asked.goals]
+        truths = lasting or [true_throughput_fps(physics, asked, goal, device.now_s) for goal in asked.goals]
         outcomes.append(_outcome(kind, found, truths, asked))
     return outcomes
 
@@ -74,14 +74,14 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=16, help="simulated devices of each kind")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="of the first device of each kind")
     options = parser.parse_args()
-    tasks = [(kind, options.first_seed + number) for number in range(options.devices) for kind in KINDS]
+    tasks = [(kind, options.first_seed + number) for number in range(options.devices) for kind in DEVICE_TYPES]
     with ProcessPoolExecutor() as pool:
         running = pool.map(compare, *zip(*tasks, strict=True))
         compared = list(track(running, description="searching", total=len(tasks), transient=True))
     by_method = {name: [row[number] for row in compared] for number, name in enumerate(METHODS)}
     goals = ", ".join(f"{goal:.2%}" for goal in ASKED.goals)
     print(
-        f"{len(tasks)} devices; goals {goals}; width {ASKED.width:.0%}; steps of {ASKED.step_s:g} s; at most"
+        f"{len(tasks)} devices; goals {goals}; width {ASKED.relative_width:.0%}; steps of {ASKED.step_s:g} s; at most"
         f" {ASKED.time_limit_s:g} s a search; trial time with {ASKED.settle_s:g} s of settling a step.\n"
     )
     _print_overall(by_method)
@@ -93,11 +93,11 @@ def main() -> None:
     _print_by_kind(by_method, _covered)
 
 
-def _outcome(kind: str, found: Found, truths: Sequence[float], asked: SearchParameters) -> Outcome:
-    pairs = list(zip(found.answers, truths, strict=True))
+def _outcome(kind: str, found: SearchResult, truths: Sequence[float], asked: SearchParameters) -> Outcome:
+    pairs = list(zip(found.goal_results, truths, strict=True))
     return Outcome(
         kind,
-        spent_s(found.steps, asked.settle_s),
+        total_time_s(found.steps, asked.settle_s),
         len(found.steps),
         tuple(_error(answer.throughput_fps, truth) for answer, truth in pairs),
         tuple(_error(_middle(answer), truth) for answer, truth in pairs),
@@ -106,7 +106,7 @@ def _outcome(kind: str, found: Found, truths: Sequence[float], asked: SearchPara
     )
 
 
-def _middle(answer: Answer) -> float:
+def _middle(answer: GoalResult) -> float:
     return math.sqrt(answer.low_fps * answer.high_fps)
 
 
@@ -136,7 +136,7 @@ def _print_by_kind(
 ) -> None:
     """A row for each kind of device, a column for each method."""
     print("| kind | " + " | ".join(by_method) + " |\n|---|" + "---|" * len(by_method))
-    for kind in KINDS:
+    for kind in DEVICE_TYPES:
         of_kind = [[each for each in outcomes if each.kind == kind] for outcomes in by_method.values()]
         print(f"| {kind} | " + " | ".join(cell(outcomes) for outcomes in of_kind) + " |")
 
@@ -155,7 +155,7 @@ def _covered(outcomes: Sequence[Outcome]) -> str:
 
 
 def _wrongs(errors: Sequence[float]) -> tuple[bool, ...]:
-    return tuple(error > ASKED.width for error in errors)
+    return tuple(error > ASKED.relative_width for error in errors)
 
 
 def _share(answers: Sequence[Sequence[bool]]) -> str:

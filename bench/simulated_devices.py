@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.search.interface import Counted, SearchParameters
+from vnetbench.search.interface import FrameCount, SearchParameters
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
@@ -27,7 +27,7 @@ _DRAWS = 2001
 
 
 @dataclass(frozen=True)
-class Physics:
+class DeviceModel:
     """All that makes a device lose frames; each cause is absent by default. Shares are of the limit."""
 
     limit_fps: float
@@ -73,28 +73,28 @@ class Physics:
 class SimulatedDevice:
     """A device of these physics; what its steps count follows from the seed and the steps before."""
 
-    def __init__(self, physics: Physics, seed: int, settle_s: float = 0.1) -> None:
-        self.physics = physics
+    def __init__(self, physics: DeviceModel, seed: int, settle_s: float = 0.1) -> None:
+        self.model = physics
         self.now_s = 0.0
         """Time that its steps have taken, each with its settling."""
         self._random = np.random.default_rng(seed)
         self._settle_s = settle_s
 
-    def measure(self, load_fps: float, duration_s: float) -> Counted:
+    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
         """One step."""
         sent = max(1, round(load_fps * duration_s))
         middle_s = np.array([self.now_s + duration_s / 2])
-        lost = _lost(self.physics, load_fps, duration_s, middle_s, self._random)
+        lost = _lost(self.model, load_fps, duration_s, middle_s, self._random)
         self.now_s += duration_s + self._settle_s
-        return Counted(sent, sent - int(lost[0]))
+        return FrameCount(sent, sent - int(lost[0]))
 
 
-def truth_fps(physics: Physics, asked: SearchParameters, goal: float, over_s: float = 3600.0) -> float:
+def true_throughput_fps(physics: DeviceModel, asked: SearchParameters, goal: float, over_s: float = 3600.0) -> float:
     """The throughput for this goal: 0 where not even `least_fps` passes, `most_fps` where that does.
 
     Where the limit drifts it is that over the first `over_s` seconds: a search is held to the time it saw.
     """
-    step_s, most_fps = asked.step_s, asked.most_fps
+    step_s, most_fps = asked.step_s, asked.max_load_fps
 
     def passes(load_fps: float, draws: int = _DRAWS) -> bool:
         random = np.random.default_rng(1)
@@ -103,7 +103,7 @@ def truth_fps(physics: Physics, asked: SearchParameters, goal: float, over_s: fl
         return float(np.mean(lost <= goal * max(1, round(load_fps * step_s)))) >= 0.5
 
     # A load in the hole can fail while a higher one passes: then the throughput lies below the hole.
-    low = asked.least_fps
+    low = asked.min_load_fps
     if not passes(low):
         return 0.0
     if physics.hole_ratio and not passes(physics.limit_fps * physics.hole_from * (1 + 1e-9)):
@@ -117,7 +117,7 @@ def truth_fps(physics: Physics, asked: SearchParameters, goal: float, over_s: fl
     return low
 
 
-def _lost(physics: Physics, load_fps: float, duration_s: float, at_s: Floats, random: Random) -> Floats:
+def _lost(physics: DeviceModel, load_fps: float, duration_s: float, at_s: Floats, random: Random) -> Floats:
     """Frames lost by one step at each of these times, independent of each other but for the drift."""
     p, draws = physics, len(at_s)
     limit = np.full(draws, p.limit_fps)
@@ -146,7 +146,7 @@ def _lost(physics: Physics, load_fps: float, duration_s: float, at_s: Floats, ra
     return np.minimum(sent, np.floor(lost))
 
 
-def _single_ratio(physics: Physics, load: float) -> float:
+def _single_ratio(physics: DeviceModel, load: float) -> float:
     """Frame loss ratio of frames that are lost one by one, at this share of the limit."""
     ratio = physics.hole_ratio if physics.hole_from < load < physics.hole_to else 0.0
     if physics.early_ratio and load > physics.early_from:
@@ -159,58 +159,58 @@ def _between(random: Random, low: float, high: float) -> float:
     return float(np.exp(random.uniform(np.log(low), np.log(high))))
 
 
-def _noisy(base: Physics, random: Random) -> Physics:
+def _noisy(base: DeviceModel, random: Random) -> DeviceModel:
     return replace(base, noise=_between(random, 0.001, 0.03), noise_within=_between(random, 0.001, 0.03))
 
 
-def _two_modes(base: Physics, random: Random) -> Physics:
+def _two_modes(base: DeviceModel, random: Random) -> DeviceModel:
     minor = random.uniform(0.05, 0.35)
     share = minor if random.uniform() < 0.5 else 1 - minor
     return replace(base, slow_share=share, slow_limit=random.uniform(0.7, 0.97), noise=0.001)
 
 
-def _drifting(base: Physics, random: Random) -> Physics:
+def _drifting(base: DeviceModel, random: Random) -> DeviceModel:
     period_s = _between(random, 40, 600)
     drift = random.uniform(0.002, 0.015)
     return replace(base, drift=drift, drift_period_s=period_s, drift_phase=random.uniform())
 
 
-def _early(base: Physics, random: Random) -> Physics:
+def _early(base: DeviceModel, random: Random) -> DeviceModel:
     ratio, power = _between(random, 0.0005, 0.05), random.uniform(1, 4)
     return replace(base, early_from=random.uniform(0.3, 0.9), early_ratio=ratio, early_power=power)
 
 
-def _at_start(base: Physics, random: Random) -> Physics:
+def _at_start(base: DeviceModel, random: Random) -> DeviceModel:
     from_ = 0.0 if random.uniform() < 0.3 else random.uniform(0.5, 0.95)
     return replace(base, start_s=_between(random, 2e-5, 5e-3), start_from=from_)
 
 
-def _buffered(base: Physics, random: Random) -> Physics:
+def _buffered(base: DeviceModel, random: Random) -> DeviceModel:
     return replace(base, spare_s=_between(random, 0.005, 0.5))
 
 
-def _token_bucket(base: Physics, random: Random) -> Physics:
+def _token_bucket(base: DeviceModel, random: Random) -> DeviceModel:
     return replace(base, spare_s=_between(random, 0.001, 0.1), noise_within=_between(random, 0.001, 0.01))
 
 
-def _with_hole(base: Physics, random: Random) -> Physics:
+def _with_hole(base: DeviceModel, random: Random) -> DeviceModel:
     start = random.uniform(0.4, 0.9)
     end = min(0.98, start * random.uniform(1.03, 1.3))
     return replace(base, hole_from=start, hole_to=end, hole_ratio=_between(random, 0.0005, 0.05))
 
 
-def _stalling(base: Physics, random: Random) -> Physics:
+def _stalling(base: DeviceModel, random: Random) -> DeviceModel:
     return replace(base, stalls_per_s=random.uniform(0.02, 0.4), stall_s=_between(random, 0.002, 0.05))
 
 
-def _two_troubles(base: Physics, random: Random) -> Physics:
+def _two_troubles(base: DeviceModel, random: Random) -> DeviceModel:
     troubles = (_noisy, _two_modes, _early, _at_start, _buffered, _stalling)
     for index in random.choice(len(troubles), 2, replace=False):
         base = troubles[index](base, random)
     return base
 
 
-KINDS: Mapping[str, Callable[[Physics, Random], Physics]] = {
+DEVICE_TYPES: Mapping[str, Callable[[DeviceModel, Random], DeviceModel]] = {
     "sharp limit": lambda base, _: base,
     "noisy limit": _noisy,
     "two modes": _two_modes,
@@ -227,7 +227,7 @@ KINDS: Mapping[str, Callable[[Physics, Random], Physics]] = {
 }
 
 
-def draw_physics(kind: str, seed: int) -> Physics:
+def draw_device_model(kind: str, seed: int) -> DeviceModel:
     """A device of this kind; its limit lies anywhere from 30,000 to 10 million frames/s."""
     random = np.random.default_rng([seed, *kind.encode()])
-    return KINDS[kind](Physics(_between(random, 3e4, 1e7)), random)
+    return DEVICE_TYPES[kind](DeviceModel(_between(random, 3e4, 1e7)), random)

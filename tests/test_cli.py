@@ -14,7 +14,7 @@ import pytest
 
 from tests import fixtures
 from tests.faults import bench_process as bench
-from vnetbench.estimate.time_series import course
+from vnetbench.estimate.time_series import metric_time_series
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.pure
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("cli") / "r.vnb"
-    file, _ = fixtures.file_at(path)
+    file, _ = fixtures.create_results_file(path)
     for block in range(6):
         for treatment in range(4):
-            file.add_trial(fixtures.trial(treatment, block), block)
+            file.add_trial(fixtures.make_trial(treatment, block), block)
     for treatment in range(4):
-        file.set_treatment(treatment, "precision")
+        file.set_treatment_state(treatment, "precision")
     file.close("finished")
     return path
 
@@ -143,10 +143,10 @@ def test_why_nothing_explains_published_figures_is_said() -> None:
 
 def test_what_makes_all_treatments_unstable_is_told_of_each(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
-    file, _ = fixtures.file_at(path)
+    file, _ = fixtures.create_results_file(path)
     for block in range(8):
         for treatment in range(4):
-            file.add_trial(fixtures.trial(treatment, block, rates=[1e10 * 0.9**block] * 20), block)
+            file.add_trial(fixtures.make_trial(treatment, block, rates=[1e10 * 0.9**block] * 20), block)
     file.close("finished")
     told = json.loads(bench.run("explain", str(path), "--json", "--treatment", "3")[1])
     drift, *others = (each for each in told["findings"] if 3 not in each["treatments"])
@@ -176,8 +176,8 @@ def test_what_no_run_can_prove_is_said_so(results: Path) -> None:
 def test_a_proof_of_another_study_beside_is_told_and_not_used(results: Path, tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     path.write_bytes(results.read_bytes())
-    other = fixtures.study(fixtures.STUDY.replace("Made up", "Another"))
-    file, _ = fixtures.file_at(tmp_path / "r.proof.vnb", other)
+    other = fixtures.make_study(fixtures.STUDY_TEXT.replace("Made up", "Another"))
+    file, _ = fixtures.create_results_file(tmp_path / "r.proof.vnb", other)
     file.close("finished")
     code, output = bench.run("explain", str(path))
     assert code == 0 and "r.proof.vnb lies beside and is not used: it is of another study" in " ".join(
@@ -191,9 +191,9 @@ def test_a_proof_whose_treatments_were_refused_is_told_and_is_no_success(
 ) -> None:
     path = tmp_path / "r.vnb"
     path.write_bytes(results.read_bytes())
-    file, plan = fixtures.file_at(tmp_path / "r.proof.vnb")
+    file, plan = fixtures.create_results_file(tmp_path / "r.proof.vnb")
     for treatment in plan.treatments:
-        file.set_treatment(treatment.index, "refused", "a1 eth0: tso = on cannot be set")
+        file.set_treatment_state(treatment.index, "refused", "a1 eth0: tso = on cannot be set")
     file.close("finished")
     code, output = bench.run("explain", str(path), "--prove")
     said = " ".join(output.split())
@@ -227,11 +227,11 @@ def test_report_writes_the_page_where_it_is_asked_to(results: Path, tmp_path: Pa
 
 def test_compare_fails_only_when_something_surely_got_worse(results: Path, tmp_path: Path) -> None:
     slower = tmp_path / "slower.vnb"
-    file, _ = fixtures.file_at(slower)
+    file, _ = fixtures.create_results_file(slower)
     for block in range(6):
         for treatment in range(4):
-            rates = [rate * 0.8 for rate in course(fixtures.trial(treatment, block, seed=7)).values]
-            file.add_trial(fixtures.trial(treatment, block, rates=rates), block)
+            rates = [rate * 0.8 for rate in metric_time_series(fixtures.make_trial(treatment, block, seed=7)).values]
+            file.add_trial(fixtures.make_trial(treatment, block, rates=rates), block)
     file.close("finished")
     assert bench.run("compare", results, slower)[0] == 0
     assert bench.run("compare", results, slower, "--fail-if-worse", "5%")[0] == 3

@@ -15,11 +15,11 @@ from bench import agent
 from bench.binaries import Binary
 from bench.contest import Entrant, Figures, Measure, Row
 from bench.ground import Ground
-from tests import made_up
-from tests.explain.between.simulated import simulated
-from vnetbench.commands.read import read_file
+from tests import fixtures
+from tests.explain.comparisons.simulated import simulated
+from vnetbench.commands.summaries import read_file
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.story import story_of
+from vnetbench.report.text.narrative import build_narrative
 from vnetbench.results.records import FINISHED
 from vnetbench.study.model import Level
 
@@ -77,24 +77,24 @@ def _goodput_bps(levels: Mapping[str, Level]) -> float:
 
 
 def _write(path: Path) -> None:
-    file, plan = made_up.file_at(path, made_up.study(_STUDY))
+    file, plan = fixtures.create_results_file(path, fixtures.make_study(_STUDY))
     count = len(plan.treatments)
-    file.add_trials(made_up.trial(number % count, number // count) for number in range(_TRIALS))
+    file.add_trials(fixtures.make_trial(number % count, number // count) for number in range(_TRIALS))
     file.close(FINISHED)
 
 
 def _estimate(path: Path) -> None:
-    assert sum(each.trials for each in read_file(path).treatments) == _TRIALS
+    assert sum(each.trial_count for each in read_file(path).treatments) == _TRIALS
 
 
 def _read(path: Path) -> None:
     db = sqlite3.connect(path)
     texts = [text for (text,) in db.execute("SELECT counters FROM sample")]
     texts += [text for (text,) in db.execute("SELECT cpu FROM sample WHERE cpu IS NOT NULL")]
-    texts += [text for (text,) in db.execute("SELECT info FROM stream_sample")]
+    texts += [text for (text,) in db.execute("SELECT details FROM stream_sample")]
     db.close()
     assert all(isinstance(json.loads(text), dict | list) for text in texts)
 
 
 def _explain(campaign: CampaignSummary) -> None:
-    assert story_of(campaign).findings
+    assert build_narrative(campaign).findings

@@ -1,4 +1,4 @@
-"""`python -m vnetbench`: the command, also for the case that it starts itself again in a user namespace."""
+"""Entry point of `python -m vnetbench`, also used when the bench restarts itself in a user namespace."""
 
 from vnetbench.cli import main
 

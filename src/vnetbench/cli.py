@@ -1,7 +1,7 @@
-"""The commands: what each takes and prints. The work is done by the stages that they call.
+"""The command line: options and output of each command.
 
-A command imports the stages that it needs when it runs, and one with a file of its own is imported when
-it is asked for: the statistics alone take a second to load, and what builds networks half of one.
+Commands import the stages that they call only when they run. The statistics libraries take a second to
+load, and the network libraries half a second.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
 
 RESULTS = click.Path(path_type=Path, dir_okay=False)
-_IN_FILES = ("explain", "guest", "import", "iperf3", "lab", "reference", "throughput")
-"""Commands that have a file of their own in `commands/`."""
+_LAZY_COMMANDS = ("explain", "guest", "import", "iperf3", "lab", "reference", "throughput")
+"""Commands that are defined in a file of their own in `commands/`."""
 
 
-class _Commands(click.Group):
-    """Those of this file, and those of files that are imported when somebody asks for them."""
+class _LazyGroup(click.Group):
+    """A command group that imports the commands in `_LAZY_COMMANDS` on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted((*super().list_commands(ctx), *_IN_FILES))
+        """Return the names of all commands, sorted."""
+        return sorted((*super().list_commands(ctx), *_LAZY_COMMANDS))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _IN_FILES:
+        """Return the command of this name, or None."""
+        if cmd_name not in _LAZY_COMMANDS:
             return super().get_command(ctx, cmd_name)
         name = "import_" if cmd_name == "import" else cmd_name
         command: click.Command = getattr(import_module(f"vnetbench.commands.{name}"), name)
@@ -45,11 +47,11 @@ class _Commands(click.Group):
 
 
 def main() -> NoReturn:
-    """Run the command line; every error that a person can mend ends here, in words."""
+    """Run the command line, print user errors and exit."""
     try:
         code = cli.main(standalone_mode=False, prog_name="vnetbench")
     except BenchError as error:
-        _complain(str(error))
+        _print_error(str(error))
         code = exit_codes.BAD_INPUT
     except click.ClickException as error:
         error.show()
@@ -57,83 +59,90 @@ def main() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         code = exit_codes.INTERRUPTED
     except BrokenPipeError:
-        # Who read our output has left (`| head`): nothing to say, and nobody to say it to.
+        # The reader of our output has exited (`| head`), so nobody can read a message.
         sys.stderr.close()
         code = 0
     except OSError as error:
-        _complain(
-            f"{error.filename or 'the output'}: {error.strerror}\n  fix: make room, or name another place"
+        _print_error(
+            f"cannot use {error.filename or 'the output'}: {error.strerror}\n"
+            "  fix: free disk space, or choose another path"
         )
         code = exit_codes.BAD_INPUT
     sys.exit(code if isinstance(code, int) else 0)
 
 
 @click.group(
-    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(__version__, prog_name="vnetbench")
 def cli() -> None:
-    """The test bench for virtual networks."""
+    """Test bench for virtual networks."""
 
 
 @cli.command()
 @click.argument("study", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=RESULTS, help="Results file to make.  [default: the study's name, .vnb]")
+@click.option("-o", "--output", type=RESULTS, help="Results file to create.  [default: STUDY with .vnb]")
 @click.option(
     "--set",
     "overrides",
     multiple=True,
     metavar="KEY=LEVELS",
-    help="Other levels for a factor (streams=1,4), or another setting (precision.time_limit=60s).",
+    help="Override a factor's levels (streams=1,4) or a setting (precision.time_limit=60s). Repeatable.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 2**SEED_BITS - 1), help="Order the blocks as a former campaign did."
+    "--seed",
+    type=click.IntRange(0, 2**SEED_BITS - 1),
+    help="Seed of the trial order. Use the seed of an earlier campaign to repeat its order.",
 )
 def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | None) -> int:  # fmt: skip
-    """Measure what STUDY asks, and leave one results file.
+    """Run the study file STUDY and write one results file.
 
-    Ctrl-C finishes the trial at work (of a search the step) and leaves; a second Ctrl-C leaves at once.
-    `resume` goes on.
+    Ctrl-C finishes the current trial (in a search: the current step) and stops. A second Ctrl-C stops
+    immediately. Use `resume` to continue.
     """
-    from vnetbench.commands.campaign import begin
+    from vnetbench.commands.campaign import start_campaign
 
     path = output or Path(f"{study.stem}.vnb")
-    return _conclude(path, begin(study, path, overrides, seed, _console()))
+    return _finish_session(path, start_campaign(study, path, overrides, seed, _console()))
 
 
 @cli.command()
 @click.argument("results", type=RESULTS)
 def resume(results: Path) -> int:
-    """Go on with a campaign that was interrupted: by Ctrl-C, a kill, a reboot, a full disk."""
-    from vnetbench.commands.campaign import go_on
+    """Continue an interrupted campaign, for example after Ctrl-C, a crash, a reboot or a full disk."""
+    from vnetbench.commands.campaign import resume_campaign
 
-    return _conclude(results, go_on(results, _console()))
+    return _finish_session(results, resume_campaign(results, _console()))
 
 
 @cli.command()
 @click.argument("results", type=RESULTS)
-@click.option("--json", "form", flag_value="json", help="For a program; documented in docs/show-json.md.")
-@click.option("--csv", "form", flag_value="csv", help="A line for each treatment.")
-@click.option("--markdown", "form", flag_value="markdown", help="A table to paste.")
-def show(results: Path, form: str | None) -> None:
+@click.option("--json", "output_format", flag_value="json", help="Print JSON (see docs/show-json.md).")
+@click.option("--csv", "output_format", flag_value="csv", help="Print CSV, one line per treatment.")
+@click.option("--markdown", "output_format", flag_value="markdown", help="Print a Markdown table.")
+def show(results: Path, output_format: str | None) -> None:
     """Show the estimates of a results file."""
-    _show(_summary(results), form)
+    _print_estimates(_load_summary(results), output_format)
 
 
-def _show(summary: CampaignSummary, form: str | None) -> None:
-    if form is None:
+def _print_estimates(summary: CampaignSummary, output_format: str | None) -> None:
+    if output_format is None:
         from vnetbench.report.tables.reference_table import reference_table
 
-        if summary.reference:
+        if summary.reference_table:
             _print(reference_table(summary))
         else:
             _print_all(summary)
         return
-    from vnetbench.report.export import campaign_export
+    from vnetbench.report.export.campaign_json import campaign_json
+    from vnetbench.report.export.campaign_csv import campaign_csv
+    from vnetbench.report.export.markdown import campaign_markdown
 
     text = {
-        "json": campaign_export.as_json, "csv": campaign_export.as_csv, "markdown": campaign_export.as_markdown,
-    }[form](summary)  # fmt: skip
+        "json": campaign_json,
+        "csv": campaign_csv,
+        "markdown": campaign_markdown,
+    }[output_format](summary)
     click.echo(text, nl=not text.endswith("\n"))
 
 
@@ -143,19 +152,19 @@ def _show(summary: CampaignSummary, form: str | None) -> None:
     "-o",
     "--output",
     type=RESULTS,
-    help="Page to write.  [default: the results file's name, .html; of several report.html]",
+    help="HTML page to write.  [default: RESULTS with .html; report.html for several files]",
 )
 @click.option(
     "--png",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Write the charts, those of findings too, alone here.",
+    help="Write all charts as PNG files into this folder. Without -o, write no page.",
 )
 def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> None:
-    """Write one page that answers the study's question: self-contained, for any browser, offline.
+    """Write one self-contained HTML page that answers the study's question.
 
-    Several RESULTS come onto one page, first side by side where their treatments share factors.
+    With several RESULTS, the page starts with a comparison of the treatments that share factors.
     """
-    summaries = [_summary(path) for path in results]
+    summaries = [_load_summary(path) for path in results]
     if png is not None:
         from vnetbench.report.charts.campaign_charts import write_pngs
 
@@ -164,7 +173,7 @@ def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> 
     if output is not None or png is None:
         from vnetbench.report.page.html import write_html
 
-        page = output or _page_of(results)
+        page = output or _default_page_path(results)
         write_html(summaries, page)
         click.echo(page)
 
@@ -175,129 +184,131 @@ def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> 
 @click.option(
     "--fail-if-worse",
     metavar="SHARE",
-    help="Exit with 3 when the deciding metric surely got worse by more than this, e.g. 5%.",
+    help="Exit with 3 if the deciding metric is significantly worse and its ratio is worse by more than"
+    " SHARE, for example 5%.",
 )
 def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
-    """What changed between two campaigns: ratios with intervals, and what differs between the machines."""
+    """Compare two campaigns: ratios with intervals, and differences between the machines."""
     try:
         share = None if fail_if_worse is None else parse_share(fail_if_worse)
     except BenchError as error:
         raise BenchError(error.what, where="--fail-if-worse", fix=error.fix) from error
-    from vnetbench.report.comparison import compare as compare_campaigns
-    from vnetbench.report.comparison import comparison_table, worse_than
-    from vnetbench.wording.factor_text import counted
+    from vnetbench.report.comparison import compare_campaigns, find_regressions
+    from vnetbench.report.tables.comparison_table import comparison_table
+    from vnetbench.wording.factor_text import pluralize
 
-    found = compare_campaigns(_summary(before), _summary(after))
+    found = compare_campaigns(_load_summary(before), _load_summary(after))
     _print(comparison_table(found))
     if share is None:
         return 0
     if not found.changes:
         raise BenchError(
-            "no treatment was measured in both, so nothing can be said to be worse",
+            "the two campaigns have no treatment in common, so --fail-if-worse cannot decide",
             where=f"{before} and {after}",
-            fix="compare campaigns of the same study",
+            fix="compare two campaigns of the same study",
         )
-    if found.conditions:
+    if found.published_conditions:
         raise BenchError(
-            "a published figure has no trials, so nothing can surely be worse than it",
+            "a published result has no trials, so --fail-if-worse cannot test significance against it",
             where=f"{before} and {after}",
-            fix="take --fail-if-worse away, or compare two campaigns",
+            fix="remove --fail-if-worse, or compare two campaigns",
         )
-    worse, lost = worse_than(found, share), found.lost
+    worse, lost = find_regressions(found, share), found.newly_unmeasured
     if worse:
-        click.echo(f"worse by more than {fail_if_worse}: {counted(len(worse), 'treatment')}")
+        click.echo(f"Worse by more than {fail_if_worse}: {pluralize(len(worse), 'treatment')}.")
     if lost:
-        click.echo(f"measured before, and now refused or failed: {counted(len(lost), 'treatment')}")
+        click.echo(
+            f"Measured in {before} but refused or failed in {after}: {pluralize(len(lost), 'treatment')}."
+        )
     if not worse and not lost:
-        click.echo(f"none is worse by {fail_if_worse}")
+        click.echo(f"No treatment is worse by more than {fail_if_worse}.")
     return exit_codes.WORSE if worse or lost else 0
 
 
 @cli.command("check-statements")
 @click.argument("results", type=RESULTS, nargs=-1, required=True)
-@click.option("--json", "as_json", is_flag=True, help="For a program; documented in docs/statements.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/statements.md).")
 def check_statements(results: tuple[Path, ...], as_json: bool) -> None:
-    """Which published statements RESULTS show, refute or cannot tell, and what would tell."""
-    from vnetbench.report.tables import statements_table
-    from vnetbench.statements.check import check
+    """Check published statements against your RESULTS, and list the measurements that are missing."""
+    from vnetbench.report.export.statements_json import statements_json
+    from vnetbench.report.tables.statements_table import statements_table
+    from vnetbench.statements.check import check_statements
 
-    checked = check([_summary(path) for path in results])
+    checked = check_statements([_load_summary(path) for path in results])
     if as_json:
-        click.echo(statements_table.as_json(checked))
+        click.echo(statements_json(checked))
     else:
-        _print(statements_table.statements_table(checked, len(results)))
+        _print(statements_table(checked, len(results)))
 
 
 @cli.command()
 @click.option(
-    "--iperf3", "server", metavar="SERVER", help="What can be measured with this iperf3 server instead."
+    "--iperf3", "server", metavar="SERVER", help="Check this iperf3 server instead of this machine."
 )
-@click.option("--ssh", "host", metavar="HOST", help="What can be measured on this host instead.")
+@click.option("--ssh", "host", metavar="HOST", help="Check this host over SSH instead of this machine.")
 def doctor(server: str | None, host: str | None) -> int:
-    """What can be measured on this machine, what is missing, and how to get it."""
+    """Check what this machine can measure, and how to install what is missing."""
     if host is not None:
-        from vnetbench.commands.doctor_host import examine_host
+        from vnetbench.commands.doctor_host import check_host
 
-        return examine_host(_console(), host)
-    from vnetbench.commands.doctor import examine, examine_server
+        return check_host(_console(), host)
+    from vnetbench.commands.doctor import check_machine, check_server
 
-    return examine(_console()) if server is None else examine_server(_console(), server)
+    return check_machine(_console()) if server is None else check_server(_console(), server)
 
 
-def _page_of(results: Sequence[Path]) -> Path:
-    """Where the page is written that nobody named: beside the results file, or here."""
-    from vnetbench.estimate.published_reference import PREFIX
+def _default_page_path(results: Sequence[Path]) -> Path:
+    """Return the page's path: next to a single results file, else in the current folder."""
+    from vnetbench.estimate.published_reference import REFERENCE_PREFIX
 
     first = str(results[0])
     if len(results) > 1:
         return Path("report.html")
     return (
-        Path(f"{first.removeprefix(PREFIX)}.html")
-        if first.startswith(PREFIX)
+        Path(f"{first.removeprefix(REFERENCE_PREFIX)}.html")
+        if first.startswith(REFERENCE_PREFIX)
         else results[0].with_suffix(".html")
     )
 
 
-def _conclude(path: Path, status: str) -> int:
-    """Show what a session measured, and what to do next."""
-    summary = _summary(path)
+def _finish_session(path: Path, status: str) -> int:
+    """Print what the session measured and the next commands, and return the exit code."""
+    summary = _load_summary(path)
     _print_all(summary)
     if status == INTERRUPTED:
-        click.echo(
-            f"\ninterrupted; everything measured so far is in {path}\n  go on:  vnetbench resume {path}"
-        )
+        click.echo(f"\nInterrupted. All finished trials are in {path}.\n  Continue:  vnetbench resume {path}")
         return exit_codes.INTERRUPTED
     click.echo(
-        f"\nresults: {path}\n  why:       vnetbench explain {path}\n  the page:  vnetbench report {path}"
+        f"\nResults: {path}\n  Explain:  vnetbench explain {path}\n  Report:   vnetbench report {path}"
     )
-    return 0 if any(t.trials for t in summary.treatments) else exit_codes.NOTHING_MEASURED
+    return 0 if any(t.trial_count for t in summary.treatments) else exit_codes.NOTHING_MEASURED
 
 
-def _summary(path: Path) -> CampaignSummary:
+def _load_summary(path: Path) -> CampaignSummary:
     from vnetbench.commands.summaries import read_summary
 
     return read_summary(path)
 
 
 def _print_all(summary: CampaignSummary) -> None:
-    """The answer, the headlines of the findings, and the table."""
-    from vnetbench.report.text.explanation_text import Headlines
-    from vnetbench.report.text.narrative import story_of
+    """Print the answer, the headlines of the findings and the table of estimates."""
     from vnetbench.report.tables.estimates_table import estimates_table
+    from vnetbench.report.text.explanation_text import FindingHeadlines
+    from vnetbench.report.text.narrative import build_narrative
 
-    _print(Headlines(story_of(summary).explanation), estimates_table(summary))
+    _print(FindingHeadlines(build_narrative(summary).explanation), estimates_table(summary))
 
 
 def _print(*parts: RenderableType) -> None:
-    from vnetbench.report.tables.text_table import Unpadded
+    from vnetbench.report.tables.text_table import TrimmedLines
 
     for part in parts:
-        _console().print(Unpadded(part))
+        _console().print(TrimmedLines(part))
 
 
 def _console() -> Console:
     return Console(highlight=False)
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     Console(stderr=True, highlight=False, markup=False, soft_wrap=True).print(f"vnetbench: {text}")

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests import fixtures
-from vnetbench.campaign.instrument import Done, Learned
-from vnetbench.campaign.step_series import run_series
-from vnetbench.campaign.trial import Load, Measured
+from vnetbench.campaign.instrument import CompletedTrial, NewFacts
+from vnetbench.campaign.step_series import run_step_series
+from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
 from vnetbench.search.interface import Device
-from bench.simulated_devices import Physics, SimulatedDevice
 
 
 @dataclass
 class SimulatedPorts:
     """Ports at both sides of a device, and a generator that can so much in each direction."""
 
-    device: Device = field(default_factory=lambda: SimulatedDevice(Physics(limit_fps=100_000.0), 1))
+    device: Device = field(default_factory=lambda: SimulatedDevice(DeviceModel(limit_fps=100_000.0), 1))
     most_fps: float = 1_000_000.0
     before: Callable[[int], None] = lambda number: None
     """May raise; is told how many runs there have been."""
-    asked: list[Load] = field(default_factory=list)
+    asked: list[TrialLoad] = field(default_factory=list)
     """The load of every run, those of steps too."""
 
-    def once(self, load: Load) -> Measured:
+    def once(self, load: TrialLoad) -> TrialMeasurement:
         """One run."""
         self.asked.append(load)
         self.before(len(self.asked) - 1)
@@ -34,17 +34,21 @@ class SimulatedPorts:
             counted = self.device.measure(fps, load.burst_frames / fps)
         else:
             counted = self.device.measure(fps, load.duration_s)
-        sides = fixtures.frame_sides(load.duration_s, load.interval_s, counted.sent, counted.received)
-        return Measured(sides, {}, ())
+        sides = fixtures.frame_endpoint_records(
+            load.duration_s, load.interval_s, counted.sent, counted.received
+        )
+        return TrialMeasurement(sides, {}, ())
 
-    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+    def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
-        found = run_series(load, load.series, self.once) if load.series else self.once(load)
-        return Done(replace(found, effective={"mtu": 1500, **found.effective}), "bridge pairs=1", 0.01)
+        found = run_step_series(load, load.step_series, self.once) if load.step_series else self.once(load)
+        return CompletedTrial(
+            replace(found, effective={"mtu": 1500, **found.effective}), "bridge pairs=1", 0.01
+        )
 
-    def learned(self) -> Learned:
+    def take_new_facts(self) -> NewFacts:
         """See Instrument."""
-        return Learned()
+        return NewFacts()
 
     def close(self) -> None:
         """See Instrument."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tests import fixtures
-from vnetbench.campaign.instrument import Done, Learned
-from vnetbench.campaign.trial import Load, Measured
+from vnetbench.campaign.instrument import CompletedTrial, NewFacts
+from vnetbench.campaign.trial import TrialLoad, TrialMeasurement
 from vnetbench.study.model import Level
 
 Fault = Callable[[int, Mapping[str, Level]], None]
@@ -31,7 +31,7 @@ class SimulatedInstrument:
     """So many trials come without a sample."""
     closed: bool = False
 
-    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+    def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         self.asked.append(dict(load.factors))
         self.before(len(self.asked) - 1, load.factors)
         streams, mtu = int(load.factors["streams"]), int(load.factors["mtu"])
@@ -40,13 +40,13 @@ class SimulatedInstrument:
         level = 1e10 * streams * (1 + self.noise * random.standard_normal())
         count = round(load.duration_s / load.interval_s)
         rates = list(level * (1 + 0.01 * random.standard_normal(count)))
-        trial = replace(fixtures.trial(rates=rates), duration_s=load.duration_s)
+        trial = replace(fixtures.make_trial(rates=rates), duration_s=load.duration_s)
         if len(self.asked) <= self.silent:
-            trial = replace(trial, sides=tuple(replace(side, samples=()) for side in trial.sides))
-        return Done(Measured(trial.sides, {"mtu": mtu}, ()), "bridge pairs=1", 0.01)
+            trial = replace(trial, endpoints=tuple(replace(side, samples=()) for side in trial.endpoints))
+        return CompletedTrial(TrialMeasurement(trial.endpoints, {"mtu": mtu}, ()), "bridge pairs=1", 0.01)
 
-    def learned(self) -> Learned:
-        return Learned()
+    def take_new_facts(self) -> NewFacts:
+        return NewFacts()
 
     def close(self) -> None:
         self.closed = True

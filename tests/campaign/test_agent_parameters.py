@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 
 from vnetbench.campaign.agent_parameters import (
-    idle_s,
-    parameters,
-    share_cpus,
-    side_role,
+    idle_duration_s,
+    prepare_parameters,
+    role_from_streams,
+    sources_share_cpus,
     stream_roles,
     thread_placement,
 )
-from vnetbench.lab.cpus import cpus_in
+from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import QEMU
 from vnetbench.study.model import Level, Timing
 
 
 def mixed(**levels: Level) -> dict[str, Level]:
-    return complete(levels, "mixed")
+    return complete_levels(levels, "mixed")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_the_first_vm_asks_whichever_way_the_transfers_go(
     parts = {part: [s["role"] for s in streams if s["part"] == part] for part in ("requests", "transfers")}
     assert parts == {"requests": ["source"] * 3, "transfers": transfers}
     assert [s["id"] for s in streams] == list(range(3 + len(transfers)))
-    assert side_role(streams) == role
+    assert role_from_streams(streams) == role
 
 
 class Bed:
@@ -46,7 +46,7 @@ class Bed:
 
     def __init__(self, cpus: str) -> None:
         self.endpoints = [Endpoint(name, name[0], 1, "eth0", "", "") for name in ("a1", "b1")]
-        self._cpus = cpus_in(cpus)
+        self._cpus = parse_cpu_set(cpus)
 
     def cpus(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:
         return {end.name: self._cpus for end in self.endpoints}
@@ -61,30 +61,36 @@ def test_generators_of_both_ways_have_a_cpu_each_as_long_as_there_are_any(
     cpus: str, generators: int, sources: list[str], shared: bool
 ) -> None:
     bed: Any = Bed(cpus)
-    levels = complete({"direction": "both", "generators": generators}, "frames")
+    levels = complete_levels({"direction": "both", "generators": generators}, "frames")
     placed = thread_placement("frames", levels, bed, {})
     assert [*placed["a1"][:generators], *placed["b1"][generators:]] == sources
     assert {*placed["a1"][generators:], *placed["b1"][:generators]} == {cpus}
-    assert share_cpus("frames", levels, bed, placed) == shared
+    assert sources_share_cpus("frames", levels, bed, placed) == shared
 
 
 def test_vsock_is_asked_for_without_what_is_of_tcp() -> None:
-    levels = complete({"transport": "vsock", "role": "guest-to-host"}, "tcp_stream", QEMU)
-    asked = parameters("tcp_stream", levels)
+    levels = complete_levels({"transport": "vsock", "role": "guest-to-host"}, "tcp_stream", QEMU)
+    asked = prepare_parameters("tcp_stream", levels)
     assert (asked["receive"], asked["congestion_control"], asked["pacing_rate_bps"]) == ("copy", None, None)
     assert "transport" not in asked
 
 
 def test_a_side_of_one_part_is_what_its_streams_are() -> None:
-    assert side_role(stream_roles("tcp_rr", complete({"direction": "reverse"}, "tcp_rr"))) == "sink"
-    assert side_role(stream_roles("tcp_stream", complete({"direction": "both"}, "tcp_stream"))) == "both"
+    assert (
+        role_from_streams(stream_roles("tcp_rr", complete_levels({"direction": "reverse"}, "tcp_rr")))
+        == "sink"
+    )
+    assert (
+        role_from_streams(stream_roles("tcp_stream", complete_levels({"direction": "both"}, "tcp_stream")))
+        == "both"
+    )
 
 
 def test_a_mixture_is_asked_for_with_the_parameters_of_both_parts() -> None:
-    asked = parameters("mixed", mixed(request_size=100, message_size=4096))
+    asked = prepare_parameters("mixed", mixed(request_size=100, message_size=4096))
     assert (asked["request_bytes"], asked["message_bytes"], asked["rate_per_s"]) == (100, 4096, 1000.0)
-    assert "request_bytes" not in parameters("tcp_stream", complete({}, "tcp_stream"))
-    assert "message_bytes" not in parameters("tcp_crr", complete({}, "tcp_crr"))
+    assert "request_bytes" not in prepare_parameters("tcp_stream", complete_levels({}, "tcp_stream"))
+    assert "message_bytes" not in prepare_parameters("tcp_crr", complete_levels({}, "tcp_crr"))
 
 
 @pytest.mark.parametrize(
@@ -102,8 +108,8 @@ def test_a_mixture_is_asked_for_with_the_parameters_of_both_parts() -> None:
 def test_the_idle_phase_has_whole_intervals_and_requests_for_the_99th_percentile(
     levels: dict[str, Level], timing: Timing, expected: float
 ) -> None:
-    assert idle_s("mixed", mixed(**levels), timing) == pytest.approx(expected)
+    assert idle_duration_s("mixed", mixed(**levels), timing) == pytest.approx(expected)
 
 
 def test_other_workloads_have_no_idle_phase() -> None:
-    assert idle_s("tcp_rr", complete({}, "tcp_rr"), Timing()) == 0
+    assert idle_duration_s("tcp_rr", complete_levels({}, "tcp_rr"), Timing()) == 0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vnetbench.campaign.calibration import OTHERS, SAFE, Calibration, calibrate
+from vnetbench.campaign.calibration import DEFAULT_MODE, OTHER_MODES, Calibration, choose_send_mode
 from vnetbench.lab.errors import TreatmentRefused
 
 
@@ -18,20 +18,20 @@ def modes(seed: int, noise: float, **times_faster: float) -> Callable[[str], flo
 
 
 def test_a_mode_that_is_clearly_faster_is_chosen() -> None:
-    found = calibrate(modes(1, 0.03, splice=1.5, sendfile=1.2))
+    found = choose_send_mode(modes(1, 0.03, splice=1.5, sendfile=1.2))
     assert found.send_mode == "splice"
-    assert found.ratio is not None and found.ratio[0] > 1.3
+    assert found.ratio_interval is not None and found.ratio_interval[0] > 1.3
 
 
 def test_modes_that_are_alike_are_no_reason_to_leave_copy() -> None:
-    chosen = [calibrate(modes(seed, 0.1)).send_mode for seed in range(400)]
+    chosen = [choose_send_mode(modes(seed, 0.1)).send_mode for seed in range(400)]
     # The median of six ratios has a two-sided interval of 95 %: one in forty is all above 1.
-    assert chosen.count(SAFE) >= 380
+    assert chosen.count(DEFAULT_MODE) >= 380
 
 
 def test_a_slower_mode_is_never_met_twice() -> None:
-    found = calibrate(modes(1, 0.01, **dict.fromkeys(OTHERS, 0.5)))
-    assert (found.send_mode, found.ratio) == (SAFE, None)
+    found = choose_send_mode(modes(1, 0.01, **dict.fromkeys(OTHER_MODES, 0.5)))
+    assert (found.send_mode, found.ratio_interval) == (DEFAULT_MODE, None)
     assert {len(trials) for trials in found.goodput_bps.values()} == {2}
 
 
@@ -44,8 +44,8 @@ def test_what_the_kernel_lacks_is_tried_once_and_kept_with_its_reason() -> None:
             raise TreatmentRefused("io_uring is forbidden here")
         return 1e10
 
-    found = calibrate(goodput)
-    assert found.refused == dict.fromkeys(("io_uring", "io_uring_zerocopy"), "io_uring is forbidden here")
+    found = choose_send_mode(goodput)
+    assert found.refusals == dict.fromkeys(("io_uring", "io_uring_zerocopy"), "io_uring is forbidden here")
     assert asked.count("io_uring") == 1
     assert "io_uring" not in found.goodput_bps
 
@@ -55,10 +55,10 @@ def test_a_refused_copy_is_the_treatments_refusal() -> None:
         raise TreatmentRefused("packets of 9000 bytes do not pass")
 
     with pytest.raises(TreatmentRefused, match="9000"):
-        calibrate(goodput)
+        choose_send_mode(goodput)
 
 
 def test_a_path_that_moves_nothing_leaves_copy() -> None:
-    assert calibrate(lambda mode: 0.0) == Calibration(
-        SAFE, dict.fromkeys((SAFE, *OTHERS), (0.0, 0.0)), None, {}
+    assert choose_send_mode(lambda mode: 0.0) == Calibration(
+        DEFAULT_MODE, dict.fromkeys((DEFAULT_MODE, *OTHER_MODES), (0.0, 0.0)), None, {}
     )

@@ -15,10 +15,10 @@ import pytest
 
 from tests import fixtures
 from tests.campaign.simulated_instrument import Fault, SimulatedInstrument
-from vnetbench.campaign.instrument import Done
+from vnetbench.campaign.instrument import CompletedTrial
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
-from vnetbench.campaign.trial import Load
+from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
@@ -30,15 +30,15 @@ Factors = Mapping[str, Level]
 
 
 def run(
-    path: Path, instrument: SimulatedInstrument, text: str = fixtures.STUDY, seed: int = 1
+    path: Path, instrument: SimulatedInstrument, text: str = fixtures.STUDY_TEXT, seed: int = 1
 ) -> tuple[str, list[str]]:
     """One session: begun when there is no file yet, else resumed; its status and what it said."""
-    study = fixtures.study(text)
+    study = fixtures.make_study(text)
     if path.exists():
         file = ResultsFile.open_to_write(path)
         plan = Plan(tuple(Treatment(t.index, t.factors) for t in file.treatments()), file.campaign().seed)
     else:
-        file, plan = fixtures.file_at(path, study)
+        file, plan = fixtures.create_results_file(path, study)
     said: list[str] = []
     try:
         with Interrupts() as interrupts:
@@ -67,7 +67,7 @@ def test_every_treatment_is_repeated_until_it_is_sure(tmp_path: Path) -> None:
     assert run(path, instrument) == ("finished", [])
     found = summary(path)
     assert [t.stopped_by for t in found.treatments] == ["precision"] * 4
-    assert [t.trials for t in found.treatments] == [6, 6, 6, 6]
+    assert [t.trial_count for t in found.treatments] == [6, 6, 6, 6]
     assert found.treatments[0].metrics["goodput_bps"].value == pytest.approx(1e10, rel=0.02)
     assert instrument.closed
 
@@ -77,7 +77,7 @@ def test_a_noisy_treatment_is_repeated_to_the_most_trials_and_says_so(tmp_path: 
     run(path, SimulatedInstrument(noise=0.3))
     found = summary(path)
     assert {t.stopped_by for t in found.treatments} == {"most trials"}
-    assert {t.trials for t in found.treatments} == {20}
+    assert {t.trial_count for t in found.treatments} == {20}
 
 
 def test_every_block_holds_each_open_treatment_once_in_a_new_order(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_trial_without_a_sample_counts_as_failed(tmp_path: Path) -> None:
     status, said = run(path, SimulatedInstrument(0.005, silent=2))
     assert status == "finished"
     assert sum("no sample came" in sentence for sentence in said) == 2
-    assert [t.trials for t in summary(path).treatments] == [6] * 4
+    assert [t.trial_count for t in summary(path).treatments] == [6] * 4
 
 
 def test_a_treatment_that_only_fails_is_given_up_and_the_others_go_on(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_treatment_that_only_fails_is_given_up_and_the_others_go_on(tmp_path: 
 def test_the_time_limit_ends_it_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     slow = SimulatedInstrument(0.3, lambda number, factors: time.sleep(0.05))
-    status, said = run(path, slow, fixtures.STUDY + 'time_limit = "1 s"\n')
+    status, said = run(path, slow, fixtures.STUDY_TEXT + 'time_limit = "1 s"\n')
     assert status == "finished"
     assert {t.stopped_by for t in summary(path).treatments} == {"time limit"}
     assert any("too short" in sentence for sentence in said)
@@ -157,7 +157,7 @@ def test_a_calibration_that_does_not_fit_into_the_time_limit_is_not_begun_and_th
     tmp_path: Path,
 ) -> None:
     path, instrument = tmp_path / "r.vnb", SimulatedInstrument()
-    text = fixtures.STUDY.replace("[precision]", 'send_mode = "auto"\n[precision]')
+    text = fixtures.STUDY_TEXT.replace("[precision]", 'send_mode = "auto"\n[precision]')
     _, said = run(path, instrument, text + 'time_limit = "4 s"\n')
     assert instrument.asked == []
     assert {t.stopped_by for t in summary(path).treatments} == {"time limit"}
@@ -170,7 +170,7 @@ class Killed(BaseException):
 
 def test_a_resumed_campaign_does_what_an_unbroken_one_would_have_done(tmp_path: Path) -> None:
     """Whatever the moments at which it was killed, and how often."""
-    text = fixtures.STUDY.replace("most_trials = 20", 'most_trials = 20\nhalf_width = "1.5 %"')
+    text = fixtures.STUDY_TEXT.replace("most_trials = 20", 'most_trials = 20\nhalf_width = "1.5 %"')
     unbroken = tmp_path / "unbroken.vnb"
     run(unbroken, SimulatedInstrument(0.02), text)
     slots = _slots(unbroken)
@@ -208,7 +208,7 @@ def test_what_was_refused_stays_refused_where_no_time_is_left_to_try_it(tmp_path
             raise TreatmentRefused("not now")
 
     path = tmp_path / "r.vnb"
-    text = fixtures.STUDY + 'time_limit = "1 s"\n'
+    text = fixtures.STUDY_TEXT + 'time_limit = "1 s"\n'
     run(path, SimulatedInstrument(0.3, refuse), text)
     run(path, SimulatedInstrument(0.3, refuse), text)
     found = summary(path)
@@ -285,12 +285,12 @@ def test_a_calibration_is_handed_to_later_trials_and_sessions(
     class Calibrating(SimulatedInstrument):
         handed: list[object] = field(default_factory=list)
 
-        def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
-            done = super().measure(load, is_given_up)
+        def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
+            done = super().measure(load, should_abandon)
             self.handed.append(load.calibration)
             mine = {"send_mode": "splice", "of": f"{load.factors['streams']} {load.factors['mtu']}"}
             effective = {"calibration": load.calibration or mine}
-            return replace(done, measured=replace(done.measured, effective=effective))
+            return replace(done, measurement=replace(done.measurement, effective=effective))
 
     def leave(number: int, factors: Factors) -> None:
         if number == 6:

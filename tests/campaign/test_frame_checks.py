@@ -7,111 +7,111 @@ from dataclasses import replace
 import pytest
 
 from tests import fixtures
-from vnetbench.campaign.frame_counts import Foreign, FrameCounts, counts_of, total_of
-from vnetbench.campaign.frame_checks import frame_remarks, judge_frames, load_remarks, where_they_stop
+from vnetbench.campaign.frame_checks import check_frame_counts, frame_notes, locate_loss, offered_load_notes
+from vnetbench.campaign.frame_counts import ForeignFrames, FrameTotals, sum_endpoint_counts, sum_step_counts
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.results.records import SEARCH, SideRecord, StepRecord, Watched
+from vnetbench.results.records import SEARCH_STEP, EndpointRecord, Observation, StepRecord
 
 
-def counts(sent: int = 100_000, received: int = 100_000, **more: object) -> FrameCounts:
-    return FrameCounts({"forward": sent}, {"forward": received}, 1, **more)  # type: ignore[arg-type]
+def counts(sent: int = 100_000, received: int = 100_000, **more: object) -> FrameTotals:
+    return FrameTotals({"forward": sent}, {"forward": received}, 1, **more)  # type: ignore[arg-type]
 
 
 def test_frames_are_counted_by_direction_and_pair_from_the_ids_of_their_streams() -> None:
-    def side(name: str, *streams: tuple[int, str, int]) -> SideRecord:
+    def side(name: str, *streams: tuple[int, str, int]) -> EndpointRecord:
         told = [
             {"id": i, "role": role, "frames_sent" if role == "source" else "frames_received": n}
             for i, role, n in streams
         ]
-        return SideRecord(name, "both", {"streams": told}, ())
+        return EndpointRecord(name, "both", {"streams": told}, ())
 
     sides = [
         side("a1", (0, "source", 10), (1, "sink", 19)),
         side("b1", (0, "sink", 9), (1, "source", 20)),
         side("a2", (0, "source", 100), (1, "sink", 200)),
         side("b2", (0, "sink", 100), (1, "source", 200)),
-        SideRecord("host", "observe", {}, ()),
+        EndpointRecord("host", "observe", {}, ()),
     ]
-    found = counts_of(sides, {"direction": "both", "generators": 1})
+    found = sum_endpoint_counts(sides, {"direction": "both", "generators": 1})
     assert (found.sent, found.received) == (
         {"forward": 110, "reverse": 220},
         {"forward": 109, "reverse": 219},
     )
-    assert found.ways == 4
+    assert found.direction_count == 4
 
 
 def test_what_a_sinks_own_ring_had_no_room_for_is_no_loss_of_the_device_and_is_remarked() -> None:
-    def side(name: str, dropped: int, *streams: dict[str, object]) -> SideRecord:
-        return SideRecord(name, "both", {"streams": list(streams), "sink_dropped": dropped}, ())
+    def side(name: str, dropped: int, *streams: dict[str, object]) -> EndpointRecord:
+        return EndpointRecord(name, "both", {"streams": list(streams), "sink_dropped": dropped}, ())
 
-    def found(dropped: int) -> FrameCounts:
+    def found(dropped: int) -> FrameTotals:
         source = side("a1", 0, {"id": 0, "role": "source", "frames_sent": 100})
         sink = side("b1", dropped, {"id": 0, "role": "sink", "frames_received": 90})
-        return counts_of([source, sink], {"direction": "forward", "generators": 1})
+        return sum_endpoint_counts([source, sink], {"direction": "forward", "generators": 1})
 
     assert found(4).received == {"forward": 94}
     assert found(50).received == {"forward": 100}
     assert found(4).sink_dropped == {"b1": 4}
-    (remark,) = frame_remarks(found(4))
+    (remark,) = frame_notes(found(4))
     assert "b1: the bench's own receive ring had no room for 4 frames" in remark
 
 
 def test_a_port_that_takes_nothing_is_told_from_a_generator_that_could_not_run() -> None:
     with pytest.raises(TreatmentRefused, match="the ports refused all 900") as refused:
-        judge_frames(counts(0, 0, refused=900))
+        check_frame_counts(counts(0, 0, refused=900))
     assert "carrier" in str(refused.value.fix)
     with pytest.raises(TrialFailed, match="kept from running"):
-        judge_frames(counts(0, 0))
+        check_frame_counts(counts(0, 0))
 
 
 def test_own_frames_that_come_back_are_a_loop_and_a_few_are_a_remark() -> None:
     with pytest.raises(
         TreatmentRefused, match="a loop: 6000 of the frames that a1 sent came back"
     ) as refused:
-        judge_frames(counts(foreign={"a1": Foreign(own=6000)}))
+        check_frame_counts(counts(foreign={"a1": ForeignFrames(own=6000)}))
     assert refused.value.where == "a1"
-    few = counts(foreign={"a1": Foreign(own=3)})
-    judge_frames(few)
-    assert list(frame_remarks(few)) == ["a1: 3 of its own frames came back"]
+    few = counts(foreign={"a1": ForeignFrames(own=3)})
+    check_frame_counts(few)
+    assert list(frame_notes(few)) == ["a1: 3 of its own frames came back"]
 
 
 def test_more_frames_than_were_sent_are_the_instruments_fault() -> None:
     with pytest.raises(TrialFailed, match="miscounted: 10 frames were sent forward and 11 arrived"):
-        judge_frames(counts(10, 11))
+        check_frame_counts(counts(10, 11))
 
 
 @pytest.mark.parametrize(
     ("beside", "what"),
     [
         ({"duplicates": 1000}, "the device made copies: 1000 duplicates came (1.00 % of the frames)"),
-        ({"foreign": {"b2": Foreign(other_trial=2000)}}, "b2: 2000 frames of another pair"),
+        ({"foreign": {"b2": ForeignFrames(other_trial=2000)}}, "b2: 2000 frames of another pair"),
         (
-            {"foreign": {"b1": Foreign(others=2000, example="UDP from 192.0.2.1")}},
+            {"foreign": {"b1": ForeignFrames(others=2000, example="UDP from 192.0.2.1")}},
             "b1: 2000 foreign frames came (such as UDP from 192.0.2.1): another sender is on the link",
         ),
     ],
 )
 def test_what_comes_beside_the_frames_is_remarked(beside: dict[str, object], what: str) -> None:
     found = replace(counts(), **beside)  # type: ignore[arg-type]
-    judge_frames(found)
-    (remark,) = frame_remarks(found)
+    check_frame_counts(found)
+    (remark,) = frame_notes(found)
     assert remark.startswith(what)
 
 
 def test_a_few_foreign_frames_are_what_any_link_has() -> None:
-    assert list(frame_remarks(counts(foreign={"b1": Foreign(others=90, other_trial=50)}))) == []
+    assert list(frame_notes(counts(foreign={"b1": ForeignFrames(others=90, other_trial=50)}))) == []
 
 
 def test_a_generator_that_sent_less_than_it_was_asked_is_told() -> None:
-    (remark,) = load_remarks(counts(90_000), {"frame_load": 100_000.0}, 1.0)
+    (remark,) = offered_load_notes(counts(90_000), {"frame_load": 100_000.0}, 1.0)
     assert "sent only 90.0 % of what was asked" in remark
-    assert not list(load_remarks(counts(99_000), {"frame_load": 100_000.0}, 1.0))
-    assert not list(load_remarks(counts(1), {"frame_load": "max"}, 1.0))
+    assert not list(offered_load_notes(counts(99_000), {"frame_load": 100_000.0}, 1.0))
+    assert not list(offered_load_notes(counts(1), {"frame_load": "max"}, 1.0))
 
 
 def test_what_all_steps_of_a_trial_saw_is_added_up() -> None:
     details = {
-        "ways": 1,
+        "direction_count": 1,
         "sent": {"forward": 5},
         "received": {"forward": 4},
         "refused": 0,
@@ -120,10 +120,10 @@ def test_what_all_steps_of_a_trial_saw_is_added_up() -> None:
         "sink_dropped": {"b1": 7},
     }
     foreign = {"foreign": {"b1": {"others": 3, "own": 0, "other_trial": 0, "example": "ARP"}}}
-    step = StepRecord(0, SEARCH, 5.0, None, 1.0, 0.0, 1.0, 5, 4, {**details, **foreign})
-    found = total_of([step, step])
-    assert (found.all_sent, found.all_received, found.duplicates, found.out_of_order) == (10, 8, 4, 2)
-    assert found.foreign == {"b1": Foreign(others=6, example="ARP")}
+    step = StepRecord(0, SEARCH_STEP, 5.0, None, 1.0, 0.0, 1.0, 5, 4, {**details, **foreign})
+    found = sum_step_counts([step, step])
+    assert (found.total_sent, found.total_received, found.duplicates, found.out_of_order) == (10, 8, 4, 2)
+    assert found.foreign == {"b1": ForeignFrames(others=6, example="ARP")}
     assert found.sink_dropped == {"b1": 14}
 
 
@@ -139,10 +139,10 @@ def test_what_all_steps_of_a_trial_saw_is_added_up() -> None:
 def test_watched_interfaces_tell_where_frames_stop(
     interfaces: dict[str, tuple[int, int]], where: str
 ) -> None:
-    *ends, host = fixtures.frame_sides(0.1, 0.05, 1000, 0)
-    seen = Watched(
+    *ends, host = fixtures.frame_endpoint_records(0.1, 0.05, 1000, 0)
+    seen = Observation(
         {}, {name: {"rx_packets": rx, "tx_packets": tx} for name, (rx, tx) in interfaces.items()}, None
     )
     first, *later = host.samples
-    watched = replace(host, samples=(replace(first, watched=seen), *later))
-    assert where_they_stop([*ends, watched]) == where
+    watched = replace(host, samples=(replace(first, observation=seen), *later))
+    assert locate_loss([*ends, watched]) == where

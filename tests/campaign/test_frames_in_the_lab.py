@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from vnetbench.campaign.frame_counts import FrameCounts, counts_of
-from vnetbench.campaign.instrument import Done, LabInstrument
-from vnetbench.campaign.trial import Load, Measured, Series
-from vnetbench.lab.netns.testbed import NetnsBed, NetnsLab
+from vnetbench.campaign.frame_counts import FrameTotals, sum_endpoint_counts
+from vnetbench.campaign.instrument import CompletedTrial, LabInstrument
+from vnetbench.campaign.trial import StepSeries, TrialLoad, TrialMeasurement
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
+from vnetbench.lab.netns.testbed import NetnsLab, NetnsTestbed
 from vnetbench.results.records import StepRecord
-from vnetbench.study.factors.registry import complete
-from vnetbench.study.model import Level, SearchAsked, TestbedAsked
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, SearchSpec, TestbedSpec
 
 CALM_FPS = 500.0
 ATTEMPTS = 6
@@ -32,19 +32,19 @@ class Kept:
 
     steps: list[StepRecord] = field(default_factory=list)
 
-    def series(self, asked: SearchAsked) -> Series:
-        return Series(asked, 1, lambda: tuple(self.steps), self.steps.append, self.steps.clear)
+    def series(self, asked: SearchSpec) -> StepSeries:
+        return StepSeries(asked, 1, lambda: tuple(self.steps), self.steps.append, self.steps.clear)
 
 
-Breaks = Callable[[NetnsBed], None]
+Breaks = Callable[[NetnsTestbed], None]
 
 
-class BrokenBed(NetnsBed):
+class BrokenBed(NetnsTestbed):
     """A testbed that something happens to after it has been set and proved."""
 
     breaks: Breaks
 
-    def apply(self, factors: Mapping[str, Level], asked: TestbedAsked) -> dict[str, Any]:
+    def apply(self, factors: Mapping[str, Level], asked: TestbedSpec) -> dict[str, Any]:
         found = super().apply(factors, asked)
         self.breaks(self)
         return found
@@ -52,11 +52,11 @@ class BrokenBed(NetnsBed):
 
 class BrokenLab(NetnsLab):
     def __init__(self, breaks: Breaks) -> None:
-        super().__init__(TestbedAsked(), "a test")
+        super().__init__(TestbedSpec(), "a test")
         self._breaks = breaks
 
-    def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
-        raised = super().raise_bed(name, shape)
+    def raise_bed(self, name: str, shape: Hashable) -> NetnsTestbed:
+        raised = super().create_testbed(name, shape)
         bed = BrokenBed.__new__(BrokenBed)
         bed.__dict__.update(raised.__dict__)
         bed.breaks = self._breaks
@@ -66,10 +66,10 @@ class BrokenLab(NetnsLab):
 def ip(*words: str) -> Breaks:
     """What iproute2 does in the switch, to the port of the last VM."""
 
-    def breaks(bed: NetnsBed) -> None:
-        port = bed.testbed.ports[0][-1].interface
+    def breaks(bed: NetnsTestbed) -> None:
+        port = bed.topology.ports[0][-1].interface
         told = [word.format(port=port) for word in words]
-        subprocess.run(["ip", "-n", bed.testbed.switch_namespace, *told], check=True)
+        subprocess.run(["ip", "-n", bed.topology.switch_namespace, *told], check=True)
 
     return breaks
 
@@ -78,9 +78,9 @@ def floods(**of_ports: str) -> Breaks:
     """A bridge that knows nobody, so that what comes leaves by all ports; these have such settings too."""
     settings = [word for setting in {"learning": "off", **of_ports}.items() for word in setting]
 
-    def breaks(bed: NetnsBed) -> None:
-        inside = ["ip", "-n", bed.testbed.switch_namespace, "link", "set"]
-        for port in (device.interface for way in bed.testbed.ports for device in way):
+    def breaks(bed: NetnsTestbed) -> None:
+        inside = ["ip", "-n", bed.topology.switch_namespace, "link", "set"]
+        for port in (device.interface for way in bed.topology.ports for device in way):
             told = ["type", "bridge_slave", *settings, "fdb_flush"]
             subprocess.run([*inside, port, *told], check=True)
 
@@ -102,9 +102,9 @@ def a_foreign_sender() -> Iterator[Breaks]:
     """Another sender at the last VM's port, at work for three seconds from when the testbed is ready."""
     begun: list[subprocess.Popen[bytes]] = []
 
-    def breaks(bed: NetnsBed) -> None:
-        inside = ["ip", "netns", "exec", bed.testbed.switch_namespace, sys.executable]
-        begun.append(subprocess.Popen([*inside, "-c", STRANGER, bed.testbed.ports[0][-1].interface]))
+    def breaks(bed: NetnsTestbed) -> None:
+        inside = ["ip", "netns", "exec", bed.topology.switch_namespace, sys.executable]
+        begun.append(subprocess.Popen([*inside, "-c", STRANGER, bed.topology.ports[0][-1].interface]))
 
     try:
         yield breaks
@@ -116,22 +116,24 @@ def a_foreign_sender() -> Iterator[Breaks]:
 
 @pytest.fixture(scope="module")
 def instrument() -> Iterator[LabInstrument]:
-    with closing(LabInstrument(NetnsLab(TestbedAsked(), "a test"), TestbedAsked())) as made:
+    with closing(LabInstrument(NetnsLab(TestbedSpec(), "a test"), TestbedSpec())) as made:
         yield made
 
 
-def load(levels: Mapping[str, Level] | None = None, series: Series | None = None) -> Load:
+def load(levels: Mapping[str, Level] | None = None, series: StepSeries | None = None) -> TrialLoad:
     calm: dict[str, Level] = {"frame_load": CALM_FPS, "device_cpus": "any"}
-    factors = complete({**calm, **(levels or {})}, "frames")
-    return Load(factors, 0.3, 0.05, "frames", series=series)
+    factors = complete_levels({**calm, **(levels or {})}, "frames")
+    return TrialLoad(factors, 0.3, 0.05, "frames", step_series=series)
 
 
-def whole_trials(instrument: LabInstrument, asked: Load) -> Iterator[tuple[Measured, FrameCounts]]:
+def whole_trials(
+    instrument: LabInstrument, asked: TrialLoad
+) -> Iterator[tuple[TrialMeasurement, FrameTotals]]:
     """Trials of this load in which all frames arrived."""
     for _ in range(ATTEMPTS):
         with suppress(TrialFailed):
-            found = instrument.measure(asked, lambda: False).measured
-            counts = counts_of(found.sides, asked.factors)
+            found = instrument.measure(asked, lambda: False).measurement
+            counts = sum_endpoint_counts(found.endpoints, asked.factors)
             if counts.received == counts.sent:
                 yield found, counts
 
@@ -155,13 +157,13 @@ def test_frames_of_every_form_arrive_and_are_told_by_direction(
     assert set(counts.sent) == ({"forward", "reverse"} if levels.get("direction") == "both" else {"forward"})
     assert all(counts.sent.values())
     assert (counts.duplicates, counts.out_of_order) == (0, 0)
-    assert sum(count for _, count in counts.delay) == counts.all_received
+    assert sum(count for _, count in counts.delay) == counts.total_received
     assert found.effective["generator"] and found.effective["sink"]
 
 
 def searched(
-    instrument: LabInstrument, kept: Kept, asked: SearchAsked, levels: Mapping[str, Level] | None = None
-) -> Done:
+    instrument: LabInstrument, kept: Kept, asked: SearchSpec, levels: Mapping[str, Level] | None = None
+) -> CompletedTrial:
     """One search, gone on with where a step failed."""
     for _ in range(ATTEMPTS):
         with suppress(TrialFailed):
@@ -171,20 +173,20 @@ def searched(
 
 def test_a_search_on_a_testbed_ends_with_a_run_at_what_it_found(instrument: LabInstrument) -> None:
     kept = Kept()
-    asked = SearchAsked("rfc2544", width=0.5, step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
+    asked = SearchSpec("rfc2544", width=0.5, step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
     done = searched(instrument, kept, asked)
-    search: Any = done.measured.effective["search"]
-    assert search["ways"] == 1 and search["run_fps"] >= 50
-    assert done.measured.steps == tuple(kept.steps)
+    search: Any = done.measurement.effective["search"]
+    assert search["direction_count"] == 1 and search["final_load_fps"] >= 50
+    assert done.measurement.steps == tuple(kept.steps)
     again = searched(instrument, kept, asked)
-    assert again.measured.steps == done.measured.steps
-    assert again.measured.effective["search"] == search
+    assert again.measurement.steps == done.measurement.steps
+    assert again.measurement.effective["search"] == search
 
 
 def test_a_port_that_is_down_is_refused_with_the_fix() -> None:
     lab = BrokenLab(ip("link", "set", "{port}", "down"))
     with (
-        closing(LabInstrument(lab, TestbedAsked())) as instrument,
+        closing(LabInstrument(lab, TestbedSpec())) as instrument,
         pytest.raises(TreatmentRefused, match="it is down, or has no link") as refused,
     ):
         instrument.measure(load(), lambda: False)
@@ -196,9 +198,9 @@ def test_a_port_that_is_down_is_refused_with_the_fix() -> None:
 )
 def test_a_device_that_loses_all_is_told_with_how_far_they_come(breaking: tuple[str, ...]) -> None:
     kept = Kept()
-    asked = SearchAsked("rfc2544", step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
+    asked = SearchSpec("rfc2544", step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
     with (
-        closing(LabInstrument(BrokenLab(ip(*breaking)), TestbedAsked())) as instrument,
+        closing(LabInstrument(BrokenLab(ip(*breaking)), TestbedSpec())) as instrument,
         pytest.raises(TreatmentRefused, match=r"nothing passes: none of \d+ frames arrived; they"),
     ):
         searched(instrument, kept, asked, {"frame_size": 1518})
@@ -208,7 +210,7 @@ def test_a_device_that_loses_all_is_told_with_how_far_they_come(breaking: tuple[
 def test_a_device_that_sends_frames_back_to_where_they_came_from_is_refused_as_a_loop() -> None:
     lab = BrokenLab(floods(hairpin="on"))
     with (
-        closing(LabInstrument(lab, TestbedAsked())) as instrument,
+        closing(LabInstrument(lab, TestbedSpec())) as instrument,
         pytest.raises(TreatmentRefused, match=r"a loop: \d+ of the frames that a1 sent came back") as refused,
     ):
         instrument.measure(load(), lambda: False)
@@ -217,8 +219,8 @@ def test_a_device_that_sends_frames_back_to_where_they_came_from_is_refused_as_a
 
 def test_a_device_that_floods_is_told_by_the_pair_that_the_frames_were_not_for() -> None:
     asked = load({"pairs": 2, "frame_load": 2000.0})
-    with closing(LabInstrument(BrokenLab(floods()), TestbedAsked())) as instrument:
-        found = instrument.measure(asked, lambda: False).measured
+    with closing(LabInstrument(BrokenLab(floods()), TestbedSpec())) as instrument:
+        found = instrument.measure(asked, lambda: False).measurement
     flooded = [note for note in found.notes if "the device floods" in note]
     assert {note.partition(":")[0] for note in flooded} >= {"b1", "b2"}
     assert not any("foreign" in note for note in found.notes)
@@ -227,7 +229,7 @@ def test_a_device_that_floods_is_told_by_the_pair_that_the_frames_were_not_for()
 def test_a_foreign_sender_on_the_link_is_told_with_what_it_sends() -> None:
     with (
         a_foreign_sender() as breaks,
-        closing(LabInstrument(BrokenLab(breaks), TestbedAsked())) as instrument,
+        closing(LabInstrument(BrokenLab(breaks), TestbedSpec())) as instrument,
     ):
-        found = instrument.measure(load(), lambda: False).measured
+        found = instrument.measure(load(), lambda: False).measurement
     assert any(re.match(r"b1: \d+ foreign frames came \(such as ARP", note) for note in found.notes)

@@ -14,28 +14,28 @@ import pytest
 from tests.iperf3 import programs
 from tests.iperf3.fake_server import TEST_RUNNING, FakeServer, serving
 from vnetbench.campaign import iperf3_instrument
-from vnetbench.campaign.count_checks import judge_server
-from vnetbench.campaign.iperf3_instrument import HostsInstrument
-from vnetbench.campaign.instrument import Done
-from vnetbench.campaign.trial import Abandoned, Load
+from vnetbench.campaign.count_checks import check_server_totals
+from vnetbench.campaign.instrument import CompletedTrial
+from vnetbench.campaign.iperf3_instrument import Iperf3Instrument
+from vnetbench.campaign.trial import TrialAbandoned, TrialLoad
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS
-from vnetbench.study.model import HostAsked, Level, TestbedAsked
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.model import HostSpec, Level, TestbedSpec
+from vnetbench.study.workloads import TCP_STREAM
 
 
-def asked(port: int, *others: HostAsked, host: str = programs.HOST) -> TestbedAsked:
-    return TestbedAsked(lab="hosts", hosts=(HostAsked("esx-07", iperf3=f"{host}:{port}"), *others))
+def asked(port: int, *others: HostSpec, host: str = programs.HOST) -> TestbedSpec:
+    return TestbedSpec(lab="hosts", hosts=(HostSpec("esx-07", iperf3=f"{host}:{port}"), *others))
 
 
-def load(duration_s: float = 0.2, **levels: Level) -> Load:
-    return Load(complete(levels, STREAM, HOSTS), duration_s, 0.05)
+def load(duration_s: float = 0.2, **levels: Level) -> TrialLoad:
+    return TrialLoad(complete_levels(levels, TCP_STREAM, HOSTS), duration_s, 0.05)
 
 
-def measure(port: int, *others: HostAsked, **levels: Level) -> Done:
-    with closing(HostsInstrument(asked(port, *others))) as instrument:
+def measure(port: int, *others: HostSpec, **levels: Level) -> CompletedTrial:
+    with closing(Iperf3Instrument(asked(port, *others))) as instrument:
         return instrument.measure(load(0.2, **levels), lambda: False)
 
 
@@ -66,12 +66,12 @@ def listening(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
 def test_both_sides_count_the_same_bytes(served: type, streams: int, direction: str) -> None:
     with served() as (port, _):
         done = measure(port, streams=streams, direction=direction)
-    here, server, host = done.measured.sides
-    assert [s.endpoint for s in (here, server, host)] == ["here", "esx-07", "host"]
+    here, server, host = done.measurement.endpoints
+    assert [s.name for s in (here, server, host)] == ["here", "esx-07", "host"]
     assert here.samples
     assert host.samples
     assert (server.samples, server.is_sampled) == ((), False)
-    told = sum(int(note.split()[6]) for note in done.measured.notes if "did not count the last" in note)
+    told = sum(int(note.split()[6]) for note in done.measurement.notes if "did not count the last" in note)
     assert server.bytes_received == here.bytes_sent - told
     assert abs(server.bytes_sent - here.bytes_received) <= streams * 2**20
     assert (here.bytes_sent > 0, here.bytes_received > 0) == (direction != "reverse", direction != "forward")
@@ -81,15 +81,15 @@ def test_both_sides_count_the_same_bytes(served: type, streams: int, direction: 
 def test_samples_of_a_source_tell_what_was_acknowledged() -> None:
     with stock() as (port, _):
         done = measure(port, message_size=4096)
-    here = done.measured.sides[0]
+    here = done.measurement.endpoints[0]
     acked = [stream.bytes_acked for sample in here.samples for stream in sample.streams]
     assert 0 < sum(acked) <= here.bytes_sent
 
 
 def test_what_the_server_tells_of_itself_is_kept_as_facts() -> None:
-    with stock("--json") as (port, _), closing(HostsInstrument(asked(port))) as instrument:
+    with stock("--json") as (port, _), closing(Iperf3Instrument(asked(port))) as instrument:
         instrument.measure(load(), lambda: False)
-        learned = instrument.learned()
+        learned = instrument.take_new_facts()
     assert str(learned.facts["esx-07"]["iperf3"]).startswith("iperf 3.")
     assert learned.facts["host"]["kernel"]
     (description,) = learned.testbeds.values()
@@ -97,19 +97,19 @@ def test_what_the_server_tells_of_itself_is_kept_as_facts() -> None:
 
 
 def test_this_side_has_the_name_the_address_and_the_cpus_that_are_asked() -> None:
-    local = HostAsked("web-01", local=True, interface="lo", address=programs.HOST)
+    local = HostSpec("web-01", local=True, interface="lo", address=programs.HOST)
     with stock() as (port, _):
         done = measure(port, local, cpus="0", socket_buffer=65536)
-    assert done.shape == "web-01 to esx-07"
-    assert done.measured.sides[0].endpoint == "web-01"
-    assert done.measured.effective["cpus"] == "0"
-    assert done.measured.effective["send_buffer_bytes"] == 2 * 65536
-    assert done.measured.effective["mtu"]
+    assert done.testbed_shape == "web-01 to esx-07"
+    assert done.measurement.endpoints[0].name == "web-01"
+    assert done.measurement.effective["cpus"] == "0"
+    assert done.measurement.effective["send_buffer_bytes"] == 2 * 65536
+    assert done.measurement.effective["mtu"]
 
 
 @pytest.mark.parametrize("local", [{"interface": "nosuch0"}, {"address": "192.0.2.77"}])
 def test_a_way_that_is_not_there_is_said(local: dict[str, str]) -> None:
-    here = HostAsked("here", local=True, **local)
+    here = HostSpec("here", local=True, **local)
     with stock() as (port, _), pytest.raises(BenchError) as refused:
         measure(port, here)
     assert refused.value.fix
@@ -118,50 +118,50 @@ def test_a_way_that_is_not_there_is_said(local: dict[str, str]) -> None:
 def test_a_name_that_does_not_resolve_is_said() -> None:
     with (
         pytest.raises(BenchError, match="has no address"),
-        closing(HostsInstrument(asked(5201, host="esx-07.invalid"))) as instrument,
+        closing(Iperf3Instrument(asked(5201, host="esx-07.invalid"))) as instrument,
     ):
-        instrument.greet()
+        instrument.contact_server()
 
 
 def test_nothing_that_listens_is_said_with_the_fix() -> None:
     with (
-        closing(HostsInstrument(asked(programs.free_port()))) as instrument,
+        closing(Iperf3Instrument(asked(programs.free_port()))) as instrument,
         pytest.raises(BenchError, match="Connection refused") as refused,
     ):
-        instrument.greet()
+        instrument.contact_server()
     assert "iperf3 -s" in str(refused.value.fix)
 
 
 def test_a_server_that_is_busy_is_asked_again_and_that_is_noted() -> None:
-    with serving(FakeServer()) as server, closing(HostsInstrument(asked(server.port))) as instrument:
-        instrument.greet()
+    with serving(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
+        instrument.contact_server()
         server.denials = 5
         done = instrument.measure(load(), lambda: False)
     assert server.denials == 0
-    assert [note for note in done.measured.notes if note.startswith("esx-07 could be had only after")]
+    assert [note for note in done.measurement.notes if note.startswith("esx-07 could be had only after")]
 
 
 def test_a_server_that_stays_busy_costs_the_trial_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts_instrument, "PATIENCE_S", {"busy": 0.1})
-    with serving(FakeServer()) as server, closing(HostsInstrument(asked(server.port))) as instrument:
-        instrument.greet()
+    monkeypatch.setattr(iperf3_instrument, "PATIENCE_S", {"busy": 0.1})
+    with serving(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
+        instrument.contact_server()
         server.denials = 1000
         with pytest.raises(TrialFailed, match="busy"):
             instrument.measure(load(), lambda: False)
 
 
 def test_waiting_for_a_busy_server_can_be_given_up() -> None:
-    with serving(FakeServer()) as server, closing(HostsInstrument(asked(server.port))) as instrument:
-        instrument.greet()
+    with serving(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
+        instrument.contact_server()
         server.denials = 1000
-        with pytest.raises(Abandoned):
+        with pytest.raises(TrialAbandoned):
             instrument.measure(load(), lambda: True)
 
 
 def test_what_the_server_refuses_is_the_treatments_fault_and_the_next_is_served() -> None:
     with (
         serving(FakeServer(refusal=141)) as server,
-        closing(HostsInstrument(asked(server.port))) as instrument,
+        closing(Iperf3Instrument(asked(server.port))) as instrument,
     ):
         with pytest.raises(TreatmentRefused, match="buffers are limited to less") as refused:
             instrument.measure(load(), lambda: False)
@@ -173,15 +173,15 @@ def test_what_the_server_refuses_is_the_treatments_fault_and_the_next_is_served(
 def test_a_server_that_wants_a_password_is_said() -> None:
     with (
         serving(FakeServer(refusal=142, tests=1)) as server,
-        closing(HostsInstrument(asked(server.port))) as instrument,
+        closing(Iperf3Instrument(asked(server.port))) as instrument,
         pytest.raises(BenchError, match="user name and a password"),
     ):
-        instrument.greet()
+        instrument.contact_server()
 
 
 def test_a_server_that_vanishes_in_a_trial_costs_it_and_another_takes_over() -> None:
-    with stock() as (port, process), closing(HostsInstrument(asked(port))) as instrument:
-        instrument.greet()
+    with stock() as (port, process), closing(Iperf3Instrument(asked(port))) as instrument:
+        instrument.contact_server()
         threading.Timer(0.4, process.kill).start()
         with pytest.raises(TrialFailed, match=r"closed the control connection|broke.*esx-07"):
             instrument.measure(load(30.0), lambda: False)
@@ -194,8 +194,8 @@ def test_a_server_that_vanishes_in_a_trial_costs_it_and_another_takes_over() -> 
 
 @pytest.mark.parametrize("served", [stock, ours])
 def test_a_server_that_is_ended_by_hand_says_so(served: type) -> None:
-    with served() as (port, process), closing(HostsInstrument(asked(port))) as instrument:
-        instrument.greet()
+    with served() as (port, process), closing(Iperf3Instrument(asked(port))) as instrument:
+        instrument.contact_server()
         threading.Timer(0.4, process.send_signal, (signal.SIGTERM,)).start()
         with pytest.raises(TrialFailed, match="the server has terminated"):
             instrument.measure(load(30.0), lambda: False)
@@ -203,8 +203,8 @@ def test_a_server_that_is_ended_by_hand_says_so(served: type) -> None:
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_a_server_that_stalls_ends_the_trial_in_time(direction: str) -> None:
-    with stock() as (port, process), closing(HostsInstrument(asked(port))) as instrument:
-        instrument.greet()
+    with stock() as (port, process), closing(Iperf3Instrument(asked(port))) as instrument:
+        instrument.contact_server()
         threading.Timer(0.2, process.send_signal, (signal.SIGSTOP,)).start()
         began = time.monotonic()
         with pytest.raises(TrialFailed, match=r"did not end the test"):
@@ -237,24 +237,26 @@ def test_counts_that_cannot_be_of_one_trial_fail_it(counted: object, words: str)
 def test_a_few_bytes_that_were_not_counted_are_noted() -> None:
     with serving(FakeServer(count=lambda n: max(0, n - 7))) as server:
         done = measure(server.port)
-    assert any("did not count the last" in note for note in done.measured.notes)
+    assert any("did not count the last" in note for note in done.measurement.notes)
 
 
 def test_a_count_that_nobody_can_send_fails_the_trial() -> None:
     told = {"bytes_sent": 1 << 63, "bytes_received": 0, "congestion_control": None}
     with pytest.raises(TrialFailed, match="tells that it sent"):
-        judge_server({}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told)
+        check_server_totals({}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told)
 
 
 def test_a_congestion_control_that_the_server_did_not_use_is_refused() -> None:
     told = {"bytes_sent": 1, "bytes_received": 0, "congestion_control": "bbr"}
     with pytest.raises(TreatmentRefused, match="cubic did not take effect: bbr was used"):
-        judge_server({"congestion_control": "cubic"}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told)
+        check_server_totals(
+            {"congestion_control": "cubic"}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told
+        )
 
 
 def test_a_congestion_control_that_the_server_does_not_tell_is_noted() -> None:
     told = {"bytes_sent": 1, "bytes_received": 0, "congestion_control": None}
-    notes = judge_server(
+    notes = check_server_totals(
         {"congestion_control": "cubic"}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told
     )
     assert notes == ["esx-07 does not tell its congestion control; cubic was asked for"]

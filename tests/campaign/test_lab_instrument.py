@@ -11,77 +11,77 @@ from pathlib import Path
 import pytest
 
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.launch import check_agent, start_here
-from vnetbench.campaign.calibration import OTHERS, SAFE
+from vnetbench.agents.launch import check_agent, start_local_agent
+from vnetbench.campaign.calibration import DEFAULT_MODE, OTHER_MODES
 from vnetbench.campaign.instrument import LabInstrument
-from vnetbench.campaign.trial import Load
+from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
-from vnetbench.lab.netns import builder
-from vnetbench.lab.testbed import Bed
-from vnetbench.lab.netns.topology import Vm
-from vnetbench.lab.netns.testbed import NetnsBed, NetnsLab
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.study.factors.load_factors import BATCHED
-from vnetbench.study.factors.registry import complete
-from vnetbench.study.model import Level, TestbedAsked
-from vnetbench.study.workloads import DATAGRAMS, MIXED, OF_SOCKETS
+from vnetbench.lab.netns import builder
+from vnetbench.lab.netns.testbed import NetnsLab, NetnsTestbed
+from vnetbench.lab.netns.topology import Vm
+from vnetbench.lab.testbed import Testbed
+from vnetbench.study.factors.load_factors import BATCH_SEND_MODES
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, TestbedSpec
+from vnetbench.study.workloads import MIXED, SOCKET_WORKLOADS, UDP_STREAM
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.fixture
 def instrument() -> Iterator[LabInstrument]:
-    made = LabInstrument(NetnsLab(TestbedAsked(), "a test"), TestbedAsked())
+    made = LabInstrument(NetnsLab(TestbedSpec(), "a test"), TestbedSpec())
     yield made
     made.close()
 
 
-def load(**levels: Level) -> Load:
-    return Load(complete(levels), 0.2, 0.05)
+def load(**levels: Level) -> TrialLoad:
+    return TrialLoad(complete_levels(levels), 0.2, 0.05)
 
 
-def datagrams(**levels: Level) -> Load:
-    return Load(complete(levels, DATAGRAMS), 0.2, 0.05, DATAGRAMS)
+def datagrams(**levels: Level) -> TrialLoad:
+    return TrialLoad(complete_levels(levels, UDP_STREAM), 0.2, 0.05, UDP_STREAM)
 
 
 def raised() -> int:
-    return sum(1 for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".a1"))
+    return sum(1 for n in netlink.list_namespaces() if n.startswith("vnb.run-") and n.endswith(".a1"))
 
 
 def test_a_knob_that_something_else_sets_meanwhile_counts_as_it_is_and_is_said() -> None:
     @contextmanager
-    def meddled(bed: Bed, load: Load) -> Iterator[Bed]:
+    def meddled(bed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
         bed.agents["a1"].call("knob.set", interface="eth0", knob="tso", value=False)
         yield bed
 
-    lab = NetnsLab(TestbedAsked(), "a test")
-    with closing(LabInstrument(lab, TestbedAsked(), meddled)) as instrument:
-        measured = instrument.measure(load(tso="on"), lambda: False).measured
+    lab = NetnsLab(TestbedSpec(), "a test")
+    with closing(LabInstrument(lab, TestbedSpec(), meddled)) as instrument:
+        measured = instrument.measure(load(tso="on"), lambda: False).measurement
     assert measured.effective["tso"] == {"a1": False, "b1": True}
     assert "tso was set by something else while this was measured" in measured.notes
 
 
 def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) -> None:
     done = instrument.measure(load(streams=2, direction="both", pairs=2), lambda: False)
-    assert [s.endpoint for s in done.measured.sides] == ["a1", "b1", "a2", "b2", "host"]
-    assert {s.role for s in done.measured.sides} == {"both", "observe"}
-    assert done.measured.effective["congestion_control"] == "cubic"
-    assert min(s.bytes_received for s in done.measured.sides if s.role == "both") > 0
-    learned = instrument.learned()
+    assert [s.name for s in done.measurement.endpoints] == ["a1", "b1", "a2", "b2", "host"]
+    assert {s.role for s in done.measurement.endpoints} == {"both", "observe"}
+    assert done.measurement.effective["congestion_control"] == "cubic"
+    assert min(s.bytes_received for s in done.measurement.endpoints if s.role == "both") > 0
+    learned = instrument.take_new_facts()
     assert list(learned.testbeds) == ["bridge pairs=2"]
     assert learned.facts["host"]["kernel"]
-    assert instrument.learned().facts == {}
+    assert instrument.take_new_facts().facts == {}
 
 
-class WatchedBed(NetnsBed):
+class WatchedBed(NetnsTestbed):
     """A testbed of which something is watched on the host, as there is of guests."""
 
     def watch(self) -> dict[str, object]:
-        switch = self.testbed.switch_namespace
+        switch = self.topology.switch_namespace
         return {
             "threads": [{"name": "a1 vcpu0", "tid": os.getpid()}],
-            "interfaces": [port.interface for port in self.testbed.ports[0]],
+            "interfaces": [port.interface for port in self.topology.ports[0]],
             "namespace": str(netlink.NETNS_DIR / switch),
         }
 
@@ -90,41 +90,41 @@ class WatchedBed(NetnsBed):
 
 
 class WatchedLab(NetnsLab):
-    def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
-        raised = super().raise_bed(name, shape)
-        bed = WatchedBed(raised.testbed)
-        bed.agents = {**raised.agents, "g1": start_here("g1", name)}
+    def raise_bed(self, name: str, shape: Hashable) -> NetnsTestbed:
+        raised = super().create_testbed(name, shape)
+        bed = WatchedBed(raised.topology)
+        bed.agents = {**raised.agents, "g1": start_local_agent("g1", name)}
         return bed
 
 
 def test_threads_and_ports_that_a_testbed_names_are_in_the_hosts_record() -> None:
-    instrument = LabInstrument(WatchedLab(TestbedAsked(), "a test"), TestbedAsked())
+    instrument = LabInstrument(WatchedLab(TestbedSpec(), "a test"), TestbedSpec())
     with closing(instrument):
-        sides = {side.endpoint: side for side in instrument.measure(load(), lambda: False).measured.sides}
-    seen = [sample.watched for sample in sides["host"].samples if sample.watched]
+        sides = {side.name: side for side in instrument.measure(load(), lambda: False).measurement.endpoints}
+    seen = [sample.observation for sample in sides["host"].samples if sample.observation]
     assert len(seen) == len(sides["host"].samples) > 0
-    assert all(each.threads.keys() == {"a1 vcpu0"} and each.kvm_exits is None for each in seen)
-    moved = sum(each.interfaces["b1"]["tx_packets"] for each in seen)
+    assert all(each.thread_cpu_s.keys() == {"a1 vcpu0"} and each.kvm_exits is None for each in seen)
+    moved = sum(each.interface_counters["b1"]["tx_packets"] for each in seen)
     assert moved > 0
-    assert sides["a1"].samples[0].watched is None
+    assert sides["a1"].samples[0].observation is None
 
 
 def test_the_cpus_of_whoever_has_a_kernel_of_its_own_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(LabInstrument(WatchedLab(TestbedAsked(), "a test"), TestbedAsked())) as instrument:
-        shared = instrument.measure(load(), lambda: False).measured.sides
+    with closing(LabInstrument(WatchedLab(TestbedSpec(), "a test"), TestbedSpec())) as instrument:
+        shared = instrument.measure(load(), lambda: False).measurement.endpoints
         monkeypatch.setattr(Vm, "has_own_kernel", True)
-        own = instrument.measure(load(), lambda: False).measured.sides
-    assert {s.endpoint for s in shared if s.samples[0].cpu} == {"g1", "host"}
-    assert {s.endpoint for s in own if s.samples[0].cpu} == {"a1", "b1", "g1", "host"}
-    assert {s.endpoint: s.role for s in own if s.role == "observe"} == {"g1": "observe", "host": "observe"}
+        own = instrument.measure(load(), lambda: False).measurement.endpoints
+    assert {s.name for s in shared if s.samples[0].cpu} == {"g1", "host"}
+    assert {s.name for s in own if s.samples[0].cpu} == {"a1", "b1", "g1", "host"}
+    assert {s.name: s.role for s in own if s.role == "observe"} == {"g1": "observe", "host": "observe"}
 
 
 def test_datagrams_cross_the_lab_and_every_one_is_accounted_for(instrument: LabInstrument) -> None:
     for levels in ({"rate": 2000.0}, {"udp_gso": "on", "udp_gro": "on", "datagram_size": 1000}):
         done = instrument.measure(datagrams(streams=2, direction="both", **levels), lambda: False)
-        assert done.measured.effective["shared_clock"] is True
-        for side in done.measured.sides[:2]:
-            sent = sum(x.info["datagrams"] for s in side.samples for x in s.streams if x.role == "source")  # type: ignore[misc]
+        assert done.measurement.effective["shared_clock"] is True
+        for side in done.measurement.endpoints[:2]:
+            sent = sum(x.details["datagrams"] for s in side.samples for x in s.streams if x.role == "source")  # type: ignore[misc]
             assert sent > 0
             assert sum(n for s in side.samples for _, n in s.histograms["delay"]) > 0
 
@@ -136,18 +136,18 @@ def test_a_datagram_that_the_path_does_not_carry_is_refused_with_the_fix(instrum
     instrument.measure(datagrams(datagram_size=1473, mtu=1500, fragments="on", rate=1000.0), lambda: False)
 
 
-@pytest.mark.parametrize("workload", OF_SOCKETS)
+@pytest.mark.parametrize("workload", SOCKET_WORKLOADS)
 def test_every_workload_of_sockets_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
     instrument: LabInstrument, workload: str
 ) -> None:
-    def load_of(**levels: Level) -> Load:
+    def load_of(**levels: Level) -> TrialLoad:
         idle = 0.2 if workload == MIXED else 0.0
-        return Load(complete(levels, workload), 0.2, 0.05, workload, idle)
+        return TrialLoad(complete_levels(levels, workload), 0.2, 0.05, workload, idle)
 
-    four = instrument.measure(load_of(mtu=1000), lambda: False).measured
-    six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measured
-    assert min(side.bytes_received for side in six.sides if side.role == "sink") > 0
-    if workload != DATAGRAMS:
+    four = instrument.measure(load_of(mtu=1000), lambda: False).measurement
+    six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measurement
+    assert min(side.bytes_received for side in six.endpoints if side.role == "sink") > 0
+    if workload != UDP_STREAM:
         # 40 bytes of IPv6, 20 of TCP, 12 of its timestamps; IPv4 takes 20 in place of the 40.
         assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)
 
@@ -158,33 +158,33 @@ def test_threads_run_where_they_are_told_and_streams_go_both_ways_as_asked(
     first, second = (str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2])
     cpus = f"{first},{second}/{second}"
     levels: dict[str, Level] = {"direction": "3/1", "threads": 2, "cpus": cpus, "thread_cpus": "spread"}
-    found = instrument.measure(load(**levels), lambda: False).measured
+    found = instrument.measure(load(**levels), lambda: False).measurement
     assert found.effective["threads"] == 2
     assert found.effective["thread_cpus"] == {"a1": [first, second], "b1": second}
-    roles = {side.endpoint: [s.role for s in side.samples[-1].streams] for side in found.sides[:2]}
+    roles = {side.name: [s.role for s in side.samples[-1].streams] for side in found.endpoints[:2]}
     assert roles == {"a1": ["source"] * 3 + ["sink"], "b1": ["sink"] * 3 + ["source"]}
 
 
 def test_every_stream_is_mptcp_where_that_is_asked_for_and_told_from_tcp(instrument: LabInstrument) -> None:
     levels: dict[str, Level] = {"transport": "mptcp", "streams": 3, "direction": "both", "ip_version": "6"}
-    found = instrument.measure(load(**levels), lambda: False).measured.effective
+    found = instrument.measure(load(**levels), lambda: False).measurement.effective
     assert (found["transport"], found["subflows"]) == ("mptcp", 1)
-    found = instrument.measure(load(), lambda: False).measured.effective
+    found = instrument.measure(load(), lambda: False).measurement.effective
     assert found["transport"] == "tcp"
     assert "subflows" not in found
 
 
 def test_an_endpoint_whose_mptcp_is_switched_off_is_named_with_the_switch(instrument: LabInstrument) -> None:
     instrument.measure(load(), lambda: False)
-    (b1,) = [n for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".b1")]
-    netlink.do_inside(b1, lambda: Path("/proc/sys/net/mptcp/enabled").write_text("0"))
+    (b1,) = [n for n in netlink.list_namespaces() if n.startswith("vnb.run-") and n.endswith(".b1")]
+    netlink.run_in_namespace(b1, lambda: Path("/proc/sys/net/mptcp/enabled").write_text("0"))
     # A new testbed has it again: only what that refuses too is refused.
     assert instrument.measure(load(transport="mptcp"), lambda: False)
 
 
 def test_streams_are_paced_as_the_kernel_then_says(instrument: LabInstrument) -> None:
     done = instrument.measure(load(streams=2, pacing_rate=10**8), lambda: False)
-    assert done.measured.effective["pacing_rate_bps"] == 10**8
+    assert done.measurement.effective["pacing_rate_bps"] == 10**8
 
 
 @pytest.mark.parametrize(
@@ -207,30 +207,30 @@ def test_what_cannot_be_is_refused_once_and_for_all_on_used_testbeds_too(
 
 
 @pytest.mark.parametrize("receive_mode", ["discard", "copy"])
-@pytest.mark.parametrize("send_mode", [SAFE, *OTHERS])
+@pytest.mark.parametrize("send_mode", [DEFAULT_MODE, *OTHER_MODES])
 def test_every_way_of_sending_and_receiving_moves_data(
     instrument: LabInstrument, send_mode: str, receive_mode: str
 ) -> None:
-    batch = 8 if send_mode in BATCHED else 1
+    batch = 8 if send_mode in BATCH_SEND_MODES else 1
     asked = load(
         send_mode=send_mode, receive_mode=receive_mode, send_batch=batch, streams=2, direction="both"
     )
-    measured = instrument.measure(asked, lambda: False).measured
-    assert sum(side.bytes_received for side in measured.sides) > 0
+    measured = instrument.measure(asked, lambda: False).measurement
+    assert sum(side.bytes_received for side in measured.endpoints) > 0
     # A veth hands no memory of one VM to the other: what was lent has been copied.
     is_lent = send_mode.endswith("zerocopy")
-    assert ("lent" in measured.effective) == is_lent
+    assert ("zero_copy_sends" in measured.effective) == is_lent
     assert any("copied most of what" in note for note in measured.notes) == is_lent
 
 
 def test_an_automatic_send_mode_is_calibrated_once_and_then_stays(instrument: LabInstrument) -> None:
-    first = instrument.measure(load(send_mode="auto"), lambda: False).measured.effective["calibration"]
+    first = instrument.measure(load(send_mode="auto"), lambda: False).measurement.effective["calibration"]
     assert isinstance(first, Mapping)
     assert first["send_mode"] in first["goodput_bps"]
-    assert set(first["goodput_bps"]) | set(first["refused"]) == {SAFE, *OTHERS}
+    assert set(first["goodput_bps"]) | set(first["refused"]) == {DEFAULT_MODE, *OTHER_MODES}
     kept = {**first, "send_mode": "splice"}
     later = replace(load(send_mode="auto"), calibration=kept)
-    assert instrument.measure(later, lambda: False).measured.effective["calibration"] == kept
+    assert instrument.measure(later, lambda: False).measurement.effective["calibration"] == kept
 
 
 def test_an_agent_that_dies_in_a_calibration_fails_that_trial_and_the_next_has_a_new_testbed(
@@ -249,9 +249,9 @@ def test_an_agent_that_dies_in_a_calibration_fails_that_trial_and_the_next_has_a
 
 def test_a_testbed_that_was_tampered_with_is_raised_anew(instrument: LabInstrument) -> None:
     instrument.measure(load(), lambda: False)
-    (switch,) = [n for n in netlink.namespaces() if n.startswith("vnb.run-") and n.endswith(".sw")]
-    with netlink.in_namespace(switch) as ipr:
-        ipr.link("set", index=netlink.index_of(ipr, "a1"), state="down")
+    (switch,) = [n for n in netlink.list_namespaces() if n.startswith("vnb.run-") and n.endswith(".sw")]
+    with netlink.open_in_namespace(switch) as ipr:
+        ipr.link("set", index=netlink.interface_index(ipr, "a1"), state="down")
     instrument.measure(load(), lambda: False)
     assert raised() == 1
 
@@ -276,7 +276,7 @@ def test_an_agent_that_dies_costs_the_trial_and_the_next_gets_a_new_testbed(
         raise AgentError("b1", "the agent ended (killed by SIGKILL)")
 
     with monkeypatch.context() as patched:
-        patched.setattr("vnetbench.lab.path_probe.prove", die)
+        patched.setattr("vnetbench.lab.path_probe.prove_paths", die)
         with pytest.raises(TrialFailed, match="killed by SIGKILL"):
             instrument.measure(load(), lambda: False)
     assert raised() == 0

@@ -8,37 +8,43 @@ from typing import Any
 import pytest
 
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.load_checks import judge_load, judge_streams, judge_threads, lent, refusal_of
+from vnetbench.campaign.load_checks import (
+    check_load,
+    check_streams,
+    check_threads,
+    refusal_from_error,
+    zero_copy_counts,
+)
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.results.records import Sample, SideRecord, StreamSample
+from vnetbench.results.records import EndpointRecord, Sample, StreamSample
 
 RATE_BPS = 10**9
 
 
 def test_threads_that_the_kernel_put_elsewhere_are_refused() -> None:
-    assert judge_threads({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
+    assert check_threads({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
     with pytest.raises(TreatmentRefused, match="threads on the CPUs 0 1 were asked for, and 0 0 read back"):
-        judge_threads({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
+        check_threads({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
 
 
 def test_a_stream_that_is_not_mptcp_is_refused_at_the_beginning_and_at_the_end() -> None:
     kept, fallen = ({"id": i, "transport": name} for i, name in enumerate(("mptcp", "tcp")))
     asked = {"transport": "mptcp"}
-    assert judge_streams(asked, [kept])["transport"] == "mptcp"
+    assert check_streams(asked, [kept])["transport"] == "mptcp"
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP"):
-        judge_streams(asked, [kept, fallen])
-    assert judge_load(asked, 1.0, [side("a1", "source", (), streams=[kept])]) == []
+        check_streams(asked, [kept, fallen])
+    assert check_load(asked, 1.0, [side("a1", "source", (), streams=[kept])]) == []
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as fallen_back:
         both = [side("a1", "source", (), streams=[kept]), side("b1", "sink", (), streams=[fallen])]
-        judge_load(asked, 1.0, both)
+        check_load(asked, 1.0, both)
     assert "nstat" in str(fallen_back.value.fix)
 
 
 def test_a_pacing_rate_that_the_kernel_did_not_keep_is_refused() -> None:
-    assert judge_streams({"pacing_rate": 1_000_001}, [{"pacing_rate_bps": 1_000_000}])
+    assert check_streams({"pacing_rate": 1_000_001}, [{"pacing_rate_bps": 1_000_000}])
     for found in (None, 2 * 10**6):
         with pytest.raises(TreatmentRefused, match="pacing_rate = 1 Mbit/s did not take effect"):
-            judge_streams({"pacing_rate": 10**6}, [{"pacing_rate_bps": 10**6}, {"pacing_rate_bps": found}])
+            check_streams({"pacing_rate": 10**6}, [{"pacing_rate_bps": 10**6}, {"pacing_rate_bps": found}])
 
 
 @pytest.mark.parametrize(
@@ -52,13 +58,13 @@ def test_what_arrives_of_paced_streams_is_held_against_their_rate(share: float, 
     asked = {"pacing_rate": RATE_BPS}
     if remark is None:
         with pytest.raises(TreatmentRefused, match=r"did not hold: 1\.30 Gbit/s arrived"):
-            judge_load(asked, 1.0, sides)
+            check_load(asked, 1.0, sides)
     else:
-        assert [remark in note for note in judge_load(asked, 1.0, sides)] == [True] * bool(remark)
+        assert [remark in note for note in check_load(asked, 1.0, sides)] == [True] * bool(remark)
 
 
-def side(endpoint: str, role: str, samples: Sequence[Sample], **totals: object) -> SideRecord:
-    return SideRecord(endpoint, role, totals, tuple(samples))
+def side(endpoint: str, role: str, samples: Sequence[Sample], **totals: object) -> EndpointRecord:
+    return EndpointRecord(endpoint, role, totals, tuple(samples))
 
 
 def paced_samples(role: str, share: float) -> list[Sample]:
@@ -71,7 +77,7 @@ def paced_samples(role: str, share: float) -> list[Sample]:
 
 
 def refused(kind: str, code: int = -32001, message: str = "no") -> TreatmentRefused:
-    refusal = refusal_of(AgentError("a1", message, code, {"operation": "do it", "kind": kind}), "a1")
+    refusal = refusal_from_error(AgentError("a1", message, code, {"operation": "do it", "kind": kind}), "a1")
     assert refusal is not None
     return refusal
 
@@ -117,7 +123,7 @@ def test_a_congestion_control_that_cannot_be_had_is_refused_by_why(kind: str, wh
 @pytest.mark.parametrize("kind", [{}, {"kind": None}, {"kind": "busy"}, {"kind": "unheard of"}])
 def test_another_fault_is_no_refusal_whatever_its_words(kind: dict[str, str | None]) -> None:
     words = {"operation": "set the congestion control bbr", "errno": 2}
-    assert refusal_of(AgentError("a1", "x", -32001, {**words, **kind}), "a1") is None
+    assert refusal_from_error(AgentError("a1", "x", -32001, {**words, **kind}), "a1") is None
 
 
 def lending(**account: int) -> dict[str, Any]:
@@ -131,5 +137,5 @@ def test_what_became_of_lent_memory_is_summed_over_all_streams() -> None:
         lending(),
         lending(in_place=3, copied=0, unsettled=5),
     ]
-    assert lent(sides) == {"in_place": 4, "copied": 2, "unsettled": 5}
-    assert lent([lending()]) is None
+    assert zero_copy_counts(sides) == {"in_place": 4, "copied": 2, "unsettled": 5}
+    assert zero_copy_counts([lending()]) is None

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
-from vnetbench.campaign.interrupts import Interrupts, LeaveNow
+from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
 from vnetbench.campaign.run import Campaign
-from vnetbench.campaign.step_runner import Steps
-from vnetbench.campaign.trial import Load, Series
+from vnetbench.campaign.step_runner import StepRunner
+from vnetbench.campaign.trial import StepSeries, TrialLoad
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
-from vnetbench.results.records import BURST, CURVE, GENERATOR, SEARCH, StepRecord
-from vnetbench.search.interface import Counted
-from bench.simulated_devices import Physics, SimulatedDevice
-from vnetbench.study.factors.registry import complete
+from vnetbench.results.records import BURST_STEP, GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
+from vnetbench.search.interface import FrameCount
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.model import SearchAsked, Study
+from vnetbench.study.model import SearchSpec, Study
 from vnetbench.study.plan import make_plan
 
 ONE_TRIAL = "[precision]\nfewest_trials = 1\nmost_trials = 1\n"
@@ -58,7 +58,7 @@ def test_a_search_finds_the_limit_of_a_sharp_device_and_ends_with_a_run_at_it(tm
     (treatment,) = found.treatments
     throughput = treatment.metrics["throughput_fps"]
     assert throughput.value == pytest.approx(100_000, rel=0.01)
-    assert throughput.is_of_one_search
+    assert throughput.is_single_search
     assert throughput.low is not None and throughput.high is not None
     assert throughput.low <= 100_000 <= throughput.high
     assert treatment.metrics["throughput_bps"].value == pytest.approx(8 * 64 * throughput.value)
@@ -67,9 +67,9 @@ def test_a_search_finds_the_limit_of_a_sharp_device_and_ends_with_a_run_at_it(tm
     assert treatment.metrics["delay_p99_us"].value == pytest.approx(20)
     assert "goodput_bps" not in treatment.metrics
     (point,) = treatment.points
-    assert [step.purpose for step in point.steps] == [GENERATOR] + [SEARCH] * (len(point.steps) - 1)
+    assert [step.purpose for step in point.steps] == [GENERATOR_STEP] + [SEARCH_STEP] * (len(point.steps) - 1)
     assert len(ports.asked) == len(point.steps) + 1
-    assert point.search["run_fps"] == throughput.value
+    assert point.search["final_load_fps"] == throughput.value
 
 
 def test_a_search_that_is_killed_costs_the_step_in_flight(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_a_step_that_fails_is_tried_again_and_those_before_it_are_not(tmp_path: 
 
 def test_each_goal_has_its_throughput_and_the_first_decides(tmp_path: Path) -> None:
     # Above 80 kframe/s single frames are lost, up to 0.4 % at the limit.
-    device = SimulatedDevice(Physics(100_000.0, early_from=0.8, early_ratio=0.004), 1)
+    device = SimulatedDevice(DeviceModel(100_000.0, early_from=0.8, early_ratio=0.004), 1)
     study = study_of(more="")
     text = study.text.replace("[search]\n", '[search]\nloss = ["0 %", "0.5 %"]\n')
     found, _ = run(tmp_path / "x.vnb", parse_study(text, None), SimulatedPorts(device))
@@ -119,7 +119,7 @@ def test_each_goal_has_its_throughput_and_the_first_decides(tmp_path: Path) -> N
 
 
 def test_a_device_that_loses_nothing_is_limited_by_the_generator(tmp_path: Path) -> None:
-    device = SimulatedDevice(Physics(limit_fps=1e9), 1)
+    device = SimulatedDevice(DeviceModel(limit_fps=1e9), 1)
     found, _ = run(tmp_path / "x.vnb", study_of(), SimulatedPorts(device))
     (treatment,) = found.treatments
     throughput = treatment.metrics["throughput_fps"]
@@ -135,17 +135,17 @@ class Tiring:
     holds_fps: float
     asked: list[float] = field(default_factory=list)
 
-    def measure(self, load_fps: float, duration_s: float) -> Counted:
+    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
         self.asked.append(load_fps)
         sent = round((min(load_fps, self.holds_fps) if len(self.asked) > 1 else load_fps) * duration_s)
-        return Counted(sent, sent)
+        return FrameCount(sent, sent)
 
 
 def test_a_generator_that_falls_behind_is_not_taken_for_the_device(tmp_path: Path) -> None:
     found, _ = run(tmp_path / "x.vnb", study_of(), SimulatedPorts(Tiring(300_000.0)))
     (treatment,) = found.treatments
     assert treatment.metrics["throughput_fps"].value == pytest.approx(300_000, rel=0.03)
-    (answer,) = treatment.points[0].search["answers"]
+    (answer,) = treatment.points[0].search["goal_results"]
     assert answer["limited_by"] == "generator"
     assert any("at least" in note for note in treatment.notes)
 
@@ -154,9 +154,9 @@ def test_a_machine_too_busy_for_the_least_load_is_not_taken_for_a_device_that_pa
     tmp_path: Path,
 ) -> None:
     class Starved(Tiring):
-        def measure(self, load_fps: float, duration_s: float) -> Counted:
+        def measure(self, load_fps: float, duration_s: float) -> FrameCount:
             sent = round(load_fps * duration_s) if load_fps == 1e6 else 5
-            return Counted(sent, sent)
+            return FrameCount(sent, sent)
 
     found, said = run(tmp_path / "x.vnb", study_of(), SimulatedPorts(Starved(50.0)))
     assert found.treatments[0].stopped_by == "failed"
@@ -168,15 +168,15 @@ def test_a_machine_too_busy_for_the_least_load_is_not_taken_for_a_device_that_pa
 
 def test_a_step_that_the_generator_fell_behind_in_is_tried_again(tmp_path: Path) -> None:
     class Stumbling(Tiring):
-        def measure(self, load_fps: float, duration_s: float) -> Counted:
+        def measure(self, load_fps: float, duration_s: float) -> FrameCount:
             self.asked.append(load_fps)
             sent = round(load_fps * duration_s / (2 if len(self.asked) % 5 == 0 else 1))
-            return Counted(sent, min(sent, round(100_000 * duration_s)))
+            return FrameCount(sent, min(sent, round(100_000 * duration_s)))
 
     found, _ = run(tmp_path / "x.vnb", study_of(), SimulatedPorts(Stumbling(1e9)))
     (treatment,) = found.treatments
     assert treatment.metrics["throughput_fps"].value == pytest.approx(100_000, rel=0.01)
-    assert treatment.points[0].answers[0].limited_by == "device"
+    assert treatment.points[0].goal_results[0].limited_by == "device"
 
 
 @dataclass
@@ -186,10 +186,10 @@ class Deaf:
     until: int = 10**9
     asked: int = 0
 
-    def measure(self, load_fps: float, duration_s: float) -> Counted:
+    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
         self.asked += 1
         sent = round(load_fps * duration_s)
-        return Counted(sent, min(sent, round(100_000 * duration_s)) if self.asked > self.until else 0)
+        return FrameCount(sent, min(sent, round(100_000 * duration_s)) if self.asked > self.until else 0)
 
 
 def test_where_nothing_passes_two_steps_say_so(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_device_that_passed_nothing_is_tried_anew_when_the_campaign_is_resumed
 
 
 def test_a_device_that_loses_some_of_any_load_has_no_throughput_for_the_goal(tmp_path: Path) -> None:
-    device = SimulatedDevice(Physics(1e5, early_from=1e-4, early_ratio=0.3, early_power=0.01), 1)
+    device = SimulatedDevice(DeviceModel(1e5, early_from=1e-4, early_ratio=0.3, early_power=0.01), 1)
     found, _ = run(tmp_path / "x.vnb", study_of(), SimulatedPorts(device))
     assert found.treatments[0].metrics["throughput_fps"].value == 0
     assert any("not even 100 frame/s" in note for note in found.treatments[0].notes)
@@ -235,7 +235,7 @@ def test_the_course_of_loss_goes_down_until_two_steps_lose_nothing(tmp_path: Pat
     ports = SimulatedPorts(most_fps=200_000.0)
     found, _ = run(tmp_path / "x.vnb", study_of("frame_loss"), ports)
     (treatment,) = found.treatments
-    course = [step for step in treatment.points[0].steps if step.purpose == CURVE]
+    course = [step for step in treatment.points[0].steps if step.purpose == LOSS_CURVE_STEP]
     loads = [step.load_fps for step in course]
     assert loads == pytest.approx([194_000 * (1 - 0.05 * n) for n in range(len(course))])
     assert [step.loss_ratio > 0 for step in course] == [True] * (len(course) - 2) + [False, False]
@@ -246,27 +246,27 @@ def test_the_course_of_loss_goes_down_until_two_steps_lose_nothing(tmp_path: Pat
 
 def test_the_longest_burst_fills_the_buffer_of_the_device(tmp_path: Path) -> None:
     # It holds what 20 ms at its limit are, 2000 frames, and forwards a tenth of a burst meanwhile.
-    device = SimulatedDevice(Physics(100_000.0, spare_s=0.02), 1)
+    device = SimulatedDevice(DeviceModel(100_000.0, spare_s=0.02), 1)
     found, _ = run(tmp_path / "x.vnb", study_of("back_to_back"), SimulatedPorts(device))
     (treatment,) = found.treatments
     longest = treatment.metrics["back_to_back_frames"].value
     assert longest == pytest.approx(2000 / 0.9, rel=0.02)
     assert treatment.metrics["buffer_s"].value == pytest.approx(0.9 * longest / 1e6, rel=0.05)
-    assert {step.purpose for step in treatment.points[0].steps} == {GENERATOR, SEARCH, BURST}
+    assert {step.purpose for step in treatment.points[0].steps} == {GENERATOR_STEP, SEARCH_STEP, BURST_STEP}
 
 
 def test_a_series_that_takes_another_way_than_it_did_forgets_where_it_had_been() -> None:
     kept: list[StepRecord] = []
     earlier = tuple(
-        StepRecord(n, SEARCH, load, None, 1.0, 0.0, 1.0, 10, 10, {"ways": 1})
+        StepRecord(n, SEARCH_STEP, load, None, 1.0, 0.0, 1.0, 10, 10, {"direction_count": 1})
         for n, load in enumerate((4e3, 2e3, 3e3))
     )
-    series = Series(SearchAsked(), 1, lambda: earlier, kept.append, kept.clear)
+    series = StepSeries(SearchSpec(), 1, lambda: earlier, kept.append, kept.clear)
     ports = SimulatedPorts()
-    load = Load(complete({}, "frames"), 1.0, 0.05, "frames", series=series)
-    steps = Steps(load, series, ports.once)
+    load = TrialLoad(complete_levels({}, "frames"), 1.0, 0.05, "frames", step_series=series)
+    steps = StepRunner(load, series, ports.once)
     for load_fps in (4e3, 5e3, 3e3):
-        steps.run(SEARCH, load_fps, 1.0)
+        steps.run(SEARCH_STEP, load_fps, 1.0)
     assert [step.load_fps for step in kept] == [5e3, 3e3]
     assert [run.factors["frame_load"] for run in ports.asked] == [5e3, 3e3]
 
@@ -276,7 +276,7 @@ def test_leaving_in_the_midst_of_a_search_keeps_its_steps(tmp_path: Path) -> Non
 
     def leave(number: int) -> None:
         if number == 3:
-            raise LeaveNow
+            raise ImmediateExit
 
     run(path, study_of(), SimulatedPorts(before=leave))
     file = ResultsFile.open_to_read(path)
@@ -293,7 +293,7 @@ def test_to_leave_waits_for_the_step_at_work_and_not_for_the_search(tmp_path: Pa
 
     ports = SimulatedPorts(before=ask)
     found, _ = run(path, study_of(), ports)
-    assert len(ports.asked) == 4 and found.treatments[0].trials == 0
+    assert len(ports.asked) == 4 and found.treatments[0].trial_count == 0
     file = ResultsFile.open_to_read(path)
     assert [step.number for step in file.steps(0, 0)] == [0, 1, 2, 3]
     file.close()
@@ -312,7 +312,7 @@ def test_progress_tells_the_steps_of_the_search_at_work(tmp_path: Path) -> None:
     seen: list[tuple[int, float]] = []
 
     def look() -> None:
-        seen.append((len(campaign.progress.steps), campaign.progress.left()[1]))
+        seen.append((len(campaign.progress.steps), campaign.progress.estimate_remaining()[1]))
 
     campaign = Campaign(file, study, plan, SimulatedPorts(), lambda *_: None, look)
     with Interrupts() as interrupts:

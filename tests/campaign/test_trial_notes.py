@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from vnetbench.campaign.load_checks import judge_streams
-from vnetbench.campaign.trial_notes import clock_remarks, device_remarks, remarks
+from vnetbench.campaign.load_checks import check_streams
+from vnetbench.campaign.trial_notes import clock_notes, device_notes, instrument_notes
 
 
 def said(side: dict[str, Any]) -> list[str]:
-    return remarks(1.0, 0.1, {"b1": side, "host": {}})
+    return instrument_notes(1.0, 0.1, {"b1": side, "host": {}})
 
 
 def test_a_receiver_that_was_the_limit_is_named() -> None:
@@ -31,10 +31,10 @@ def test_a_source_that_could_not_keep_its_rate_is_named() -> None:
 
 
 def test_two_ends_without_a_common_clock_have_no_delay_and_it_is_said() -> None:
-    effective = judge_streams({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
+    effective = check_streams({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
     assert effective == {"udp_gro": True, "shared_clock": False}
-    assert "no one-way delay" in clock_remarks(effective)[0]
-    assert clock_remarks({"shared_clock": True}) == clock_remarks({}) == []
+    assert "no one-way delay" in clock_notes(effective)[0]
+    assert clock_notes({"shared_clock": True}) == clock_notes({}) == []
 
 
 def test_what_ended_while_it_was_watched_is_named() -> None:
@@ -56,7 +56,7 @@ def test_memory_that_was_mostly_copied_after_all_is_said() -> None:
 
 
 def test_a_device_that_had_to_share_the_testers_cpus_is_told_with_the_reason() -> None:
-    assert device_remarks({"device_cpus": "2-3"}) == []
-    (said,) = device_remarks({"device_cpus": "any", "device_not_apart": "not permitted"})
+    assert device_notes({"device_cpus": "2-3"}) == []
+    (said,) = device_notes({"device_cpus": "any", "device_not_apart": "not permitted"})
     assert "no CPUs of its own" in said
     assert said.endswith("not permitted")

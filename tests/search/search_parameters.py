@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from vnetbench.search.interface import Counted, SearchParameters, Step
+from vnetbench.search.interface import FrameCount, SearchParameters, SearchStep
 
 ASKED = SearchParameters(
-    goals=(0.0, 0.0001, 0.005), width=0.01, least_fps=1e3, most_fps=1.5e7, step_s=1.0, time_limit_s=180
+    goals=(0.0, 0.0001, 0.005), relative_width=0.01, min_load_fps=1e3, max_load_fps=1.5e7, step_s=1.0, time_limit_s=180
 )
 
 
@@ -17,12 +17,12 @@ class Rote:
     """A device whose lost frames are a function of load, duration and how many steps came before."""
 
     lost: Callable[[float, float, int], float]
-    steps: list[Step] = field(default_factory=list)
+    steps: list[SearchStep] = field(default_factory=list)
 
-    def measure(self, load_fps: float, duration_s: float) -> Counted:
+    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
         sent = round(load_fps * duration_s)
-        counted = Counted(sent, sent - min(sent, int(self.lost(load_fps, duration_s, len(self.steps)))))
-        self.steps.append(Step(load_fps, duration_s, counted.sent, counted.received))
+        counted = FrameCount(sent, sent - min(sent, int(self.lost(load_fps, duration_s, len(self.steps)))))
+        self.steps.append(SearchStep(load_fps, duration_s, counted.sent, counted.received))
         return counted
 
 
@@ -35,15 +35,15 @@ def sharp(limit_fps: float) -> Callable[[float, float, int], float]:
 class Replayed:
     """A device that counts what the recorded steps did, and then goes on as another."""
 
-    recorded: Iterable[Step]
-    then: Callable[[float, float], Counted]
+    recorded: Iterable[SearchStep]
+    then: Callable[[float, float], FrameCount]
 
     def __post_init__(self) -> None:
         self._left = list(self.recorded)
 
-    def measure(self, load_fps: float, duration_s: float) -> Counted:
+    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
         if not self._left:
             return self.then(load_fps, duration_s)
         step = self._left.pop(0)
         assert (step.load_fps, step.duration_s) == (load_fps, duration_s)
-        return Counted(step.sent, step.received)
+        return FrameCount(step.sent, step.received)

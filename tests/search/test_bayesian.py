@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from bench.simulated_devices import SimulatedDevice, draw_device_model
 from tests.search.search_parameters import ASKED, Replayed, Rote, sharp
 from vnetbench.search.goal_estimator import step_lengths
-from vnetbench.search.interface import Answer
-from vnetbench.search.methods import find
-from bench.simulated_devices import SimulatedDevice, draw_physics
+from vnetbench.search.interface import GoalResult
+from vnetbench.search.methods import run_search
 
 LIMIT_FPS = 1e6
 
 
-def found_of(device: Rote, seed: int = 1) -> tuple[Answer, ...]:
-    return find("vnetbench", device, ASKED, seed).answers
+def found_of(device: Rote, seed: int = 1) -> tuple[GoalResult, ...]:
+    return run_search("vnetbench", device, ASKED, seed).goal_results
 
 
 @pytest.mark.parametrize("unlucky", range(2, 12))
@@ -27,7 +27,7 @@ def test_one_unlucky_step_is_not_a_limit(unlucky: int) -> None:
         return stalled + sharp(LIMIT_FPS)(load_fps, duration_s, before)
 
     for answer in found_of(Rote(lost)):
-        assert answer.throughput_fps == pytest.approx(LIMIT_FPS / (1 - answer.goal), rel=ASKED.width)
+        assert answer.throughput_fps == pytest.approx(LIMIT_FPS / (1 - answer.goal), rel=ASKED.relative_width)
 
 
 @pytest.mark.parametrize("lucky", range(2, 12))
@@ -36,7 +36,7 @@ def test_one_lucky_step_is_no_proof(lucky: int) -> None:
         return 0.0 if before == lucky else sharp(LIMIT_FPS)(load_fps, duration_s, before)
 
     for answer in found_of(Rote(lost)):
-        assert answer.throughput_fps == pytest.approx(LIMIT_FPS / (1 - answer.goal), rel=ASKED.width)
+        assert answer.throughput_fps == pytest.approx(LIMIT_FPS / (1 - answer.goal), rel=ASKED.relative_width)
 
 
 def test_loads_that_lose_although_higher_ones_do_not_are_found() -> None:
@@ -45,7 +45,7 @@ def test_loads_that_lose_although_higher_ones_do_not_are_found() -> None:
         return load_fps * duration_s * 0.02 if in_the_hole else sharp(LIMIT_FPS)(load_fps, duration_s, before)
 
     for answer in found_of(Rote(lost)):
-        assert answer.throughput_fps == pytest.approx(0.6e6, rel=ASKED.width)
+        assert answer.throughput_fps == pytest.approx(0.6e6, rel=ASKED.relative_width)
 
 
 def test_a_goal_that_allows_for_the_loss_below_is_found_above_it() -> None:
@@ -57,9 +57,9 @@ def test_a_goal_that_allows_for_the_loss_below_is_found_above_it() -> None:
 
     strict, middle, lax = found_of(Rote(lost))
 
-    assert strict.throughput_fps == pytest.approx(0.6e6, rel=ASKED.width)
-    assert middle.throughput_fps == pytest.approx(0.6e6, rel=ASKED.width)
-    assert lax.throughput_fps == pytest.approx(LIMIT_FPS / 0.995, rel=ASKED.width)
+    assert strict.throughput_fps == pytest.approx(0.6e6, rel=ASKED.relative_width)
+    assert middle.throughput_fps == pytest.approx(0.6e6, rel=ASKED.relative_width)
+    assert lax.throughput_fps == pytest.approx(LIMIT_FPS / 0.995, rel=ASKED.relative_width)
 
 
 def test_short_steps_that_lose_more_than_full_ones_do_not_mislead() -> None:
@@ -69,7 +69,7 @@ def test_short_steps_that_lose_more_than_full_ones_do_not_mislead() -> None:
     strict, _, lax = found_of(Rote(lost))
 
     assert strict.limited_by == "nothing passes" or strict.high_fps < 2e3
-    assert lax.throughput_fps == pytest.approx(LIMIT_FPS / (1 - 0.003), rel=ASKED.width)
+    assert lax.throughput_fps == pytest.approx(LIMIT_FPS / (1 - 0.003), rel=ASKED.relative_width)
 
 
 def test_short_steps_that_lose_less_than_full_ones_do_not_mislead() -> None:
@@ -79,30 +79,30 @@ def test_short_steps_that_lose_less_than_full_ones_do_not_mislead() -> None:
         return max(0.0, (load_fps - LIMIT_FPS) * duration_s - buffered)
 
     for answer in found_of(Rote(lost)):
-        assert answer.throughput_fps == pytest.approx(1.3e6 / (1 - answer.goal), rel=ASKED.width)
+        assert answer.throughput_fps == pytest.approx(1.3e6 / (1 - answer.goal), rel=ASKED.relative_width)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 15])
 def test_a_search_that_is_fed_its_recorded_steps_goes_on_as_it_would_have(kept: int) -> None:
-    physics = draw_physics("noisy limit", 3)
-    whole = find("vnetbench", SimulatedDevice(physics, 1), ASKED, seed=5)
+    physics = draw_device_model("noisy limit", 3)
+    whole = run_search("vnetbench", SimulatedDevice(physics, 1), ASKED, seed=5)
     again = SimulatedDevice(physics, 1)
     for step in whole.steps[:kept]:
         again.measure(step.load_fps, step.duration_s)
 
-    resumed = find("vnetbench", Replayed(whole.steps[:kept], again.measure), ASKED, seed=5)
+    resumed = run_search("vnetbench", Replayed(whole.steps[:kept], again.measure), ASKED, seed=5)
 
     assert resumed == whole
 
 
 def test_another_seed_tries_other_loads() -> None:
-    one, other = (find("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed) for seed in (1, 2))
+    one, other = (run_search("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed) for seed in (1, 2))
 
     assert {step.load_fps for step in one.steps[1:]}.isdisjoint(step.load_fps for step in other.steps[1:])
 
 
 def test_steps_have_few_lengths_and_most_of_the_time_is_spent_in_full_ones() -> None:
-    steps = find("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed=1).steps
+    steps = run_search("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed=1).steps
 
     assert {step.duration_s for step in steps} == set(step_lengths(ASKED.step_s)) == {0.1, 1.0}
     full_s = sum(step.duration_s for step in steps if step.duration_s == ASKED.step_s)
@@ -111,14 +111,14 @@ def test_steps_have_few_lengths_and_most_of_the_time_is_spent_in_full_ones() -> 
 
 def test_a_laxer_goal_never_has_a_lower_throughput() -> None:
     for seed in range(6):
-        answers = find("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed).answers
+        answers = run_search("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed).goal_results
         assert all(strict.throughput_fps <= lax.throughput_fps for strict, lax in itertools.pairwise(answers))
 
 
 def test_a_wider_interval_takes_less_time() -> None:
-    noisy = draw_physics("noisy limit", 0)
+    noisy = draw_device_model("noisy limit", 0)
     narrow, wide = (
-        find("vnetbench", SimulatedDevice(noisy, 1), replace(ASKED, width=width), seed=1)
+        run_search("vnetbench", SimulatedDevice(noisy, 1), replace(ASKED, relative_width=width), seed=1)
         for width in (0.005, 0.05)
     )
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.search.search_parameters import ASKED, Rote, sharp
 from vnetbench.errors import BenchError
-from vnetbench.search.interface import SearchParameters, spent_s
-from vnetbench.search.methods import METHODS, find
+from vnetbench.search.interface import SearchParameters, total_time_s
+from vnetbench.search.methods import METHODS, run_search
 
 EACH = pytest.mark.parametrize("method", METHODS)
 
@@ -19,57 +19,57 @@ EACH = pytest.mark.parametrize("method", METHODS)
 @EACH
 @pytest.mark.parametrize("limit_fps", [3_141.0, 271_828.0, 9_876_543.0])
 def test_a_sharp_limit_is_found_to_the_width_for_every_goal(method: str, limit_fps: float) -> None:
-    found = find(method, Rote(sharp(limit_fps)), ASKED, seed=1)
+    found = run_search(method, Rote(sharp(limit_fps)), ASKED, seed=1)
 
-    for answer, goal in zip(found.answers, ASKED.goals, strict=True):
+    for answer, goal in zip(found.goal_results, ASKED.goals, strict=True):
         assert answer.goal == goal
-        assert answer.throughput_fps == pytest.approx(limit_fps / (1 - goal), rel=ASKED.width)
+        assert answer.throughput_fps == pytest.approx(limit_fps / (1 - goal), rel=ASKED.relative_width)
         assert answer.low_fps <= answer.throughput_fps <= answer.high_fps
-        assert answer.high_fps <= answer.low_fps * (1 + ASKED.width) * 1.001
+        assert answer.high_fps <= answer.low_fps * (1 + ASKED.relative_width) * 1.001
         assert answer.limited_by == "device"
 
 
 @EACH
 def test_what_loses_nothing_is_limited_by_the_generator(method: str) -> None:
-    found = find(method, Rote(lambda *_: 0.0), ASKED, seed=1)
+    found = run_search(method, Rote(lambda *_: 0.0), ASKED, seed=1)
 
-    assert {answer.limited_by for answer in found.answers} == {"generator"}
-    assert {answer.throughput_fps for answer in found.answers} == {ASKED.most_fps}
+    assert {answer.limited_by for answer in found.goal_results} == {"generator"}
+    assert {answer.throughput_fps for answer in found.goal_results} == {ASKED.max_load_fps}
 
 
 @EACH
 def test_what_loses_all_passes_nothing(method: str) -> None:
-    found = find(method, Rote(lambda load, duration, _: load * duration), ASKED, seed=1)
+    found = run_search(method, Rote(lambda load, duration, _: load * duration), ASKED, seed=1)
 
-    assert {answer.limited_by for answer in found.answers} == {"nothing passes"}
-    assert {answer.throughput_fps for answer in found.answers} == {0.0}
+    assert {answer.limited_by for answer in found.goal_results} == {"nothing passes"}
+    assert {answer.throughput_fps for answer in found.goal_results} == {0.0}
 
 
 @EACH
 def test_no_step_begins_that_would_end_after_the_time_limit(method: str) -> None:
     asked = replace(ASKED, time_limit_s=4.0)
 
-    found = find(method, Rote(sharp(1e6)), asked, seed=1)
+    found = run_search(method, Rote(sharp(1e6)), asked, seed=1)
 
-    assert spent_s(found.steps, asked.settle_s) <= 4.0
-    assert "time" in {answer.limited_by for answer in found.answers}
+    assert total_time_s(found.steps, asked.settle_s) <= 4.0
+    assert "time" in {answer.limited_by for answer in found.goal_results}
 
 
 @EACH
 def test_the_steps_are_those_of_the_device_and_lie_between_the_least_and_the_most_load(method: str) -> None:
     device = Rote(sharp(1e5))
 
-    found = find(method, device, ASKED, seed=1)
+    found = run_search(method, device, ASKED, seed=1)
 
     assert list(found.steps) == device.steps
-    assert all(ASKED.least_fps * 0.999 <= step.load_fps <= ASKED.most_fps * 1.001 for step in found.steps)
+    assert all(ASKED.min_load_fps * 0.999 <= step.load_fps <= ASKED.max_load_fps * 1.001 for step in found.steps)
 
 
 @EACH
 def test_a_single_goal_and_longer_steps_are_found_too(method: str) -> None:
     asked = SearchParameters((0.001,), 0.02, 1e4, 1e6, step_s=60.0, time_limit_s=1e5)
 
-    (answer,) = find(method, Rote(sharp(2e5)), asked, seed=1).answers
+    (answer,) = run_search(method, Rote(sharp(2e5)), asked, seed=1).goal_results
 
     assert answer.throughput_fps == pytest.approx(2e5 / 0.999, rel=0.02)
 
@@ -78,7 +78,7 @@ def test_a_missing_library_is_named_with_the_fix(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "MLRsearch", None)
 
     with pytest.raises(BenchError, match=r"pip install 'vnetbench\[mlrsearch\]'"):
-        find("mlrsearch", Rote(sharp(1e5)), ASKED, seed=1)
+        run_search("mlrsearch", Rote(sharp(1e5)), ASKED, seed=1)
 
 
 @pytest.mark.parametrize(

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.search.search_parameters import ASKED, Rote, sharp
-from vnetbench.search.methods import find
+from vnetbench.search.methods import run_search
 
 
 def test_each_goal_begins_at_the_most_load_and_takes_full_steps_only() -> None:
-    found = find("rfc2544", Rote(sharp(1e6)), ASKED, seed=1)
+    found = run_search("rfc2544", Rote(sharp(1e6)), ASKED, seed=1)
 
-    assert found.steps[0].load_fps == ASKED.most_fps
-    assert sum(step.load_fps == ASKED.most_fps for step in found.steps) == len(ASKED.goals)
+    assert found.steps[0].load_fps == ASKED.max_load_fps
+    assert sum(step.load_fps == ASKED.max_load_fps for step in found.steps) == len(ASKED.goals)
     assert {step.duration_s for step in found.steps} == {ASKED.step_s}
 
 
 def test_every_step_halves_what_is_left() -> None:
-    one_goal = replace(ASKED, goals=(0.0,), least_fps=100.0, most_fps=1700.0)
+    one_goal = replace(ASKED, goals=(0.0,), min_load_fps=100.0, max_load_fps=1700.0)
 
-    found = find("rfc2544", Rote(sharp(1000.0)), one_goal, seed=1)
+    found = run_search("rfc2544", Rote(sharp(1000.0)), one_goal, seed=1)
 
     assert [step.load_fps for step in found.steps[:4]] == [1700.0, 900.0, 1300.0, 1100.0]
 
@@ -29,6 +29,6 @@ def test_one_unlucky_step_misleads_it() -> None:
         lambda load, duration, before: load if before == 1 else sharp(1e7)(load, duration, 0)
     )
 
-    answer = find("rfc2544", first_low_step, replace(ASKED, goals=(0.0,)), seed=1).answers[0]
+    answer = run_search("rfc2544", first_low_step, replace(ASKED, goals=(0.0,)), seed=1).goal_results[0]
 
     assert answer.throughput_fps < 0.99e7

@@ -7,15 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bench.simulated_devices import (
+    DEVICE_TYPES,
+    DeviceModel,
+    SimulatedDevice,
+    draw_device_model,
+    true_throughput_fps,
+)
 from tests.search.search_parameters import ASKED
-from bench.simulated_devices import KINDS, Physics, SimulatedDevice, draw_physics, truth_fps
 
 LIMIT_FPS = 1e6
-SHARP = Physics(LIMIT_FPS)
+SHARP = DeviceModel(LIMIT_FPS)
 
 
-def truth(physics: Physics, goal: float) -> float:
-    return truth_fps(physics, ASKED, goal)
+def truth(physics: DeviceModel, goal: float) -> float:
+    return true_throughput_fps(physics, ASKED, goal)
 
 
 @pytest.mark.parametrize("goal", ASKED.goals)
@@ -32,7 +38,7 @@ def truth(physics: Physics, goal: float) -> float:
     ],
     ids=["sharp", "buffer", "slow at times", "slow mostly", "noisy", "drifting", "stalling"],
 )
-def test_the_truth_is_what_can_be_worked_out(physics: Physics, expected_fps: float, goal: float) -> None:
+def test_the_truth_is_what_can_be_worked_out(physics: DeviceModel, expected_fps: float, goal: float) -> None:
     assert truth(physics, goal) == pytest.approx(expected_fps / (1 - goal), rel=1.5e-3)
 
 
@@ -60,20 +66,20 @@ def test_the_throughput_lies_below_loads_that_lose() -> None:
 
 
 def test_what_passes_all_or_nothing_says_so() -> None:
-    assert truth(Physics(1e9), 0.0) == ASKED.most_fps
-    assert truth(Physics(1.0), 0.005) == 0.0
+    assert truth(DeviceModel(1e9), 0.0) == ASKED.max_load_fps
+    assert truth(DeviceModel(1.0), 0.005) == 0.0
 
 
 def test_a_drifting_limit_is_that_of_the_time_it_was_seen_in() -> None:
     rising = replace(SHARP, drift=0.02, drift_period_s=400.0)
 
-    assert truth_fps(rising, ASKED, 0.0, over_s=10.0) < 1.003 * LIMIT_FPS
-    assert truth_fps(rising, ASKED, 0.0, over_s=200.0) > 1.01 * LIMIT_FPS
+    assert true_throughput_fps(rising, ASKED, 0.0, over_s=10.0) < 1.003 * LIMIT_FPS
+    assert true_throughput_fps(rising, ASKED, 0.0, over_s=200.0) > 1.01 * LIMIT_FPS
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.startswith("loses")])
+@pytest.mark.parametrize("kind", [kind for kind in DEVICE_TYPES if not kind.startswith("loses")])
 def test_steps_below_the_truth_keep_the_goal_more_often_than_not_and_above_it_less_often(kind: str) -> None:
-    physics, goal = draw_physics(kind, 2), 0.0001
+    physics, goal = draw_device_model(kind, 2), 0.0001
     device = SimulatedDevice(physics, seed=3)
     found = truth(physics, goal)
 
@@ -85,7 +91,7 @@ def test_steps_below_the_truth_keep_the_goal_more_often_than_not_and_above_it_le
 
 
 def test_the_same_seed_counts_the_same() -> None:
-    physics = draw_physics("two troubles", 4)
+    physics = draw_device_model("two troubles", 4)
 
     one, again = (
         [SimulatedDevice(physics, seed=1).measure(load, 1.0) for load in (1e4, 1e6, 1e7)] for _ in range(2)

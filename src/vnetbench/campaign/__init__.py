@@ -1,0 +1,1 @@
+"""Run campaigns: trials, their checks, schedule and progress."""

@@ -1,4 +1,4 @@
-"""What each workload asks of the agents for a treatment's levels, in the parameters of trial.prepare."""
+"""Parameters of the agents' trial.prepare for a workload and a treatment's levels."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from vnetbench.lab.testbed import Bed
-from vnetbench.lab.cpus import cpus_in, thread_cpus
+from vnetbench.lab.cpus import assign_thread_cpus, parse_cpu_set
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.study.factors.cpu_lists import spell_cpu_list
-from vnetbench.study.factors.directions import streams_each_way
-from vnetbench.study.factors.frame_factors import AS_FAST_AS_IT_GOES
-from vnetbench.study.factors.frame_sizes import mix_of, share_of_throughput
+from vnetbench.lab.testbed import Testbed
+from vnetbench.study.factors.cpu_lists import format_cpu_list
+from vnetbench.study.factors.directions import streams_per_direction
+from vnetbench.study.factors.frame_factors import UNPACED_LOAD
+from vnetbench.study.factors.frame_sizes import frame_mix, throughput_share
 from vnetbench.study.factors.load_factors import VSOCK
+from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level, Study, Timing
 from vnetbench.study.workloads import (
-    DATAGRAMS,
     FRAME_LATENCY,
+    FRAME_WORKLOADS,
     FRAMES,
     MIXED,
-    OF_FRAMES,
     SOAK,
-    STREAM,
+    TCP_STREAM,
 )
 
 REQUESTS_FOR_P99 = 1000
-"""Ten of them are beyond the 99th percentile."""
+"""Requests needed for a 99th percentile: ten of them are above it."""
 VLAN_IDS = (100, 200)
-"""Of tagged frames, outermost first."""
-SHORTEST_IDLE_S, LONGEST_IDLE_S = 0.5, 5.0
+"""VLAN IDs of tagged frames, outermost first."""
+MIN_IDLE_S, MAX_IDLE_S = 0.5, 5.0
 
 
 def stream_roles(workload: str, factors: Mapping[str, Level], side: str = "a") -> list[dict[str, object]]:
-    """The streams of one pair and their roles on one side of it.
+    """Return the streams of one pair with their roles at one of its endpoints (`side`: a or b).
 
-    A stream of requests has a source that asks and a sink that answers. Of `mixed` side a asks, and the
-    direction is that of the transfers.
+    In a stream of requests, the source sends requests and the sink responds. In `mixed`, endpoint a sends
+    the requests, and the factor `direction` applies to the transfers.
     """
-    forward, reverse = streams_each_way(factors)
+    forward, reverse = streams_per_direction(factors)
     roles = ["source"] * forward + ["sink"] * reverse
     parts = [""] * len(roles)
     if workload == MIXED:
@@ -53,152 +53,147 @@ def stream_roles(workload: str, factors: Mapping[str, Level], side: str = "a") -
     ]
 
 
-def side_role(streams: Sequence[Mapping[str, object]]) -> str:
-    """What a side with these streams is: `source`, `sink` or `both`; of `mixed` by its transfers."""
+def role_from_streams(streams: Sequence[Mapping[str, object]]) -> str:
+    """Return an endpoint's role: `source`, `sink` or `both`. In `mixed`, its transfers decide."""
     roles = {str(stream["role"]) for stream in streams if stream.get("part") != "requests"}
     return "both" if len(roles) == 2 else roles.pop()
 
 
-def parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
-    """What of trial.prepare is the workload's, the same for both sides."""
-    if workload in OF_FRAMES:
-        return _of_frames(factors)
-    buffer, threads = factors.get("socket_buffer", "auto"), factors.get("threads", "auto")
-    asked: dict[str, object] = {
+def prepare_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
+    """Return the parameters of trial.prepare that are the same for both endpoints."""
+    if workload in FRAME_WORKLOADS:
+        return _frame_parameters(workload, factors)
+    parameters: dict[str, object] = {
         "workload": workload,
-        "threads": 0 if threads == "auto" else int(threads),
-        "socket_buffer_bytes": None if buffer == "auto" else int(buffer),
-        "congestion_control": factors.get("congestion_control"),
+        "threads": None,
+        "socket_buffer_bytes": None,
+        "congestion_control": None,
     }
-    is_vsock = factors.get("transport") == VSOCK
-    if is_vsock:
-        asked["congestion_control"] = None
-    elif "transport" in factors:
-        asked["transport"] = factors["transport"]
-    if workload in (STREAM, MIXED):
-        pacing = factors.get("pacing_rate", "none")
-        asked["pacing_rate_bps"] = None if pacing == "none" else int(pacing)
-        asked |= {
-            "message_bytes": int(factors["message_size"]),
-            "send": factors.get("send_mode", "copy"),
-            "send_batch": int(factors.get("send_batch", 1)),
-            "receive": "copy" if is_vsock else factors.get("receive_mode", "discard"),
-        }
-    if workload == DATAGRAMS:
-        asked |= _of_datagrams(factors)
-    elif workload != STREAM:
-        asked |= _of_requests(factors)
-    return asked
+    if workload in (TCP_STREAM, MIXED):
+        parameters |= {"pacing_rate_bps": None, "send": "copy", "send_batch": 1, "receive": "discard"}
+    parameters |= _factor_parameters(workload, factors)
+    parameters["threads"] = parameters["threads"] or 0
+    if factors.get("transport") == VSOCK:
+        del parameters["transport"]
+        parameters["congestion_control"] = None
+        if "receive" in parameters:
+            parameters["receive"] = "copy"
+    if factors.get("bit_rate", "none") != "none":
+        parameters["rate_per_s"] = float(factors["bit_rate"]) / (8 * int(factors["datagram_size"]))
+    return parameters
 
 
-def is_series(study: Study, factors: Mapping[str, Level]) -> bool:
-    """Whether a trial of these levels finds its load by steps; one of a load that is a rate need not."""
+def _factor_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
+    """Return the levels that one parameter of trial.prepare carries alone (`Factor.agent_parameter`)."""
+    known = ((FACTORS[name], level) for name, level in factors.items() if name in FACTORS)
+    return {
+        factor.agent_parameter: factor.agent_value(level)
+        for factor, level in known
+        if factor.agent_parameter and workload in factor.workloads
+    }
+
+
+def needs_steps(study: Study, factors: Mapping[str, Level]) -> bool:
+    """Return whether a trial of these levels searches its load. With a load in frames/s it does not."""
     if study.search is None:
         return False
-    of_load = study.workload in (FRAME_LATENCY, SOAK)
-    return not of_load or share_of_throughput(factors["frame_load"]) is not None
+    has_fixed_load = study.workload in (FRAME_LATENCY, SOAK)
+    return not has_fixed_load or throughput_share(factors["frame_load"]) is not None
 
 
-def idle_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
-    """How long `mixed` has only requests before its load: whole intervals. 0 for other workloads."""
+def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
+    """Return how long `mixed` sends only requests before its load, in whole intervals; else 0."""
     if workload != MIXED:
         return 0.0
     wanted_s = timing.idle_s
     if wanted_s is None:
         per_s = 0.0 if factors["rate"] == "none" else float(factors["rate"]) * int(factors["connections"])
-        wanted_s = REQUESTS_FOR_P99 / per_s if per_s else SHORTEST_IDLE_S
-        # Its first and its last interval are not counted.
-        wanted_s = min(LONGEST_IDLE_S, max(SHORTEST_IDLE_S, wanted_s)) + 2 * timing.interval_s
+        wanted_s = REQUESTS_FOR_P99 / per_s if per_s else MIN_IDLE_S
+        # The first and the last interval are not evaluated.
+        wanted_s = min(MAX_IDLE_S, max(MIN_IDLE_S, wanted_s)) + 2 * timing.interval_s
     return math.ceil(wanted_s / timing.interval_s - 1e-9) * timing.interval_s
 
 
-def _of_requests(factors: Mapping[str, Level]) -> dict[str, object]:
-    asked: dict[str, object] = {
-        "request_bytes": int(factors["request_size"]),
-        "response_bytes": int(factors["response_size"]),
-    }
-    if "waiting" in factors:
-        asked["waiting"] = factors["waiting"]
-    if "rate" in factors:
-        asked["rate_per_s"] = None if factors["rate"] == "none" else float(factors["rate"])
-    return asked
-
-
-def _of_datagrams(factors: Mapping[str, Level]) -> dict[str, object]:
-    size, rate, bit_rate = int(factors["datagram_size"]), factors["rate"], factors["bit_rate"]
-    if bit_rate != "none":
-        rate = float(bit_rate) / (8 * size)
-    return {
-        "datagram_bytes": size,
-        "rate_per_s": None if rate == "none" else float(rate),
-        "pacing": factors["pacing"],
-        "gso": factors["udp_gso"] == "on",
-        "gro": factors["udp_gro"] == "on",
-        "fragments": factors["fragments"] == "on",
-    }
-
-
-def _of_frames(factors: Mapping[str, Level]) -> dict[str, object]:
-    load, generators = factors.get("frame_load", AS_FAST_AS_IT_GOES), int(factors["generators"])
+def _frame_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
+    load, generators = factors.get("frame_load", UNPACED_LOAD), int(factors["generators"])
     return {
         "workload": FRAMES,
         "threads": 0,
-        "frame_bytes": [{"bytes": size, "weight": weight} for size, weight in mix_of(factors["frame_size"])],
-        "frames_per_s": None if load == AS_FAST_AS_IT_GOES else float(load) / generators,
-        "flows": int(factors["flows"]),
+        "frame_bytes": [
+            {"bytes": size, "weight": weight} for size, weight in frame_mix(factors["frame_size"])
+        ],
+        "frames_per_s": None if load == UNPACED_LOAD else float(load) / generators,
         "vlan_tags": list(VLAN_IDS[: int(factors["vlan_tags"])]),
         "generator": "auto",
         "pacing": "auto",
+        **_factor_parameters(workload, factors),
     }
 
 
 def thread_placement(
-    workload: str, factors: Mapping[str, Level], bed: Bed, asked: Mapping[str, object]
+    workload: str, factors: Mapping[str, Level], bed: Testbed, parameters: Mapping[str, object]
 ) -> dict[str, list[str]]:
-    """The CPU list of each endpoint's every thread; `asked` are its `parameters`. Raises BenchError."""
-    if workload in OF_FRAMES:
-        return _generators(workload, factors, bed)
+    """Return the CPU list of each thread, by endpoint.
+
+    Args:
+        workload: The workload.
+        factors: The treatment's levels.
+        bed: The testbed.
+        parameters: The result of `prepare_parameters`.
+
+    Raises:
+        BenchError: The factor `thread_cpus` names CPUs that the endpoint does not have.
+    """
+    if workload in FRAME_WORKLOADS:
+        return _frame_thread_placement(workload, factors, bed)
     streams = len(stream_roles(workload, factors))
-    # The threads of `mixed` are those of its requests; each of its transfers has one of its own.
+    # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
     transfers = streams - int(factors["connections"]) if workload == MIXED else 0
     shared = streams - transfers
-    count = min(int(str(asked["threads"])) or shared, shared) + transfers
-    vms = bed.cpus(factors)
+    count = min(int(str(parameters["threads"])) or shared, shared) + transfers
+    vms = bed.load_cpus(factors)
     counts = dict.fromkeys(vms, count)
-    return thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
+    return assign_thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
 
 
-def _generators(workload: str, factors: Mapping[str, Level], bed: Bed) -> dict[str, list[str]]:
-    """The same of frames, where only the sources take CPUs in turn: what a sink counts it is told."""
-    vms, level = bed.cpus(factors), str(factors.get("thread_cpus", "any"))
+def _frame_thread_placement(
+    workload: str, factors: Mapping[str, Level], bed: Testbed
+) -> dict[str, list[str]]:
+    """Return the CPU lists for workloads of frames. Only sources have CPUs of their own."""
+    vms, level = bed.load_cpus(factors), str(factors.get("thread_cpus", "any"))
     roles = {end.name: _roles_at(end, workload, factors) for end in bed.endpoints}
     counts = {name: own.count("source") for name, own in roles.items()}
-    sources = {name: iter(cpus) for name, cpus in thread_cpus(level, counts, bed.endpoints, vms).items()}
+    sources = {
+        name: iter(cpus) for name, cpus in assign_thread_cpus(level, counts, bed.endpoints, vms).items()
+    }
     return {
-        name: [next(sources[name]) if role == "source" else spell_cpu_list(vms[name]) for role in own]
+        name: [next(sources[name]) if role == "source" else format_cpu_list(vms[name]) for role in own]
         for name, own in roles.items()
     }
 
 
-def share_cpus(
-    workload: str, factors: Mapping[str, Level], bed: Bed, placed: Mapping[str, list[str]]
+def sources_share_cpus(
+    workload: str, factors: Mapping[str, Level], bed: Testbed, placed: Mapping[str, list[str]]
 ) -> bool:
-    """Whether two sources of frames have one CPU, by the `thread_placement`."""
+    """Return whether two sources of frames share a CPU in this `thread_placement`."""
     sources = Counter(
         cpus
         for end in bed.endpoints
         for role, cpus in zip(_roles_at(end, workload, factors), placed[end.name], strict=True)
         if role == "source"
     )
-    return any(count > len(cpus_in(cpus)) for cpus, count in sources.items())
+    return any(count > len(parse_cpu_set(cpus)) for cpus, count in sources.items())
 
 
 def _roles_at(end: Endpoint, workload: str, factors: Mapping[str, Level]) -> list[str]:
     return [str(stream["role"]) for stream in stream_roles(workload, factors, end.side)]
 
 
-def spinning_threads(factors: Mapping[str, Level], bed: Bed) -> int:
-    """So many of each endpoint that each has a CPU: one that spins without takes another's time slices."""
+def spinning_thread_count(factors: Mapping[str, Level], bed: Testbed) -> int:
+    """Return the number of threads per endpoint such that each has a CPU.
+
+    A spinning thread without its own CPU would take the time slices of another.
+    """
     if any(endpoint.has_own_kernel for endpoint in bed.endpoints):
-        return min(len(own) for own in bed.cpus(factors).values())
-    return max(1, len(bed.online) // len(bed.endpoints))
+        return min(len(own) for own in bed.load_cpus(factors).values())
+    return max(1, len(bed.online_cpus) // len(bed.endpoints))

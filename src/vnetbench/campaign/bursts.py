@@ -1,51 +1,62 @@
-"""The longest burst that a device takes without loss (RFC 2544, 26.4, as RFC 9004 has it)."""
+"""Search of the longest burst that a device forwards without loss (RFC 2544, 26.4, updated by RFC 9004)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
-from vnetbench.campaign.step_runner import Steps
+from vnetbench.campaign.step_runner import StepRunner
 from vnetbench.lab.errors import TrialFailed
-from vnetbench.results.records import BURST
+from vnetbench.results.records import BURST_STEP
 from vnetbench.search.interface import SearchParameters
 
-REPEATS = 5
-"""Searches in one trial. RFC 9004 wants the mean of many: a treatment's trials are repeated too."""
-LONGEST_S = 2.0
-"""What is sent for longer is no burst (RFC 2544, 26.4)."""
-ROOM, LEAST_ROOM_S = 1.5, 0.05
-"""A burst has so many times what it takes as fast as it goes, and at least so long."""
+SEARCH_COUNT = 5
+"""Number of searches in one trial. RFC 9004 asks for the mean of many; trials are repeated as well."""
+MAX_BURST_S = 2.0
+"""Maximum duration of a burst (RFC 2544, 26.4)."""
+TIME_FACTOR, MIN_STEP_S = 1.5, 0.05
+"""A step lasts this many times the burst's duration at full rate, and at least this long."""
 
-Send = Callable[[int], tuple[int, bool]]
-"""Sends a burst of so many frames; returns how many it really had, and whether all arrived."""
+SendBurst = Callable[[int], tuple[int, bool]]
+"""Sends a burst of this many frames; returns the frames really sent, and whether all arrived."""
 
 
-def longest_bursts(steps: Steps, asked: SearchParameters, rate_fps: float) -> tuple[int, ...]:
-    """The longest burst that each of the repeated searches found, frames in each direction.
+def find_longest_bursts(steps: StepRunner, parameters: SearchParameters, rate_fps: float) -> tuple[int, ...]:
+    """Return the longest lossless burst of each search, in frames per direction.
 
-    `rate_fps` is that of frames as fast as they go. Where a burst of `LONGEST_S` loses nothing, the generator
-    is the limit, and it is the one answer. Raises TrialFailed where bursts cannot be sent.
+    If a burst of `MAX_BURST_S` loses nothing, the generator is the limit, and that burst is the only value.
+
+    Args:
+        steps: Runs the steps of the trial.
+        parameters: The search parameters.
+        rate_fps: The generator's maximum rate, frames/s per direction.
+
+    Raises:
+        TrialFailed: The generator cannot send_burst bursts of the requested lengths.
     """
 
-    def send(frames: int) -> tuple[int, bool]:
-        step = steps.held(0.0, BURST, None, max(LEAST_ROOM_S, ROOM * frames / rate_fps), frames)
-        return step.record.sent // step.ways, step.record.loss_ratio == 0
+    def send_burst(frames: int) -> tuple[int, bool]:
+        step = steps.run_with_retries(
+            0.0, BURST_STEP, None, max(MIN_STEP_S, TIME_FACTOR * frames / rate_fps), frames
+        )
+        return step.record.sent // step.direction_count, step.record.loss_ratio == 0
 
-    sent, passed = send(max(2, round(rate_fps * LONGEST_S)))
+    sent, passed = send_burst(max(2, round(rate_fps * MAX_BURST_S)))
     if passed:
         return (sent,)
-    return tuple(_longest(steps, send, sent, asked.width) for _ in range(REPEATS))
+    return tuple(
+        _search_longest(steps, send_burst, sent, parameters.relative_width) for _ in range(SEARCH_COUNT)
+    )
 
 
-def _longest(steps: Steps, send: Send, too_many: int, width: float) -> int:
-    """Halves in factors, since a buffer may hold ten frames or a million; 0 where not even one passes."""
+def _search_longest(steps: StepRunner, send_burst: SendBurst, too_many: int, width: float) -> int:
+    """Bisect on a logarithmic scale, since a buffer may hold ten frames or a million; 0 if none passes."""
     low, high = 0, too_many
     while high - low > max(1, width * low):
         middle = min(high - 1, max(low + 1, round(math.sqrt(max(low, 1) * high))))
-        sent, passed = send(middle)
+        sent, passed = send_burst(middle)
         if not low < sent < high:
-            too_busy = f"the generator sent {sent} frames of a burst of {middle}: this machine was too busy"
-            raise steps.void(TrialFailed(too_busy))
+            what = f"the generator sent {sent} frames of a burst of {middle}: this machine is too busy"
+            raise steps.discard_steps(TrialFailed(what))
         low, high = (sent, high) if passed else (low, sent)
     return low

@@ -1,4 +1,4 @@
-"""Which send mode is the fastest for one treatment, told by short trials before its first one."""
+"""Calibration: short trials before a treatment's first trial that choose its fastest send mode."""
 
 from __future__ import annotations
 
@@ -6,74 +6,81 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from vnetbench.estimate.median import interval
+from vnetbench.estimate.median import median_interval
 from vnetbench.lab.errors import TreatmentRefused
 
-SAFE = "copy"
-OTHERS = ("sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy")
+DEFAULT_MODE = "copy"
+OTHER_MODES = ("sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy")
 TRIAL_S = 0.2
 SCREENING_ROUNDS = 2
-"""Enough to tell which of the others is worth a closer look."""
+"""Rounds that select the best mode other than `copy`."""
 DECIDING_ROUNDS = 6
+"""Minimum number of rounds for which the median of their ratios has an interval of `CONFIDENCE`."""
 CONFIDENCE = 0.95
-"""The fewest rounds that give the median of their ratios an interval of this confidence are six."""
 
-MOST_TRIALS = SCREENING_ROUNDS * (1 + len(OTHERS)) + 2 * DECIDING_ROUNDS
+MAX_CALIBRATION_TRIALS = SCREENING_ROUNDS * (1 + len(OTHER_MODES)) + 2 * DECIDING_ROUNDS
 
-Goodput = Callable[[str], float]
-"""Bits a second of one short trial by this send mode; raises TreatmentRefused where the kernel lacks it."""
+MeasureGoodput = Callable[[str], float]
+"""Returns the goodput of a short trial with a send mode, bit/s.
+
+It raises TreatmentRefused if the kernel does not support the mode."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was chosen, and why."""
+    """The chosen send mode and the measurements behind it."""
 
     send_mode: str
     goodput_bps: Mapping[str, tuple[float, ...]]
-    """Every mode's short trials, in the order in which they were made."""
-    ratio: tuple[float, float] | None
-    """Interval of how many times faster than `copy` the best of the others was; None where none looked so."""
-    refused: Mapping[str, str]
-    """Modes that this kernel lacks, and what it said."""
+    """Goodput of each mode's short trials, in the order of measurement."""
+    ratio_interval: tuple[float, float] | None
+    """Interval of the best other mode's goodput divided by that of `copy`; None if no mode was faster."""
+    refusals: Mapping[str, str]
+    """Modes that the kernel does not support, with its error."""
 
-    def as_json(self) -> dict[str, object]:
-        """As it is kept in the results file."""
+    def to_json(self) -> dict[str, object]:
+        """Return the calibration in the form stored in the results file."""
         return {
             "send_mode": self.send_mode,
             "goodput_bps": {mode: list(values) for mode, values in self.goodput_bps.items()},
-            "ratio": self.ratio and list(self.ratio),
-            "refused": dict(self.refused),
+            "ratio": self.ratio_interval and list(self.ratio_interval),
+            "refused": dict(self.refusals),
         }
 
 
-def calibrate(goodput: Goodput) -> Calibration:
-    """`copy`, unless another mode is faster beyond doubt.
+def choose_send_mode(measure_goodput: MeasureGoodput) -> Calibration:
+    """Return `copy`, unless another mode is significantly faster.
 
-    Every mode is tried in turn. The best of the others meets `copy` again in rounds of their own, so that
-    having been picked for a lucky trial is of no use to it; it is taken when the whole interval of the
-    rounds' ratios is above 1. Raises TreatmentRefused where `copy` itself is refused.
+    Screening rounds measure all modes. The best other mode is then compared with `copy` in separate rounds,
+    so that a lucky screening trial has no effect. It is chosen if the whole interval of the rounds' ratios is
+    above 1.
+
+    Raises:
+        TreatmentRefused: `copy` itself is refusals.
     """
-    found: dict[str, list[float]] = {SAFE: []}
-    refused: dict[str, str] = {}
+    goodput_bps: dict[str, list[float]] = {DEFAULT_MODE: []}
+    refusals: dict[str, str] = {}
     for _ in range(SCREENING_ROUNDS):
-        found[SAFE].append(goodput(SAFE))
-        for mode in OTHERS:
-            if mode in refused:
+        goodput_bps[DEFAULT_MODE].append(measure_goodput(DEFAULT_MODE))
+        for mode in OTHER_MODES:
+            if mode in refusals:
                 continue
             try:
-                reached = goodput(mode)
+                mode_bps = measure_goodput(mode)
             except TreatmentRefused as refusal:
-                refused[mode] = refusal.what
+                refusals[mode] = refusal.what
             else:
-                found.setdefault(mode, []).append(reached)
-    best = max(found, key=lambda mode: statistics.median(found[mode]))
-    ratio = None
-    if best != SAFE:
+                goodput_bps.setdefault(mode, []).append(mode_bps)
+    best = max(goodput_bps, key=lambda mode: statistics.median(goodput_bps[mode]))
+    ratio_interval = None
+    if best != DEFAULT_MODE:
         ratios = []
         for _ in range(DECIDING_ROUNDS):
-            for mode in (SAFE, best):
-                found[mode].append(goodput(mode))
-            ratios.append(found[best][-1] / max(found[SAFE][-1], 1.0))
-        ratio = interval(ratios, CONFIDENCE)
-    chosen = best if ratio is not None and ratio[0] > 1 else SAFE
-    return Calibration(chosen, {mode: tuple(values) for mode, values in found.items()}, ratio, refused)
+            for mode in (DEFAULT_MODE, best):
+                goodput_bps[mode].append(measure_goodput(mode))
+            ratios.append(goodput_bps[best][-1] / max(goodput_bps[DEFAULT_MODE][-1], 1.0))
+        ratio_interval = median_interval(ratios, CONFIDENCE)
+    chosen = best if ratio_interval is not None and ratio_interval[0] > 1 else DEFAULT_MODE
+    return Calibration(
+        chosen, {mode: tuple(values) for mode, values in goodput_bps.items()}, ratio_interval, refusals
+    )

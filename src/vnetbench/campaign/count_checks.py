@@ -1,97 +1,102 @@
-"""What every side counted in a trial, held against what must be so."""
+"""Consistency checks of the counts that the endpoints of a trial report."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vnetbench.campaign.load_checks import Totals, streams_of
+from vnetbench.campaign.load_checks import Totals, stream_totals
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.results.records import SideRecord
+from vnetbench.results.records import EndpointRecord
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 STALLED_SHARE = 0.5
-"""Of the load: where nothing arrives after it, and not in the drain either, the path is broken."""
+"""Share of the load. If nothing arrives after it, nor in the drain, the path is broken."""
 
-MOST_UNCOUNTED = 0.05
-"""Of what was sent: a server that counts less has not got it, whatever was acknowledged."""
-MOST_BYTES = 1 << 62
-"""What a results file can hold; nobody sends that much."""
+MAX_UNCOUNTED_SHARE = 0.05
+"""Share of the sent bytes. A server that misses more did not receive them, whatever was acknowledged."""
+MAX_BYTES = 1 << 62
+"""Maximum count that a results file can store; a larger one cannot be real."""
 
 
-def wrong_counts(workload: str, duration_s: float, sides: Sequence[SideRecord]) -> str:
-    """What cannot be in the counts of all endpoints, in words; empty where nothing is wrong.
+def find_count_error(workload: str, duration_s: float, endpoints: Sequence[EndpointRecord]) -> str:
+    """Return a message if the endpoints' counts are inconsistent, else an empty string.
 
-    Every byte that was sent must have arrived, as TCP promises, and every datagram must have arrived or been
-    lost: a difference is the instrument's fault. Data that stopped coming long before the end of the load,
-    and has not come since, is the path's.
+    TCP delivers every byte, and every datagram either arrives or is lost, so a difference is a fault of the
+    instrument. If data stops arriving long before the end of the load, the path is broken.
     """
-    if all(side.totals.get("drained", False) for side in sides):
-        flows = [stream for side in sides for stream in streams_of(side.totals) if "datagrams" in stream]
+    if all(endpoint.totals.get("drained", False) for endpoint in endpoints):
+        flows = [
+            stream
+            for endpoint in endpoints
+            for stream in stream_totals(endpoint.totals)
+            if "datagrams" in stream
+        ]
         if flows:
-            return _wrong_datagrams(flows)
-        sent = sum(side.bytes_sent for side in sides)
-        received = sum(side.bytes_received for side in sides)
+            return _find_datagram_count_error(flows)
+        sent = sum(endpoint.bytes_sent for endpoint in endpoints)
+        received = sum(endpoint.bytes_received for endpoint in endpoints)
         return "" if sent == received else (
-            f"the instrument miscounted: {sent} bytes were sent and {received} arrived"
+            f"the instrument miscounted: {sent} bytes were sent, but {received} arrived"
         )  # fmt: skip
-    if workload != STREAM:
+    if workload != TCP_STREAM:
         return ""
-    for side in sides:
-        if side.role == "source" or side.totals.get("drained", False):
+    for endpoint in endpoints:
+        if endpoint.role == "source" or endpoint.totals.get("drained", False):
             continue
-        last_s = max((x.t_s for x in side.samples if x.bytes_received), default=0.0)
+        last_s = max((x.t_s for x in endpoint.samples if x.bytes_received), default=0.0)
         if last_s < STALLED_SHARE * duration_s:
-            return f"{side.endpoint}: nothing arrived after {last_s:.2f} s: the path carries no more"
+            return (
+                f"{endpoint.name}: nothing arrived after {last_s:.2f} s, so the path no longer carries data"
+            )
     return ""
 
 
-def _wrong_datagrams(flows: Sequence[Mapping[str, Any]]) -> str:
+def _find_datagram_count_error(flows: Sequence[Mapping[str, Any]]) -> str:
     sources = [flow for flow in flows if flow["role"] == "source"]
     sinks = [flow for flow in flows if flow["role"] == "sink"]
     sent = sum(int(flow["datagrams"]) for flow in sources)
     arrived = sum(int(flow["datagrams"]) - int(flow["duplicates"]) for flow in sinks)
     lost = sum(int(flow["lost"]) for flow in sinks)
     if sent != arrived + lost or any(int(flow["lost"]) < 0 for flow in sinks):
-        return (
-            f"the instrument miscounted: {sent} datagrams were sent, {arrived} arrived and {lost} were lost"
-        )
+        return f"the instrument miscounted: {sent} datagrams were sent, but {arrived} arrived and {lost} were lost"
     return ""
 
 
-def judge_server(factors: Mapping[str, Level], name: str, here: Totals, server: Totals) -> list[str]:
-    """Hold this side's totals against those that an iperf3 server told at the end; returns what to note.
+def check_server_totals(factors: Mapping[str, Level], name: str, here: Totals, server: Totals) -> list[str]:
+    """Check this endpoint's totals against those that an iperf3 server reports, and return notes.
 
-    Raises TreatmentRefused where it used another congestion control than was asked, TrialFailed where the
-    counts of the two sides cannot be of the same trial.
+    Raises:
+        TreatmentRefused: The server used another congestion control than the treatment requests.
+        TrialFailed: The totals of the two endpoints are inconsistent.
     """
     sent, counted = int(here["bytes_sent"]), int(server["bytes_received"])
-    if int(server["bytes_sent"]) > MOST_BYTES:
-        raise TrialFailed(f"{name} tells that it sent {server['bytes_sent']} bytes")
+    if int(server["bytes_sent"]) > MAX_BYTES:
+        raise TrialFailed(f"{name} reports an impossible count of {server['bytes_sent']} sent bytes")
     if counted > sent:
-        raise TrialFailed(f"{name} counted {counted} bytes, and {sent} were sent to it")
-    if sent - counted > MOST_UNCOUNTED * sent:
+        raise TrialFailed(f"{name} counted {counted} bytes, but only {sent} were sent to it")
+    if sent - counted > MAX_UNCOUNTED_SHARE * sent:
         raise TrialFailed(
-            f"{name} counted {counted} of {sent} bytes that were sent: either it could not read all in time, "
-            "or something on the way acknowledges what it has not got (a proxy)"
+            f"{name} counted only {counted} of {sent} bytes sent. It was too slow to read them, or a proxy "
+            f"on the path acknowledged data that {name} did not receive"
         )
     notes = []
     if counted < sent:
         notes.append(f"{name} did not count the last {sent - counted} of {sent} bytes")
     sent, counted = int(server["bytes_sent"]), int(here["bytes_received"])
     if counted < sent:
-        notes.append(f"the last {sent - counted} of {sent} bytes that {name} sent did not arrive in time")
+        notes.append(f"the last {sent - counted} of {sent} bytes from {name} did not arrive in time")
     if not sent:
         return notes
-    asked, used = factors.get("congestion_control"), server.get("congestion_control")
-    # Newer servers have a word for that they cannot say.
+    requested, used = factors.get("congestion_control"), server.get("congestion_control")
+    # Newer servers report "unknown" if they cannot determine it.
     if used in (None, "unknown"):
-        notes.append(f"{name} does not tell its congestion control; {asked} was asked for")
-    elif asked not in (None, used):
+        notes.append(f"{name} does not report its congestion control; {requested} was requested")
+    elif requested not in (None, used):
         raise TreatmentRefused(
-            f"congestion_control = {asked} did not take effect: {used} was used",
+            f"congestion_control = {requested} had no effect: {used} was used",
             where=name,
-            fix=f"name one that it has: congestion_control = {used}",
+            fix=f"use the server's congestion control: congestion_control = {used}",
         )
     return notes

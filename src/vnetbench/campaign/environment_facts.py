@@ -1,4 +1,4 @@
-"""Facts about the machine and its tools, kept with every campaign and compared before two are."""
+"""Facts about the machine and its tools, stored with every campaign and compared between campaigns."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import platform
 from pathlib import Path
 
 from vnetbench import __version__
-from vnetbench.agents.binary import agent_hash
+from vnetbench.agents.binary import agent_sha256
 from vnetbench.agents.client import AgentClient
-from vnetbench.lab.testbed import Bed
-from vnetbench.lab.privilege import has_root, is_inside
+from vnetbench.lab.privilege import has_root, is_in_user_namespace
+from vnetbench.lab.testbed import Testbed
 
 LIBRARIES = ("pyroute2", "numpy", "scipy", "ruptures")
-"""Those whose version can change a result."""
+"""Libraries whose version can change a result."""
 
 
-def bench_facts() -> dict[str, object]:
-    """What this bench is, and how it may use the machine."""
+def read_bench_facts() -> dict[str, object]:
+    """Return versions of the bench and its libraries, its privilege, CPUs and the machine's load."""
     return {
         "vnetbench": __version__,
-        "agent_sha256": agent_hash(),
+        "agent_sha256": agent_sha256(),
         "python": platform.python_version(),
         "libraries": {name: importlib.metadata.version(name) for name in LIBRARIES},
-        "privilege": "user namespace" if is_inside() else "root" if has_root() else "user",
+        "privilege": "user namespace" if is_in_user_namespace() else "root" if has_root() else "user",
         "cpus_allowed": len(os.sched_getaffinity(0)),
         "load_average": Path("/proc/loadavg").read_text().split()[0],
     }
 
 
-def endpoint_facts(bed: Bed, observer: AgentClient) -> dict[str, dict[str, object]]:
-    """What the agents say of the host and of the endpoints; raises AgentError.
+def read_endpoint_facts(bed: Testbed, observer: AgentClient) -> dict[str, dict[str, object]]:
+    """Return the facts that the agents report about the host and the endpoints; raises AgentError.
 
-    Of endpoints that share a kernel one of each side is asked: all of a side are made alike.
+    Of endpoints that share a kernel, only the first pair is queried: all pairs have the same settings.
     """
-    asked = [e.name for number, e in enumerate(bed.endpoints) if e.has_own_kernel or number < 2]
-    places = {"host": observer, **{name: bed.agents[name] for name in (*asked, *bed.between())}}
-    pending = [(place, agent, agent.send("agent.facts")) for place, agent in places.items()]
-    return {place: agent.wait(future, "agent.facts") for place, agent, future in pending}
+    queried = [e.name for number, e in enumerate(bed.endpoints) if e.has_own_kernel or number < 2]
+    agents = {"host": observer, **{name: bed.agents[name] for name in (*queried, *bed.forwarders())}}
+    pending = [(name, agent, agent.send("agent.facts")) for name, agent in agents.items()]
+    return {name: agent.wait(future, "agent.facts") for name, agent, future in pending}

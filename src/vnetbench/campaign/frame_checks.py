@@ -1,117 +1,129 @@
-"""What is held against a run of frames: faults of the ports, the device and the link, each told apart."""
+"""Checks of a run of frames: tell faults of the ports, the device, the link and the instrument apart."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from vnetbench.campaign.frame_counts import FrameCounts
-from vnetbench.campaign.load_checks import streams_of
+from vnetbench.campaign.frame_counts import FrameTotals
+from vnetbench.campaign.load_checks import stream_totals
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_share
-from vnetbench.results.records import HOST, SideRecord
+from vnetbench.results.records import HOST, EndpointRecord
 from vnetbench.study.model import Level
 
 LOOP_SHARE = 0.05
-"""Of the frames sent: where more than these, and than a few, come back to their sender, there is a loop."""
-FOREIGN_SHARE, FEWEST_FOREIGN = 0.001, 100
-"""Of the frames received, and in number: fewer are what any link has (ARP, neighbour discovery)."""
-KEPT_SHARE = 0.98
-"""Of what was due: where the generator sent less, what is missing is its own and not the device's."""
+"""Share of the sent frames. If more come back to their sender, the network has a loop."""
+FOREIGN_SHARE, MIN_FOREIGN = 0.001, 100
+"""Share of the received frames, and count. Every link carries fewer (ARP, neighbour discovery)."""
+MIN_SENT_SHARE = 0.98
+"""Share of the frames due. If the generator sends fewer, the generator is the limit, not the device."""
 REACHED_SHARE = 0.5
-"""Of the frames sent: an interface that has counted more than these has had them."""
+"""Share of the sent frames. The frames passed an interface that counted more than this."""
 
 
-def judge_frames(counts: FrameCounts) -> None:
-    """Raises TreatmentRefused for a port or a device that makes all counts void, TrialFailed for ours."""
-    if not counts.all_sent and counts.refused:
+def check_frame_counts(counts: FrameTotals) -> None:
+    """Check that frames were sent and that the counts are possible.
+
+    Raises:
+        TreatmentRefused: A port refuses all frames, or the network has a loop.
+        TrialFailed: The instrument sent nothing or miscounted.
+    """
+    if not counts.total_sent and counts.refused:
         raise TreatmentRefused(
-            f"not one frame could be sent: the ports refused all {counts.refused}",
-            fix="see that they are up and have a carrier (ip -br link), and what their drivers count as "
-            "errors (ip -s link)",
+            f"no frame could be sent: the ports refused all {counts.refused}",
+            fix="check that the ports are up with a carrier (ip -br link), and their drivers' error counters "
+            "(ip -s link)",
         )
-    if not counts.all_sent:
-        raise TrialFailed("not one frame was sent: the generators were kept from running")
+    if not counts.total_sent:
+        raise TrialFailed("no frame was sent: the generators got no CPU time")
     for name, foreign in counts.foreign.items():
-        if foreign.own > max(FEWEST_FOREIGN, LOOP_SHARE * counts.all_sent):
+        if foreign.own > max(MIN_FOREIGN, LOOP_SHARE * counts.total_sent):
             raise TreatmentRefused(
-                f"a loop: {foreign.own} of the frames that {name} sent came back to it",
+                f"the network has a loop: {foreign.own} frames that {name} sent came back to it",
                 where=name,
-                fix="take the second way between the ports away, or whatever reflects frames (hairpin mode)",
+                fix="remove the second path between the ports, or disable hairpin mode",
             )
-    for way, received in counts.received.items():
-        if received > counts.sent[way]:
+    for direction, received in counts.received.items():
+        if received > counts.sent[direction]:
             raise TrialFailed(
-                f"the instrument miscounted: {counts.sent[way]} frames were sent {way} and {received} arrived"
+                f"the instrument miscounted: {counts.sent[direction]} frames were sent in the {direction} "
+                f"direction, but {received} arrived"
             )
 
 
-def frame_remarks(counts: FrameCounts) -> Iterator[str]:
-    """What a reader must know of what came beside the frames."""
+def frame_notes(counts: FrameTotals) -> Iterator[str]:
+    """Yield notes about duplicates, drops in the instrument's rings and foreign frames."""
     if counts.duplicates:
-        share = format_share(counts.duplicates / max(1, counts.all_received))
-        yield f"the device made copies: {counts.duplicates} duplicates came ({share} of the frames)"
+        share = format_share(counts.duplicates / max(1, counts.total_received))
+        yield f"the device duplicated {counts.duplicates} frames ({share} of the frames received)"
     for name, dropped in counts.sink_dropped.items():
         yield (
-            f"{name}: the bench's own receive ring had no room for {dropped} frames, which are counted as "
-            "arrived: with fewer frames/s, or as root (for XDP), it has"
+            f"{name}: the bench's full receive ring dropped {dropped} frames, which count as received. "
+            "Lower the load, or run as root to receive with XDP"
         )
-    few = max(FEWEST_FOREIGN, FOREIGN_SHARE * counts.all_received)
+    usual_count = max(MIN_FOREIGN, FOREIGN_SHARE * counts.total_received)
     for name, foreign in counts.foreign.items():
         if foreign.own:
-            yield f"{name}: {foreign.own} of its own frames came back"
-        if foreign.other_trial > few:
+            yield f"{name}: {foreign.own} of its own frames came back to it"
+        if foreign.other_trial > usual_count:
             yield (
-                f"{name}: {foreign.other_trial} frames of another pair or an earlier step came: the device "
-                "floods what it has not learned, or holds frames for long"
+                f"{name}: {foreign.other_trial} frames of another pair or an earlier step arrived. The "
+                "device floods unknown addresses or delays frames for a long time"
             )
-        if foreign.others > few:
-            such = f" (such as {foreign.example})" if foreign.example else ""
+        if foreign.others > usual_count:
+            example = f" (for example {foreign.example})" if foreign.example else ""
             yield (
-                f"{name}: {foreign.others} foreign frames came{such}: another sender is on the link, and its "
-                "load is the device's too"
+                f"{name}: {foreign.others} foreign frames arrived{example}. Another sender uses the link and "
+                "adds load to the device"
             )
 
 
-def fell_behind(sent: int, due: int, ways: int) -> bool:
-    """Whether the generators sent less than was due; each may have a frame cut off at the end."""
-    return sent < KEPT_SHARE * (due - ways)
+def is_behind(sent: int, due: int, direction_count: int) -> bool:
+    """Return whether the generators sent less than was due; each may lose one frame at the end."""
+    return sent < MIN_SENT_SHARE * (due - direction_count)
 
 
-def load_remarks(counts: FrameCounts, factors: Mapping[str, Level], duration_s: float) -> Iterator[str]:
-    """Whether the load of a run was the one that was asked for, where that was a rate."""
+def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], duration_s: float) -> Iterator[str]:
+    """Yield a note if the generators did not reach a requested rate."""
     load = factors.get("frame_load")
     if not isinstance(load, int | float):
         return
-    due = round(load * duration_s) * counts.ways
-    if fell_behind(counts.all_sent, due, counts.ways):
+    due = round(load * duration_s) * counts.direction_count
+    if is_behind(counts.total_sent, due, counts.direction_count):
         yield (
-            f"the generator sent only {format_share(counts.all_sent / due)} of what was asked: it was the "
-            "limit, take more generators"
+            f"the generator sent only {format_share(counts.total_sent / due)} of the requested load, so the "
+            "generator is the limit. Use more generators"
         )
 
 
-def nothing_passes(sent: int, sides: Sequence[SideRecord]) -> str:
-    """What is said of a device that all these frames were lost in."""
-    return f"nothing passes: none of {sent} frames arrived{where_they_stop(sides)}"
+def format_total_loss(sent: int, endpoints: Sequence[EndpointRecord]) -> str:
+    """Return the message for a run in which no frame arrived."""
+    return f"nothing passes: none of {sent} frames arrived{locate_loss(endpoints)}"
 
 
-def where_they_stop(sides: Sequence[SideRecord]) -> str:
-    """Where frames stop that do not arrive, by what the watched interfaces counted; empty where none did."""
-    taken, given = Counter[str](), Counter[str]()
-    for side in sides:
-        for sample in side.samples:
-            for name, counted in (sample.watched.interfaces if sample.watched else {}).items():
-                label = name if side.endpoint == HOST else f"{side.endpoint}'s {name}"
-                taken[label] += counted.get("rx_packets", 0)
-                given[label] += counted.get("tx_packets", 0)
-    sent = sum(int(stream.get("frames_sent", 0)) for side in sides for stream in streams_of(side.totals))
-    if not taken or not sent:
+def locate_loss(endpoints: Sequence[EndpointRecord]) -> str:
+    """Return where frames stop, from the counters of observed interfaces; empty if there are none."""
+    received, transmitted = Counter[str](), Counter[str]()
+    for endpoint in endpoints:
+        for sample in endpoint.samples:
+            for name, counted in (
+                sample.observation.interface_counters if sample.observation else {}
+            ).items():
+                label = name if endpoint.name == HOST else f"{endpoint.name}'s {name}"
+                received[label] += counted.get("rx_packets", 0)
+                transmitted[label] += counted.get("tx_packets", 0)
+    sent = sum(
+        int(stream.get("frames_sent", 0))
+        for endpoint in endpoints
+        for stream in stream_totals(endpoint.totals)
+    )
+    if not received or not sent:
         return ""
-    entered = [name for name, count in taken.items() if count > REACHED_SHARE * sent]
-    left = [name for name, count in given.items() if count > REACHED_SHARE * sent]
-    if left:
-        return f"; they left at {', '.join(left)}"
-    if entered:
-        return f"; they came in at {', '.join(entered)} and left nowhere"
-    return f"; they did not come to {', '.join(taken)}"
+    entered_at = [name for name, count in received.items() if count > REACHED_SHARE * sent]
+    left_at = [name for name, count in transmitted.items() if count > REACHED_SHARE * sent]
+    if left_at:
+        return f"; they left the device at {', '.join(left_at)}"
+    if entered_at:
+        return f"; they entered the device at {', '.join(entered_at)} and did not leave it"
+    return f"; they did not reach {', '.join(received)}"

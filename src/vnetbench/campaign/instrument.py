@@ -1,4 +1,4 @@
-"""What a campaign measures with: trials on testbeds of the lab, raised as treatments need them."""
+"""Instruments: they run a campaign's trials on testbeds that they create when a treatment needs them."""
 
 from __future__ import annotations
 
@@ -12,197 +12,217 @@ from typing import Any, Protocol
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
-from vnetbench.campaign.calibration import TRIAL_S, calibrate
-from vnetbench.campaign.environment_facts import endpoint_facts
-from vnetbench.campaign.trial_notes import device_remarks
-from vnetbench.campaign.step_series import run_series
-from vnetbench.campaign.trial import Load, Measured, measure
+from vnetbench.campaign.calibration import TRIAL_S, choose_send_mode
+from vnetbench.campaign.environment_facts import read_endpoint_facts
+from vnetbench.campaign.step_series import run_step_series
+from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
+from vnetbench.campaign.trial_notes import device_notes
 from vnetbench.errors import BenchError
 from vnetbench.lab import cpu_quota
-from vnetbench.lab.testbed import Bed, Lab
-from vnetbench.lab.knobs import changed_since
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.study.model import TestbedAsked
-from vnetbench.study.workloads import OF_FRAMES
+from vnetbench.lab.knobs import changed_knobs
+from vnetbench.lab.testbed import Lab, Testbed
+from vnetbench.study.model import TestbedSpec
+from vnetbench.study.workloads import FRAME_WORKLOADS
 
 
 @dataclass
-class Learned:
-    """What became known on the way, to be kept once: testbeds by their shape, facts by their place."""
+class NewFacts:
+    """Descriptions of new testbeds by shape, and facts about new machines by name, to store once."""
 
     testbeds: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Done:
-    """One trial as measured, the testbed that it ran on, and the seconds that it cost beside its load."""
+class CompletedTrial:
+    """A measurement trial, the shape of its testbed, and its duration without the load in seconds."""
 
-    measured: Measured
-    shape: str
+    measurement: TrialMeasurement
+    testbed_shape: str
     setup_s: float
 
 
 class Instrument(Protocol):
-    """What runs a trial. It lives, and must be closed."""
+    """Runs trials. It holds resources and must be closed."""
 
-    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
-        """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
+    def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
+        """Run one trial.
 
-    def learned(self) -> Learned:
-        """What became known since this was asked last."""
+        Raises:
+            TreatmentRefused: The treatment is not possible on this testbed.
+            TrialFailed: The trial failed; another one may succeed.
+            TrialAbandoned: `should_abandon` returned True.
+        """
+
+    def take_new_facts(self) -> NewFacts:
+        """Return the testbeds and facts that are new since the last call."""
 
     def close(self) -> None:
-        """End and remove all that was made."""
+        """End all agents and remove all testbeds."""
 
 
-Around = Callable[[Bed, Load], AbstractContextManager[Bed]]
-"""What surrounds a trial once its testbed is set and proved; it gives the testbed that is measured on."""
+TrialContext = Callable[[Testbed, TrialLoad], AbstractContextManager[Testbed]]
+"""Returns a context that is entered around each trial and yields the testbed to measure on."""
 
 
-def nothing_around(bed: Bed, load: Load) -> AbstractContextManager[Bed]:
-    """The testbed as it is."""
+def no_trial_context(bed: Testbed, load: TrialLoad) -> AbstractContextManager[Testbed]:
+    """Return a context that yields the testbed unchanged."""
     return nullcontext(bed)
 
 
 class LabInstrument:
-    """Trials on the testbeds of a lab. They are kept for the next treatment of their shape."""
+    """Runs trials on the testbeds of a lab, and keeps testbeds for later treatments of the same shape."""
 
-    def __init__(self, lab: Lab, asked: TestbedAsked, around: Around = nothing_around) -> None:
+    def __init__(
+        self, lab: Lab, testbed_spec: TestbedSpec, trial_context: TrialContext = no_trial_context
+    ) -> None:
         self._lab = lab
-        self._asked = asked
-        self._around = around
+        self._testbed_spec = testbed_spec
+        self._trial_context = trial_context
         self._label = f"run-{secrets.token_hex(3)}"
-        self._raised = 0
-        self._beds: OrderedDict[Hashable, Bed] = OrderedDict()
+        self._created_count = 0
+        self._testbeds: OrderedDict[Hashable, Testbed] = OrderedDict()
         self._observer: AgentClient | None = None
-        self._learned = Learned()
-        self._known: set[Hashable] = set()
+        self._new_facts = NewFacts()
+        self._recorded_shapes: set[Hashable] = set()
 
-    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+    def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
-        shape = self._lab.shape(load.factors)
+        shape = self._lab.testbed_shape(load.factors)
         calibration = load.calibration
-        known = len(load.series.recorded()) if load.series else 0
+        stored_step_count = len(load.step_series.read_steps()) if load.step_series else 0
         try:
             if load.factors.get("send_mode") == "auto":
                 calibration = (
-                    calibration or calibrate(lambda mode: self._goodput(load, mode, is_given_up)).as_json()
+                    calibration
+                    or choose_send_mode(
+                        lambda mode: self._measure_goodput(load, mode, should_abandon)
+                    ).to_json()
                 )
-                load = _sending_by(load, str(calibration["send_mode"]))
-            # What a calibration takes is spent once, and says nothing of what trials cost.
-            began = time.monotonic()
-            measured, effective = self._on_testbed(shape, load, is_given_up)
+                load = _with_send_mode(load, str(calibration["send_mode"]))
+            # The calibration runs once per treatment, so it does not count as set-up of the trial.
+            start = time.monotonic()
+            measurement, effective = self._measure_on_testbed(shape, load, should_abandon)
         except AgentError as error:
             self._discard(shape)
             raise TrialFailed(str(error)) from error
         except BaseException:
             self._discard(shape)
             raise
-        effective = {**effective, **measured.effective}
+        effective = {**effective, **measurement.effective}
         if calibration is not None:
             effective["calibration"] = calibration
-        notes = (*device_remarks(effective), *measured.notes)
-        found = replace(measured, effective=effective, notes=notes)
-        spent_s = time.monotonic() - began - load.duration_s
-        fresh = measured.steps[known:]
-        return Done(found, str(shape), max(0.0, spent_s - sum(step.took_s for step in fresh)))
+        notes = (*device_notes(effective), *measurement.notes)
+        measurement = replace(measurement, effective=effective, notes=notes)
+        spent_s = time.monotonic() - start - load.duration_s
+        new_steps = measurement.steps[stored_step_count:]
+        return CompletedTrial(
+            measurement, str(shape), max(0.0, spent_s - sum(step.elapsed_s for step in new_steps))
+        )
 
-    def _goodput(self, load: Load, mode: str, is_given_up: Callable[[], bool]) -> float:
-        """Bits a second of a short trial by this send mode."""
-        short = replace(_sending_by(load, mode), duration_s=TRIAL_S)
-        measured, _ = self._on_testbed(self._lab.shape(load.factors), short, is_given_up)
-        return 8 * sum(side.bytes_received for side in measured.sides) / TRIAL_S
+    def _measure_goodput(self, load: TrialLoad, mode: str, should_abandon: Callable[[], bool]) -> float:
+        """Return the goodput of a short trial with this send mode, bit/s."""
+        short = replace(_with_send_mode(load, mode), duration_s=TRIAL_S)
+        measurement, _ = self._measure_on_testbed(
+            self._lab.testbed_shape(load.factors), short, should_abandon
+        )
+        return 8 * sum(side.bytes_received for side in measurement.endpoints) / TRIAL_S
 
-    def _on_testbed(
-        self, shape: Hashable, load: Load, is_given_up: Callable[[], bool]
-    ) -> tuple[Measured, Mapping[str, Any]]:
+    def _measure_on_testbed(
+        self, shape: Hashable, load: TrialLoad, should_abandon: Callable[[], bool]
+    ) -> tuple[TrialMeasurement, Mapping[str, Any]]:
         while True:
-            is_new = shape not in self._beds
+            is_new = shape not in self._testbeds
             try:
-                bed = self._bed(shape)
-                effective = bed.apply(load.factors, self._asked)
-                with self._around(bed, load) as around:
-                    measured = self._measure(around, load, is_given_up)
-                    return _with_knobs(measured, _changed(effective, around, load)), effective
+                bed = self._get_testbed(shape)
+                effective = bed.apply(load.factors, self._testbed_spec)
+                with self._trial_context(bed, load) as trial_testbed:
+                    measurement = self._measure(trial_testbed, load, should_abandon)
+                    changes = _settings_changed_since(effective, trial_testbed, load)
+                    return _add_changed_settings(measurement, changes), effective
             except BenchError as error:
                 self._discard(shape)
                 if is_new:
                     raise _as_refusal(error) from error
-                # Something may have happened to it since it was raised: only a new one's refusal counts.
+                # An existing testbed may have been damaged, so only a new testbed's refusal is final.
 
-    def _measure(self, bed: Bed, load: Load, is_given_up: Callable[[], bool]) -> Measured:
-        def once(load: Load) -> Measured:
-            return measure(bed, self._watcher(), load, is_given_up)
+    def _measure(self, bed: Testbed, load: TrialLoad, should_abandon: Callable[[], bool]) -> TrialMeasurement:
+        def once(load: TrialLoad) -> TrialMeasurement:
+            return measure_trial(bed, self._start_observer(), load, should_abandon)
 
-        return run_series(load, load.series, once) if load.series else once(load)
+        return run_step_series(load, load.step_series, once) if load.step_series else once(load)
 
-    def learned(self) -> Learned:
+    def take_new_facts(self) -> NewFacts:
         """See Instrument."""
-        news, self._learned = self._learned, Learned()
-        return news
+        new_facts, self._new_facts = self._new_facts, NewFacts()
+        return new_facts
 
     def close(self) -> None:
-        """See Instrument; also removes what was broken off while it was raised."""
-        while self._beds:
-            self._beds.popitem()[1].close()
-        self._lab.remove_left(f"{self._label}-")
-        self._close_watcher()
+        """See Instrument. Also removes testbeds whose creation was interrupted."""
+        while self._testbeds:
+            self._testbeds.popitem()[1].close()
+        self._lab.remove_leftovers(f"{self._label}-")
+        self._close_observer()
 
-    def _bed(self, shape: Hashable) -> Bed:
-        if shape not in self._beds:
-            while len(self._beds) >= self._lab.most_kept:
-                self._beds.popitem(last=False)[1].close()
-            self._raised += 1
-            bed = self._lab.raise_bed(f"{self._label}-{self._raised}", shape)
-            self._beds[shape] = bed
-            if shape not in self._known:
-                self._learned.testbeds[str(shape)] = bed.as_facts()
-                self._learned.facts.update(endpoint_facts(bed, self._watcher()))
-                self._known.add(shape)
-        self._beds.move_to_end(shape)
-        return self._beds[shape]
+    def _get_testbed(self, shape: Hashable) -> Testbed:
+        if shape not in self._testbeds:
+            while len(self._testbeds) >= self._lab.max_testbeds:
+                self._testbeds.popitem(last=False)[1].close()
+            self._created_count += 1
+            bed = self._lab.create_testbed(f"{self._label}-{self._created_count}", shape)
+            self._testbeds[shape] = bed
+            if shape not in self._recorded_shapes:
+                self._new_facts.testbeds[str(shape)] = bed.as_facts()
+                self._new_facts.facts.update(read_endpoint_facts(bed, self._start_observer()))
+                self._recorded_shapes.add(shape)
+        self._testbeds.move_to_end(shape)
+        return self._testbeds[shape]
 
-    def _watcher(self) -> AgentClient:
-        """The agent on the bench's own host."""
+    def _start_observer(self) -> AgentClient:
+        """Return the agent on the bench's host, and start it if necessary."""
         if self._observer is None:
             self._observer = start_observer(self._label)
         return self._observer
 
     def _discard(self, shape: Hashable) -> None:
-        """Close the testbed of this shape, and the observer: the next trial gets new ones."""
-        if bed := self._beds.pop(shape, None):
+        """Close the testbed of this shape and the observer, so that the next trial gets new ones."""
+        if bed := self._testbeds.pop(shape, None):
             bed.close()
-        self._close_watcher()
+        self._close_observer()
 
-    def _close_watcher(self) -> None:
+    def _close_observer(self) -> None:
         if self._observer is not None:
             observer, self._observer = self._observer, None
             observer.close()
 
 
-def _changed(effective: Mapping[str, Any], bed: Bed, load: Load) -> Mapping[str, object]:
-    """Knobs that something else has set; of frames they are set by the programs that make and count them."""
-    if load.workload in OF_FRAMES:
+def _settings_changed_since(
+    effective: Mapping[str, Any], bed: Testbed, load: TrialLoad
+) -> Mapping[str, object]:
+    """Return settings that another program changed. In workloads of frames, the agents change them."""
+    if load.workload in FRAME_WORKLOADS:
         return {}
-    changed = changed_since(effective, bed.endpoints, bed.agents)
+    changed = changed_knobs(effective, bed.endpoints, bed.agents)
     if cpu_quota.FACTOR in effective:
-        changed |= cpu_quota.changed_since(effective, cpu_quota.pids_of(bed.endpoints, bed.agents))
+        changed |= cpu_quota.changed_quota(effective, cpu_quota.agent_pids(bed.endpoints, bed.agents))
     return changed
 
 
-def _with_knobs(measured: Measured, changed: Mapping[str, object]) -> Measured:
-    """A trial during which something else set knobs: what it ended with counts, and is said."""
-    notes = tuple(f"{knob} was set by something else while this was measured" for knob in changed)
-    return replace(measured, effective={**measured.effective, **changed}, notes=(*measured.notes, *notes))
+def _add_changed_settings(measurement: TrialMeasurement, changed: Mapping[str, object]) -> TrialMeasurement:
+    """Store settings that another program changed during the trial, with a note for each."""
+    notes = tuple(f"another program changed {setting} during the trial" for setting in changed)
+    return replace(
+        measurement, effective={**measurement.effective, **changed}, notes=(*measurement.notes, *notes)
+    )
 
 
-def _sending_by(load: Load, mode: str) -> Load:
+def _with_send_mode(load: TrialLoad, mode: str) -> TrialLoad:
     return replace(load, factors={**load.factors, "send_mode": mode})
 
 
 def _as_refusal(error: BenchError) -> TreatmentRefused:
-    """A testbed that cannot be built stops the treatments that need it, and no others."""
+    """Return the error as a refusal: if a testbed cannot be created, only its treatments are refused."""
     if isinstance(error, TreatmentRefused):
         return error
     return TreatmentRefused(error.what, where=error.where, fix=error.fix)

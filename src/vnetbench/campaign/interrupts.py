@@ -1,4 +1,4 @@
-"""What Ctrl-C and signals ask of a campaign: once, finish the trial; twice, or SIGTERM, leave now."""
+"""Signal handling of a campaign: the first Ctrl-C finishes the trial; a second one or SIGTERM stops now."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 
-class LeaveNow(BaseException):
-    """Raised in the midst of a trial when the user wants out at once."""
+class ImmediateExit(BaseException):
+    """Raised during a trial when the user wants to stop immediately."""
 
 
 class Interrupts:
-    """Takes over the signals while it is open. Only code under `interruptible` is broken off."""
+    """Handles signals while it is open. Only code inside `interruptible` is interrupted."""
 
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self, on_first: Callable[[], None] = lambda: None) -> None:
-        """`on_first` is called when the first Ctrl-C comes, to say what it does."""
-        self.asked = False
-        """The trial at work shall be the last."""
-        self.now = False
-        """Nothing shall be finished."""
+        """Create the handler; `on_first` is called on the first Ctrl-C, to tell the user what happens."""
+        self.is_requested = False
+        """Whether the campaign stops after the current trial."""
+        self.is_immediate = False
+        """Whether the campaign stops without finishing the current trial."""
         self._on_first = on_first
-        self._breakable = False
-        self._before: dict[signal.Signals, object] = {}
+        self._is_interruptible = False
+        self._previous_handlers: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> Interrupts:
         for number in self.SIGNALS:
-            self._before[number] = signal.signal(number, self._arrived)
+            self._previous_handlers[number] = signal.signal(number, self._handle_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """What runs in here may be broken off by LeaveNow."""
-        if self.now:
-            raise LeaveNow
-        self._breakable = True
+        """Run the body so that a signal may interrupt it with ImmediateExit."""
+        if self.is_immediate:
+            raise ImmediateExit
+        self._is_interruptible = True
         try:
             yield
         finally:
-            self._breakable = False
+            self._is_interruptible = False
 
-    def _arrived(self, number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and not self.asked:
-            self.asked = True
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and not self.is_requested:
+            self.is_requested = True
             self._on_first()
             return
-        self.asked = self.now = True
-        if self._breakable:
-            self._breakable = False  # once is enough: what unwinds must not be broken off again
-            raise LeaveNow
+        self.is_requested = self.is_immediate = True
+        if self._is_interruptible:
+            self._is_interruptible = False  # a second signal must not interrupt the cleanup
+            raise ImmediateExit

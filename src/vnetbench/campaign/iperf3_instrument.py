@@ -1,4 +1,4 @@
-"""What a campaign measures hosts with: trials between this machine and an iperf3 server."""
+"""Instrument of the lab `hosts` with an iperf3 server: trials between this machine and the server."""
 
 from __future__ import annotations
 
@@ -11,58 +11,66 @@ from dataclasses import replace
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.agents.launch import start_here, start_observer
-from vnetbench.campaign.count_checks import judge_server
-from vnetbench.campaign.instrument import Done, Learned
-from vnetbench.campaign.load_checks import judge_streams
-from vnetbench.campaign.trial import Abandoned, Load, Measured, Side, TrialBroke, run_trial, side_roles
-from vnetbench.campaign.agent_parameters import parameters, stream_roles
+from vnetbench.agents.launch import start_local_agent, start_observer
+from vnetbench.campaign.agent_parameters import prepare_parameters, stream_roles
+from vnetbench.campaign.count_checks import check_server_totals
+from vnetbench.campaign.instrument import CompletedTrial, NewFacts
+from vnetbench.campaign.load_checks import check_streams
+from vnetbench.campaign.trial import (
+    TrialAbandoned,
+    TrialFailedUnderLoad,
+    TrialLoad,
+    TrialMeasurement,
+    endpoint_roles,
+    run_trial,
+)
+from vnetbench.campaign.trial_endpoint import TrialEndpoint
 from vnetbench.errors import BenchError
-from vnetbench.lab.hosts import iperf3_server
-from vnetbench.lab.cpus import local_cpus
-from vnetbench.lab.knobs import INTERFACE_KNOBS
+from vnetbench.lab.cpus import select_local_cpus
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.results.records import HOST, OBSERVE, SideRecord
-from vnetbench.study.factors.cpu_lists import spell_cpu_list
-from vnetbench.study.model import TestbedAsked
+from vnetbench.lab.hosts import iperf3_server
+from vnetbench.lab.knobs import INTERFACE_KNOBS
+from vnetbench.results.records import HOST, OBSERVE, EndpointRecord
+from vnetbench.study.factors.cpu_lists import format_cpu_list
+from vnetbench.study.model import TestbedSpec
 
 PATIENCE_S = {"busy": 60.0, "unreachable": 3.0}
-"""How long a server is asked again, by what keeps it: another client's test, or that it starts anew."""
-GREETING_PATIENCE_S = {"busy": 1.0, "unreachable": 1.0}
-"""Before a campaign: a stock server is neither for a moment after each test."""
-PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
-LONG_S = 1.0
-"""What it took longer to have the server is noted."""
+"""How long to retry, by error kind: the server serves another client, or restarts."""
+CONTACT_PATIENCE_S = {"busy": 1.0, "unreachable": 1.0}
+"""The same before a campaign: a stock server is unavailable for a moment after each test."""
+RETRY_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+LONG_WAIT_S = 1.0
+"""A trial gets a note if the server was unavailable for longer."""
 
 SERVER_FIXES = {
-    "unreachable": "start one there (iperf3 -s), and let its port through every firewall on the way",
-    "busy": "wait for the other client's end, or start a second server beside it (iperf3 -s -p PORT)",
-    "refused": "start a server that allows it: without users and passwords, without limits of time and rate",
-    "broken": "see that it is iperf3 which listens there, not iperf 2 or another program",
+    "unreachable": "start a server on that host (iperf3 -s), and open its port in all firewalls on the path",
+    "busy": "wait until the other client finishes, or start a second server (iperf3 -s -p PORT)",
+    "refused": "start a server without authentication and without limits of duration and rate",
+    "broken": "check that iperf3 listens on that port, not iperf 2 or another program",
 }
 
 
-class HostsInstrument:
-    """Trials on the lab `hosts`: an agent on this machine, and a server that only speaks iperf3."""
+class Iperf3Instrument:
+    """Runs trials between an agent on this machine and an iperf3 server."""
 
-    def __init__(self, asked: TestbedAsked) -> None:
-        self._asked = asked
+    def __init__(self, testbed_spec: TestbedSpec) -> None:
+        self._testbed_spec = testbed_spec
         self._label = f"run-{secrets.token_hex(3)}"
-        self._hosts: iperf3_server.Hosts | None = None
+        self._testbed: iperf3_server.Iperf3Testbed | None = None
         self._agent: AgentClient | None = None
         self._observer: AgentClient | None = None
         self._online = frozenset(os.sched_getaffinity(0))
-        self._learned = Learned()
-        self._said: Mapping[str, Any] = {}
-        """By the server, of itself."""
+        self._new_facts = NewFacts()
+        self._server_facts: Mapping[str, Any] = {}
+        """What the server reports about itself."""
 
-    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+    def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
-        began = time.monotonic()
+        start = time.monotonic()
         try:
-            bed, agent, observer = self._opened()
-            effective = self._place(load, bed, agent)
-            measured = self._against(bed, agent, observer, load, is_given_up)
+            bed, agent, observer = self._open()
+            effective = self._set_cpus(load, bed, agent)
+            measurement = self._run_trial(bed, agent, observer, load, should_abandon)
         except AgentError as error:
             self.close()
             raise TrialFailed(str(error)) from error
@@ -74,21 +82,23 @@ class HostsInstrument:
         except BaseException:
             self.close()
             raise
-        found = replace(measured, effective={**effective, **measured.effective})
-        return Done(found, str(bed), max(0.0, time.monotonic() - began - load.duration_s))
+        measurement = replace(measurement, effective={**effective, **measurement.effective})
+        setup_s = max(0.0, time.monotonic() - start - load.duration_s)
+        return CompletedTrial(measurement, str(bed), setup_s)
 
-    def greet(self) -> Mapping[str, Any]:
-        """Have the server serve the shortest of tests; returns what it says of itself.
+    def contact_server(self) -> Mapping[str, Any]:
+        """Run a minimal test with the server, and return what the server reports about itself.
 
-        Raises BenchError where it does not serve, or cannot be found.
+        Raises:
+            BenchError: The server cannot be reached, or refuses the test.
         """
-        self._opened()
-        return self._said
+        self._open()
+        return self._server_facts
 
-    def learned(self) -> Learned:
+    def take_new_facts(self) -> NewFacts:
         """See Instrument."""
-        news, self._learned = self._learned, Learned()
-        return news
+        new_facts, self._new_facts = self._new_facts, NewFacts()
+        return new_facts
 
     def close(self) -> None:
         """See Instrument."""
@@ -97,118 +107,133 @@ class HostsInstrument:
                 agent.close()
         self._agent = self._observer = None
 
-    def _opened(self) -> tuple[iperf3_server.Hosts, AgentClient, AgentClient]:
-        """The testbed and the agents on this machine; what is learned of them is learned once."""
-        bed = self._hosts or iperf3_server.find(self._asked)
-        agent = self._agent = self._agent or start_here(bed.here.name, self._label)
+    def _open(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
+        """Return the testbed and the agents on this machine; start them and record their facts once."""
+        bed = self._testbed or iperf3_server.find_testbed(self._testbed_spec)
+        agent = self._agent = self._agent or start_local_agent(bed.local.name, self._label)
         observer = self._observer = self._observer or start_observer(self._label)
-        if self._hosts is None:
-            said = self._said = _greet(agent, bed)
-            self._hosts = bed
-            self._learned.testbeds[str(bed)] = bed.as_facts()
-            self._learned.facts["host"] = observer.call("agent.facts")
-            self._learned.facts[bed.server.name] = {
-                "listens": bed.server.listens, "address": bed.server.address, "iperf3": said["version"],
-                "system": said["system"],
+        if self._testbed is None:
+            server_facts = self._server_facts = _contact_server(agent, bed)
+            self._testbed = bed
+            self._new_facts.testbeds[str(bed)] = bed.as_facts()
+            self._new_facts.facts["host"] = observer.call("agent.facts")
+            self._new_facts.facts[bed.server.name] = {
+                "listens": bed.server.listen_address, "address": bed.server.address,
+                "iperf3": server_facts["version"],
+                "system": server_facts["system"],
             }  # fmt: skip
         return bed, agent, observer
 
-    def _place(self, load: Load, bed: iperf3_server.Hosts, agent: AgentClient) -> dict[str, Any]:
-        """Give the agent its CPUs; returns every knob of this side as it stands."""
-        wanted = local_cpus(str(load.factors.get("cpus", "any")), self._online)
-        agent.call("knob.set", interface=None, knob="cpus", value=spell_cpu_list(wanted))
-        found = agent.call("knob.get", interface=bed.here.interface, knobs=list(INTERFACE_KNOBS))["values"]
+    def _set_cpus(
+        self, load: TrialLoad, bed: iperf3_server.Iperf3Testbed, agent: AgentClient
+    ) -> dict[str, Any]:
+        """Set the agent's CPUs, and return the settings of this endpoint as read back."""
+        wanted = select_local_cpus(str(load.factors.get("cpus", "any")), self._online)
+        agent.call("knob.set", interface=None, knob="cpus", value=format_cpu_list(wanted))
+        found = agent.call("knob.get", interface=bed.local.interface, knobs=list(INTERFACE_KNOBS))["values"]
         return {**found, **agent.call("knob.get", interface=None, knobs=["cpus"])["values"]}
 
-    def _against(
+    def _run_trial(
         self,
-        bed: iperf3_server.Hosts,
+        bed: iperf3_server.Iperf3Testbed,
         agent: AgentClient,
         observer: AgentClient,
-        load: Load,
-        is_given_up: Callable[[], bool],
-    ) -> Measured:
+        load: TrialLoad,
+        should_abandon: Callable[[], bool],
+    ) -> TrialMeasurement:
         server = bed.server
-        role, opposite = side_roles(load)
-        waited: list[str] = []
+        role, opposite = endpoint_roles(load)
+        wait_notes: list[str] = []
 
         def connect(trial: str) -> Mapping[str, object]:
             common = {"trial": trial, "interval_s": load.interval_s}
             observing = observer.send("trial.prepare", workload=OBSERVE, streams=[], **common)
-            asked = {
-                **common, **parameters(load.workload, load.factors),
+            parameters = {
+                **common, **prepare_parameters(load.workload, load.factors),
                 "streams": stream_roles(load.workload, load.factors),
-                "interface": bed.here.interface, "secret": secrets.token_hex(16),
-                "connect": {"address": server.address, "port": server.port, "from": bed.here.address,
+                "interface": bed.local.interface, "secret": secrets.token_hex(16),
+                "connect": {"address": server.address, "port": server.port, "from": bed.local.address,
                             "speaks": "iperf3"},
             }  # fmt: skip
-            answer, took_s = _patiently(agent, "trial.prepare", asked, PATIENCE_S, is_given_up)
-            if took_s > LONG_S:
-                waited.append(f"{server.name} could be had only after {took_s:.1f} s")
+            answer, wait_s = _call_with_retries(
+                agent, "trial.prepare", parameters, PATIENCE_S, should_abandon
+            )
+            if wait_s > LONG_WAIT_S:
+                wait_notes.append(f"{server.name} was unavailable for {wait_s:.1f} s before the trial")
             observer.wait(observing, "trial.prepare")
             found: list[dict[str, Any]] = answer["streams"]
-            return judge_streams(load.factors, found)
+            return check_streams(load.factors, found)
 
-        sides = {bed.here.name: Side(agent, role), HOST: Side(observer, OBSERVE)}
+        endpoints = {bed.local.name: TrialEndpoint(agent, role), HOST: TrialEndpoint(observer, OBSERVE)}
         try:
-            measured = run_trial(sides, connect, load, is_given_up)
+            measurement = run_trial(endpoints, connect, load, should_abandon)
         except TreatmentRefused as refusal:
-            # What the agent has from the server is the server's.
+            # The agent reports the server's refusals as its own, so the location is corrected.
             where = str(server) if refusal.where == agent.endpoint else refusal.where
             raise TreatmentRefused(refusal.what, where=where, fix=refusal.fix) from refusal
-        except TrialBroke as broke:
-            raise TrialBroke(f"{broke}, with {server}", broke.sides) from broke
+        except TrialFailedUnderLoad as broke:
+            raise TrialFailedUnderLoad(f"{broke}, with {server}", broke.endpoints) from broke
         except TrialFailed as failure:
             raise TrialFailed(f"{failure}, with {server}") from failure
-        ours, host = measured.sides
+        ours, host = measurement.endpoints
         own = dict(ours.totals)
-        theirs = _told(own.pop("server"))
-        notes = judge_server(load.factors, server.name, own, theirs)
-        record = SideRecord(server.name, opposite, theirs, ())
+        server_totals = _server_totals(own.pop("server"))
+        notes = check_server_totals(load.factors, server.name, own, server_totals)
+        record = EndpointRecord(server.name, opposite, server_totals, ())
         all_sides = (replace(ours, totals=own), record, host)
-        return replace(measured, sides=all_sides, notes=(*measured.notes, *waited, *notes))
+        return replace(measurement, endpoints=all_sides, notes=(*measurement.notes, *wait_notes, *notes))
 
 
-def _greet(agent: AgentClient, bed: iperf3_server.Hosts) -> Mapping[str, Any]:
+def _contact_server(agent: AgentClient, bed: iperf3_server.Iperf3Testbed) -> Mapping[str, Any]:
     server = bed.server
-    asked: dict[str, Any] = {"address": server.address, "port": server.port, "from": bed.here.address}
+    parameters: dict[str, Any] = {"address": server.address, "port": server.port, "from": bed.local.address}
     try:
-        answer, _ = _patiently(agent, "iperf3.greet", asked, GREETING_PATIENCE_S, lambda: False)
+        answer, _ = _call_with_retries(agent, "iperf3.greet", parameters, CONTACT_PATIENCE_S, lambda: False)
     except AgentError as error:
         fix = SERVER_FIXES.get(str(error.data.get("kind")))
         raise BenchError(
-            f"no iperf3 server serves there: {error.message}", where=str(server), fix=fix
+            f"the iperf3 server does not serve tests: {error.message}", where=str(server), fix=fix
         ) from error
     return answer
 
 
-def _patiently(
+def _call_with_retries(
     agent: AgentClient,
     method: str,
-    asked: Mapping[str, Any],
+    parameters: Mapping[str, Any],
     patience_s: Mapping[str, float],
-    is_given_up: Callable[[], bool],
+    should_abandon: Callable[[], bool],
 ) -> tuple[dict[str, Any], float]:
-    """Ask again while the server is kept; returns the answer and the seconds that this took.
+    """Call the agent, and retry while the server is unavailable.
 
-    Raises the AgentError of the last time when that is over, and Abandoned once `is_given_up` says so.
+    Returns:
+        The answer, and the time that it took in seconds.
+
+    Raises:
+        AgentError: The server was unavailable for longer than `patience_s`.
+        TrialAbandoned: `should_abandon` returned True.
     """
-    began = time.monotonic()
-    for pause_s in itertools.chain(PAUSES_S, itertools.repeat(PAUSES_S[-1])):
+    start = time.monotonic()
+    for pause_s in itertools.chain(RETRY_PAUSES_S, itertools.repeat(RETRY_PAUSES_S[-1])):
         try:
-            return agent.call(method, **asked), time.monotonic() - began
+            return agent.call(method, **parameters), time.monotonic() - start
         except AgentError as error:
-            if time.monotonic() - began >= patience_s.get(str(error.data.get("kind")), 0.0):
+            if time.monotonic() - start >= patience_s.get(str(error.data.get("kind")), 0.0):
                 raise
-        if is_given_up():
-            raise Abandoned
+        if should_abandon():
+            raise TrialAbandoned
         time.sleep(pause_s)
-    raise AssertionError("the pauses have no end")
+    raise AssertionError("the sequence of pauses is infinite")
 
 
-def _told(server: Any) -> dict[str, Any]:
-    """The totals of the server's side, from what the agent has of it (docs/protocol.md, trial.end)."""
-    of = {"source": 0, "sink": 0}
+def _server_totals(server: Any) -> dict[str, Any]:
+    """Return the totals of the server, from the agent's trial.end (docs/protocol.md)."""
+    bytes_by_role = {"source": 0, "sink": 0}
     for stream in server["streams"]:
-        of[stream["role"]] += int(stream["bytes"])
-    return {"speaks": "iperf3", "bytes_sent": of["source"], "bytes_received": of["sink"], **server}
+        bytes_by_role[stream["role"]] += int(stream["bytes"])
+    return {
+        "protocol": "iperf3",
+        "bytes_sent": bytes_by_role["source"],
+        "bytes_received": bytes_by_role["sink"],
+        **server,
+    }

@@ -1,4 +1,4 @@
-"""What is held against a trial: what was refused, and sockets, threads or loads that are not as asked."""
+"""Checks that a trial's sockets, threads and load match its treatment, and refusals by the agents."""
 
 from __future__ import annotations
 
@@ -8,89 +8,93 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.agents.client import AgentError
-from vnetbench.lab.cpus import cpus_in
-from vnetbench.lab.knobs import where_alike
+from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.quantity import format_rate, spell_bytes, spell_rate
-from vnetbench.results.records import Sample, SideRecord
+from vnetbench.lab.knobs import merge_if_equal
+from vnetbench.quantity import format_exact_bytes, format_exact_rate, format_rate
+from vnetbench.results.records import EndpointRecord, Sample
 from vnetbench.study.factors.load_factors import VSOCK
 from vnetbench.study.model import Level
 
 PACING_ERROR = 0.1
-"""A share of the rate that a paced stream is held to: what it is beside it by more is said."""
+"""Accepted deviation of a paced stream from its rate, as a share of the rate."""
 PACING_BURST_BITS = 4e6
-"""What may come beyond it: the first segments are not paced, and a receiver that could not run catches up."""
+"""Accepted excess: the first segments are not paced, and a delayed receiver catches up."""
 PACED_SHARE = 0.9
-"""Of the load, from its beginning: what pacing is judged by."""
+"""Share of the load, from its start, in which the pacing is checked."""
 
 Totals = Mapping[str, Any]
-"""What an agent says in trial.end."""
+"""The parameters of an agent's trial.end."""
 
 
 @dataclass(frozen=True)
-class Meaning:
-    """What a kind of an agent's errors says of a treatment."""
+class RefusalText:
+    """Text of the refusal for one kind of agent error."""
 
     fix: str
     what: str = "{}"
-    """With the agent's own sentence in the place of the braces."""
+    """Message. The braces stand for the agent's message."""
     where: str | None = None
-    """The factor that it is about; without one it is about the endpoint."""
+    """The factor concerned; None for the endpoint."""
 
 
-REFUSALS: Mapping[str, Meaning] = {
-    "congestion_control_absent": Meaning(
-        "vnetbench doctor lists those that it has; modprobe tcp_NAME adds one",
-        "the kernel does not have this congestion control",
+REFUSALS: Mapping[str, RefusalText] = {
+    "congestion_control_absent": RefusalText(
+        "load it with modprobe tcp_NAME; vnetbench doctor lists the available ones",
+        "the kernel does not support this congestion control",
         "congestion_control",
     ),
-    "congestion_control_forbidden": Meaning(
-        "run as root, or take one of those in sysctl net.ipv4.tcp_allowed_congestion_control",
-        "this user may not choose this congestion control",
+    "congestion_control_forbidden": RefusalText(
+        "run as root, or use one listed in sysctl net.ipv4.tcp_allowed_congestion_control",
+        "this user is not allowed to use this congestion control",
         "congestion_control",
     ),
-    "mptcp": Meaning(
-        "sysctl -w net.mptcp.enabled=1 there; a kernel built with CONFIG_MPTCP has it",
+    "mptcp": RefusalText(
+        "enable it on that endpoint: sysctl -w net.mptcp.enabled=1 (needs a kernel with CONFIG_MPTCP)",
         "transport = mptcp: {}",
     ),
-    "frames_port": Meaning(
-        "set it up (ip link set dev NAME up), and what it is joined to: ip -br link shows both"
+    "frames_port": RefusalText(
+        "set the port and its peer up (ip link set dev NAME up); ip -br link shows their states"
     ),
-    "send_mode": Meaning(
-        "take copy; io_uring needs Linux 6.1 (to lend memory 6.2), and kernel.io_uring_disabled = 0",
-        "this send_mode is not to be had: {}",
+    "send_mode": RefusalText(
+        "use copy; io_uring needs Linux 6.1 (zero-copy: 6.2) and kernel.io_uring_disabled = 0",
+        "this send_mode is not available: {}",
     ),
-    "busy_poll": Meaning("run as root, or take block or spin", "waiting = busy_poll was refused: {}"),
-    "datagram": Meaning(
-        "take a datagram_size of at most the MTU less 28 bytes (IPv6: 48), fragments = on, or a "
-        "larger mtu; where none gets through, let UDP pass on the way"
+    "busy_poll": RefusalText(
+        "run as root, or use waiting = block or spin", "waiting = busy_poll was refused: {}"
     ),
-    "udp_offload": Meaning("take udp_gso and udp_gro off; Linux has them from 5.0 on"),
-    "open_files": Meaning(
-        "raise it before the bench starts: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
-        "the limit of open files is too low for so many streams: {}",
+    "datagram": RefusalText(
+        "use a datagram_size of at most the MTU minus 28 bytes (IPv6: 48), fragments = on, or a "
+        "larger mtu. If no datagram arrives, allow UDP in all firewalls on the path"
     ),
-    "threads": Meaning(
-        "let streams share threads (threads = 4), or raise it: ulimit -u (in a service: TasksMax=)",
-        "the limit of threads is too low for so many streams: {}",
+    "udp_offload": RefusalText("set udp_gso and udp_gro to off; they need Linux 5.0"),
+    "open_files": RefusalText(
+        "raise the limit before you start the bench: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
+        "the limit of open files is too low for this number of streams: {}",
     ),
-    "refused": Meaning("leave this treatment out with [[exclude]], or have the server allow it"),
+    "threads": RefusalText(
+        "let streams share threads (threads = 4), or raise the limit: ulimit -u (in a service: TasksMax=)",
+        "the limit of threads is too low for this number of streams: {}",
+    ),
+    "refused": RefusalText("exclude this treatment with [[exclude]], or configure the server to allow it"),
 }
-"""By the `kind` of an agent's error (docs/protocol.md, "Errors"): those of what the treatment asks."""
+"""Agent errors that refuse a treatment, by the error's `kind` (docs/protocol.md, "Errors")."""
 
 
-def refusal_of(error: AgentError, endpoint: str) -> TreatmentRefused | None:
-    """The refusal that an agent's error means, where it is of what the treatment asks; else None."""
-    meaning = REFUSALS.get(str(error.data.get("kind")))
-    if meaning is None:
+def refusal_from_error(error: AgentError, endpoint: str) -> TreatmentRefused | None:
+    """Return the refusal of the treatment that an agent's error means, or None for any other error."""
+    text = REFUSALS.get(str(error.data.get("kind")))
+    if text is None:
         return None
-    return TreatmentRefused(
-        meaning.what.format(error.message), where=meaning.where or endpoint, fix=meaning.fix
-    )
+    return TreatmentRefused(text.what.format(error.message), where=text.where or endpoint, fix=text.fix)
 
 
-def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:
-    """What the sockets really have; raises TreatmentRefused where that is not what was asked."""
+def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    """Return the effective settings of the sockets.
+
+    Raises:
+        TreatmentRefused: They differ from the treatment's levels.
+    """
     effective: dict[str, object] = {}
     for name in (
         "congestion_control", "send_buffer_bytes", "receive_buffer_bytes", "mss", "no_delay", "busy_poll_us",
@@ -98,46 +102,46 @@ def judge_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     ):  # fmt: skip
         if values := sorted({s[name] for s in streams if s.get(name) is not None}, key=str):
             effective[name] = values[0] if len(values) == 1 else values
-    asked = factors.get("congestion_control")
-    found = effective.get("congestion_control")
-    if asked is not None and found != asked and factors.get("transport") != VSOCK:
+    requested = factors.get("congestion_control")
+    actual = effective.get("congestion_control")
+    if requested is not None and actual != requested and factors.get("transport") != VSOCK:
         raise TreatmentRefused(
-            f"congestion_control = {asked} did not take effect: {found} was read back",
-            fix="vnetbench doctor lists those of this kernel",
+            f"congestion_control = {requested} had no effect: the socket uses {actual}",
+            fix="use one that vnetbench doctor lists for this kernel",
         )
-    asking = [s for s in streams if s.get("part") != "transfers"]
-    if factors.get("waiting") == "busy_poll" and not all(s.get("busy_poll_us") for s in asking):
+    request_streams = [s for s in streams if s.get("part") != "transfers"]
+    if factors.get("waiting") == "busy_poll" and not all(s.get("busy_poll_us") for s in request_streams):
         raise TreatmentRefused(
-            "waiting = busy_poll did not take effect: SO_BUSY_POLL was read back as 0",
-            fix="a kernel built with CONFIG_NET_RX_BUSY_POLL has it",
+            "waiting = busy_poll had no effect: SO_BUSY_POLL reads back as 0",
+            fix="use a kernel with CONFIG_NET_RX_BUSY_POLL",
         )
-    _judge_transport(factors, streams)
+    _check_transport(factors, streams)
     rate_bps = _pacing_rate_bps(factors)
-    # The kernel keeps whole bytes a second.
+    # The kernel stores whole bytes per second.
     if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in streams):
         raise TreatmentRefused(
-            f"pacing_rate = {spell_rate(rate_bps)} did not take effect:"
+            f"pacing_rate = {format_exact_rate(rate_bps)} had no effect:"
             f" {effective.get('pacing_rate_bps', 'none')} was read back",
-            fix="take a rate that the kernel keeps, or none",
+            fix="use a rate that the kernel accepts, or none",
         )
     buffer = factors.get("socket_buffer", "auto")
     if buffer != "auto":
-        # The kernel doubles what is asked, for its own bookkeeping (socket(7), SO_RCVBUF), within its limits.
+        # The kernel doubles the requested size for bookkeeping, within its limits (socket(7), SO_RCVBUF).
         granted = min(int(s[name]) for s in streams for name in ("send_buffer_bytes", "receive_buffer_bytes"))
         if granted < 2 * int(buffer):
             raise TreatmentRefused(
-                f"socket_buffer = {spell_bytes(int(buffer))} did not take effect: "
-                f"{spell_bytes(granted // 2)} was read back",
-                fix=f"raise its limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
+                f"socket_buffer = {format_exact_bytes(int(buffer))} had no effect: "
+                f"{format_exact_bytes(granted // 2)} was read back",
+                fix=f"raise the limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
             )
     return effective
 
 
-def lent(totals: Sequence[Totals]) -> dict[str, int] | None:
-    """What became of the memory that sources lent to their kernels, by the kernels' own account; or None.
+def zero_copy_counts(totals: Sequence[Totals]) -> dict[str, int] | None:
+    """Return the counts of zero-copy sends as the kernels report them; None without zero-copy sends.
 
-    The numbers of sends that went out `in_place`, that were `copied` after all, and that were `unsettled`
-    at the end.
+    `in_place` were sent without a copy, `copied` were copied by the kernel, and `unsettled` had no
+    completion at the end of the trial.
     """
     accounts = [s["lent"] for t in totals for s in t.get("streams", ()) if s.get("lent")]
     if not accounts:
@@ -145,49 +149,58 @@ def lent(totals: Sequence[Totals]) -> dict[str, int] | None:
     return {name: sum(int(a[name]) for a in accounts) for name in ("in_place", "copied", "unsettled")}
 
 
-def _judge_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
-    asked = factors.get("transport", "tcp")
-    others = [str(s["id"]) for s in streams if s.get("transport", asked) != asked]
+def _check_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
+    requested = factors.get("transport", "tcp")
+    others = [str(s["id"]) for s in streams if s.get("transport", requested) != requested]
     if others:
         raise TreatmentRefused(
-            f"transport = {asked} did not take effect: stream {', '.join(others)} fell back to TCP",
-            fix="see what takes MPTCP's options away on the path: nstat -a | grep MPTcp in the VM says why",
+            f"transport = {requested} had no effect: stream {', '.join(others)} fell back to TCP",
+            fix="find what removes MPTCP options on the path; in the VM, nstat -a | grep MPTcp shows why",
         )
 
 
-def judge_load(factors: Mapping[str, Level], duration_s: float, sides: Sequence[SideRecord]) -> list[str]:
-    """Remarks on a load that was not quite as asked; raises TreatmentRefused where it was another one.
+def check_load(
+    factors: Mapping[str, Level], duration_s: float, endpoints: Sequence[EndpointRecord]
+) -> list[str]:
+    """Return notes on a load that deviates from the treatment.
 
-    `sides` are those of the endpoints.
+    Args:
+        factors: The treatment's levels.
+        duration_s: Duration of the load.
+        endpoints: Records of the endpoints without observers.
+
+    Raises:
+        TreatmentRefused: The transport or the pacing had no effect.
     """
-    for side in sides:
-        _judge_transport(factors, streams_of(side.totals))
+    for endpoint in endpoints:
+        _check_transport(factors, stream_totals(endpoint.totals))
     rate_bps = _pacing_rate_bps(factors)
     if rate_bps is None:
         return []
-    found = [
+    rates_bps = [
         rate
-        for side in sides
-        # A late sample of the end would hold what streams let go of when they were no longer paced.
-        for rate in _arrival_rates([x for x in side.samples if x.t_s <= PACED_SHARE * duration_s])
+        for endpoint in endpoints
+        # Samples at the end may include data that streams sent when pacing had ended.
+        for rate in _arrival_rates([x for x in endpoint.samples if x.t_s <= PACED_SHARE * duration_s])
     ]
-    if not found:
+    if not rates_bps:
         return []
-    if max(found) > (1 + PACING_ERROR) * rate_bps + PACING_BURST_BITS / duration_s:
+    if max(rates_bps) > (1 + PACING_ERROR) * rate_bps + PACING_BURST_BITS / duration_s:
         raise TreatmentRefused(
-            f"pacing_rate = {spell_rate(rate_bps)} did not hold: {format_rate(max(found))} arrived",
-            fix="pace with the queueing discipline fq (tc qdisc replace), or take none",
+            f"pacing_rate = {format_exact_rate(rate_bps)} was exceeded:"
+            f" {format_rate(max(rates_bps))} arrived",
+            fix="use the queueing discipline fq for pacing (tc qdisc replace), or pacing_rate = none",
         )
-    if (mean := sum(found) / len(found)) < (1 - PACING_ERROR) * rate_bps:
+    if (mean := sum(rates_bps) / len(rates_bps)) < (1 - PACING_ERROR) * rate_bps:
         return [
-            f"paced to {spell_rate(rate_bps)}, the streams came to {format_rate(mean)} on average:"
-            " something else was the limit"
+            f"the streams are paced to {format_exact_rate(rate_bps)}, but their mean is {format_rate(mean)},"
+            " so something else is the limit"
         ]
     return []
 
 
-def streams_of(totals: Totals) -> Sequence[Mapping[str, Any]]:
-    """What an agent says of each of its streams in trial.end."""
+def stream_totals(totals: Totals) -> Sequence[Mapping[str, Any]]:
+    """Return the totals of each stream from an agent's trial.end."""
     streams: Sequence[Mapping[str, Any]] = totals.get("streams", ())
     return streams
 
@@ -198,31 +211,38 @@ def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
 
 
 def _arrival_rates(samples: Sequence[Sample]) -> list[float]:
-    """What came of each stream that ends here, bit/s, over all these samples."""
+    """Return the receive rate of each sink's stream over these samples, bit/s."""
     seconds = sum(sample.interval_s for sample in samples)
     sums: Counter[int] = Counter()
     for sample in samples:
         for stream in sample.streams:
             if stream.role == "sink":
-                sums[stream.stream] += stream.bytes
+                sums[stream.stream_id] += stream.bytes
     return [8 * size / seconds for size in sums.values()]
 
 
-def judge_threads(
-    asked: Mapping[str, Sequence[str]], found: Mapping[str, Sequence[str]]
+def check_threads(
+    requested: Mapping[str, Sequence[str]], actual: Mapping[str, Sequence[str]]
 ) -> dict[str, object]:
-    """Where the threads of each endpoint really run; raises TreatmentRefused where that is not as asked."""
-    for endpoint, lists in asked.items():
-        if [cpus_in(cpus) for cpus in lists] != [cpus_in(cpus) for cpus in found[endpoint]]:
+    """Return the number of threads and their CPUs for each endpoint.
+
+    Args:
+        requested: CPU lists of the threads by endpoint, as requested.
+        actual: The same as the agents read them back.
+
+    Raises:
+        TreatmentRefused: They differ.
+    """
+    for endpoint, lists in requested.items():
+        if [parse_cpu_set(cpus) for cpus in lists] != [parse_cpu_set(cpus) for cpus in actual[endpoint]]:
             raise TreatmentRefused(
-                f"threads on the CPUs {' '.join(lists)} were asked for,"
-                f" and {' '.join(found[endpoint])} read back",
+                f"threads were placed on the CPUs {' '.join(actual[endpoint])} instead of {' '.join(lists)}",
                 where=endpoint,
-                fix="something else on this machine places threads too (a cpuset, a daemon): end it",
+                fix="stop other programs on this machine that set CPU affinities (a cpuset, a daemon)",
             )
     return {
-        "threads": where_alike({endpoint: len(cpus) for endpoint, cpus in found.items()}),
-        "thread_cpus": where_alike(
-            {endpoint: cpus[0] if len(set(cpus)) == 1 else list(cpus) for endpoint, cpus in found.items()}
+        "threads": merge_if_equal({endpoint: len(cpus) for endpoint, cpus in actual.items()}),
+        "thread_cpus": merge_if_equal(
+            {endpoint: cpus[0] if len(set(cpus)) == 1 else list(cpus) for endpoint, cpus in actual.items()}
         ),
     }

@@ -1,4 +1,4 @@
-"""Running a campaign: randomised blocks of trials, repeated until every treatment is sure, and resumed."""
+"""Run or resume a campaign: randomised blocks of trials, repeated until each interval is narrow enough."""
 
 from __future__ import annotations
 
@@ -7,244 +7,285 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vnetbench.campaign import schedule
-from vnetbench.campaign.calibration import MOST_TRIALS, TRIAL_S
-from vnetbench.campaign.instrument import Done, Instrument
-from vnetbench.campaign.interrupts import Interrupts, LeaveNow
-from vnetbench.campaign.progress import OPEN, Progress
-from vnetbench.campaign.trial import Abandoned, Load, Series, TrialBroke
-from vnetbench.campaign.agent_parameters import idle_s
-from vnetbench.estimate.time_series import course
-from vnetbench.estimate.stopping_rule import decide
+from vnetbench.campaign.agent_parameters import idle_duration_s
+from vnetbench.campaign.calibration import MAX_CALIBRATION_TRIALS, TRIAL_S
+from vnetbench.campaign.instrument import CompletedTrial, Instrument
+from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
+from vnetbench.campaign.progress import OPEN, CampaignProgress
+from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
+from vnetbench.estimate.stopping_rule import decide_stopping
+from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import FINISHED, INTERRUPTED, StepRecord, TrialRecord
-from vnetbench.study.factors.registry import complete
-from vnetbench.study.model import Level, Plan, SearchAsked, Study
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import Level, Plan, SearchSpec, Study
 from vnetbench.study.plan import block_order, search_seed
-from vnetbench.study.workloads import main_metric
+from vnetbench.study.workloads import deciding_metric
 
-ATTEMPTS = 3
-"""A trial that fails is tried this often, each time on a new testbed, before its treatment is given up."""
+MAX_ATTEMPTS = 3
+"""Attempts of a trial, each on a new testbed, before its treatment fails."""
 
-Say = Callable[[str, int | None], None]
-"""Takes a sentence for the user, and the index of the treatment that it is about."""
-Tick = Callable[[], None]
+ReportMessage = Callable[[str, int | None], None]
+"""Prints a message about the treatment of this index, or about the campaign."""
+ReportProgress = Callable[[], None]
 
 
 class Campaign:
-    """One session of a campaign: it measures with the instrument and writes to the file that it is given."""
+    """One session of a campaign: measures with an instrument and writes to a results file."""
 
     def __init__(
-        self, file: ResultsFile, study: Study, plan: Plan, instrument: Instrument, say: Say, tick: Tick
+        self,
+        file: ResultsFile,
+        study: Study,
+        plan: Plan,
+        instrument: Instrument,
+        report_message: ReportMessage,
+        report_progress: ReportProgress,
     ) -> None:
-        """`tick` is called whenever a trial or a treatment has ended."""
-        self.progress = Progress(study, plan, earlier_s=file.campaign().elapsed_s)
+        """Create the session from the trials in the file.
+
+        `report_progress` is called after each step, trial and treatment.
+        """
+        self.progress = CampaignProgress(study, plan, earlier_sessions_s=file.campaign().elapsed_s)
         self._file = file
         self._study = study
         self._plan = plan
-        self._say = say
-        self._tick = tick
-        self._earlier: dict[int, str] = {}
-        """Treatments that an earlier session refused or gave up, and that have not been tried anew."""
+        self._report_message = report_message
+        self._report_progress = report_progress
+        self._earlier_states: dict[int, str] = {}
+        """States of treatments that an earlier session refused or failed, until they are tried again."""
         self._calibrations: dict[int, Mapping[str, object]] = {}
-        """What treatments were calibrated to before their first trial."""
+        """Calibrations by treatment."""
         self._instrument = instrument
         self._replay()
 
     def run(self, interrupts: Interrupts) -> str:
-        """Measure until nothing is open; returns `finished` or `interrupted`.
+        """Measure until no treatment is open, then close the instrument. Every finished trial is on disk.
 
-        What was measured is in the file whatever happens, and the instrument is closed. Raises BenchError
-        when the file cannot be written or no testbed can be built.
+        Returns:
+            The campaign's status: `finished` or `interrupted`.
+
+        Raises:
+            BenchError: The file cannot be written, or no testbed can be created.
         """
         self._warn_of_time()
         block = 0
         try:
-            while self.progress.still_open():
+            while self.progress.open_treatments():
                 if not self._run_block(block, interrupts):
-                    return INTERRUPTED if interrupts.asked else FINISHED
-                self._judge(block)
+                    return INTERRUPTED if interrupts.is_requested else FINISHED
+                self._close_finished_treatments(block)
                 block += 1
             return FINISHED
-        except LeaveNow:
+        except ImmediateExit:
             return INTERRUPTED
         finally:
             self.progress.is_leaving = True
-            self.progress.running = None
+            self.progress.running_treatment = None
             self._instrument.close()
 
     def _replay(self) -> None:
-        """Take in what earlier sessions measured. What was refused or failed then is tried anew."""
+        """Add the trials of earlier sessions. Treatments that were refused or failed are tried again."""
         for record in self._file.treatments():
             if record.state in ("refused", "failed"):
                 self.progress.treatments[record.index].reason = record.reason
-                self._earlier[record.index] = record.state
+                self._earlier_states[record.index] = record.state
         for trial in self._file.trials():
             if not trial.failure:
-                self._count(trial)
+                self._add_to_progress(trial)
 
-    def _count(self, trial: TrialRecord) -> None:
-        self.progress.finished(
-            trial.treatment, trial.block, course(trial, main_metric(self._study)), trial.setup_s,
-            sum(step.took_s for step in trial.steps),
-        )  # fmt: skip
+    def _add_to_progress(self, trial: TrialRecord) -> None:
+        self.progress.add_finished_trial(
+            trial.treatment,
+            trial.block,
+            metric_time_series(trial, deciding_metric(self._study)),
+            trial.setup_s,
+            sum(step.elapsed_s for step in trial.steps),
+        )
         calibration = trial.effective.get("calibration")
         if isinstance(calibration, Mapping):
             self._calibrations[trial.treatment] = calibration
 
     def _run_block(self, block: int, interrupts: Interrupts) -> bool:
-        """One trial of every open treatment that has none in this block yet; False when it was cut short."""
-        for index in block_order(self._plan, block, self.progress.still_open()):
+        """Run the block's missing trials of open treatments; return False if the block was cut short."""
+        for index in block_order(self._plan, block, self.progress.open_treatments()):
             if block in self.progress.treatments[index].courses:
                 continue
-            if interrupts.asked:
+            if interrupts.is_requested:
                 return False
             if self._out_of_time(index):
                 return False
             self._run_trial(index, block, interrupts)
-            self._tick()
+            self._report_progress()
         return True
 
     def _out_of_time(self, index: int) -> bool:
         progress = self.progress
-        expected = progress.trial_s(index)
+        expected = progress.expected_trial_s(index)
         expected += self._calibration_s(index)
         limit = self._study.precision.time_limit_s
-        if not schedule.is_last_moment(progress.elapsed_s, expected, limit):
+        if not schedule.exceeds_time_limit(progress.elapsed_s, expected, limit):
             return False
-        for left in progress.still_open():
-            # What was refused in an earlier session, and could not be tried anew, stays refused.
-            earlier = self._earlier.get(left, "time limit")
+        for left in progress.open_treatments():
+            # Treatments that were refused earlier and not tried again stay refused.
+            earlier = self._earlier_states.get(left, "time limit")
             self._close_treatment(left, earlier, progress.treatments[left].reason)
         return True
 
-    def _judge(self, block: int) -> None:
-        """Decide at a block's end which treatments have been repeated enough.
+    def _close_finished_treatments(self, block: int) -> None:
+        """Close the treatments that need no further trial after this block.
 
-        Only from what was measured up to this block: a resumed campaign then decides as the first one did.
+        Only trials up to this block count, so that a resumed campaign decides as the original one did.
         """
-        for index in self.progress.still_open():
+        for index in self.progress.open_treatments():
             treatment = self.progress.treatments[index]
             if any(later > block for later in treatment.courses):
                 continue
-            decision = decide(treatment.values, self._study.precision)
+            decision = decide_stopping(treatment.values, self._study.precision)
             if decision.stop:
                 self._close_treatment(index, decision.reason)
 
     def _close_treatment(self, index: int, state: str, reason: str = "") -> None:
-        self._file.set_treatment(index, state, reason)
+        self._file.set_treatment_state(index, state, reason)
         self.progress.treatments[index].state = state
         self.progress.treatments[index].reason = reason
 
     def _calibration_s(self, index: int) -> float:
-        """Seconds that a treatment's calibration takes at most, where one is still to come; else 0."""
+        """Return the maximum duration of a treatment's pending calibration in seconds; 0 if none is due."""
         if index in self._calibrations or self._levels(index).get("send_mode") != "auto":
             return 0.0
-        return MOST_TRIALS * (TRIAL_S + self.progress.setup_s())
+        return MAX_CALIBRATION_TRIALS * (TRIAL_S + self.progress.expected_setup_s())
 
     def _levels(self, index: int) -> Mapping[str, Level]:
         study = self._study
-        return complete(self._plan.treatments[index].factors, study.workload, study.testbed.kind)
+        return complete_levels(self._plan.treatments[index].factors, study.workload, study.testbed.backend)
 
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
-        """One trial on disk, or why there is none: refused, given up, or left because the user asked."""
+        """Run one trial and store it. If it is refused or fails repeatedly, close the treatment."""
         study, levels = self._study, self._levels(index)
-        next_s = self.progress.treatments[index].next_s
-        idle = idle_s(study.workload, levels, study.timing)
+        next_duration_s = self.progress.treatments[index].next_duration_s
+        idle = idle_duration_s(study.workload, levels, study.timing)
         known = self._calibrations.get(index)
-        load = Load(
-            levels, next_s, study.timing.interval_s, study.workload, idle, known,
-            settle_s=(study.search or SearchAsked()).settle_s, series=self._series(index, block, interrupts),
-        )  # fmt: skip
+        load = TrialLoad(
+            levels,
+            next_duration_s,
+            study.timing.interval_s,
+            study.workload,
+            idle,
+            known,
+            settle_s=(study.search or SearchSpec()).settle_s,
+            step_series=self._step_series(index, block, interrupts),
+        )
         failure = ""
-        for _ in range(ATTEMPTS):
-            if interrupts.asked and failure:
+        for _ in range(MAX_ATTEMPTS):
+            if interrupts.is_requested and failure:
                 return
-            began_s = self.progress.elapsed_s
-            self.progress.running, self.progress.running_since = index, time.monotonic()
+            start_s = self.progress.elapsed_s
+            self.progress.running_treatment, self.progress.running_since = index, time.monotonic()
             try:
                 with interrupts.interruptible():
-                    done = self._instrument.measure(load, lambda: interrupts.now)
-                record = _record(index, block, began_s, load, done)
+                    done = self._instrument.measure(load, lambda: interrupts.is_immediate)
+                record = _record(index, block, start_s, load, done)
             except TreatmentRefused as refusal:
                 self._close_treatment(index, "refused", str(refusal))
-                self._say(f"refused: {refusal}", index)
+                self._report_message(f"refused: {refusal}", index)
                 return
-            except Abandoned:
-                raise LeaveNow from None
+            except TrialAbandoned:
+                raise ImmediateExit from None
             except TrialFailed as error:
                 failure = str(error)
-                sides = error.sides if isinstance(error, TrialBroke) else ()
-                self._keep(TrialRecord(index, block, None, began_s, load.duration_s, 0.0, {}, sides, failure))
-                self._say(f"a trial failed: {failure}", index)
+                sides = error.endpoints if isinstance(error, TrialFailedUnderLoad) else ()
+                self._store_trial(
+                    TrialRecord(index, block, None, start_s, load.duration_s, 0.0, {}, sides, failure)
+                )
+                self._report_message(f"a trial failed: {failure}", index)
                 continue
             finally:
-                self.progress.running = None
+                self.progress.running_treatment = None
                 self.progress.steps = ()
-            self._keep(record)
+            self._store_trial(record)
             return
-        self._close_treatment(index, "failed", f"{ATTEMPTS} trials in a row failed; the last one: {failure}")
-        self._say(f"given up: {ATTEMPTS} trials in a row failed; the last one: {failure}", index)
+        self._close_treatment(
+            index, "failed", f"{MAX_ATTEMPTS} trials in a row failed; the last one: {failure}"
+        )
+        self._report_message(f"failed: {MAX_ATTEMPTS} trials in a row failed; the last one: {failure}", index)
 
-    def _series(self, index: int, block: int, interrupts: Interrupts) -> Series | None:
-        """The steps that a trial begins with, where it is a series: on disk as soon as each is over."""
-        asked = self.progress.search(index)
-        if asked is None:
+    def _step_series(self, index: int, block: int, interrupts: Interrupts) -> StepSeries | None:
+        """Return the step series of a trial, if it has one. Each finished step is stored at once."""
+        search_spec = self.progress.search_spec(index)
+        if search_spec is None:
             return None
 
-        def keep(step: StepRecord) -> None:
-            step = replace(step, started_s=max(0.0, self.progress.elapsed_s - step.took_s))
+        def save_step(step: StepRecord) -> None:
+            step = replace(step, started_s=max(0.0, self.progress.elapsed_s - step.elapsed_s))
             self._file.add_step(index, block, step, self.progress.elapsed_s)
             self.progress.steps = (*self.progress.steps[: step.number], step)
-            self._tick()
+            self._report_progress()
 
-        def forget() -> None:
-            self._file.drop_steps(index, block)
+        def delete_steps() -> None:
+            self._file.delete_steps(index, block)
             self.progress.steps = ()
 
         self.progress.steps = self._file.steps(index, block)
         seed = search_seed(self._plan, block, index)
-        return Series(
-            asked, seed, lambda: self._file.steps(index, block), keep, forget, lambda: interrupts.asked
+        return StepSeries(
+            search_spec,
+            seed,
+            lambda: self._file.steps(index, block),
+            save_step,
+            delete_steps,
+            lambda: interrupts.is_requested,
         )
 
-    def _keep(self, trial: TrialRecord) -> None:
-        """Put a trial on disk, and only then count it."""
-        news = self._instrument.learned()
-        for shape, description in news.testbeds.items():
+    def _store_trial(self, trial: TrialRecord) -> None:
+        """Write a trial to disk, then add it to the progress."""
+        new_facts = self._instrument.take_new_facts()
+        for shape, description in new_facts.testbeds.items():
             self._file.add_testbed(shape, description)
-        for place, facts in news.facts.items():
-            self._file.add_facts(place, facts)
+        for subject, facts in new_facts.facts.items():
+            self._file.add_facts(subject, facts)
         self._file.add_trial(trial, self.progress.elapsed_s)
-        if self._earlier.pop(trial.treatment, None):
-            self._file.set_treatment(trial.treatment, OPEN)
+        if self._earlier_states.pop(trial.treatment, None):
+            self._file.set_treatment_state(trial.treatment, OPEN)
             self.progress.treatments[trial.treatment].reason = ""
         if not trial.failure:
-            self._count(trial)
+            self._add_to_progress(trial)
 
     def _warn_of_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
-        calibrations_s = sum(map(self._calibration_s, self.progress.still_open()))
-        steps_s = precision.fewest_trials * sum(map(self.progress.steps_s, self.progress.still_open()))
-        before_s = calibrations_s + steps_s
-        if not schedule.enough_time(precision, treatments, self._study.timing.duration_s, before_s):
-            asked = f"{treatments} treatments of {precision.fewest_trials} trials each"
-            if steps_s:
-                asked += f", whose searches take some {steps_s:.0f} s"
+        calibrations_s = sum(map(self._calibration_s, self.progress.open_treatments()))
+        expected_steps_s = precision.fewest_trials * sum(
+            map(self.progress.expected_steps_s, self.progress.open_treatments())
+        )
+        before_s = calibrations_s + expected_steps_s
+        if not schedule.has_enough_time(precision, treatments, self._study.timing.duration_s, before_s):
+            planned = f"{treatments} treatments of {precision.fewest_trials} trials each"
+            if expected_steps_s:
+                planned += f", whose searches take about {expected_steps_s:.0f} s"
             if calibrations_s:
-                asked += f" and {calibrations_s:.0f} s of calibrations"
+                planned += f" and {calibrations_s:.0f} s of calibrations"
             limit = f"precision.time_limit = {precision.time_limit_s:g} s"
-            self._say(f"{limit} is too short for {asked}: some will have no interval", None)
+            self._report_message(f"{limit} is too short for {planned}, so some will have no interval", None)
 
 
-def _record(index: int, block: int, began_s: float, load: Load, done: Done) -> TrialRecord:
-    """The trial as it is kept; raises TrialFailed for one that has nothing to estimate from."""
+def _record(index: int, block: int, start_s: float, load: TrialLoad, done: CompletedTrial) -> TrialRecord:
+    """Return the record of a trial; raises TrialFailed if it has no samples to estimate from."""
     record = TrialRecord(
-        index, block, done.shape, began_s, load.duration_s, done.setup_s, done.measured.effective,
-        done.measured.sides, notes=done.measured.notes, idle_s=load.idle_s, steps=done.measured.steps,
-    )  # fmt: skip
+        index,
+        block,
+        done.testbed_shape,
+        start_s,
+        load.duration_s,
+        done.setup_s,
+        done.measurement.effective,
+        done.measurement.endpoints,
+        notes=done.measurement.notes,
+        idle_s=load.idle_s,
+        steps=done.measurement.steps,
+    )
     try:
-        course(record)
+        metric_time_series(record)
     except ValueError:
-        raise TrialFailed("no sample came during the load: the agents were kept from running") from None
+        raise TrialFailed("no sample was taken during the load: the agents got no CPU time") from None
     return record

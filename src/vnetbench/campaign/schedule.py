@@ -1,4 +1,4 @@
-"""How long a trial should be, and how many are still to come."""
+"""Durations of trials, number of remaining trials, and the time limit."""
 
 from __future__ import annotations
 
@@ -7,58 +7,65 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vnetbench.estimate.interim_analyses import looks
-from vnetbench.estimate.trial_length import LONGEST_S, SHORTEST_S, PastTrial, next_duration
+from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.model import Estimate
-from vnetbench.study.model import Precision, SearchAsked
+from vnetbench.estimate.trial_length import (
+    LONGEST_TRIAL_S,
+    SHORTEST_TRIAL_S,
+    PastTrial,
+    choose_trial_length_s,
+)
+from vnetbench.study.model import Precision, SearchSpec
 
 PILOT_TRIALS = 3
-SHORTEST_IN_A_HURRY_S = 0.5
-"""Shorter trials hold too few samples to tell a warm-up."""
-FIRST_SETUP_S = 0.15
-"""Taken for the cost of a trial's set-up until one has been measured."""
-FIRST_STEPS = 20
-"""Full steps that a search is taken to be as long as until one has been made."""
-MEDIAN_OVER_MEAN = math.sqrt(math.pi / 2)
-"""How much wider the interval of a normal distribution's median is than that of its mean."""
-LONGEST_SEARCH_S, SHORTEST_SEARCH_S = 600.0, 5.0
-"""Limits of a search that the study gives none."""
-SHARE_FOR_STEPS = 0.5
-"""Share of a search's time that its steps may take: what each costs beside its load is not in their limit."""
-SHARE_FOR_FEWEST = 0.9
-"""Share of the time limit that the fewest trials may take: the rest goes to treatments that need more."""
+MIN_LIMITED_TRIAL_S = 0.5
+"""Minimum duration of a trial under a time limit. Shorter trials have too few samples to find a warm-up."""
+DEFAULT_SETUP_S = 0.15
+"""Assumed set-up time of a trial until one has been measured."""
+DEFAULT_STEP_COUNT = 20
+"""Assumed number of full steps of a search until one has been measured."""
+MEDIAN_TO_MEAN_WIDTH_RATIO = math.sqrt(math.pi / 2)
+"""Width of the median's interval relative to the mean's interval, for a normal distribution."""
+MAX_SEARCH_S, MIN_SEARCH_S = 600.0, 5.0
+"""Bounds of a search's time limit if the study sets none."""
+STEP_TIME_SHARE = 0.5
+"""Share of a search's time for its steps. Their set-up times are not part of their limit."""
+MIN_TRIALS_TIME_SHARE = 0.9
+"""Share of the time limit for the minimum number of trials. The rest is for treatments that need more."""
 
 
-def trial_duration(past: Sequence[PastTrial], setup_s: float, precision: Precision, treatments: int) -> float:
-    """Seconds of load of a treatment's next trial, warm-up included.
+def choose_trial_duration(
+    past: Sequence[PastTrial], setup_s: float, precision: Precision, treatments: int
+) -> float:
+    """Return the load duration of a treatment's next trial in seconds, warm-up included.
 
-    From its pilot on as `estimate.length` says; shorter where the time limit would else not give every one
-    of the `treatments` the fewest trials.
+    After the pilot trials, `estimate.trial_length` decides. The trial is shorter if the time limit would
+    otherwise not allow the minimum number of trials for each of the `treatments`.
     """
-    longest = LONGEST_S
+    longest = LONGEST_TRIAL_S
     if precision.time_limit_s is not None:
-        share = SHARE_FOR_FEWEST * precision.time_limit_s / (treatments * precision.fewest_trials)
-        longest = min(LONGEST_S, max(SHORTEST_IN_A_HURRY_S, share - setup_s))
-    shortest = min(SHORTEST_S, longest)
+        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.fewest_trials)
+        longest = min(LONGEST_TRIAL_S, max(MIN_LIMITED_TRIAL_S, share - setup_s))
+    shortest = min(SHORTEST_TRIAL_S, longest)
     if len(past) < PILOT_TRIALS:
         return shortest
-    return next_duration(past, setup_s, shortest, longest)
+    return choose_trial_length_s(past, setup_s, shortest, longest)
 
 
-def trials_left(values: Sequence[float], found: Estimate | None, precision: Precision) -> int:
-    """How many more trials a treatment is likely to need, from those that it has had.
+def estimate_remaining_trials(values: Sequence[float], found: Estimate | None, precision: Precision) -> int:
+    """Return the number of further trials that a treatment is expected to need.
 
-    The interval of a median shrinks with the root of the number of trials; before there is one it is taken
-    for that of a normal distribution with the trials' own spread.
+    The interval of a median shrinks with the square root of the number of trials. Until there is an interval,
+    it is derived from the trials' standard deviation for a normal distribution.
     """
-    judged_at = looks(precision) or (precision.most_trials,)
+    judged_at = interim_analyses(precision) or (precision.most_trials,)
     half_width = found.half_width if found else None
     if half_width is None and len(values) >= PILOT_TRIALS:
-        # An increase under load may be below zero, and its mean nothing at all.
+        # The metric may be a difference, whose mean can be negative or zero.
         mean = abs(statistics.mean(values))
         deviation = statistics.stdev(values) / mean if mean else math.inf if any(values) else 0.0
         reach = statistics.NormalDist().inv_cdf((1 + precision.confidence) / 2)
-        half_width = reach * MEDIAN_OVER_MEAN * deviation / math.sqrt(len(values))
+        half_width = reach * MEDIAN_TO_MEAN_WIDTH_RATIO * deviation / math.sqrt(len(values))
     wanted = len(values) * ((half_width or 0.0) / precision.half_width) ** 2
     later = [look for look in judged_at if look > len(values)]
     if not later:
@@ -66,45 +73,51 @@ def trials_left(values: Sequence[float], found: Estimate | None, precision: Prec
     return next((look for look in later if look >= wanted), later[-1]) - len(values)
 
 
-def limited(search: SearchAsked, precision: Precision, treatments: int) -> SearchAsked:
-    """The search with a time limit: as asked, else one that lets every treatment have the fewest trials."""
+def with_time_limit(search: SearchSpec, precision: Precision, treatments: int) -> SearchSpec:
+    """Return the search with a time limit.
+
+    If the study sets none, the limit allows the minimum number of trials for every treatment.
+    """
     if search.time_limit_s is not None:
         return search
-    limit_s = LONGEST_SEARCH_S
+    limit_s = MAX_SEARCH_S
     if precision.time_limit_s is not None:
-        share = SHARE_FOR_FEWEST * precision.time_limit_s / (treatments * precision.fewest_trials)
-        limit_s = min(LONGEST_SEARCH_S, max(SHORTEST_SEARCH_S, SHARE_FOR_STEPS * share))
+        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.fewest_trials)
+        limit_s = min(MAX_SEARCH_S, max(MIN_SEARCH_S, STEP_TIME_SHARE * share))
     return replace(search, time_limit_s=limit_s)
 
 
-def setup_cost(measured: Sequence[float]) -> float:
-    """Seconds that a trial costs beside its load."""
-    return statistics.median(measured) if measured else FIRST_SETUP_S
+def median_setup_s(measured: Sequence[float]) -> float:
+    """Return the median duration of a trial without its load in seconds."""
+    return statistics.median(measured) if measured else DEFAULT_SETUP_S
 
 
-def series_cost(measured: Sequence[float], search: SearchAsked | None) -> float:
-    """Seconds that the steps of a trial take: the median so far; 0 where the trial is no series."""
+def median_steps_s(measured: Sequence[float], search: SearchSpec | None) -> float:
+    """Return the median duration of a trial's steps in seconds; 0 if trials have no steps."""
     if search is None:
         return 0.0
     if measured:
         return statistics.median(measured)
     return min(
-        search.time_limit_s or LONGEST_SEARCH_S,
-        FIRST_STEPS * (search.step_s + search.settle_s + FIRST_SETUP_S),
+        search.time_limit_s or MAX_SEARCH_S,
+        DEFAULT_STEP_COUNT * (search.step_s + search.settle_s + DEFAULT_SETUP_S),
     )
 
 
-def enough_time(
+def has_enough_time(
     precision: Precision, treatments: int, duration_s: float | None, before_s: float = 0.0
 ) -> bool:
-    """Whether the time limit lets every treatment have the fewest trials after calibrations of `before_s`."""
+    """Return whether every treatment can have its minimum number of trials within the time limit.
+
+    `before_s` is the time for calibrations and steps.
+    """
     if precision.time_limit_s is None:
         return True
-    shortest = duration_s or SHORTEST_IN_A_HURRY_S
-    trials_s = treatments * precision.fewest_trials * (shortest + FIRST_SETUP_S)
+    shortest = duration_s or MIN_LIMITED_TRIAL_S
+    trials_s = treatments * precision.fewest_trials * (shortest + DEFAULT_SETUP_S)
     return before_s + trials_s <= precision.time_limit_s
 
 
-def is_last_moment(elapsed_s: float, next_trial_s: float, limit_s: float | None) -> bool:
-    """Whether a trial of this length would end beyond the time limit."""
+def exceeds_time_limit(elapsed_s: float, next_trial_s: float, limit_s: float | None) -> bool:
+    """Return whether a trial of this duration would end after the time limit."""
     return elapsed_s + next_trial_s > (math.inf if limit_s is None else limit_s)

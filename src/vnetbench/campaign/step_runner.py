@@ -1,4 +1,4 @@
-"""Running the steps of a trial: each on disk when it is over, and fed again when the trial goes on."""
+"""Run the steps of a trial. Finished steps are stored, and reused when the trial is resumed."""
 
 from __future__ import annotations
 
@@ -7,131 +7,150 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from vnetbench.campaign.frame_counts import counts_of
-from vnetbench.campaign.frame_checks import fell_behind
-from vnetbench.campaign.trial import Abandoned, Load, Measured, Series
-from vnetbench.estimate.frame_losses import counted
-from vnetbench.results.records import SideRecord, StepRecord
-from vnetbench.study.factors.frame_factors import AS_FAST_AS_IT_GOES
+from vnetbench.campaign.frame_checks import is_behind
+from vnetbench.campaign.frame_counts import sum_endpoint_counts
+from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialLoad, TrialMeasurement
+from vnetbench.estimate.frame_losses import path_counters
+from vnetbench.results.records import EndpointRecord, StepRecord
+from vnetbench.study.factors.frame_factors import UNPACED_LOAD
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step of this trial as it went."""
+class StepResult:
+    """A finished step of this trial."""
 
     record: StepRecord
 
     @property
-    def ways(self) -> int:
-        """Directions of all pairs together: the load is offered in each of them."""
-        return int(str(self.record.details["ways"]))
+    def direction_count(self) -> int:
+        """Number of directions of all pairs together. The load is offered in each of them."""
+        return int(str(self.record.details["direction_count"]))
 
     @property
     def offered_fps(self) -> float:
-        """What was really offered in each direction."""
-        return self.record.sent / self.record.duration_s / self.ways
+        """Offered load in each direction as measured, frames/s."""
+        return self.record.sent / self.record.duration_s / self.direction_count
 
     @property
-    def due(self) -> int:
-        """Frames that were asked for, over all directions; as many as were sent where it was left open."""
+    def frames_due(self) -> int:
+        """Frames requested over all directions. If no load was requested, the frames that were sent."""
         record = self.record
         if record.burst_frames is not None:
-            return record.burst_frames * self.ways
+            return record.burst_frames * self.direction_count
         if record.load_fps is None:
             return record.sent
-        return round(record.load_fps * record.duration_s) * self.ways
+        return round(record.load_fps * record.duration_s) * self.direction_count
 
     @property
-    def fell_behind(self) -> bool:
-        """Whether the generator did not send what was asked of it: what is lost then is not the device's."""
-        return fell_behind(self.record.sent, self.due, self.ways)
+    def is_generator_behind(self) -> bool:
+        """Whether the generator sent less than requested, so that the device is not the limit."""
+        return is_behind(self.record.sent, self.frames_due, self.direction_count)
 
 
 Error = TypeVar("Error", bound=Exception)
-ATTEMPTS = 3
-"""So often a step is tried that the generator falls behind in."""
+MAX_ATTEMPTS = 3
+"""Maximum number of attempts of a step in which the generator falls behind."""
 
 
-class Steps:
-    """The steps of one trial, in order. Those that an earlier session had are not measured again."""
+class StepRunner:
+    """Runs the steps of one trial in order. Steps of an earlier session are not measured again."""
 
-    def __init__(self, load: Load, series: Series, measure: Callable[[Load], Measured]) -> None:
-        self.over: list[StepRecord] = []
-        self.latest: tuple[SideRecord, ...] = ()
-        """What every side counted in the latest step that was measured here."""
+    def __init__(
+        self, load: TrialLoad, step_series: StepSeries, measure: Callable[[TrialLoad], TrialMeasurement]
+    ) -> None:
+        self.records: list[StepRecord] = []
+        self.last_endpoints: tuple[EndpointRecord, ...] = ()
+        """Records of all endpoints in the last step that was measured in this session."""
         self._load = load
-        self._keep = series.keep
-        self._forget = series.forget
-        self._is_left = series.is_left
+        self._save_step = step_series.save_step
+        self._delete_steps = step_series.delete_steps
+        self._should_stop = step_series.should_stop
         self._measure = measure
-        self._earlier = series.recorded()
+        self._earlier_steps = step_series.read_steps()
 
     def run(
         self, purpose: str, load_fps: float | None, duration_s: float, burst_frames: int | None = None
-    ) -> Step:
-        """One more step; raises what a trial raises, Abandoned too."""
-        asked = StepRecord(len(self.over), purpose, load_fps, burst_frames, duration_s, 0.0, 0.0, 0, 0)
-        if _is_known(asked, self._earlier):
-            step = self._earlier[asked.number]
-        else:
-            # The series goes another way than it did, or on: what it had after this is of no use.
-            self._earlier = self._earlier[: asked.number]
-            if self._is_left():
-                raise Abandoned
-            step = self._measured(asked)
-            self._keep(step)
-        self.over.append(step)
-        return Step(step)
+    ) -> StepResult:
+        """Run the next step, or reuse it from an earlier session.
 
-    def held(
+        Args:
+            purpose: Purpose of the step (see `StepRecord`).
+            load_fps: Offered load in each direction, frames/s; None for the generator's maximum.
+            duration_s: Duration of the load.
+            burst_frames: Number of frames of a burst in each direction; None for a load.
+
+        Raises:
+            TrialAbandoned: The user stopped the campaign. A trial's other errors are raised too.
+        """
+        requested = StepRecord(len(self.records), purpose, load_fps, burst_frames, duration_s, 0.0, 0.0, 0, 0)
+        if _is_same_step(requested, self._earlier_steps):
+            step = self._earlier_steps[requested.number]
+        else:
+            # From here on the steps differ from those of the earlier session, so the rest is dropped.
+            self._earlier_steps = self._earlier_steps[: requested.number]
+            if self._should_stop():
+                raise TrialAbandoned
+            step = self._measure_step(requested)
+            self._save_step(step)
+        self.records.append(step)
+        return StepResult(step)
+
+    def run_with_retries(
         self,
         goal: float,
         purpose: str,
         load_fps: float | None,
         duration_s: float,
         burst_frames: int | None = None,
-    ) -> Step:
-        """The same, tried again where the generator fell behind, and the device kept the goal of what came.
+    ) -> StepResult:
+        """Run a step, and repeat it while the generator falls behind and the loss ratio is within `goal`.
 
-        Where it did not, at a load that was even lower than the one asked for, nothing is left to try.
+        If the loss ratio exceeds `goal` although the offered load was too low, a repetition cannot help.
         """
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             step = self.run(purpose, load_fps, duration_s, burst_frames)
-            if not step.fell_behind or step.record.loss_ratio > goal:
+            if not step.is_generator_behind or step.record.loss_ratio > goal:
                 break
         return step
 
-    def void(self, error: Error) -> Error:
-        """The error, once what it rests on is forgotten: whoever tries again measures it again."""
-        self._forget()
+    def discard_steps(self, error: Error) -> Error:
+        """Delete the stored steps, so that a retry measures them again, and return `error`."""
+        self._delete_steps()
         return error
 
-    def load_of(self, load_fps: float | None, duration_s: float, burst_frames: int | None = None) -> Load:
-        """The load of a single run of this trial."""
-        level = AS_FAST_AS_IT_GOES if load_fps is None else load_fps
+    def step_load(
+        self, load_fps: float | None, duration_s: float, burst_frames: int | None = None
+    ) -> TrialLoad:
+        """Return the load of a single step of this trial."""
+        level = UNPACED_LOAD if load_fps is None else load_fps
         factors = {**self._load.factors, "frame_load": level}
         return replace(
-            self._load, factors=factors, duration_s=duration_s, burst_frames=burst_frames, series=None
+            self._load, factors=factors, duration_s=duration_s, burst_frames=burst_frames, step_series=None
         )
 
-    def _measured(self, asked: StepRecord) -> StepRecord:
-        began = time.monotonic()
-        found = self._measure(self.load_of(asked.load_fps, asked.duration_s, asked.burst_frames))
-        self.latest = found.sides
-        counts = counts_of(found.sides, self._load.factors)
+    def _measure_step(self, requested: StepRecord) -> StepRecord:
+        start = time.monotonic()
+        measurement = self._measure(
+            self.step_load(requested.load_fps, requested.duration_s, requested.burst_frames)
+        )
+        self.last_endpoints = measurement.endpoints
+        counts = sum_endpoint_counts(measurement.endpoints, self._load.factors)
         return replace(
-            asked,
-            took_s=time.monotonic() - began,
-            sent=counts.all_sent,
-            received=counts.all_received,
-            details={**counts.as_json(), "counted": counted(found.sides, found.effective)},
+            requested,
+            elapsed_s=time.monotonic() - start,
+            sent=counts.total_sent,
+            received=counts.total_received,
+            details={
+                **counts.to_json(),
+                "path_counters": path_counters(measurement.endpoints, measurement.effective),
+            },
         )
 
 
-def _is_known(asked: StepRecord, earlier: tuple[StepRecord, ...]) -> bool:
-    if asked.number >= len(earlier):
+def _is_same_step(requested: StepRecord, earlier_steps: tuple[StepRecord, ...]) -> bool:
+    if requested.number >= len(earlier_steps):
         return False
-    known = earlier[asked.number]
-    return (asked.purpose, asked.load_fps, asked.burst_frames, asked.duration_s) == (
-        known.purpose, known.load_fps, known.burst_frames, known.duration_s,
+    earlier = earlier_steps[requested.number]
+    return (requested.purpose, requested.load_fps, requested.burst_frames, requested.duration_s) == (
+        earlier.purpose, earlier.load_fps, earlier.burst_frames, earlier.duration_s,
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Trials that are a series of steps: a search of the throughput, a course of loss, the longest bursts.
+"""Trials with a series of steps: a throughput search, a loss curve, or a search of the longest burst.
 
-Each ends with a run at the throughput, or at the share of it that is asked for: its counters, samples and
-latencies are the trial's.
+Each trial ends with a final run at the throughput, or at the requested share of it. The trial's counters,
+samples and latencies are those of the final run.
 """
 
 from __future__ import annotations
@@ -9,166 +9,195 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 
-from vnetbench.campaign.bursts import longest_bursts
-from vnetbench.campaign.frame_counts import total_of
-from vnetbench.campaign.frame_checks import frame_remarks, nothing_passes
-from vnetbench.campaign.schedule import LONGEST_SEARCH_S
-from vnetbench.campaign.step_runner import Step, Steps
-from vnetbench.campaign.trial import Load, Measured, Series
+from vnetbench.campaign.bursts import find_longest_bursts
+from vnetbench.campaign.frame_checks import format_total_loss, frame_notes
+from vnetbench.campaign.frame_counts import sum_step_counts
+from vnetbench.campaign.schedule import MAX_SEARCH_S
+from vnetbench.campaign.step_runner import StepResult, StepRunner
+from vnetbench.campaign.trial import StepSeries, TrialLoad, TrialMeasurement
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
-from vnetbench.quantity import format_value, spell_frame_rate, spell_share
-from vnetbench.results.records import CURVE, GENERATOR, SEARCH, StepRecord
-from vnetbench.search.interface import Answer, Counted, SearchParameters
-from vnetbench.search.methods import find
-from vnetbench.study.factors.frame_sizes import mean_bytes, share_of_throughput
+from vnetbench.quantity import format_exact_frame_rate, format_exact_share, format_value
+from vnetbench.results.records import GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
+from vnetbench.search.interface import FrameCount, GoalResult, SearchParameters
+from vnetbench.search.methods import run_search
+from vnetbench.study.factors.frame_sizes import mean_frame_bytes, throughput_share
 from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS
 
-GENERATOR_S = 0.5
-"""How long the highest load is tried first, at most; a step may be shorter."""
-MOST_SHARE = 0.97
-"""Of what the generator does as fast as it goes: what it is sure to keep when it is paced."""
-CURVE_STEP = 0.05
-"""Of the highest load: each step of the course of loss is lower by this (RFC 2544, 26.3: a tenth at most)."""
+GENERATOR_STEP_S = 0.5
+"""Maximum duration of the first step, which measures the generator's maximum rate."""
+MAX_PACED_SHARE = 0.97
+"""Share of the generator's maximum rate that it reaches reliably when it paces frames."""
+LOSS_CURVE_DECREMENT = 0.05
+"""Share of the maximum load between two steps of the loss curve (RFC 2544, 26.3 allows up to 10 %)."""
 LOSSLESS_STEPS = 2
-"""So many steps in a row without loss end the course (RFC 2544, 26.3)."""
+"""Number of consecutive steps without loss that end the loss curve (RFC 2544, 26.3)."""
 
 
-def run_series(load: Load, series: Series, measure: Callable[[Load], Measured]) -> Measured:
-    """Run the steps, and the run that is returned; `measure` runs one of either.
+def run_step_series(
+    load: TrialLoad, step_series: StepSeries, measure: Callable[[TrialLoad], TrialMeasurement]
+) -> TrialMeasurement:
+    """Run all steps and the final run.
 
-    Raises TreatmentRefused where nothing passes, and what a trial raises.
+    Args:
+        load: The load of the trial.
+        step_series: The search to run, and how its steps are stored.
+        measure: Runs one step, or the final run.
+
+    Returns:
+        The measurement of the final run with the records of all steps.
+
+    Raises:
+        TreatmentRefused: No frame passes, or the generator is too slow.
+        TrialFailed: This machine is too busy, or a step failed.
     """
-    steps = Steps(load, series, measure)
-    first, asked = _bounds(steps, series)
-    is_course = load.workload == FRAME_LOSS
-    answers = _course(steps, asked) if is_course else _search(steps, asked, series)
-    if answers[0].limited_by == "generator" and not answers[0].throughput_fps:
-        too_busy = (
-            f"the generator did not hold even {spell_frame_rate(asked.least_fps)}: this machine was too busy"
-        )
-        raise steps.void(TrialFailed(too_busy))
-    found: dict[str, object] = {}
-    remarked = list(_remarks(answers, steps.over))
+    steps = StepRunner(load, step_series, measure)
+    first, parameters = _search_bounds(steps, step_series)
+    is_loss_curve = load.workload == FRAME_LOSS
+    goal_results = (
+        _measure_loss_curve(steps, parameters)
+        if is_loss_curve
+        else _run_search(steps, parameters, step_series)
+    )
+    if goal_results[0].limited_by == "generator" and not goal_results[0].throughput_fps:
+        minimum = format_exact_frame_rate(parameters.min_load_fps)
+        what = f"the generator did not reach even {minimum}: this machine is too busy"
+        raise steps.discard_steps(TrialFailed(what))
+    effective: dict[str, object] = {}
+    notes = list(_search_notes(goal_results, steps.records))
     if load.workload == BACK_TO_BACK:
-        rate_fps = steps.run(GENERATOR, None, first.record.duration_s).offered_fps
-        longest = longest_bursts(steps, asked, rate_fps)
-        found["bursts"] = {"frames": longest, "rate_fps": rate_fps}
-        if len(longest) == 1:
-            remarked.append(f"the longest burst has at least {longest[0]} frames: no longer one was sent")
-    share = share_of_throughput(load.factors.get("frame_load", "")) or 1.0
-    at_fps = max(asked.least_fps, share * answers[0].throughput_fps)
-    run = measure(steps.load_of(at_fps, load.duration_s))
-    found["search"] = {
-        "method": CURVE if is_course else series.asked.method,
-        "asked": asdict(asked),
-        "answers": [asdict(answer) for answer in answers],
-        "ways": first.ways,
-        "frame_bytes": mean_bytes(load.factors["frame_size"]),
-        "run_fps": at_fps,
+        rate_fps = steps.run(GENERATOR_STEP, None, first.record.duration_s).offered_fps
+        bursts = find_longest_bursts(steps, parameters, rate_fps)
+        effective["bursts"] = {"frames": bursts, "rate_fps": rate_fps}
+        if len(bursts) == 1:
+            notes.append(f"the longest burst has at least {bursts[0]} frames; longer ones were not sent")
+    share = throughput_share(load.factors.get("frame_load", "")) or 1.0
+    final_load_fps = max(parameters.min_load_fps, share * goal_results[0].throughput_fps)
+    final_run = measure(steps.step_load(final_load_fps, load.duration_s))
+    effective["search"] = {
+        "method": LOSS_CURVE_STEP if is_loss_curve else step_series.search_spec.method,
+        "parameters": asdict(parameters),
+        "goal_results": [asdict(result) for result in goal_results],
+        "direction_count": first.direction_count,
+        "frame_bytes": mean_frame_bytes(load.factors["frame_size"]),
+        "final_load_fps": final_load_fps,
     }
-    notes = dict.fromkeys((*remarked, *frame_remarks(total_of(steps.over)), *run.notes))
-    return replace(run, effective={**run.effective, **found}, notes=tuple(notes), steps=tuple(steps.over))
+    unique_notes = dict.fromkeys((*notes, *frame_notes(sum_step_counts(steps.records)), *final_run.notes))
+    return replace(
+        final_run,
+        effective={**final_run.effective, **effective},
+        notes=tuple(unique_notes),
+        steps=tuple(steps.records),
+    )
 
 
-def _bounds(steps: Steps, series: Series) -> tuple[Step, SearchParameters]:
-    """The step at the highest load, which says what the generator can, and what is searched between."""
-    wanted = series.asked
-    try_s = min(GENERATOR_S, wanted.step_s)
-    first = steps.run(GENERATOR, wanted.most_load_fps, try_s)
-    if not first.record.received and not steps.run(GENERATOR, wanted.least_load_fps, try_s).record.received:
-        deaf = TreatmentRefused(
-            nothing_passes(sum(step.sent for step in steps.over), steps.latest),
-            fix="see that the device forwards these frames: their size, tags and version of IP, its filters",
+def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResult, SearchParameters]:
+    """Measure the generator's maximum rate; return that step and the parameters of the search."""
+    wanted = step_series.search_spec
+    try_s = min(GENERATOR_STEP_S, wanted.step_s)
+    first = steps.run(GENERATOR_STEP, wanted.most_load_fps, try_s)
+    if (
+        not first.record.received
+        and not steps.run(GENERATOR_STEP, wanted.least_load_fps, try_s).record.received
+    ):
+        no_reception = TreatmentRefused(
+            format_total_loss(sum(step.sent for step in steps.records), steps.last_endpoints),
+            fix="check the device's filters, and that it forwards this frame size, these VLAN tags and this "
+            "IP version",
         )
-        raise steps.void(deaf)
-    most_fps = wanted.most_load_fps or MOST_SHARE * first.offered_fps
-    if first.fell_behind:
-        most_fps = MOST_SHARE * first.offered_fps
+        raise steps.discard_steps(no_reception)
+    most_fps = wanted.most_load_fps or MAX_PACED_SHARE * first.offered_fps
+    if first.is_generator_behind:
+        most_fps = MAX_PACED_SHARE * first.offered_fps
     if most_fps <= wanted.least_load_fps:
         too_slow = TreatmentRefused(
-            f"the generator sends {format_value(first.offered_fps, 'frame/s')} at most in each direction, "
-            f"and the search begins at {spell_frame_rate(wanted.least_load_fps)}",
+            f"the generator sends at most {format_value(first.offered_fps, 'frame/s')} in each direction, "
+            f"but the search starts at {format_exact_frame_rate(wanted.least_load_fps)}",
             where="search.least_load",
-            fix="lower it, or take more generators",
+            fix="lower search.least_load, or use more generators",
         )
-        raise steps.void(too_slow)
+        raise steps.discard_steps(too_slow)
     return first, SearchParameters(
         goals=wanted.goals,
-        width=wanted.width,
-        least_fps=wanted.least_load_fps,
-        most_fps=most_fps,
+        relative_width=wanted.width,
+        min_load_fps=wanted.least_load_fps,
+        max_load_fps=most_fps,
         step_s=wanted.step_s,
         confidence=wanted.confidence,
-        time_limit_s=wanted.time_limit_s or LONGEST_SEARCH_S,
+        time_limit_s=wanted.time_limit_s or MAX_SEARCH_S,
         settle_s=wanted.settle_s,
     )
 
 
-def _search(steps: Steps, asked: SearchParameters, series: Series) -> tuple[Answer, ...]:
-    tried: list[Step] = []
+def _run_search(
+    steps: StepRunner, parameters: SearchParameters, step_series: StepSeries
+) -> tuple[GoalResult, ...]:
+    results: list[StepResult] = []
 
-    class Tested:
-        """The device as a search sees it."""
+    class MeasuredDevice:
+        """Adapter that lets a search run steps on the real device."""
 
-        def measure(self, load_fps: float, duration_s: float) -> Counted:
-            step = steps.held(asked.goals[-1], SEARCH, load_fps, duration_s)
-            tried.append(step)
-            # What the generator never sends has not passed either: the load is none that was held.
-            sent = max(step.record.sent, step.due) if step.fell_behind else step.record.sent
-            return Counted(sent, step.record.received)
+        def measure(self, load_fps: float, duration_s: float) -> FrameCount:
+            step = steps.run_with_retries(parameters.goals[-1], SEARCH_STEP, load_fps, duration_s)
+            results.append(step)
+            # Frames that the generator did not send count as lost, so that the load is not accepted.
+            sent = max(step.record.sent, step.frames_due) if step.is_generator_behind else step.record.sent
+            return FrameCount(sent, step.record.received)
 
-    found = find(series.asked.method, Tested(), asked, series.seed)
-    return tuple(_rightly_limited(answer, tried) for answer in found.answers)
+    search_result = run_search(step_series.search_spec.method, MeasuredDevice(), parameters, step_series.seed)
+    return tuple(_mark_generator_limit(result, results) for result in search_result.goal_results)
 
 
-def _rightly_limited(answer: Answer, tried: Sequence[Step]) -> Answer:
-    """The answer, limited by the generator where that, and not the device, failed at the next higher load."""
-    above = [step for step in tried if (step.record.load_fps or 0.0) > answer.throughput_fps]
-    failed = [step for step in above if step.fell_behind or step.record.loss_ratio > answer.goal]
-    if answer.limited_by not in ("device", "nothing passes") or not failed:
-        return answer
+def _mark_generator_limit(result: GoalResult, results: Sequence[StepResult]) -> GoalResult:
+    """Return the result with `limited_by` generator if the generator failed at the next higher load."""
+    above = [step for step in results if (step.record.load_fps or 0.0) > result.throughput_fps]
+    failed = [step for step in above if step.is_generator_behind or step.record.loss_ratio > result.goal]
+    if result.limited_by not in ("device", "nothing passes") or not failed:
+        return result
     nearest = min(failed, key=lambda step: step.record.load_fps or 0.0)
-    is_generator = nearest.fell_behind and nearest.record.loss_ratio <= answer.goal
-    return replace(answer, limited_by="generator") if is_generator else answer
+    is_generator = nearest.is_generator_behind and nearest.record.loss_ratio <= result.goal
+    return replace(result, limited_by="generator") if is_generator else result
 
 
-def _course(steps: Steps, asked: SearchParameters) -> tuple[Answer, ...]:
-    """Steps from the highest load down; for each goal the highest load that kept it, and all lower ones."""
-    tried: list[Step] = []
-    for number in range(round(1 / CURVE_STEP)):
-        load_fps = asked.most_fps * (1 - CURVE_STEP * number)
-        if load_fps < asked.least_fps:
+def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tuple[GoalResult, ...]:
+    """Measure steps from the maximum load down.
+
+    Returns:
+        For each goal, the highest load at which it and all lower loads keep the goal.
+    """
+    results: list[StepResult] = []
+    for number in range(round(1 / LOSS_CURVE_DECREMENT)):
+        load_fps = parameters.max_load_fps * (1 - LOSS_CURVE_DECREMENT * number)
+        if load_fps < parameters.min_load_fps:
             break
-        tried.append(steps.held(asked.goals[-1], CURVE, load_fps, asked.step_s))
-        last = tried[-LOSSLESS_STEPS:]
+        results.append(
+            steps.run_with_retries(parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s)
+        )
+        last = results[-LOSSLESS_STEPS:]
         if len(last) == LOSSLESS_STEPS and not any(step.record.loss_ratio for step in last):
             break
-    return tuple(_from_course(tried, goal) for goal in asked.goals)
+    return tuple(_result_from_loss_curve(results, goal) for goal in parameters.goals)
 
 
-def _from_course(tried: Sequence[Step], goal: float) -> Answer:
+def _result_from_loss_curve(results: Sequence[StepResult], goal: float) -> GoalResult:
     low = 0.0
-    for step in reversed(tried):
+    for step in reversed(results):
         load_fps = step.record.load_fps or 0.0
         if step.record.loss_ratio > goal:
-            return Answer(goal, low, low, load_fps, None, "device" if low else "nothing passes")
-        if step.fell_behind:
+            return GoalResult(goal, low, low, load_fps, None, "device" if low else "nothing passes")
+        if step.is_generator_behind:
             break
         low = load_fps
-    return Answer(goal, low, low, low, None, "generator")
+    return GoalResult(goal, low, low, low, None, "generator")
 
 
-def _remarks(answers: Sequence[Answer], steps: Sequence[StepRecord]) -> Iterator[str]:
+def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord]) -> Iterator[str]:
     lowest = min(step.load_fps for step in steps if step.load_fps is not None)
-    for answer in answers:
-        within = f"within a loss of {spell_share(answer.goal)}"
-        low, high = (format_value(each, "frame/s") for each in (answer.low_fps, answer.high_fps))
-        if answer.limited_by == "generator":
-            yield (
-                f"{within} the throughput is at least {low} in each direction: no higher load could be, or "
-                "was to be, offered"
-            )
-        elif answer.limited_by == "nothing passes":
-            yield f"{within} not even {format_value(lowest, 'frame/s')} in each direction passes"
-        elif answer.limited_by == "time":
-            yield f"{within} the search ended by its time limit, between {low} and {high} in each direction"
+    for result in goal_results:
+        goal = f"for a loss of at most {format_exact_share(result.goal)}"
+        low, high = (format_value(each, "frame/s") for each in (result.low_fps, result.high_fps))
+        if result.limited_by == "generator":
+            yield (f"{goal}, the throughput is at least {low} in each direction; no higher load was offered")
+        elif result.limited_by == "nothing passes":
+            yield f"{goal}, not even {format_value(lowest, 'frame/s')} in each direction passes"
+        elif result.limited_by == "time":
+            yield f"{goal}, the search stopped at its time limit between {low} and {high} in each direction"

@@ -1,368 +1,393 @@
-"""One trial on a running testbed: from asked levels to what every side counted."""
+"""One trial on a running testbed: connect the endpoints, run the load and collect their records."""
 
 from __future__ import annotations
 
-import queue
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.campaign.count_checks import wrong_counts
-from vnetbench.campaign.frame_counts import counts_of
-from vnetbench.campaign.frame_checks import frame_remarks, judge_frames, load_remarks, nothing_passes
-from vnetbench.campaign.frame_ports import way_of_frames, ways_of_frames
-from vnetbench.campaign.load_checks import judge_load, judge_streams, judge_threads, lent, refusal_of
-from vnetbench.campaign.trial_notes import DRAIN_S, clock_remarks, line_remarks, remarks
 from vnetbench.campaign.agent_parameters import (
-    parameters,
-    share_cpus,
-    side_role,
-    spinning_threads,
+    prepare_parameters,
+    role_from_streams,
+    sources_share_cpus,
+    spinning_thread_count,
     stream_roles,
     thread_placement,
 )
-from vnetbench.lab.testbed import Bed, pairs
+from vnetbench.campaign.count_checks import find_count_error
+from vnetbench.campaign.frame_checks import (
+    check_frame_counts,
+    format_total_loss,
+    frame_notes,
+    offered_load_notes,
+)
+from vnetbench.campaign.frame_counts import sum_endpoint_counts
+from vnetbench.campaign.frame_ports import frame_backends, frame_port_parameters
+from vnetbench.campaign.load_checks import (
+    check_load,
+    check_streams,
+    check_threads,
+    refusal_from_error,
+    zero_copy_counts,
+)
+from vnetbench.campaign.trial_endpoint import EndpointFault, TrialEndpoint
+from vnetbench.campaign.trial_notes import DRAIN_S, clock_notes, delay_line_notes, instrument_notes
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
-from vnetbench.results.agent_events import histogram_of, stream_sample, watched_of
-from vnetbench.results.records import HISTOGRAMS, HOST, OBSERVE, Sample, SideRecord, StepRecord
+from vnetbench.lab.testbed import Testbed, endpoint_pairs
+from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
 from vnetbench.study.factors.load_factors import VSOCK
-from vnetbench.study.model import Level, SearchAsked
-from vnetbench.study.workloads import MIXED, OF_FRAMES, STREAM
+from vnetbench.study.model import Level, SearchSpec
+from vnetbench.study.workloads import FRAME_WORKLOADS, MIXED, TCP_STREAM
 
 GRACE_S = 5.0
+"""How long the bench waits for an agent's trial.end after the load and its drain."""
 VMADDR_CID_HOST = 2
-"""The host's address of VSOCK, as its guests know it (vsock(7))."""
+"""VSOCK address of the host as seen by its guests (vsock(7))."""
 POLL_S = 0.2
 
 
-class Abandoned(Exception):
-    """The trial was given up because the user asked for it; `sides` have what had come by then."""
+class TrialAbandoned(Exception):
+    """The user stopped the trial. `endpoints` has the records collected so far."""
 
-    def __init__(self, sides: tuple[SideRecord, ...] = ()) -> None:
+    def __init__(self, endpoints: tuple[EndpointRecord, ...] = ()) -> None:
         super().__init__()
-        self.sides = sides
+        self.endpoints = endpoints
 
 
 @dataclass(frozen=True)
-class _Fault:
-    """What went wrong at one side; the lower its rank, the nearer it is to the cause."""
+class StepSeries:
+    """The search that a trial starts with, and the functions that store its steps."""
 
-    rank: int
-    what: str
-
-
-@dataclass
-class Side:
-    """One agent's part in a trial, and what it has reported so far."""
-
-    agent: AgentClient
-    role: str
-    keeps_cpu: bool = False
-    """Whether its account of CPUs is kept: it tells of a kernel that no other side tells of."""
-    samples: list[Sample] = field(default_factory=list)
-    totals: dict[str, Any] | None = None
-    fault: _Fault | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more is to come."""
-        return self.totals is not None or (self.fault is not None and self.fault.rank < 2)
-
-    def take_events(self, trial: str, wait_s: float = 0.0) -> None:
-        """Take what has come; where nothing has, wait for one event so long."""
-        with suppress(queue.Empty):
-            self._take(trial, *self.agent.events.get(wait_s > 0, wait_s or None))
-            while not self.is_over:
-                self._take(trial, *self.agent.events.get_nowait())
-
-    def _take(self, trial: str, method: str, params: Mapping[str, Any]) -> None:
-        name = self.agent.endpoint
-        if method == "agent.gone":
-            self.fault = _Fault(0, f"{name}: {params['reason']}")
-        elif params.get("trial") != trial:
-            return
-        elif method == "trial.sample":
-            self.samples.append(_sample(params, keep_cpu=self.keeps_cpu or self.role == OBSERVE))
-        elif method == "trial.end":
-            self.totals = {k: v for k, v in params.items() if k != "trial"}
-            if params.get("reason") == "fault":
-                fault = str(params.get("fault"))
-                self.fault = _Fault(2 if " broke: " in fault else 1, f"{name}: {fault}")
-
-
-@dataclass(frozen=True)
-class Series:
-    """What a trial that is a series of steps asks, and how its steps are kept."""
-
-    asked: SearchAsked
+    search_spec: SearchSpec
     seed: int
-    recorded: Callable[[], tuple[StepRecord, ...]]
-    """Its steps that are over."""
-    keep: Callable[[StepRecord], None]
-    """Makes a step durable."""
-    forget: Callable[[], None]
-    """Removes them all: the trial is to be begun anew."""
-    is_left: Callable[[], bool] = lambda: False
-    """Whether no further step is to be begun: the user wants to leave, and those that are over are kept."""
+    read_steps: Callable[[], tuple[StepRecord, ...]]
+    """Returns the stored steps."""
+    save_step: Callable[[StepRecord], None]
+    """Stores a finished step on disk."""
+    delete_steps: Callable[[], None]
+    """Deletes all stored steps, so that the trial starts again."""
+    should_stop: Callable[[], bool] = lambda: False
+    """Returns whether the user wants to stop: no further step starts, and the stored steps are kept."""
 
 
 @dataclass(frozen=True)
-class Load:
-    """The load of one trial, and how it is watched."""
+class TrialLoad:
+    """The load of one trial, and how it is sampled."""
 
     factors: Mapping[str, Level]
     duration_s: float
     interval_s: float
-    workload: str = STREAM
+    workload: str = TCP_STREAM
     idle_s: float = 0.0
-    """How long `mixed` has only requests, before `duration_s`; whole intervals."""
+    """Duration of the phase with requests only, before `duration_s` (workload `mixed`); whole intervals."""
     calibration: Mapping[str, object] | None = None
-    """What an earlier trial of the same treatment was calibrated to: send_mode = auto stays with it."""
+    """Calibration of an earlier trial of the treatment, which `send_mode = auto` reuses."""
 
     burst_frames: int | None = None
-    """Of frames: the most that each direction of a pair sends, as fast as it goes."""
-    settle_s: float = SearchAsked.settle_s
-    """Of frames: a trial has ended when none has come for so long after its load."""
-    series: Series | None = None
-    """Of frames: the steps that come before the load, and find it."""
+    """Workloads of frames: maximum number of frames per direction of a pair, sent at full rate."""
+    settle_s: float = SearchSpec.settle_s
+    """Workloads of frames: the trial ends when no frame has arrived for this long after the load."""
+    step_series: StepSeries | None = None
+    """Workloads of frames: the steps before the load, which determine its rate."""
 
     @property
-    def whole_s(self) -> float:
-        """Of the trial, both phases together."""
+    def total_s(self) -> float:
+        """Duration of the idle phase and the load together."""
         return self.idle_s + self.duration_s
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What came of it: a record for each side, what was read back from the streams, and remarks."""
+class TrialMeasurement:
+    """Records of all endpoints, the effective settings and notes of a trial."""
 
-    sides: tuple[SideRecord, ...]
+    endpoints: tuple[EndpointRecord, ...]
     effective: Mapping[str, object]
     notes: tuple[str, ...]
     steps: tuple[StepRecord, ...] = ()
-    """Those that came before it, where the trial is a series."""
+    """Steps before the final run, if the trial has a step series."""
 
 
-class TrialBroke(TrialFailed):
-    """A trial that failed under load; what every side had counted by then is kept."""
+class TrialFailedUnderLoad(TrialFailed):
+    """A trial that failed under load. `endpoints` has the records collected so far."""
 
-    def __init__(self, what: str, sides: tuple[SideRecord, ...]) -> None:
+    def __init__(self, what: str, endpoints: tuple[EndpointRecord, ...]) -> None:
         super().__init__(what)
-        self.sides = sides
+        self.endpoints = endpoints
 
 
-def measure(
-    bed: Bed, observer: AgentClient, load: Load, is_given_up: Callable[[], bool] = lambda: False
-) -> Measured:
-    """Run one trial; raises TreatmentRefused, TrialFailed, or Abandoned once `is_given_up` says so."""
-    role_a, role_b = side_roles(load)
-    sides = {
-        e.name: Side(bed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
-        for e in bed.endpoints
+def measure_trial(
+    testbed: Testbed,
+    observer: AgentClient,
+    load: TrialLoad,
+    should_abandon: Callable[[], bool] = lambda: False,
+) -> TrialMeasurement:
+    """Run one trial on a testbed and check its counts.
+
+    Args:
+        testbed: The testbed, with the treatment's settings applied.
+        observer: The agent on the bench's host.
+        load: The load.
+        should_abandon: Polled during the trial; returns whether to stop it.
+
+    Raises:
+        TreatmentRefused: The treatment is not possible on this testbed.
+        TrialFailed: The trial failed; another one may succeed.
+        TrialAbandoned: `should_abandon` returned True.
+    """
+    role_a, role_b = endpoint_roles(load)
+    participants = {
+        e.name: TrialEndpoint(testbed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
+        for e in testbed.endpoints
     }
-    sides |= {name: Side(bed.agents[name], OBSERVE) for name in bed.between()}
-    sides[HOST] = Side(observer, OBSERVE)
-    bed.begin_line_counts()
-    measured = run_trial(sides, lambda trial: _connect(bed, observer, load, trial), load, is_given_up)
-    measured = _with_lines(measured, bed.line_counts())
-    endpoints = [side for side in measured.sides if side.role != OBSERVE]
-    if load.workload in OF_FRAMES:
-        counts = counts_of(endpoints, load.factors)
-        judge_frames(counts)
-        nothing = () if counts.all_received else (nothing_passes(counts.all_sent, measured.sides),)
-        remarked = (*frame_remarks(counts), *load_remarks(counts, load.factors, load.duration_s))
-        return replace(measured, notes=(*nothing, *remarked, *measured.notes))
-    if wrong := wrong_counts(load.workload, load.whole_s, endpoints):
-        raise TrialBroke(wrong, measured.sides)
-    notes = judge_load(load.factors, load.whole_s, endpoints)
-    return replace(measured, notes=(*notes, *measured.notes))
-
-
-def _with_lines(measured: Measured, lines: Sequence[Mapping[str, Any]]) -> Measured:
-    """With what delay lines have counted, among the host's totals, and where they were the limit."""
-    if not lines:
-        return measured
-    kept = tuple(
-        replace(side, totals={**side.totals, "delay_lines": list(lines)}) if side.endpoint == HOST else side
-        for side in measured.sides
+    participants |= {name: TrialEndpoint(testbed.agents[name], OBSERVE) for name in testbed.forwarders()}
+    participants[HOST] = TrialEndpoint(observer, OBSERVE)
+    testbed.reset_delay_line_counters()
+    measurement = run_trial(
+        participants, lambda trial: _connect(testbed, observer, load, trial), load, should_abandon
     )
-    return replace(measured, sides=kept, notes=(*line_remarks(lines), *measured.notes))
+    measurement = _add_delay_lines(measurement, testbed.read_delay_lines())
+    load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
+    if load.workload in FRAME_WORKLOADS:
+        counts = sum_endpoint_counts(load_endpoints, load.factors)
+        check_frame_counts(counts)
+        notes = [*frame_notes(counts), *offered_load_notes(counts, load.factors, load.duration_s)]
+        if not counts.total_received:
+            notes.insert(0, format_total_loss(counts.total_sent, measurement.endpoints))
+        return replace(measurement, notes=(*notes, *measurement.notes))
+    if error := find_count_error(load.workload, load.total_s, load_endpoints):
+        raise TrialFailedUnderLoad(error, measurement.endpoints)
+    load_notes = check_load(load.factors, load.total_s, load_endpoints)
+    return replace(measurement, notes=(*load_notes, *measurement.notes))
+
+
+def _add_delay_lines(measurement: TrialMeasurement, lines: Sequence[Mapping[str, Any]]) -> TrialMeasurement:
+    """Add the counters of delay lines to the host's totals, and notes where a delay line was the limit."""
+    if not lines:
+        return measurement
+    endpoints = tuple(
+        replace(each, totals={**each.totals, "delay_lines": list(lines)}) if each.name == HOST else each
+        for each in measurement.endpoints
+    )
+    return replace(measurement, endpoints=endpoints, notes=(*delay_line_notes(lines), *measurement.notes))
 
 
 def run_trial(
-    sides: Mapping[str, Side],
+    endpoints: Mapping[str, TrialEndpoint],
     connect: Callable[[str], Mapping[str, object]],
-    load: Load,
-    is_given_up: Callable[[], bool],
-) -> Measured:
-    """Run one trial of these sides, the observer among them as `host`; raises as `measure` does.
+    load: TrialLoad,
+    should_abandon: Callable[[], bool],
+) -> TrialMeasurement:
+    """Run one trial of these endpoints. Raises as `measure_trial` does.
 
-    `connect` takes the trial's name, prepares it on all sides, and returns what the streams' sockets and
-    threads really have, once judged.
+    Args:
+        endpoints: All participants by name; the bench's observer is `host`.
+        connect: Takes the trial's name, prepares all endpoints and returns the effective settings of their
+            sockets and threads, which it has checked.
+        load: The load.
+        should_abandon: Polled during the trial; returns whether to stop it.
     """
     trial = secrets.token_hex(4)
-    for side in sides.values():
-        side.agent.forget_events()
+    for endpoint in endpoints.values():
+        endpoint.agent.discard_events()
     bench_s = time.process_time()
     try:
         effective = dict(connect(trial))
-        _run(sides, load, trial, is_given_up)
+        _start_load(endpoints, load, trial, should_abandon)
     except AgentError as error:
-        raise refusal_of(error, error.endpoint) or TrialFailed(str(error)) from error
+        raise refusal_from_error(error, error.endpoint) or TrialFailed(str(error)) from error
     finally:
-        for side in sides.values():
-            side.agent.send("trial.stop", trial=trial)
-    sides[HOST].totals = {**(sides[HOST].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
-    records = _records(sides)
-    if faults := [side.fault for side in sides.values() if side.fault]:
-        # The cause comes before what followed from it at the other sides.
-        raise TrialBroke("; ".join(fault.what for fault in sorted(faults, key=lambda f: f.rank)), records)
-    totals = {record.endpoint: record.totals for record in records}
-    if account := lent(list(totals.values())):
-        effective["lent"] = account
-    notes = (*clock_remarks(effective), *remarks(load.whole_s, load.interval_s, totals))
-    return Measured(records, effective, notes)
+        for endpoint in endpoints.values():
+            endpoint.agent.send("trial.stop", trial=trial)
+    endpoints[HOST].totals = {**(endpoints[HOST].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
+    records = _endpoint_records(endpoints)
+    if faults := [endpoint.fault for endpoint in endpoints.values() if endpoint.fault]:
+        # The cause is listed before the faults that it caused at other endpoints.
+        faults.sort(key=lambda fault: fault.rank)
+        raise TrialFailedUnderLoad("; ".join(fault.what for fault in faults), records)
+    totals = {record.name: record.totals for record in records}
+    if counts := zero_copy_counts(list(totals.values())):
+        effective["zero_copy_sends"] = counts
+    notes = (*clock_notes(effective), *instrument_notes(load.total_s, load.interval_s, totals))
+    return TrialMeasurement(records, effective, notes)
 
 
-def _records(sides: Mapping[str, Side]) -> tuple[SideRecord, ...]:
-    return tuple(SideRecord(name, s.role, s.totals or {}, tuple(s.samples)) for name, s in sides.items())
+def _endpoint_records(endpoints: Mapping[str, TrialEndpoint]) -> tuple[EndpointRecord, ...]:
+    return tuple(
+        EndpointRecord(name, each.role, each.totals or {}, tuple(each.samples))
+        for name, each in endpoints.items()
+    )
 
 
-def side_roles(load: Load) -> tuple[str, str]:
-    """The roles of both ends of a pair."""
-    here, there = (side_role(stream_roles(load.workload, load.factors, side)) for side in "ab")
-    return here, there
+def endpoint_roles(load: TrialLoad) -> tuple[str, str]:
+    """Return the roles of endpoints a and b of each pair."""
+    role_a, role_b = (role_from_streams(stream_roles(load.workload, load.factors, side)) for side in "ab")
+    return role_a, role_b
 
 
-def _connect(bed: Bed, observer: AgentClient, load: Load, trial: str) -> dict[str, object]:
-    """Connect all streams of all pairs; returns what their sockets and threads really have, once judged."""
-    here, there = (stream_roles(load.workload, load.factors, side) for side in "ab")
-    joined = pairs(bed)
-    common = {"trial": trial, "interval_s": load.interval_s}
-    watching = [(observer, bed.watch())]
-    watching += [(bed.agents[name], {"interfaces": list(names)}) for name, names in bed.between().items()]
-    observing = [
-        (agent, agent.send("trial.prepare", workload=OBSERVE, streams=[], watch=watch, **common))
-        for agent, watch in watching
-    ]
-    workload = {**common, **parameters(load.workload, load.factors)}
-    if load.workload in OF_FRAMES:
-        burst = load.burst_frames
-        generators = int(load.factors["generators"])
-        workload |= {"settle_s": load.settle_s, "frames": None if burst is None else -(-burst // generators)}
-    if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
-        workload["threads"] = spinning_threads(load.factors, bed)
-    if load.workload == MIXED:
-        workload["idle_s"] = load.idle_s
-    placed = thread_placement(load.workload, load.factors, bed, workload)
-    if load.workload in OF_FRAMES:
-        workload["shares_cpus"] = share_cpus(load.workload, load.factors, bed, placed)
-    # A secret for each pair: a stream that reaches the wrong VM is then seen as foreign.
-    keys = [secrets.token_hex(16) for _ in joined]
+class _TrialPreparation:
+    """Sends trial.prepare to the endpoints of a testbed, and waits for their answers."""
 
-    def prepare(at: Endpoint, key: str, **how: object) -> Future[dict[str, Any]]:
-        return bed.agents[at.name].send(
-            "trial.prepare", **workload, secret=key, interface=at.interface, system=at.has_own_kernel,
-            thread_cpus=placed[at.name], **how,
+    def __init__(self, testbed: Testbed, load: TrialLoad, trial: str) -> None:
+        self.common: dict[str, Any] = {"trial": trial, "interval_s": load.interval_s}
+        self._testbed = testbed
+        self._load = load
+        self._trial = trial
+        workload = {**self.common, **prepare_parameters(load.workload, load.factors)}
+        if load.workload in FRAME_WORKLOADS:
+            burst = load.burst_frames
+            generators = int(load.factors["generators"])
+            workload |= {
+                "settle_s": load.settle_s,
+                "frames": None if burst is None else -(-burst // generators),
+            }
+        if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
+            workload["threads"] = spinning_thread_count(load.factors, testbed)
+        if load.workload == MIXED:
+            workload["idle_s"] = load.idle_s
+        self.thread_cpus = thread_placement(load.workload, load.factors, testbed, workload)
+        if load.workload in FRAME_WORKLOADS:
+            workload["shares_cpus"] = sources_share_cpus(
+                load.workload, load.factors, testbed, self.thread_cpus
+            )
+        self._workload = workload
+        # Each pair has its own secret, so that a stream that reaches the wrong VM is detected as foreign.
+        self._pairs = [(a, b, secrets.token_hex(16)) for a, b in endpoint_pairs(testbed)]
+        self._streams_a, self._streams_b = (stream_roles(load.workload, load.factors, side) for side in "ab")
+
+    def prepare_frames(self) -> dict[str, Any]:
+        """Prepare generators and sinks of frames at both endpoints of each pair."""
+        ends = [
+            end
+            for a, b, secret in self._pairs
+            for end in ((a, b, self._streams_a, secret), (b, a, self._streams_b, secret))
+        ]
+        factors = self._load.factors
+        pending = [
+            (
+                at,
+                self._send(
+                    at, secret, streams=streams, **frame_port_parameters(self._testbed, at, to, factors)
+                ),
+            )
+            for at, to, streams, secret in ends
+        ]
+        return self._wait(pending, "trial.prepare")
+
+    def prepare_sockets(self) -> dict[str, Any]:
+        """Let endpoint b of each pair listen and endpoint a connect to it."""
+        factors = self._load.factors
+        listening = [
+            (b, self._send(b, secret, streams=self._streams_b, listen=_listen_address(b, factors)))
+            for _, b, secret in self._pairs
+        ]
+        ports = self._wait(listening, "trial.prepare")
+        connecting = [
+            (
+                a,
+                self._send(
+                    a,
+                    secret,
+                    streams=self._streams_a,
+                    connect=_connect_address(b, ports[b.name]["port"], a, factors),
+                ),
+            )
+            for a, b, secret in self._pairs
+        ]
+        answers = self._wait(connecting, "trial.prepare")
+        waiting = [
+            (b, self._testbed.agents[b.name].send("trial.ready", trial=self._trial))
+            for _, b, _ in self._pairs
+        ]
+        return {**answers, **self._wait(waiting, "trial.ready")}
+
+    def _send(self, at: Endpoint, secret: str, **parameters: object) -> Future[dict[str, Any]]:
+        return self._testbed.agents[at.name].send(
+            "trial.prepare", **self._workload, secret=secret, interface=at.interface,
+            system=at.has_own_kernel, thread_cpus=self.thread_cpus[at.name], **parameters,
         )  # fmt: skip
 
-    def answers(sent: Iterable[tuple[Endpoint, Future[dict[str, Any]]]], method: str) -> dict[str, Any]:
-        return {at.name: bed.agents[at.name].wait(future, method) for at, future in sent}
+    def _wait(
+        self, pending: Iterable[tuple[Endpoint, Future[dict[str, Any]]]], method: str
+    ) -> dict[str, Any]:
+        return {at.name: self._testbed.agents[at.name].wait(future, method) for at, future in pending}
 
-    keyed = [(a, b, key) for (a, b), key in zip(joined, keys, strict=True)]
-    if load.workload in OF_FRAMES:
-        ends = [end for a, b, key in keyed for end in ((a, b, here, key), (b, a, there, key))]
-        opening = [
-            (at, prepare(at, key, streams=streams, **way_of_frames(bed, at, to, load.factors)))
-            for at, to, streams, key in ends
-        ]
-        ready = answers(opening, "trial.prepare")
-    else:
-        listening = [
-            (b, prepare(b, key, streams=there, listen=_place_of(b, load.factors))) for _, b, key in keyed
-        ]
-        ports = answers(listening, "trial.prepare")
-        connecting = [
-            (a, prepare(a, key, streams=here, connect=_way_to(b, ports[b.name]["port"], a, load.factors)))
-            for a, b, key in keyed
-        ]
-        ready = answers(connecting, "trial.prepare")
-        waiting = [(b, bed.agents[b.name].send("trial.ready", trial=trial)) for _, b in joined]
-        ready |= answers(waiting, "trial.ready")
+
+def _connect(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: str) -> dict[str, object]:
+    """Connect all streams of all pairs, and return the checked settings of their sockets and threads."""
+    preparation = _TrialPreparation(testbed, load, trial)
+    targets = [(observer, testbed.observer_targets())]
+    targets += [
+        (testbed.agents[name], {"interfaces": list(names)}) for name, names in testbed.forwarders().items()
+    ]
+    observing = [
+        (agent, agent.send("trial.prepare", workload=OBSERVE, streams=[], watch=watch, **preparation.common))
+        for agent, watch in targets
+    ]
+    is_frames = load.workload in FRAME_WORKLOADS
+    answers = preparation.prepare_frames() if is_frames else preparation.prepare_sockets()
     for agent, future in observing:
         agent.wait(future, "trial.prepare")
+    streams = [stream for answer in answers.values() for stream in answer["streams"]]
+    cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
-        **judge_streams(load.factors, [stream for answer in ready.values() for stream in answer["streams"]]),
-        **judge_threads(placed, {name: answer["thread_cpus"] for name, answer in ready.items()}),
-        **ways_of_frames(ready),
-        **({"refused_frames": bed.refused_frames} if load.workload in OF_FRAMES else {}),
+        **check_streams(load.factors, streams),
+        **check_threads(preparation.thread_cpus, cpus),
+        **frame_backends(answers),
+        **({"refused_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
 
 
-def _place_of(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
-    """Where side b listens."""
+def _listen_address(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
+    """Return the address that endpoint b listens on, for trial.prepare."""
     if factors.get("transport") == VSOCK:
         return {"vsock": {"port": None}}
-    return {"address": b.address_of(str(factors.get("ip_version", "4"))), "port": 0}
+    return {"address": b.address_for(str(factors.get("ip_version", "4"))), "port": 0}
 
 
-def _way_to(b: Endpoint, port: int, a: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
-    """How side a connects to it."""
+def _connect_address(b: Endpoint, port: int, a: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
+    """Return the address that endpoint a connects to, for trial.prepare."""
     if factors.get("transport") == VSOCK:
         return {"vsock": {"cid": VMADDR_CID_HOST, "port": port}}
     ip_version = str(factors.get("ip_version", "4"))
-    return {"address": b.address_of(ip_version), "port": port, "from": a.address_of(ip_version)}
+    return {"address": b.address_for(ip_version), "port": port, "from": a.address_for(ip_version)}
 
 
-def _run(sides: Mapping[str, Side], load: Load, trial: str, is_given_up: Callable[[], bool]) -> None:
-    # The observer and the sinks watch before anything is sent.
-    order = sorted(sides.values(), key=lambda s: [OBSERVE, "sink", "both", "source"].index(s.role))
-    started = [(s, s.agent.send("trial.start", trial=trial, duration_s=load.whole_s)) for s in order]
-    for side, future in started:
-        side.agent.wait(future, "trial.start")
-    _collect(sides, trial, load.whole_s, is_given_up)
+def _start_load(
+    endpoints: Mapping[str, TrialEndpoint], load: TrialLoad, trial: str, should_abandon: Callable[[], bool]
+) -> None:
+    # Observers and sinks start before anything is sent.
+    order = sorted(endpoints.values(), key=lambda e: [OBSERVE, "sink", "both", "source"].index(e.role))
+    pending = [(e, e.agent.send("trial.start", trial=trial, duration_s=load.total_s)) for e in order]
+    for endpoint, future in pending:
+        endpoint.agent.wait(future, "trial.start")
+    _collect(endpoints, trial, load.total_s, should_abandon)
 
 
 def _collect(
-    sides: Mapping[str, Side], trial: str, duration_s: float, is_given_up: Callable[[], bool]
+    endpoints: Mapping[str, TrialEndpoint], trial: str, duration_s: float, should_abandon: Callable[[], bool]
 ) -> None:
-    """Take the events of all agents until each has ended its trial; a fault of one ends it for all."""
+    """Process the events of all agents until each has ended its trial. A fault of one stops the others."""
     deadline = time.monotonic() + duration_s + DRAIN_S + GRACE_S
     is_broken = False
-    while pending := [side for side in sides.values() if not side.is_over]:
-        if is_given_up():
-            raise Abandoned(_records(sides))
-        # All send about as often: while one is waited for the others' events gather.
+    while pending := [endpoint for endpoint in endpoints.values() if not endpoint.is_over]:
+        if should_abandon():
+            raise TrialAbandoned(_endpoint_records(endpoints))
+        # All agents send at about the same rate, so their events queue up while one of them is polled.
         pending[0].take_events(trial, wait_s=POLL_S)
-        for side in pending[1:]:
-            side.take_events(trial)
-        if not is_broken and any(side.fault for side in sides.values()):
+        for endpoint in pending[1:]:
+            endpoint.take_events(trial)
+        if not is_broken and any(endpoint.fault for endpoint in endpoints.values()):
             is_broken = True
             deadline = min(deadline, time.monotonic() + GRACE_S)
-            for side in sides.values():
-                side.agent.send("trial.stop", trial=trial)
+            for endpoint in endpoints.values():
+                endpoint.agent.send("trial.stop", trial=trial)
         if time.monotonic() > deadline:
-            for side in (side for side in pending if not side.is_over):
-                side.fault = _Fault(1, f"{side.agent.endpoint}: the agent did not end the trial in time")
-
-
-def _sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
-    return Sample(
-        seq=int(params["seq"]),
-        t_s=float(params["t_s"]),
-        interval_s=float(params["interval_s"]),
-        bytes_sent=int(params["bytes_sent"]),
-        bytes_received=int(params["bytes_received"]),
-        counters=params["counters"],
-        # Where endpoints share the host's kernel and CPUs the observer's account of them is everyone's.
-        cpu=tuple(params["cpu"]) if keep_cpu else (),
-        streams=tuple(stream_sample(s) for s in params["streams"]),
-        histograms={kind: histogram_of(params[kind]["buckets"]) for kind in HISTOGRAMS if kind in params},
-        watched=watched_of(params),
-    )
+            for endpoint in (endpoint for endpoint in pending if not endpoint.is_over):
+                endpoint.fault = EndpointFault(
+                    1, f"{endpoint.agent.endpoint}: the agent did not end the trial in time"
+                )

@@ -1,4 +1,4 @@
-"""The commands `run` and `resume`: a session of a campaign, and how it is watched and left."""
+"""The commands `run` and `resume`: run a session of a campaign with its live display and signal handling."""
 
 from __future__ import annotations
 
@@ -8,52 +8,64 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vnetbench.campaign.environment_facts import bench_facts
+from vnetbench.campaign.environment_facts import read_bench_facts
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
-from vnetbench.commands.instruments import MakeInstrument, prepared
+from vnetbench.commands.instruments import InstrumentFactory, prepare_instrument
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
 from vnetbench.lab.hosts import leftovers
-from vnetbench.lab.tester_lock import only_tester
-from vnetbench.report.live_display import display
+from vnetbench.lab.tester_lock import hold_tester_lock
+from vnetbench.report.live_display import create_display
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED
-from vnetbench.study.difference import difference
 from vnetbench.study.file.load import load_study, parse_study
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
-from vnetbench.study.workloads import OF_FRAMES
+from vnetbench.study.study_diff import diff_study
+from vnetbench.study.workloads import FRAME_WORKLOADS
 
 
-def begin(
+def start_campaign(
     study_path: Path, output: Path, overrides: Sequence[str], seed: int | None, console: Console
 ) -> str:
-    """Run a new campaign; returns `finished` or `interrupted`. Raises BenchError."""
-    # The whole path is kept: `resume` may be called from another folder.
-    study = load_study(study_path.absolute(), overrides)
-    return begin_study(study, lambda: output, seed, console)
+    """Run a new campaign from a study file.
 
+    Returns:
+        The campaign's status: `finished` or `interrupted`.
 
-def begin_study(study: Study, output: Callable[[], Path], seed: int | None, console: Console) -> str:
-    """The same of a study that has been read."""
-    return begin_plan(study, make_plan(study, seed), output, console)
-
-
-def begin_plan(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> str:
-    """The same of a plan that need not have all treatments of its study.
-
-    `output` is asked for when the campaign begins: until then this process may be started again, inside a
-    namespace (`privilege.enter_for_run`), and what it had made by then would stay behind.
+    Raises:
+        BenchError: The study is invalid, or the campaign cannot run here.
     """
-    make_instrument = prepared(study, plan, console)
-    with _alone(study):
-        return _run(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)
+    # The absolute path is stored, because `resume` may run in another folder.
+    study = load_study(study_path.absolute(), overrides)
+    return run_study(study, lambda: output, seed, console)
 
 
-def go_on(results: Path, console: Console) -> str:
-    """Go on with the campaign of a results file; returns `finished` or `interrupted`. Raises BenchError."""
+def run_study(study: Study, output: Callable[[], Path], seed: int | None, console: Console) -> str:
+    """Run a new campaign from a parsed study; see `start_campaign`."""
+    return run_plan(study, make_plan(study, seed), output, console)
+
+
+def run_plan(study: Study, plan: Plan, output: Callable[[], Path], console: Console) -> str:
+    """Run a new campaign from a plan, which may hold only some treatments of its study.
+
+    Args:
+        study: The study that the plan belongs to.
+        plan: The treatments and the seed.
+        output: Returns the path of the results file. It is called only when the campaign starts, because
+            until then this process may restart itself in a namespace (`privilege.enter_for_run`) and would
+            leave a temporary folder behind.
+        console: Where the live display is drawn.
+    """
+    make_instrument = prepare_instrument(study, plan, console)
+    with _tester_lock_if_needed(study):
+        return _run_session(ResultsFile.create(output(), study, plan), study, plan, make_instrument, console)
+
+
+def resume_campaign(results: Path, console: Console) -> str:
+    """Continue the campaign of a results file; see `start_campaign`."""
     file = ResultsFile.open_to_read(results)
     try:
         campaign = file.campaign()
@@ -62,15 +74,15 @@ def go_on(results: Path, console: Console) -> str:
     finally:
         file.close()
     study = parse_study(campaign.study_text, campaign.study_path, campaign.overrides)
-    _refuse_edited(study, console)
+    _check_study_unchanged(study, console)
     plan = Plan(treatments, campaign.seed)
-    make_instrument = prepared(study, plan, console, next(iter(accelerators), None))
-    with _alone(study):
-        return _run(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
+    make_instrument = prepare_instrument(study, plan, console, next(iter(accelerators), None))
+    with _tester_lock_if_needed(study):
+        return _run_session(ResultsFile.open_to_write(results), study, plan, make_instrument, console)
 
 
-def _refuse_edited(study: Study, console: Console) -> None:
-    """Results of two different questions don't go into one file."""
+def _check_study_unchanged(study: Study, console: Console) -> None:
+    """Raise BenchError if the study file was edited since the campaign started."""
     if study.path is None:
         return
     path = Path(study.path)
@@ -78,66 +90,66 @@ def _refuse_edited(study: Study, console: Console) -> None:
         found = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         console.print(
-            f"{path} cannot be read; going on with the study as the results file has it", markup=False
+            f"Cannot read {path}. The campaign continues with the copy in the results file.", markup=False
         )
         return
-    if changes := difference(study.text, found, str(path)):
+    if changes := diff_study(study.text, found, str(path)):
         raise BenchError(
-            f"the study has been edited since the campaign began\n{changes}",
+            f"the study was edited after the campaign started\n{changes}",
             where=str(path),
-            fix="undo the edit and resume, or begin a new campaign with it (vnetbench run, another -o)",
+            fix="undo the edit and resume, or start a new campaign (vnetbench run with another -o)",
         )
 
 
-def _run(
-    file: ResultsFile, study: Study, plan: Plan, make_instrument: MakeInstrument, console: Console
+def _run_session(
+    file: ResultsFile, study: Study, plan: Plan, make_instrument: InstrumentFactory, console: Console
 ) -> str:
-    if privilege.is_inside():
-        console.print(privilege.COST, markup=False)
+    if privilege.is_in_user_namespace():
+        console.print(privilege.USER_NAMESPACE_LIMITS, markup=False)
     status = INTERRUPTED
     try:
         with (
-            display(console) as shown,
+            create_display(console) as display,
             Interrupts(
-                lambda: shown.say(
-                    "finishing the trial at work (of a search the step), then leaving; "
-                    "Ctrl-C again leaves at once"
+                lambda: display.show_message(
+                    "Finishing the current trial (in a search: the current step), then stopping. "
+                    "Press Ctrl-C again to stop now."
                 )
             ) as interrupts,
         ):
-            file.add_facts("bench", bench_facts())
-            instrument = make_instrument(lambda sentence: shown.say(sentence, None))
-            campaign = Campaign(file, study, plan, instrument, shown.say, shown.tick)
-            shown.watch(campaign.progress)
+            file.add_facts("bench", read_bench_facts())
+            instrument = make_instrument(lambda sentence: display.show_message(sentence, None))
+            campaign = Campaign(file, study, plan, instrument, display.show_message, display.update)
+            display.attach(campaign.progress)
             status = campaign.run(interrupts)
     except BaseException:
         _close_quietly(file)
         raise
     finally:
-        _tell_left(console)
+        _print_leftovers(console)
     file.close(status)
     return status
 
 
-def _alone(study: Study) -> AbstractContextManager[None]:
-    """Where this machine is the tester, and has CPUs for a single one."""
-    is_tester = study.workload in OF_FRAMES and study.testbed.lab != HOSTS
-    return only_tester() if is_tester else nullcontext()
+def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:
+    """Lock this machine where it generates frames: its CPUs suffice for a single campaign of frames."""
+    is_tester = study.workload in FRAME_WORKLOADS and study.testbed.lab != HOSTS
+    return hold_tester_lock() if is_tester else nullcontext()
 
 
-def _tell_left(console: Console) -> None:
-    """What a lost connection has kept from being removed."""
-    for left in leftovers.entries():
-        if left.is_ours:
+def _print_leftovers(console: Console) -> None:
+    """Print the files that a lost connection left on hosts."""
+    for left in leftovers.list_leftovers():
+        if left.is_own:
             console.print(
-                f"left over: {left}; when it is reached again: vnetbench lab clean",
+                f"Left on a host: {left}. When the host is reachable, run: vnetbench lab clean",
                 markup=False,
                 soft_wrap=True,
             )
 
 
 def _close_quietly(file: ResultsFile) -> None:
-    """Close after an error: that one is worth hearing, not that a full disk refuses the closing note too."""
+    """Close the file after an error, so that the first error is reported and not a second one on close."""
     try:
         file.close(INTERRUPTED)
     except BenchError:

@@ -1,4 +1,4 @@
-"""The command `doctor`: what can be measured on this machine, tried out; what is missing; how to get it."""
+"""The command `doctor`: test what this machine can measure, and report what is missing and the fix."""
 
 from __future__ import annotations
 
@@ -12,38 +12,37 @@ from rich.console import Console
 from vnetbench.agents.binary import agent_binary
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
-from vnetbench.campaign.iperf3_instrument import HostsInstrument
-from vnetbench.campaign.instrument import Done, Instrument, LabInstrument
-from vnetbench.campaign.trial import Load
+from vnetbench.campaign.instrument import CompletedTrial, Instrument, LabInstrument
+from vnetbench.campaign.iperf3_instrument import Iperf3Instrument
+from vnetbench.campaign.trial import TrialLoad
 from vnetbench.commands import guest_setup
 from vnetbench.commands.doctor_check import GOOD, LIMITED, MISSING, Check, print_check
 from vnetbench.errors import BenchError
-from vnetbench.estimate.trial_metrics import metric_values
+from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.lab import privilege
-from vnetbench.lab.links import delay_line
-from vnetbench.lab.links import netem
-from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.errors import TrialFailed
-from vnetbench.quantity import format_bytes, format_rate, spell_bytes
+from vnetbench.lab.links import delay_line, netem
+from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.quantity import format_bytes, format_exact_bytes, format_rate
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors.registry import complete
-from vnetbench.study.file.host_section import HOST
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.file.host_section import HOST_SECTION
 from vnetbench.study.labs import HOSTS, IPERF3
-from vnetbench.study.model import HostAsked, Level, TestbedAsked
-from vnetbench.study.workloads import DATAGRAMS, FRAMES, STREAM
+from vnetbench.study.model import HostSpec, Level, TestbedSpec
+from vnetbench.study.workloads import FRAMES, TCP_STREAM, UDP_STREAM
 
 TRIAL_S = 0.3
 VSOCK_PATIENCE_S = 0.5
 VSOCK_LOOPBACK_CID = 1
 """VMADDR_CID_LOCAL (vsock(7))."""
-NEEDED = ("agent", "vswitch bridge")
-"""Without these no campaign can run."""
-NEEDED_OF_SERVER = "direction forward"
+REQUIRED_CHECKS = ("agent", "vswitch bridge")
+"""Checks that must pass for a campaign to run."""
+REQUIRED_SERVER_CHECK = "direction forward"
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
-# What is tried: a name for people, the levels that a treatment would ask for, and the shaper.
-TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
-    (NEEDED[1], {}, "tbf"),
+# Each entry has the check's name, the levels of the treatment and the shaper.
+TESTED_TREATMENTS: tuple[tuple[str, dict[str, Level], str], ...] = (
+    (REQUIRED_CHECKS[1], {}, "tbf"),
     ("vswitch direct", {"vswitch": "direct"}, "tbf"),
     ("vswitch macvlan", {"vswitch": "macvlan"}, "tbf"),
     ("vswitch router", {"vswitch": "router"}, "tbf"),
@@ -64,57 +63,59 @@ TRIED: tuple[tuple[str, dict[str, Level], str], ...] = (
     ("pacing_rate", {"pacing_rate": 10**9}, "tbf"),
     ("pairs 8", {"pairs": 8}, "tbf"),
 )
-TRIED_OF_DATAGRAMS: tuple[tuple[str, dict[str, Level]], ...] = (
+TESTED_DATAGRAM_TREATMENTS: tuple[tuple[str, dict[str, Level]], ...] = (
     ("udp_stream", {}),
     ("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}),
     ("uso off", {"udp_gso": "on", "uso": "off"}),
 )
-_MEANS = {netem.NAME: "the kernel's netem", delay_line.NAME: "a delay line of the bench's own"}
-"""By `link_impaired_by` of a trial's `effective`."""
-ROOM_BYTES = 1 << 20
-"""Of a socket buffer: smaller ones overflow within a millisecond at a million datagrams a second."""
+_IMPAIRMENT_TEXTS = {netem.NAME: "the kernel's netem", delay_line.BACKEND_NAME: "the bench's delay line"}
+"""Text for each value of `link_impaired_by` in a trial's `effective`."""
+MIN_SOCKET_BUFFER_BYTES = 1 << 20
+"""Smaller socket buffers overflow within a millisecond at a million datagrams a second."""
 
 
-def examine(console: Console) -> int:
-    """Try everything and print a line for each; returns 0 when a campaign can run here, else 1."""
+def check_machine(console: Console) -> int:
+    """Run all checks and print a line for each; return 0 if a campaign can run here, else 1."""
     try:
         agent_binary()
-        privilege.enter_for_run()
+        privilege.acquire_network_rights()
     except BenchError as error:
         print_check(console, Check("a campaign", MISSING, error.what, error.fix or ""))
         return 1
-    able = True
-    for check in _checks():
+    is_usable = True
+    for check in _machine_checks():
         print_check(console, check)
-        able = able and not (check.name in NEEDED and check.state == MISSING)
-    return 0 if able else 1
+        is_usable = is_usable and not (check.name in REQUIRED_CHECKS and check.state == MISSING)
+    return 0 if is_usable else 1
 
 
-def _checks() -> Iterator[Check]:
-    if privilege.is_inside():
-        yield Check("privilege", LIMITED, privilege.COST, "run with sudo")
+def _machine_checks() -> Iterator[Check]:
+    if privilege.is_in_user_namespace():
+        yield Check("privilege", LIMITED, privilege.USER_NAMESPACE_LIMITS, "run with sudo")
     else:
         yield Check("privilege", GOOD, "root")
     try:
         observer = start_observer("doctor")
         facts = observer.call("agent.facts")
-        vsock = _vsock(observer)
+        vsock = _check_vsock(observer)
         observer.close()
     except (AgentError, BenchError) as error:
         yield Check("agent", MISSING, str(error), "make install")
         return
-    yield from _of_facts(facts)
+    yield from _fact_checks(facts)
     yield vsock
-    for name, levels, shaper in TRIED:
-        yield _tried(name, Load(complete(levels), TRIAL_S, TRIAL_S / 2), shaper)
-    for name, levels in TRIED_OF_DATAGRAMS:
-        yield _tried(name, Load(complete(levels, DATAGRAMS), TRIAL_S, TRIAL_S / 2, DATAGRAMS))
-    yield _frames()
-    yield from guest_setup.checks()
+    for name, levels, shaper in TESTED_TREATMENTS:
+        yield _check_treatment(name, TrialLoad(complete_levels(levels), TRIAL_S, TRIAL_S / 2), shaper)
+    for name, levels in TESTED_DATAGRAM_TREATMENTS:
+        yield _check_treatment(
+            name, TrialLoad(complete_levels(levels, UDP_STREAM), TRIAL_S, TRIAL_S / 2, UDP_STREAM)
+        )
+    yield _check_frames()
+    yield from guest_setup.guest_checks()
 
 
-def _vsock(agent: AgentClient) -> Check:
-    """Connect a stream over the loopback of VSOCK, which the agent speaks and no lab of namespaces offers."""
+def _check_vsock(agent: AgentClient) -> Check:
+    """Connect a stream over the VSOCK loopback, which no lab of namespaces uses."""
     common = {"workload": "tcp_stream", "secret": secrets.token_hex(16), "timeout_s": VSOCK_PATIENCE_S}
 
     def prepare(trial: str, role: str, **place: object) -> dict[str, Any]:
@@ -126,7 +127,7 @@ def _vsock(agent: AgentClient) -> Check:
         port = prepare("sink", "sink", listen={"vsock": {}})["port"]
         prepare("source", "source", connect={"vsock": {"cid": VSOCK_LOOPBACK_CID, "port": port}})
     except AgentError as error:
-        fix = "modprobe vsock_loopback; between a VM and its host VSOCK works without it"
+        fix = "modprobe vsock_loopback (not needed between a VM and its host)"
         return Check("VSOCK loopback", LIMITED, error.message, fix)
     finally:
         for trial in ("sink", "source"):
@@ -134,7 +135,7 @@ def _vsock(agent: AgentClient) -> Check:
     return Check("VSOCK loopback", GOOD, "connected")
 
 
-def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
+def _fact_checks(facts: Mapping[str, Any]) -> Iterator[Check]:
     cpu = facts.get("cpu") or {}
     yield Check(
         "kernel", GOOD, f"Linux {facts['kernel']['release']} on {cpu.get('model') or 'an unknown CPU'}"
@@ -142,14 +143,14 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     count = int(cpu.get("count") or 0)
     yield Check(
         "CPUs", GOOD if count >= 2 else LIMITED, str(count),
-        "" if count >= 2 else "with one CPU both ends of a stream share it; add CPUs to this machine",
+        "" if count >= 2 else "with one CPU, both endpoints share it; add CPUs to this machine",
     )  # fmt: skip
     perf = facts.get("perf") or {}
     hardware = perf.get("system_cycles") == "hardware"
     yield Check(
         "cycles per byte", GOOD if hardware else LIMITED,
         "from hardware counters" if hardware
-        else f"estimated from CPU time and clock: {perf.get('reason') or 'no hardware counters'}",
+        else f"estimated from CPU time and clock rate: {perf.get('reason') or 'no hardware counters'}",
         "",
     )  # fmt: skip
     available = set((facts.get("tcp") or {}).get("available_congestion_control") or ())
@@ -162,64 +163,68 @@ def _of_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     for name in ("rmem_max", "wmem_max"):
         if most := buffers.get(name):
             yield Check(
-                name, GOOD if most >= ROOM_BYTES else LIMITED, f"socket_buffer up to {spell_bytes(most)}",
-                "" if most >= ROOM_BYTES else f"sysctl -w net.core.{name}={ROOM_BYTES} (or more)",
-            )  # fmt: skip
+                name,
+                GOOD if most >= MIN_SOCKET_BUFFER_BYTES else LIMITED,
+                f"socket_buffer up to {format_exact_bytes(most)}",
+                ""
+                if most >= MIN_SOCKET_BUFFER_BYTES
+                else f"sysctl -w net.core.{name}={MIN_SOCKET_BUFFER_BYTES} (or more)",
+            )
     yield Check("memory", GOOD, format_bytes(int(facts.get("memory_bytes") or 0)))
 
 
-def examine_server(console: Console, server: str) -> int:
-    """Try an iperf3 server and print a line for each; returns 0 when a campaign can run with it, else 1."""
-    host = HostAsked("server", iperf3=str(HOST.keys["iperf3"].kind.parse(server)))
-    able = False
-    with closing(HostsInstrument(TestbedAsked(lab=HOSTS, hosts=(host,)))) as instrument:
-        for check in _of_server(instrument):
+def check_server(console: Console, server: str) -> int:
+    """Check an iperf3 server and print a line for each check; return 0 if it is usable, else 1."""
+    host = HostSpec("server", iperf3=str(HOST_SECTION.keys["iperf3"].value_type.parse(server)))
+    is_usable = False
+    with closing(Iperf3Instrument(TestbedSpec(lab=HOSTS, hosts=(host,)))) as instrument:
+        for check in _server_checks(instrument):
             print_check(console, check)
-            able = able or (check.state == GOOD and check.name == NEEDED_OF_SERVER)
-    return 0 if able else 1
+            is_usable = is_usable or (check.state == GOOD and check.name == REQUIRED_SERVER_CHECK)
+    return 0 if is_usable else 1
 
 
-def _of_server(instrument: HostsInstrument) -> Iterator[Check]:
+def _server_checks(instrument: Iperf3Instrument) -> Iterator[Check]:
     try:
-        said = instrument.greet()
+        server_facts = instrument.contact_server()
     except BenchError as error:
         yield Check("iperf3 server", MISSING, error.what, error.fix or "")
         return
-    if version := said["version"]:
-        yield Check("iperf3 server", GOOD, f"{version} on {said['system'] or 'an unknown system'}")
+    if version := server_facts["version"]:
+        yield Check("iperf3 server", GOOD, f"{version} on {server_facts['system'] or 'an unknown system'}")
     else:
-        fix = "started with --json it tells it, and results keep it"
-        yield Check("iperf3 server", LIMITED, "it serves, and does not tell its version", fix)
+        fix = "start the server with --json to record its version in the results"
+        yield Check("iperf3 server", LIMITED, "it answers, but does not report its version", fix)
     for direction in ("forward", "reverse", "both"):
-        load = Load(complete({"direction": direction}, STREAM, IPERF3), TRIAL_S, TRIAL_S / 2)
-        yield _carried(f"direction {direction}", instrument, load)
+        load = TrialLoad(complete_levels({"direction": direction}, TCP_STREAM, IPERF3), TRIAL_S, TRIAL_S / 2)
+        yield _check_goodput(f"direction {direction}", instrument, load)
 
 
-def _tried(name: str, load: Load, shaper: str = "tbf") -> Check:
-    """Put a treatment on a testbed and load it for a moment."""
-    asked = TestbedAsked(shaper=shaper)
+def _check_treatment(name: str, load: TrialLoad, shaper: str = "tbf") -> Check:
+    """Apply a treatment to a new testbed and run a short load."""
+    asked = TestbedSpec(shaper=shaper)
     with closing(LabInstrument(NetnsLab(asked, "doctor"), asked)) as instrument:
-        return _carried(name, instrument, load)
+        return _check_goodput(name, instrument, load)
 
 
-def _frames() -> Check:
-    """Frames for a moment: by which ways this machine makes and counts them."""
-    asked = TestbedAsked()
-    load = Load(complete({}, FRAMES), TRIAL_S, TRIAL_S / 2, FRAMES)
+def _check_frames() -> Check:
+    """Send frames for a short time, and report how this machine generates and counts them."""
+    asked = TestbedSpec()
+    load = TrialLoad(complete_levels({}, FRAMES), TRIAL_S, TRIAL_S / 2, FRAMES)
     with closing(LabInstrument(NetnsLab(asked, "doctor"), asked)) as instrument:
-        done = _measured(FRAMES, instrument, load)
+        done = _run_short_load(FRAMES, instrument, load)
     if isinstance(done, Check):
         return done
-    ways = done.measured.effective
-    told = f"made by {ways['generator']}, counted by {ways['sink']}"
-    if why := ways.get("frames_why"):
+    backends = done.measurement.effective
+    text = f"generated by {backends['generator']}, counted by {backends['sink']}"
+    if why := backends.get("fallback_reason"):
         each = dict.fromkeys(why.values()) if isinstance(why, Mapping) else [str(why)]
-        return Check(FRAMES, LIMITED, told, f"for more frames/s: {'; '.join(each)}")
-    return Check(FRAMES, GOOD, told)
+        return Check(FRAMES, LIMITED, text, f"for more frames/s: {'; '.join(each)}")
+    return Check(FRAMES, GOOD, text)
 
 
-def _measured(name: str, instrument: Instrument, load: Load) -> Done | Check:
-    """The load carried for a moment, or what kept it from being."""
+def _run_short_load(name: str, instrument: Instrument, load: TrialLoad) -> CompletedTrial | Check:
+    """Run a short load; return its measurement, or the failed check."""
     try:
         return instrument.measure(load, lambda: False)
     except BenchError as error:
@@ -228,17 +233,17 @@ def _measured(name: str, instrument: Instrument, load: Load) -> Done | Check:
         return Check(name, MISSING, str(error))
 
 
-def _carried(name: str, instrument: Instrument, load: Load) -> Check:
-    done = _measured(name, instrument, load)
+def _check_goodput(name: str, instrument: Instrument, load: TrialLoad) -> Check:
+    done = _run_short_load(name, instrument, load)
     if isinstance(done, Check):
         return done
-    trial = TrialRecord(0, 0, done.shape, 0.0, TRIAL_S, done.setup_s, {}, done.measured.sides)
+    trial = TrialRecord(0, 0, done.testbed_shape, 0.0, TRIAL_S, done.setup_s, {}, done.measurement.endpoints)
     try:
-        goodput_bps = metric_values(trial, 0)["goodput_bps"]
+        goodput_bps = trial_metrics(trial, 0)["goodput_bps"]
     except ValueError:
         return Check(
-            name, LIMITED, "it carried load, but no sample came of it", "try again when less goes on"
+            name, LIMITED, "the load ran, but no sample was taken", "try again when the machine is idle"
         )
-    by = done.measured.effective.get("link_impaired_by", "none")
-    means = "" if by == "none" else f", impaired by {_MEANS[str(by)]}"
-    return Check(name, GOOD, f"carried {format_rate(goodput_bps)} for a moment{means}")
+    by = done.measurement.effective.get("link_impaired_by", "none")
+    impairment = "" if by == "none" else f", impaired by {_IMPAIRMENT_TEXTS[str(by)]}"
+    return Check(name, GOOD, f"measured {format_rate(goodput_bps)}{impairment}")

@@ -1,4 +1,4 @@
-"""One thing that was looked at, and the line that says what was found."""
+"""Result of one `doctor` check, and its output line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at."""
+    """Result of one check: its state, what was found, and the fix."""
 
     name: str
     state: str
@@ -22,7 +22,7 @@ class Check:
 
 
 def print_check(console: Console, check: Check) -> None:
-    """A line with the state, and one below it with the fix where there is one."""
+    """Print a line with the result, and a second line with the fix if there is one."""
     line = Text(f"{check.name:<22} ")
     line.append(f"{check.state:<8}", style=_STYLES[check.state])
     line.append(check.found)

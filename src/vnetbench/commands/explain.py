@@ -1,4 +1,4 @@
-"""The command `explain`: the answer of a results file, its findings with their evidence, and their proof."""
+"""The command `explain`: findings of a results file with their evidence, and experiments that test them."""
 
 from __future__ import annotations
 
@@ -14,96 +14,97 @@ from vnetbench.results.records import INTERRUPTED
 
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
-    from vnetbench.report.text.narrative import Story
+    from vnetbench.report.text.narrative import Narrative
 
 RESULTS = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command()
 @click.argument("results", type=RESULTS)
-@click.option("--json", "as_json", is_flag=True, help="For a program; documented in docs/show-json.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/show-json.md).")
 @click.option(
     "--treatment",
     "treatments",
     multiple=True,
     metavar="LEVELS",
-    help="Only what is said of this treatment: streams=4,mtu=1500, or its index. A level may have commas in "
-    "it: thread_cpus=0,2,mtu=1500. Several treatments may be named, each by a --treatment of its own.",
+    help="Explain only this treatment: its levels (streams=4,mtu=1500) or its index. A level may contain "
+    "commas: thread_cpus=0,2,mtu=1500. Repeat the option for several treatments.",
 )
 @click.option(
     "--prove",
     is_flag=True,
-    help="First run what would prove the first suspicions, where it can be; only those of --treatment.",
+    help="First run experiments that test the most likely causes, if this machine can run them.",
 )
 def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool) -> int:
-    """Why the figures of RESULTS are what they are: what limits them, the evidence, what would change it."""
-    from vnetbench.commands.treatment_selection import indices_of
+    """Explain what limits each treatment of RESULTS: causes, evidence and what to change."""
     from vnetbench.commands.summaries import read_summary
-    from vnetbench.report.export.campaign_export import as_explanation_json
+    from vnetbench.commands.treatment_selection import select_treatments
+    from vnetbench.report.export.campaign_json import explanation_json
 
     summary = read_summary(results)
-    chosen = [index for asked in treatments for index in indices_of(summary, asked)]
-    is_interrupted, why_nothing = False, ""
+    chosen = [index for selector in treatments for index in select_treatments(summary, selector)]
+    is_interrupted, empty_proof_message = False, ""
     if prove:
-        from vnetbench.commands.proof import prove as run_proof
-        from vnetbench.commands.proof import why_nothing_is_proved
+        from vnetbench.commands.proof import explain_empty_proof, run_proof
 
         status = run_proof(results, summary, chosen, Console(highlight=False, stderr=as_json))
         is_interrupted = status == INTERRUPTED
         summary = read_summary(results)
         if not (is_interrupted or summary.experiments):
-            why_nothing = why_nothing_is_proved(results)
-    told = _told(summary, chosen)
+            empty_proof_message = explain_empty_proof(results)
+    narrative = _select_findings(summary, chosen)
     if as_json:
-        click.echo(as_explanation_json(summary, told))
+        click.echo(explanation_json(summary, narrative))
     else:
-        _print(summary, told)
+        _print(summary, narrative)
     if is_interrupted:
-        click.echo(f"\ninterrupted\n  go on:  vnetbench explain {results} --prove", err=as_json)
+        click.echo(f"\nInterrupted.\n  Continue:  vnetbench explain {results} --prove", err=as_json)
         return exit_codes.INTERRUPTED
-    if why_nothing:
-        click.echo(f"\n{why_nothing}", err=True)
+    if empty_proof_message:
+        click.echo(f"\n{empty_proof_message}", err=True)
         return exit_codes.NOTHING_MEASURED
     return 0
 
 
-def _told(summary: CampaignSummary, chosen: Sequence[int]) -> Story:
-    """The story; where treatments are chosen only what is said of one of them, or bears on all of them."""
+def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrative:
+    """Return the narrative, limited to the chosen treatments and to what affects every treatment."""
     from dataclasses import replace
 
-    from vnetbench.report.text.narrative import story_of
+    from vnetbench.report.text.narrative import build_narrative
 
-    story = story_of(summary)
+    narrative = build_narrative(summary)
     if not chosen:
-        return story
-    # Of none alone are effects of factors too; but what makes all trials differ is in each one's figures.
+        return narrative
+    # Effects of factors name no treatment either, but instability of all trials affects each of them.
     kept = tuple(
         each
-        for each in story.findings
+        for each in narrative.findings
         if set(each.treatments) & set(chosen) or (each.kind == "unstable" and not each.treatments)
     )
-    return replace(story, lead=(), findings=kept)
+    return replace(narrative, lead=(), findings=kept)
 
 
-def _print(summary: CampaignSummary, told: Story) -> None:
+def _print(summary: CampaignSummary, narrative: Narrative) -> None:
+    from vnetbench.report.tables.text_table import TrimmedLines
     from vnetbench.report.text.explanation_text import ExplanationText
-    from vnetbench.report.tables.text_table import Unpadded
 
-    text = ExplanationText(told.explanation, tuple(_remarks(summary, told)))
-    Console(highlight=False).print(Unpadded(text), crop=False)
+    text = ExplanationText(narrative.explanation, tuple(_explanation_notes(summary, narrative)))
+    Console(highlight=False).print(TrimmedLines(text), crop=False)
 
 
-def _remarks(summary: CampaignSummary, told: Story) -> Iterator[str]:
-    """What is said of the explanation itself."""
-    from vnetbench.explain.experiment_command import about_study
+def _explanation_notes(summary: CampaignSummary, narrative: Narrative) -> Iterator[str]:
+    """Yield notes about the explanation itself."""
+    from vnetbench.explain.experiment_command import study_placeholder_note
 
-    if not told.findings:
+    if not narrative.findings:
         yield (
-            "Published figures have no trials, so nothing explains them."
-            if summary.reference is not None
-            else "Nothing is said of it."
+            "Published results have no trials, so they cannot be explained."
+            if summary.reference_table is not None
+            else "There are no findings."
         )
-    remarks = (about_study(suspect.command) for each in told.findings for suspect in each.suspects)
-    yield from set(filter(None, remarks))
-    if summary.about_proof:
-        yield f"{summary.about_proof}."
+    notes = (
+        study_placeholder_note(suspect.command) for each in narrative.findings for suspect in each.candidates
+    )
+    yield from set(filter(None, notes))
+    if summary.proof_note:
+        yield f"{summary.proof_note}."

@@ -1,6 +1,6 @@
-"""The command `guest`: what guests are made of, got and kept.
+"""The command group `guest`.
 
-What it does is in `guest_needs`, imported when it is done: `vnetbench --help` needs only the sentences here.
+The work is in `guest_setup`, which is imported only when a command runs, so that `vnetbench --help` is fast.
 """
 
 from __future__ import annotations
@@ -13,20 +13,23 @@ from vnetbench.lab.guest import hardware
 from vnetbench.lab.guest.topology import GuestShape
 from vnetbench.study.factors.guest_factors import ADAPTERS
 
-_KEPT = tuple(name for name in ADAPTERS if GuestShape(name).hardware(hardware.TCG).can_be_kept)
-"""The adapters that a guest can be kept with; a `vf` also needs a study to name its `vf_of`."""
+_KEPT = tuple(name for name in ADAPTERS if GuestShape(name).hardware(hardware.TCG).can_snapshot)
+"""Adapters whose guests can be saved and resumed. `vf` also needs a study that names its `vf_of`."""
 
 
 @click.group()
 def guest() -> None:
-    """Guests of the lab qemu: virtual machines with real adapters and their real drivers."""
+    """Prepare the virtual machines (guests) of the lab qemu."""
 
 
 @guest.command()
 @click.argument("adapters", nargs=-1, type=click.Choice(_KEPT))
-@click.option("--again", is_flag=True, help="Fetch the kernel anew, and forget the guests that were kept.")
+@click.option("--again", is_flag=True, help="Download the kernel again and discard the saved guests.")
 def prepare(adapters: Sequence[str], again: bool) -> None:
-    """Fetch and build what guests need, boot one with each of ADAPTERS and keep it. `run` does so too."""
+    """Download and build what guests need, then boot and save one guest for each of ADAPTERS.
+
+    `run` does the same when a study needs a guest.
+    """
     from vnetbench.commands import guest_setup
 
     guest_setup.prepare(adapters, again)

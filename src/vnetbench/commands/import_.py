@@ -1,4 +1,4 @@
-"""The command `import`: what it takes."""
+"""The command `import`: its arguments and options."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from vnetbench.study.workloads import WORKLOADS
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Results file to make.  [default: the log's name, .vnb]",
+    help="Results file to create.  [default: the log's name with .vnb]",
 )
 @click.option(
     "--factor",
     "factors",
     multiple=True,
     metavar="NAME=LEVEL",
-    help="What the logs do not tell of all their runs: mtu=9000, or a label of your own, label_host=esx7.",
+    help="Set a level that the logs do not contain: mtu=9000, or a label of your own: label_host=esx7.",
 )
-@click.option("--workload", type=click.Choice(WORKLOADS), help="Import the runs of this workload alone.")
+@click.option("--workload", type=click.Choice(WORKLOADS), help="Import only the runs of this workload.")
 @click.option(
     "--mapping",
     "mapping_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="What the columns of tables (CSV, TSV, XLSX) are: a TOML file, see docs/importers.md.",
+    help="TOML file that describes the columns of tables (CSV, TSV, XLSX); see docs/importers.md.",
 )
-@click.option("--strict", is_flag=True, help="Make no results file unless all was read.")
+@click.option("--strict", is_flag=True, help="Create no results file unless every run was read.")
 def import_(
     paths: Sequence[Path],
     output: Path | None,
@@ -41,11 +41,11 @@ def import_(
     mapping_path: Path | None,
     strict: bool,
 ) -> int:
-    """Read logs of other tools into a results file: iperf3, NTttcp, netperf and more.
+    """Import logs of other tools (iperf3, NTttcp, netperf and more) into a results file.
 
     PATHS are logs, folders and archives (.zip, .gz, .xz, .bz2, .tar). The tool and its version are
-    recognised. Tables need a --mapping. What esxtop -b counted is put beside the runs of that time. Exits
-    with 4 where not all could be read.
+    detected. Tables need a --mapping. Counters from `esxtop -b` are attached to the runs of the same time.
+    The exit code is 4 if something could not be read.
     """
     from vnetbench.commands.import_logs import import_paths
 

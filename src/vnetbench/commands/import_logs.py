@@ -1,4 +1,4 @@
-"""What the command `import` does: logs become results files, and what was not understood is said."""
+"""The work of the command `import`: read logs, write results files and report what could not be read."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rich.progress import Progress
 
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
-from vnetbench.importers.archives import Log, logs_at, size_of
-from vnetbench.importers.decoding import lines_of
-from vnetbench.importers.esxtop import counters, is_esxtop
-from vnetbench.importers.log_parser import recognise
-from vnetbench.importers.results_writer import Imported, write_results
-from vnetbench.importers.run_store import Gathered, NotRead
-from vnetbench.importers.table import Mapping, is_table, read_mapping, runs_of
-from vnetbench.printable import printable
-from vnetbench.results.file import check_free
+from vnetbench.importers.archives import LogSource, find_logs, total_bytes
+from vnetbench.importers.decoding import decode_lines
+from vnetbench.importers.esxtop import is_esxtop, read_host_counters
+from vnetbench.importers.log_parser import parse_log
+from vnetbench.importers.results_writer import ImportSummary, write_results
+from vnetbench.importers.run_store import RunStore, SkippedSection
+from vnetbench.importers.table import Mapping, is_table, read_mapping, read_table_runs
+from vnetbench.printable import make_printable
+from vnetbench.results.file import check_output_path
 from vnetbench.study.factors.imported_factors import is_label
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
 
-SHOWN_AFTER_S = 2.0
-"""What takes longer shows how far it is."""
-_MOST_NAMED = 8
-"""So many lines, or reasons, are named; the results file has more."""
+PROGRESS_BAR_DELAY_S = 2.0
+"""A progress bar appears if reading takes longer than this."""
+_MAX_LISTED = 8
+"""Maximum number of lines or logs listed in a message. The results file lists all of them."""
 
 
 def import_paths(
@@ -43,70 +43,87 @@ def import_paths(
     *,
     is_strict: bool,
 ) -> int:
-    """Make a results file of each workload of these logs; returns what to exit with. Raises BenchError."""
+    """Write a results file for each workload in these logs.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        BenchError: No run could be read, an option is invalid, or a file cannot be written.
+    """
     if output is not None:
-        check_free(output)  # now, as reading may take long
-    mapping = _mapping(mapping_path) if mapping_path else None
-    gathered = Gathered(dict(map(_factor, factors)))
+        check_output_path(output)  # before reading, which may take long
+    mapping = _read_mapping_file(mapping_path) if mapping_path else None
+    store = RunStore(dict(map(_parse_factor, factors)))
     try:
-        with _progress(size_of(paths)) as read:
-            _gather(paths, gathered, mapping, read)
-        _check(gathered, paths, is_strict=is_strict)
-        chosen = _workloads(gathered, workload, output)
+        with _progress_bar(total_bytes(paths)) as read:
+            _read_logs(paths, store, mapping, read)
+        _check_runs(store, paths, is_strict=is_strict)
+        chosen = _select_workloads(store, workload, output)
         for each in chosen:
-            _say(write_results(gathered, each, _output(gathered, paths, output, each), _title(paths)))
-        for name, count in gathered.workloads().items():
+            _print_import_summary(
+                write_results(store, each, _output_path(store, paths, output, each), _format_title(paths))
+            )
+        for name, count in store.workload_counts().items():
             if name not in chosen:
-                click.echo(f"left out, of another workload: {_count(count)} of {name}")
-        for line in summary_lines(gathered):
+                click.echo(f"Skipped {_format_run_count(count)} of the workload {name}.")
+        for line in summary_lines(store):
             click.echo(line)
-        return 0 if gathered.is_whole else exit_codes.NOT_ALL_READ
+        return 0 if store.is_complete else exit_codes.PARTLY_READ
     finally:
-        gathered.close()
+        store.close()
 
 
-def summary_lines(gathered: Gathered) -> Iterator[str]:
-    """`imported 94 of 96 runs; 2 cut off (lines 4101, 8816)`, and what else was not understood."""
-    total = gathered.runs + gathered.faults.total()
-    faults = [f"{count} {why} ({_places(gathered, why)})" for why, count in gathered.faults.most_common()]
+def summary_lines(store: RunStore) -> Iterator[str]:
+    """Yield the summary: `imported 94 of 96 runs; 2 cut off (lines 4101, 8816)`, then what was skipped."""
+    total = store.run_count + store.failure_counts.total()
+    faults = [
+        f"{count} {why} ({_format_failure_lines(store, why)})"
+        for why, count in store.failure_counts.most_common()
+    ]
     only = f"; {faults[0]}" if len(faults) == 1 else ""
-    yield f"imported {gathered.runs} of {total} runs{only}"
+    yield f"imported {store.run_count} of {total} runs{only}"
     yield from (f"  {fault}" for fault in faults if len(faults) > 1)
-    for log, beside in gathered.counted.items():
-        yield f"{log}: counters of esxtop, beside {beside} of {gathered.runs} runs"
-    for log, original in list(gathered.copies.items())[:_MOST_NAMED]:
-        yield f"{log}: a copy of {original}, and not imported a second time"
-    if len(gathered.copies) > _MOST_NAMED:
-        yield f"{len(gathered.copies) - _MOST_NAMED} more copies, which the results file lists"
-    unread = [each for each in gathered.not_read if not each.is_run and each.why]
-    for each in unread[:_MOST_NAMED]:
-        yield f"not read: {_place(each)}: {each.why}{f': {each.text.strip()}' if each.text else ''}"
-    if len(unread) > _MOST_NAMED:
-        yield f"not read: {len(unread) - _MOST_NAMED} more, which the results file lists"
-    if gathered.unclaimed:
-        first = next((each for each in gathered.not_read if each.text), None)
-        lines = f"{gathered.unclaimed} line{'' if gathered.unclaimed == 1 else 's'}"
-        where = f"; the first, {_place(first)}: {first.text.strip()[:80]}" if first else ""
-        yield f"{lines} of no tool that is known here{where}"
+    for log, attached_count in store.runs_per_counter_log.items():
+        yield f"{log}: esxtop counters, attached to {attached_count} of {store.run_count} runs"
+    for log, original in list(store.duplicate_logs.items())[:_MAX_LISTED]:
+        yield f"{log}: skipped, because it is a copy of {original}"
+    if len(store.duplicate_logs) > _MAX_LISTED:
+        yield f"{len(store.duplicate_logs) - _MAX_LISTED} more copies skipped; the results file lists them"
+    unread = [each for each in store.skipped if not each.is_run and each.reason]
+    for each in unread[:_MAX_LISTED]:
+        text = f": {each.first_text.strip()}" if each.first_text else ""
+        yield f"not read: {_format_location(each)}: {each.reason}{text}"
+    if len(unread) > _MAX_LISTED:
+        yield f"not read: {len(unread) - _MAX_LISTED} more; the results file lists them"
+    if store.unrecognized_line_count:
+        first = next((each for each in store.skipped if each.first_text), None)
+        lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"
+        where = f"; the first is {_format_location(first)}: {first.first_text.strip()[:80]}" if first else ""
+        yield f"{lines} of no supported tool{where}"
 
 
-def _places(gathered: Gathered, why: str) -> str:
-    """`lines 4101, 8816`, behind the names of the logs where there are several."""
-    found = [each for each in gathered.not_read if each.is_run and each.why == why][:_MOST_NAMED]
+def _format_failure_lines(store: RunStore, why: str) -> str:
+    """Return `lines 4101, 8816`, with the names of the logs if there are several."""
+    found = [each for each in store.skipped if each.is_run and each.reason == why][:_MAX_LISTED]
     parts = []
     for log, runs in groupby(found, key=lambda each: each.log):
         numbers = [str(each.first_line) for each in runs]
-        name = f"{log} " if len(gathered.logs) > 1 else ""
+        name = f"{log} " if len(store.logs) > 1 else ""
         parts.append(f"{name}line{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}")
-    more = f" and {gathered.faults[why] - len(found)} more" if gathered.faults[why] > len(found) else ""
+    more = (
+        f" and {store.failure_counts[why] - len(found)} more"
+        if store.failure_counts[why] > len(found)
+        else ""
+    )
     return "; ".join(parts) + more
 
 
-def _count(runs: int) -> str:
+def _format_run_count(runs: int) -> str:
     return f"{runs} run{'' if runs == 1 else 's'}"
 
 
-def _place(what: NotRead) -> str:
+def _format_location(what: SkippedSection) -> str:
     if not what.first_line:
         return what.log
     lines = (
@@ -115,101 +132,103 @@ def _place(what: NotRead) -> str:
     return f"{what.log}:{lines}"
 
 
-def _gather(
-    paths: Sequence[Path], gathered: Gathered, mapping: Mapping | None, read: Callable[[int], None]
+def _read_logs(
+    paths: Sequence[Path], store: RunStore, mapping: Mapping | None, read: Callable[[int], None]
 ) -> None:
-    for log in logs_at(paths, read=read):
-        if not isinstance(log, Log):
-            gathered.add_unreadable(log.name, log.why)
+    for log in find_logs(paths, read=read):
+        if not isinstance(log, LogSource):
+            store.add_unreadable(log.name, log.reason)
             continue
-        gathered.begin(log.name)
+        store.start_log(log.name)
         if mapping is not None and is_table(log.name):
-            for run in runs_of(log.stream, log.name, mapping):
-                gathered.add(log.name, run)
+            for run in read_table_runs(log.stream, log.name, mapping):
+                store.add_item(log.name, run)
         elif mapping is None and log.name.lower().endswith(".xlsx"):
-            gathered.add_unreadable(log.name, "a workbook, which needs a --mapping")
+            store.add_unreadable(log.name, "this is a workbook; describe its columns with --mapping")
         else:
-            _gather_text(log, gathered)
+            _gather_text(log, store)
         if log.damage:
-            gathered.add_unreadable(log.name, log.damage)
-        gathered.end(log.digest)
-    gathered.put_beside()
+            store.add_unreadable(log.name, log.damage)
+        store.finish_log(log.digest)
+    store.attach_host_counters()
 
 
-def _gather_text(log: Log, gathered: Gathered) -> None:
-    lines = lines_of(log.stream)
+def _gather_text(log: LogSource, store: RunStore) -> None:
+    lines = decode_lines(log.stream)
     first = next(lines, "")
     if is_esxtop(first):
-        gathered.add_counters(log.name, counters(chain([first], lines)))
+        store.add_host_counters(log.name, read_host_counters(chain([first], lines)))
         return
-    for item in recognise(chain([first], lines)):
-        gathered.add(log.name, item)
+    for item in parse_log(chain([first], lines)):
+        store.add_item(log.name, item)
 
 
-def _mapping(path: Path) -> Mapping:
+def _read_mapping_file(path: Path) -> Mapping:
     try:
         return read_mapping(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
     except OSError as error:
-        fix = "name the TOML file that says what the table's columns are"
+        fix = "name a TOML file that describes the table's columns"
         raise BenchError(
-            f"it cannot be read: {error.strerror}", where=f"--mapping {path}", fix=fix
+            f"cannot read the file: {error.strerror}", where=f"--mapping {path}", fix=fix
         ) from error
 
 
-def _check(gathered: Gathered, paths: Sequence[Path], *, is_strict: bool) -> None:
-    where = ", ".join(map(str, paths[:_MOST_NAMED]))
-    if not gathered.runs:
-        said = "\n".join(summary_lines(gathered))
-        fix = "vnetbench import reads the tools in docs/importers.md; a table needs --mapping"
-        raise BenchError(f"no whole run of a tool that is known here\n{said}", where=where, fix=fix)
-    if is_strict and not gathered.is_whole:
-        said = "\n".join(summary_lines(gathered))
+def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> None:
+    where = ", ".join(map(str, paths[:_MAX_LISTED]))
+    if not store.run_count:
+        summary = "\n".join(summary_lines(store))
+        fix = "check that docs/importers.md lists the tool; a table needs --mapping"
+        raise BenchError(f"no complete run of a supported tool\n{summary}", where=where, fix=fix)
+    if is_strict and not store.is_complete:
+        summary = "\n".join(summary_lines(store))
         raise BenchError(
-            f"not all was read, and --strict was asked for\n{said}", where=where, fix="leave out --strict"
+            f"some runs could not be read\n{summary}", where=where, fix="correct the logs, or omit --strict"
         )
 
 
-def _workloads(gathered: Gathered, asked: str | None, output: Path | None) -> list[str]:
-    """The workloads to make a results file of, each. Raises BenchError."""
-    found = gathered.workloads()
-    listed = ", ".join(f"{name} ({_count(count)})" for name, count in found.items())
-    if asked is not None and asked not in found:
-        raise BenchError(f"no run of the workload {asked}", where="--workload", fix=f"write one of {listed}")
-    if asked is None and output is not None and len(found) > 1:
+def _select_workloads(store: RunStore, requested: str | None, output: Path | None) -> list[str]:
+    """Return the workloads to write, one results file each; raises BenchError for an invalid option."""
+    found = store.workload_counts()
+    listed = ", ".join(f"{name} ({_format_run_count(count)})" for name, count in found.items())
+    if requested is not None and requested not in found:
         raise BenchError(
-            f"the logs have several workloads, and a results file has one: {listed}",
+            f"no run has the workload {requested}", where="--workload", fix=f"use one of {listed}"
+        )
+    if requested is None and output is not None and len(found) > 1:
+        raise BenchError(
+            f"the logs contain several workloads, but a results file holds one: {listed}",
             where=str(output),
-            fix=f"--workload {next(iter(found))}, or leave out -o: then each gets a file",
+            fix=f"--workload {next(iter(found))}, or omit -o to write one file per workload",
         )
-    return [asked] if asked is not None else list(found)
+    return [requested] if requested is not None else list(found)
 
 
-def _output(gathered: Gathered, paths: Sequence[Path], output: Path | None, workload: str) -> Path:
+def _output_path(store: RunStore, paths: Sequence[Path], output: Path | None, workload: str) -> Path:
     if output is not None:
         return output
     stem = paths[0].resolve().name.split(".")[0] if len(paths) == 1 else "imported"
-    return Path(f"{stem}-{workload}.vnb" if len(gathered.workloads()) > 1 else f"{stem}.vnb")
+    return Path(f"{stem}-{workload}.vnb" if len(store.workload_counts()) > 1 else f"{stem}.vnb")
 
 
-def _title(paths: Sequence[Path]) -> str:
+def _format_title(paths: Sequence[Path]) -> str:
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return printable(f"Imported: {paths[0].resolve().name}{more}")
+    return make_printable(f"Imported: {paths[0].resolve().name}{more}")
 
 
-def _say(made: Imported) -> None:
+def _print_import_summary(made: ImportSummary) -> None:
     click.echo(f"{made.path}: {made.workload}, {made.trials} trials of {made.treatments} treatments")
-    if made.told_twice:
-        click.echo(f"  {made.told_twice} of them are told by the logs of both ends")
-    untold = [f"{name} ({count})" for name, count in made.untold.items() if not is_label(name)]
+    if made.merged_runs:
+        click.echo(f"  {made.merged_runs} of them were logged by both endpoints")
+    untold = [f"{name} ({count})" for name, count in made.unspecified.items() if not is_label(name)]
     if untold:
-        click.echo(f"  not told of all trials, set them with --factor NAME=LEVEL: {', '.join(untold)}")
+        click.echo(f"  not in every log (set with --factor NAME=LEVEL): {', '.join(untold)}")
 
 
-def _factor(text: str) -> tuple[str, Level]:
+def _parse_factor(text: str) -> tuple[str, Level]:
     name, equals, raw = (part.strip() for part in text.partition("="))
     if not equals:
         raise BenchError(
-            "a factor and its level are expected", where=f"--factor {text}", fix="write --factor mtu=9000"
+            "a factor and a level are required", where=f"--factor {text}", fix="example: --factor mtu=9000"
         )
     try:
         return name, parse_level(name, raw)
@@ -218,8 +237,8 @@ def _factor(text: str) -> tuple[str, Level]:
 
 
 @contextmanager
-def _progress(size: int) -> Iterator[Callable[[int], None]]:
-    """What is told of every piece that was read, and shows how much of it all that is."""
+def _progress_bar(size: int) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar; yield a function to call with the size of each piece read."""
     began = monotonic()
     with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         bar.stop()
@@ -227,7 +246,7 @@ def _progress(size: int) -> Iterator[Callable[[int], None]]:
 
         def read(piece: int) -> None:
             bar.update(task, advance=piece)
-            if not bar.live.is_started and monotonic() - began > SHOWN_AFTER_S:
+            if not bar.live.is_started and monotonic() - began > PROGRESS_BAR_DELAY_S:
                 bar.update(task, visible=True)
                 bar.start()
 

@@ -1,4 +1,4 @@
-"""What measures a study: chosen by its testbed, with all that it needs made ready beforehand."""
+"""Choose the instrument that measures a study, and prepare what it needs."""
 
 from __future__ import annotations
 
@@ -9,87 +9,96 @@ from rich.console import Console
 
 from vnetbench.agents.client import AgentError
 from vnetbench.agents.launch import check_agent
-from vnetbench.campaign.iperf3_instrument import HostsInstrument
 from vnetbench.campaign.instrument import Instrument, LabInstrument
+from vnetbench.campaign.iperf3_instrument import Iperf3Instrument
 from vnetbench.errors import BenchError
 from vnetbench.lab import privilege
-from vnetbench.lab.netns import open_vswitch
-from vnetbench.lab.netns.topology import OPEN_VSWITCH
-from vnetbench.lab.guest.lab import QemuLab, check_placement, shape_of
-from vnetbench.lab.guest.prerequisites import Ready, fetch, get_ready
+from vnetbench.lab.guest.lab import QemuLab, check_guest_pinning, guest_shape
+from vnetbench.lab.guest.prerequisites import GuestPrerequisites, fetch_qemu_and_kernel, prepare_guests
 from vnetbench.lab.hosts.testbed import HostsLab
+from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.testbed import NetnsLab
+from vnetbench.lab.netns.topology import OPEN_VSWITCH
 from vnetbench.search import mlrsearch
-from vnetbench.study.factors.registry import complete
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, QEMU
 from vnetbench.study.model import Plan, Study
 
 Say = Callable[[str], None]
-MakeInstrument = Callable[[Say], Instrument]
-"""Takes what tells the user a sentence."""
+InstrumentFactory = Callable[[Say], Instrument]
+"""Creates an instrument. Its argument prints a message to the user."""
 
 
-def prepared(study: Study, plan: Plan, console: Console, accelerator: str | None = None) -> MakeInstrument:
-    """What makes the instrument of a study; raises BenchError where nothing could be measured with it.
+def prepare_instrument(
+    study: Study, plan: Plan, console: Console, accelerator: str | None = None
+) -> InstrumentFactory:
+    """Prepare the testbed of a study and return a factory of its instrument.
 
-    `accelerator` is what ran the guests of an earlier session of the campaign.
+    Args:
+        study: The study.
+        plan: Its treatments.
+        console: Where messages are printed.
+        accelerator: The accelerator that ran the guests in an earlier session of this campaign, if any.
+
+    Raises:
+        BenchError: The study cannot be measured on this machine.
     """
     testbed, title = study.testbed, study.title
     if testbed.lab == IMPORTED:
         raise BenchError(
-            f'lab = "{IMPORTED}" says that the trials are another tool\'s: there is nothing to measure here',
-            fix="vnetbench show and report read what was imported; vnetbench import makes another file",
+            f'lab = "{IMPORTED}" marks a study with trials of another tool, which cannot be run here',
+            fix="use vnetbench show or report to read the imported results",
         )
     if study.search is not None and study.search.method == "mlrsearch":
-        mlrsearch.installed()
-    # Hosts are reached from where the user is, with the user's own rights.
-    if testbed.kind == IPERF3:
+        mlrsearch.load_library()
+    # SSH and iperf3 run outside the user namespace, with the user's own identity.
+    if testbed.backend == IPERF3:
         check_agent()
-        with closing(HostsInstrument(testbed)) as instrument:
-            instrument.greet()
-        return lambda say: HostsInstrument(testbed)
+        with closing(Iperf3Instrument(testbed)) as instrument:
+            instrument.contact_server()
+        return lambda say: Iperf3Instrument(testbed)
     if testbed.lab == HOSTS:
         check_agent()
         hosts = HostsLab(testbed, title)
-        _try(hosts)
+        _check_hosts(hosts)
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:
-        ready = _guests(study, plan, console)
+        ready = _prepare_guests(study, plan, console)
         if accelerator not in (None, ready.accelerator.name):
             raise BenchError(
-                f"the campaign began with guests under {accelerator}, and here they run under "
-                f"{ready.accelerator.name}: these figures do not go together",
-                fix="begin a new campaign (vnetbench run, another -o), or resume where it began",
+                f"the campaign started with guests under {accelerator}, but here they run under "
+                f"{ready.accelerator.name}, so the results would not be comparable",
+                fix="start a new campaign (vnetbench run with another -o), or resume on the first machine",
             )
         return lambda say: LabInstrument(QemuLab(testbed, title, ready, say), testbed)
     if any(level == OPEN_VSWITCH for f in study.factors if f.name == "vswitch" for level in f.levels):
-        open_vswitch.installed()
-    privilege.enter_for_run()
+        open_vswitch.installed_version()
+    privilege.acquire_network_rights()
     check_agent()
     return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
 
 
-def _try(hosts: HostsLab) -> None:
-    """Raise BenchError for hosts that cannot be measured between."""
+def _check_hosts(hosts: HostsLab) -> None:
+    """Raise BenchError if no testbed can be created on the hosts."""
     try:
-        hosts.raise_bed("check", hosts.shape({})).close()
+        hosts.create_testbed("check", hosts.testbed_shape({})).close()
     except AgentError as error:
         raise BenchError(
-            f"the agent does not run there: {error.message}",
+            f"the agent does not run on this host: {error.message}",
             where=error.endpoint,
-            fix="vnetbench doctor --ssh shows how far it gets",
+            fix="run vnetbench doctor --ssh HOST to check the host",
         ) from error
 
 
-def _guests(study: Study, plan: Plan, console: Console) -> Ready:
-    levels = [complete(t.factors, study.workload, study.testbed.kind) for t in plan.treatments]
+def _prepare_guests(study: Study, plan: Plan, console: Console) -> GuestPrerequisites:
+    levels = [complete_levels(t.factors, study.workload, study.testbed.backend) for t in plan.treatments]
     for each in levels:
-        check_placement(each, study.testbed)
-    shapes = list(dict.fromkeys(shape_of(each, study.testbed) for each in levels))
-    # A namespace of our own has no way to where kernels are fetched from.
-    fetch(shape.adapter for shape in shapes)
-    privilege.enter_for_run()
+        check_guest_pinning(each, study.testbed)
+    shapes = list(dict.fromkeys(guest_shape(each, study.testbed) for each in levels))
+    # Kernels are downloaded first: a user namespace has no route to the internet.
+    fetch_qemu_and_kernel(shape.adapter for shape in shapes)
+    privilege.acquire_network_rights()
     check_agent()
-    ready = get_ready(shapes)
-    console.print(ready.in_words(), soft_wrap=True, markup=False)
+    ready = prepare_guests(shapes)
+    console.print(ready.summary(), soft_wrap=True, markup=False)
     return ready

@@ -1,4 +1,4 @@
-"""The command group `iperf3`: hands over to the agent, which speaks the protocol (docs/iperf3.md)."""
+"""The command group `iperf3`, which runs the agent's implementation of the protocol (docs/iperf3.md)."""
 
 from __future__ import annotations
 
@@ -11,37 +11,45 @@ import click
 from vnetbench.agents.binary import agent_binary
 from vnetbench.errors import BenchError
 
-# The agent reads its own options, --help too: they are iperf3's, and in one place.
-HANDED_OVER = {"ignore_unknown_options": True, "help_option_names": [], "allow_interspersed_args": False}
+# The agent parses these options, --help too, so that they are defined in one place.
+PASS_THROUGH_SETTINGS = {
+    "ignore_unknown_options": True,
+    "help_option_names": [],
+    "allow_interspersed_args": False,
+}
 
 
 @click.group()
 def iperf3() -> None:
-    """Measure against what speaks iperf3 already: serve its clients, or be one."""
+    """Run an iperf3-compatible server or client."""
 
 
-@iperf3.command(context_settings=HANDED_OVER)
+@iperf3.command(context_settings=PASS_THROUGH_SETTINGS)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def serve(options: Sequence[str]) -> NoReturn:
-    """Serve stock iperf3 clients, several at once."""
-    _become("iperf3-serve", options)
+    """Serve stock iperf3 clients, several at the same time."""
+    _exec_agent("iperf3-serve", options)
 
 
-@iperf3.command(context_settings=HANDED_OVER)
+@iperf3.command(context_settings=PASS_THROUGH_SETTINGS)
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
 def client(options: Sequence[str]) -> NoReturn:
-    """Run one test against any iperf3 server."""
-    _become("iperf3-client", options)
+    """Run one test against an iperf3 server."""
+    _exec_agent("iperf3-client", options)
 
 
-def _become(role: str, options: Sequence[str]) -> NoReturn:
-    """Replace this process by the agent in that role. Raises BenchError when it cannot be run."""
+def _exec_agent(role: str, options: Sequence[str]) -> NoReturn:
+    """Replace this process with the agent in this role.
+
+    Raises:
+        BenchError: The agent cannot be executed.
+    """
     binary = str(agent_binary())
     try:
         os.execv(binary, [binary, role, *options])
     except OSError as error:
         raise BenchError(
-            f"the agent cannot be run: {error.strerror}",
+            f"cannot run the agent: {error.strerror}",
             where=binary,
-            fix="make install builds it for this machine",
+            fix="build it for this machine: make install",
         ) from error

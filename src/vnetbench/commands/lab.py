@@ -1,6 +1,6 @@
-"""The command `lab`: testbeds to play in, and the removal of what a killed bench left.
+"""The command group `lab`: create, list and remove testbeds by hand.
 
-What it does is in `testbeds`, imported when it is done: `vnetbench --help` needs only the sentences here.
+The work is in `testbeds`, which is imported only when a command runs, so that `vnetbench --help` is fast.
 """
 
 from __future__ import annotations
@@ -9,32 +9,36 @@ from collections.abc import Sequence
 
 import click
 
-BED_FACTORS = (
+TESTBED_FACTORS = (
     "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "uso", "gro", "checksum_offload", "queues",
     "irq_cpus",
 )  # fmt: skip
-"""The factors that are settings of a testbed; the others belong to a trial."""
+"""Factors that are settings of a testbed. All other factors are settings of a trial."""
 
 
 @click.group()
 def lab() -> None:
-    """A testbed to play in: namespaces as VMs on a virtual switch."""
+    """Create and use testbeds by hand: network namespaces as VMs on a virtual switch."""
 
 
 @lab.command()
 @click.argument("name")
 @click.option(
-    "--set", "settings", multiple=True, metavar="FACTOR=LEVEL", help=f"Any of {', '.join(BED_FACTORS)}."
+    "--set", "settings", multiple=True, metavar="FACTOR=LEVEL", help=f"One of {', '.join(TESTBED_FACTORS)}."
 )
 @click.option(
-    "--uplink", is_flag=True, help="Two virtual switches joined by an uplink, a VM of each pair on each."
+    "--uplink",
+    is_flag=True,
+    help="Use two virtual switches with an uplink between them; each pair has one VM on each.",
 )
-@click.option("--shaper", type=click.Choice(["tbf", "htb"]), default="tbf", help="What shapes link_rate.")
+@click.option(
+    "--shaper", type=click.Choice(["tbf", "htb"]), default="tbf", help="Queueing discipline for link_rate."
+)
 def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:  # fmt: skip
-    """Build the testbed NAME; it stays until `lab down`."""
+    """Create the testbed NAME. It stays until `lab down`."""
     from vnetbench.commands import testbeds
 
-    testbeds.up(name, settings, uplink, shaper)
+    testbeds.create(name, settings, uplink, shaper)
 
 
 @lab.command("ls")
@@ -42,7 +46,7 @@ def list_testbeds() -> None:
     """List the testbeds of this machine."""
     from vnetbench.commands import testbeds
 
-    testbeds.tell()
+    testbeds.print_testbeds()
 
 
 @lab.command("exec", context_settings={"ignore_unknown_options": True})
@@ -50,7 +54,7 @@ def list_testbeds() -> None:
 @click.argument("endpoint")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
-    """Run COMMAND on an ENDPOINT (a1, b1, …; sw: the virtual switch) of the testbed NAME."""
+    """Run COMMAND on an ENDPOINT (a1, b1, …, or sw for the virtual switch) of the testbed NAME."""
     from vnetbench.commands import testbeds
 
     testbeds.execute(name, endpoint, command)
@@ -58,22 +62,22 @@ def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
 
 @lab.command()
 @click.argument("names", nargs=-1)
-@click.option("--all", "everything", is_flag=True, help="Every testbed that no campaign uses.")
-def down(names: Sequence[str], everything: bool) -> int:
-    """Remove testbeds, and what runs in them.
+@click.option("--all", "remove_all", is_flag=True, help="Remove every testbed that no campaign uses.")
+def down(names: Sequence[str], remove_all: bool) -> int:
+    """Remove testbeds and end the processes in them.
 
-    Exits with 1 where a process does not end.
+    The exit code is 1 if a process does not end.
     """
     from vnetbench.commands import testbeds
 
-    return testbeds.down(names, everything)
+    return testbeds.remove(names, remove_all)
 
 
 @lab.command()
 def clean() -> int:
-    """Remove every testbed that no campaign at work uses, also what a killed bench left on hosts.
+    """Remove every testbed that no running campaign uses, and leftovers of killed campaigns on hosts.
 
-    Exits with 1 where a host cannot be reached, something cannot be put back there, or a process stays.
+    The exit code is 1 if a host is unreachable, a setting cannot be restored, or a process does not end.
     """
     from vnetbench.commands import testbeds
 

@@ -1,4 +1,4 @@
-"""Running what proves the first suspicions of a results file, into a file of its own beside it."""
+"""Run experiments that test the most likely causes, and write them to a proof file next to the results."""
 
 from __future__ import annotations
 
@@ -7,71 +7,87 @@ from pathlib import Path
 
 from rich.console import Console
 
-from vnetbench.commands.campaign import begin_plan, go_on
-from vnetbench.commands.summaries import proof_path, read_file
+from vnetbench.commands.campaign import resume_campaign, run_plan
+from vnetbench.commands.summaries import proof_file_path, read_file
 from vnetbench.errors import BenchError
-from vnetbench.estimate.experiments import belongs, study_hash
+from vnetbench.estimate.experiments import has_same_study, study_hash
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.explain.experiment_plan import ExperimentPlan, plan_experiment
 from vnetbench.explain.explain import explain
-from vnetbench.explain.experiment_plan import PlannedProof, plan_proof
 from vnetbench.results.records import FINISHED
-from vnetbench.wording.factor_text import counted, treatment_phrase
+from vnetbench.wording.factor_text import pluralize, treatment_phrase
 
 
-def prove(results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console) -> str:
-    """Run the proof, or go on with one that was interrupted; returns how it ended. Raises BenchError.
+def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console) -> str:
+    """Run the experiments, or continue interrupted ones. A finished proof file is not run again.
 
-    Only of the treatments that were chosen, where any were. A proof that is finished is not run again.
+    Args:
+        results: The results file.
+        summary: Its estimates.
+        chosen: Indexes of the treatments to test; empty for all.
+        console: Where progress is printed.
+
+    Returns:
+        The status of the proof: `finished` or `interrupted`.
+
+    Raises:
+        BenchError: No cause can be tested by an experiment.
     """
-    path = proof_path(results)
+    path = proof_file_path(results)
     if path.exists():
-        return _again(path, summary, console)
+        return _continue_proof(path, summary, console)
     findings = explain(summary).findings
     if chosen:
         findings = tuple(each for each in findings if set(each.treatments) & set(chosen))
-    asked = plan_proof(summary, findings)
-    if asked is None:
+    planned = plan_experiment(summary, findings)
+    if planned is None:
         raise BenchError(
-            "no suspicion in it can be proved by a run from here",
+            "no candidate cause can be tested by an experiment from this machine",
             where=str(results),
-            fix="vnetbench explain shows each suspicion, and what to change by hand where no setting can",
+            fix="run vnetbench explain: it lists each candidate cause and what to change by hand",
         )
 
-    def begun() -> Path:
-        # Not before: without root this process is started again, and would say it twice.
-        _announce(asked, path, console)
+    def announced_path() -> Path:
+        # Without root this process restarts itself before this point, and would print the message twice.
+        _announce(planned, path, console)
         return path
 
-    return begin_plan(asked.study, asked.plan, begun, console)
+    return run_plan(planned.study, planned.plan, announced_path, console)
 
 
-def why_nothing_is_proved(results: Path) -> str:
-    """What is told of a proof that is over, and has nothing beside the treatment as it was."""
-    path = proof_path(results)
+def explain_empty_proof(results: Path) -> str:
+    """Return the message for a finished proof that has no trials to compare."""
+    path = proof_file_path(results)
     reasons = [reason for treatment in read_file(path).treatments for reason in treatment.failures]
-    told = f"the proof has nothing to compare: {(reasons or ['it has no trials'])[0]}"
-    return str(BenchError(told, where=str(path), fix="mend what stopped it, remove it, prove again"))
+    what = f"the proof file has nothing to compare: {(reasons or ['it has no trials'])[0]}"
+    fix = "correct the cause, remove the proof file, and run explain --prove again"
+    return str(BenchError(what, where=str(path), fix=fix))
 
 
-def _again(path: Path, summary: CampaignSummary, console: Console) -> str:
+def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> str:
     proof = read_file(path)
-    if not belongs(proof, summary):
+    if not has_same_study(proof, summary):
         raise BenchError(
-            f"it is of another study (SHA-256 {study_hash(proof)}…, here {study_hash(summary)}…)",
+            f"this proof file belongs to another study (SHA-256 {study_hash(proof)}…, "
+            f"here {study_hash(summary)}…)",
             where=str(path),
-            fix="move it away, and prove again",
+            fix="move it away, then run explain --prove again",
         )
     if proof.status == FINISHED:
-        console.print(f"{path} has the proof already; remove it to prove anew\n", markup=False)
+        console.print(
+            f"{path} already has the proof. Remove it to run the experiments again.\n", markup=False
+        )
         return FINISHED
-    return go_on(path, console)
+    return resume_campaign(path, console)
 
 
-def _announce(asked: PlannedProof, path: Path, console: Console) -> None:
-    settings = [treatment_phrase(each.cause.setting, tuple(each.cause.setting)) for each in asked.suspects]
-    trials = asked.study.precision.fewest_trials
+def _announce(planned: ExperimentPlan, path: Path, console: Console) -> None:
+    settings = [
+        treatment_phrase(each.cause.setting, tuple(each.cause.setting)) for each in planned.candidates
+    ]
+    trials = planned.study.precision.fewest_trials
     console.print(
-        f"proving with {' and with '.join(settings)}, beside the treatment as it was: "
-        f"{counted(trials, 'trial')} each, interleaved, into {path}",
+        f"Testing {' and '.join(settings)} against the original treatment: "
+        f"{pluralize(trials, 'trial')} each, interleaved, in {path}.",
         markup=False,
     )

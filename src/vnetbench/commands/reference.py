@@ -1,4 +1,4 @@
-"""`vnetbench reference`: figures of published measurements, as tables and beside one's own."""
+"""The command group `reference`: tables of published measurements."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from rich.console import Console
 
 @click.group()
 def reference() -> None:
-    """Published figures: name one as reference:NAME wherever a results file is named."""
+    """Show published measurements.
+
+    Other commands accept reference:NAME in place of a results file.
+    """
 
 
 @reference.command("list")
-def list_() -> None:
-    """Which published tables there are."""
+def list_tables() -> None:
+    """List the published tables."""
     from vnetbench.report.tables.reference_table import reference_list
 
     console = Console(highlight=False)
@@ -23,16 +26,16 @@ def list_() -> None:
 
 @reference.command()
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="For a program; documented in docs/show-json.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/show-json.md).")
 def show(name: str, as_json: bool) -> None:
-    """Show a published table with its source and conditions."""
-    from vnetbench.estimate.published_reference import PREFIX, reference_summary
-    from vnetbench.report.export import campaign_export
-    from vnetbench.report.tables.text_table import Unpadded
+    """Show a published table with its source and test conditions."""
+    from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
+    from vnetbench.report.export.campaign_json import campaign_json
     from vnetbench.report.tables.reference_table import reference_table
+    from vnetbench.report.tables.text_table import TrimmedLines
 
-    summary = reference_summary(name.removeprefix(PREFIX))
+    summary = reference_summary(name.removeprefix(REFERENCE_PREFIX))
     if as_json:
-        click.echo(campaign_export.as_json(summary))
+        click.echo(campaign_json(summary))
     else:
-        Console(highlight=False).print(Unpadded(reference_table(summary)))
+        Console(highlight=False).print(TrimmedLines(reference_table(summary)))

@@ -1,4 +1,4 @@
-"""Reading what a command is given: a results file with the proof beside it, or a published table."""
+"""Read the estimates of a results file with its proof file, or of a published table."""
 
 from __future__ import annotations
 
@@ -6,41 +6,44 @@ from dataclasses import replace
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.estimate.experiments import belongs, experiments_of, study_hash
-from vnetbench.estimate.published_reference import PREFIX, reference_summary
+from vnetbench.estimate.experiments import estimate_experiments, has_same_study, study_hash
+from vnetbench.estimate.published_reference import REFERENCE_PREFIX, reference_summary
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.file import ResultsFile
 
 
 def read_summary(path: Path) -> CampaignSummary:
-    """Of a results file, or of a published table that is named in its place; raises BenchError.
+    """Return the estimates of a results file or of a published table (`reference:NAME`).
 
-    What a proof beside the file found is in it, where it is of the same study.
+    Experiments of a proof file next to the results file are included if both are of the same study.
+
+    Raises:
+        BenchError: The file cannot be read.
     """
-    if str(path).startswith(PREFIX):
-        return reference_summary(str(path).removeprefix(PREFIX))
-    summary, beside = read_file(path), proof_path(path)
-    if not beside.exists():
+    if str(path).startswith(REFERENCE_PREFIX):
+        return reference_summary(str(path).removeprefix(REFERENCE_PREFIX))
+    summary, proof_file = read_file(path), proof_file_path(path)
+    if not proof_file.exists():
         return summary
     try:
-        proof = read_file(beside)
+        proof = read_file(proof_file)
     except BenchError as error:
-        return replace(summary, about_proof=f"{beside.name} lies beside and is not used: {error.what}")
-    if belongs(proof, summary):
-        experiments = experiments_of(proof)
-        use = "it is used" if experiments else "it has nothing to compare, and is not used"
-        told = f"{beside.name} lies beside and is of the same study (SHA-256 {study_hash(proof)}…): {use}"
-        return replace(summary, experiments=experiments, about_proof=told)
-    told = (
-        f"{beside.name} lies beside and is not used: it is of another study "
+        return replace(summary, proof_note=f"{proof_file.name} is not used: {error.what}")
+    if has_same_study(proof, summary):
+        experiments = estimate_experiments(proof)
+        note = f"{proof_file.name} is of the same study (SHA-256 {study_hash(proof)}…) and "
+        note += "is included" if experiments else "has nothing to compare"
+        return replace(summary, experiments=experiments, proof_note=note)
+    note = (
+        f"{proof_file.name} is not used: it belongs to another study "
         f"(SHA-256 {study_hash(proof)}…, here {study_hash(summary)}…)"
     )
-    return replace(summary, about_proof=told)
+    return replace(summary, proof_note=note)
 
 
 def read_file(path: Path) -> CampaignSummary:
-    """Of a results file alone; raises BenchError."""
+    """Return the estimates of a results file without its proof file; raises BenchError."""
     file = ResultsFile.open_to_read(path)
     try:
         return summarize(file)
@@ -48,6 +51,6 @@ def read_file(path: Path) -> CampaignSummary:
         file.close()
 
 
-def proof_path(results: Path) -> Path:
-    """Where what was run to prove an explanation lies: `jumbo.proof.vnb` beside `jumbo.vnb`."""
+def proof_file_path(results: Path) -> Path:
+    """Return the path of the file with the experiments: `jumbo.proof.vnb` for `jumbo.vnb`."""
     return results.with_name(f"{results.stem}.proof.vnb")

@@ -1,4 +1,4 @@
-"""What the command `lab` does: testbeds made, told and removed, with what a killed bench left."""
+"""The work of the command group `lab`: create, list, use and remove testbeds."""
 
 from __future__ import annotations
 
@@ -11,59 +11,58 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from vnetbench.commands.lab import BED_FACTORS
+from vnetbench.commands.lab import TESTBED_FACTORS
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, privilege, registry
-from vnetbench.lab.hosts import ssh
-from vnetbench.lab.hosts import leftovers
+from vnetbench.lab.cpu_quota import PROCS_FILE
+from vnetbench.lab.hosts import leftovers, ssh
 from vnetbench.lab.netns import holder
-from vnetbench.lab.cpu_quota import PROCESSES
-from vnetbench.lab.netns.topology import Shape, namespace
-from vnetbench.lab.netns.testbed import raise_bed
-from vnetbench.study.factors.registry import FACTORS, complete, parse_level
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.lab.netns.testbed import create_testbed
+from vnetbench.lab.netns.topology import NetnsShape, namespace_name
+from vnetbench.study.factors.registry import FACTORS, complete_levels, parse_level
+from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import suggest
 
 
-def up(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:
-    """Build a testbed and prove its path; it stays until `lab down`."""
-    levels = complete(dict(_level(setting) for setting in settings))
-    _enter(begin=True)
-    shape = Shape(str(levels["vswitch"]), int(levels["pairs"]), uplink)
-    bed = raise_bed(name, shape, "lab up")
+def create(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:
+    """Create a testbed and verify its path. It stays until `lab down`."""
+    levels = complete_levels(dict(_parse_setting(setting) for setting in settings))
+    _enter_namespaces(create=True)
+    shape = NetnsShape(str(levels["vswitch"]), int(levels["pairs"]), uplink)
+    testbed = create_testbed(name, shape, "lab up")
     try:
-        found = bed.apply(levels, TestbedAsked(uplink=uplink, shaper=shaper))
+        effective = testbed.apply(levels, TestbedSpec(uplink=uplink, shaper=shaper))
     except BaseException:
-        bed.close()
+        testbed.close()
         raise
-    bed.leave()
-    _console().print(_endpoints_table(bed.testbed.as_facts()))
-    first, second = bed.testbed.endpoints[0], bed.testbed.endpoints[1]
-    click.echo(f"\nMTU {found['path_mtu_proved']} proved both ways. Try:")
+    testbed.detach()
+    _console().print(_endpoints_table(testbed.topology.as_facts()))
+    first, second = testbed.topology.endpoints[0], testbed.topology.endpoints[1]
+    click.echo(f"\nPackets of MTU {effective['path_mtu_proved']} pass in both directions. Try:")
     click.echo(f"  vnetbench lab exec {name} {first.name} -- ip -br address")
     if shutil.which("ping"):
         click.echo(f"  vnetbench lab exec {name} {first.name} -- ping -c 3 {second.address}")
     click.echo(f"  vnetbench lab down {name}")
 
 
-def tell() -> None:
-    """Print the testbeds of this machine."""
-    entries = registry.entries() if _enter() else []
-    on_hosts = leftovers.entries()
+def print_testbeds() -> None:
+    """Print the testbeds of this machine and the leftovers on hosts."""
+    entries = registry.list_testbeds() if _enter_namespaces() else []
+    on_hosts = leftovers.list_leftovers()
     if not entries and not on_hosts:
-        click.echo("there is no testbed")
+        click.echo("There are no testbeds.")
         return
     if on_hosts:
-        table = _table("On host", "Made by", "In use", "Folder")
+        table = _table("On host", "Created by", "In use", "Folder")
         for left in on_hosts:
             host = f"{left.host} ({left.destination or 'local'})"
-            table.add_row(host, left.purpose, "a campaign" if left.in_use else "no", left.folder)
+            table.add_row(host, left.purpose, "a campaign" if left.is_in_use else "no", left.folder)
         _console().print(table)
     if not entries:
         return
-    table = _table("Testbed", "Made by", "In use", "Endpoints")
+    table = _table("Testbed", "Created by", "In use", "Endpoints")
     for entry in entries:
-        used = "a campaign" if entry.in_use else "no" if entry.owner else "until lab down"
+        used = "a campaign" if entry.is_in_use else "no" if entry.owner else "until lab down"
         table.add_row(
             entry.name, entry.purpose, used, ", ".join(e["name"] for e in _endpoints(entry.description))
         )
@@ -71,51 +70,52 @@ def tell() -> None:
 
 
 def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
-    """Become the command, on an endpoint of a testbed."""
-    _enter_for(name)
-    guests = registry.entry(name).description.get("guests")
+    """Replace this process with a command that runs on an endpoint of a testbed."""
+    _require_namespaces(name)
+    guests = registry.find_testbed(name).description.get("guests")
     if isinstance(guests, list) and endpoint in guests:
         raise BenchError(
-            f"{endpoint} is a guest, which has no programs but the agent",
+            f"{endpoint} is a guest, and guests contain no program but the agent",
             where=name,
-            fix=f"what its kernel says: {registry.folder(name) / endpoint}.console",
+            fix=f"read its console log: {registry.testbed_folder(name) / endpoint}.console",
         )
-    prefix = namespace(name, "")
-    parts = sorted(n.removeprefix(prefix) for n in netlink.namespaces() if n.startswith(prefix))
+    prefix = namespace_name(name, "")
+    parts = sorted(n.removeprefix(prefix) for n in netlink.list_namespaces() if n.startswith(prefix))
     if endpoint not in parts:
         raise BenchError(
-            f"{name} has no endpoint {endpoint} (it has: {', '.join(parts)})",
+            f"{name} has no endpoint {endpoint}; its endpoints are {', '.join(parts)}",
             where=name,
             fix=f"vnetbench lab exec {name} {min(parts, default='a1')} -- COMMAND",
         )
     if shutil.which(command[0]) is None:
         raise BenchError(
-            "there is no such program", where=command[0], fix="install it, or give its whole path"
+            "the program was not found", where=command[0], fix="install it, or give its full path"
         )
-    # What it starts carries the testbed's name, so that `lab down` ends it too.
+    # Processes that the command starts inherit this variable, so that `lab down` ends them too.
     os.environ[registry.PROCESS_LABEL] = name
-    os.execvp("ip", ["ip", "netns", "exec", namespace(name, endpoint), *command])
+    os.execvp("ip", ["ip", "netns", "exec", namespace_name(name, endpoint), *command])
 
 
-def down(names: Sequence[str], everything: bool) -> int:
-    """Remove testbeds, and what runs in them; 1 where a process does not end."""
-    if not names and not everything:
+def remove(names: Sequence[str], remove_all: bool) -> int:
+    """Remove testbeds and end the processes in them; return 1 if a process does not end."""
+    if not names and not remove_all:
         raise BenchError(
-            "which testbed?", fix="vnetbench lab down NAME, or --all; vnetbench lab ls lists them"
+            "no testbed is named",
+            fix="name one (vnetbench lab down NAME) or use --all; vnetbench lab ls lists them",
         )
-    if everything:
+    if remove_all:
         return 0 if _remove_unused() else 1
-    _enter_for(names[0])
+    _require_namespaces(names[0])
     is_clean = True
     for name in names:
-        entry = registry.entry(name)
-        if entry.in_use:
+        entry = registry.find_testbed(name)
+        if entry.is_in_use:
             raise BenchError(
-                f"a campaign is at work on it (process {entry.owner.split(':')[0]})", where=name,
-                fix="stop that with Ctrl-C where it runs",
+                f"a campaign uses this testbed (process {entry.owner.split(':')[0]})", where=name,
+                fix="stop the campaign with Ctrl-C in its terminal",
             )  # fmt: skip
         if _remove(name):
-            click.echo(f"{name} removed")
+            click.echo(f"Removed {name}.")
         else:
             is_clean = False
     _end_empty_holder()
@@ -123,99 +123,103 @@ def down(names: Sequence[str], everything: bool) -> int:
 
 
 def clean() -> int:
-    """Remove what no campaign at work uses, also on hosts; 1 where something of that stays."""
-    # Not inside the namespaces of a user: ssh would not know there who the user is.
-    is_clean = privilege.is_inside() or _clean_hosts()
+    """Remove what no running campaign uses, also on hosts; return 1 if something could not be removed."""
+    # ssh cannot identify the user inside a user namespace, so hosts are cleaned outside only.
+    is_clean = privilege.is_in_user_namespace() or _clean_hosts()
     is_clean &= _remove_unused()
     return 0 if is_clean else 1
 
 
 def _clean_hosts() -> bool:
-    """Whether no host is left with anything that is not in use."""
-    ssh.remove_left()
+    """Remove leftovers on hosts, and return whether all that are not in use are gone."""
+    ssh.remove_leftovers()
     is_clean = True
-    for left in leftovers.entries():
-        if left.in_use:
-            click.echo(f"left alone: {left}, in use by process {left.owner.split(':')[0]}")
+    for left in leftovers.list_leftovers():
+        if left.is_in_use:
+            click.echo(f"Kept {left}: process {left.owner.split(':')[0]} uses it.")
             continue
         try:
-            leftovers.clean(left)
-            click.echo(f"removed: {left}")
+            leftovers.clean_host(left)
+            click.echo(f"Removed {left}.")
         except BenchError as error:
             is_clean = False
-            click.echo(f"not removed: {left}\n  {error}", err=True)
+            click.echo(f"Cannot remove {left}:\n  {error}", err=True)
     return is_clean
 
 
 def _remove(name: str) -> bool:
-    """Whether nothing is left of a testbed; what is, is told."""
-    stays = registry.remove(name)
-    for group in stays:
+    """Remove a testbed, print the control groups that remain, and return whether none does."""
+    remaining_groups = registry.remove_testbed(name)
+    for group in remaining_groups:
         click.echo(
-            f"not removed: {group} of {name}: a process in it does not end\n"
-            f"  fix: vnetbench lab clean, once those that {group / PROCESSES} names are gone",
+            f"Cannot remove {group} of {name}: a process in it does not end.\n"
+            f"  fix: end the processes listed in {group / PROCS_FILE}, then run vnetbench lab clean",
             err=True,
         )
-    return not stays
+    return not remaining_groups
 
 
 def _remove_unused() -> bool:
-    """Whether nothing is left of what no campaign uses."""
-    if not _enter():
-        ended = registry.end_orphans()
-        click.echo(f"ended {ended} left over from testbeds that are gone" if ended else "nothing to remove")
+    """Remove all testbeds that no campaign uses, and return whether all of them are gone."""
+    if not _enter_namespaces():
+        ended = registry.terminate_orphans()
+        click.echo(f"Ended {ended} of removed testbeds." if ended else "Nothing to remove.")
         return True
-    entries = registry.entries()
-    unused = [entry.name for entry in entries if not entry.in_use]
+    entries = registry.list_testbeds()
+    unused = [entry.name for entry in entries if not entry.is_in_use]
     removed = [name for name in unused if _remove(name)]
     if removed or not unused:
-        click.echo(f"removed: {', '.join(removed)}" if removed else "nothing to remove")
+        click.echo(f"Removed {', '.join(removed)}." if removed else "Nothing to remove.")
     for entry in entries:
-        if entry.in_use:
-            click.echo(f"left alone: {entry.name}, in use by process {entry.owner.split(':')[0]}")
+        if entry.is_in_use:
+            click.echo(f"Kept {entry.name}: process {entry.owner.split(':')[0]} uses it.")
     _end_empty_holder()
     return removed == unused
 
 
 def _end_empty_holder() -> None:
-    if privilege.is_inside() and not registry.entries():
-        holder.end()
+    if privilege.is_in_user_namespace() and not registry.list_testbeds():
+        holder.stop_holder()
 
 
-def _enter(*, begin: bool = False) -> bool:
-    """Get to where the user's testbeds are; False when there is no such place, and none is to be made."""
+def _enter_namespaces(*, create: bool = False) -> bool:
+    """Enter the namespaces of the user's testbeds; return False if there are none and `create` is False."""
     if privilege.has_root():
         return True
-    if privilege.is_inside():
-        privilege.return_to_folder()
+    if privilege.is_in_user_namespace():
+        privilege.restore_working_folder()
         return True
-    if begin:
+    if create:
         privilege.check_user_namespaces()
-    pid = holder.find_or_begin() if begin else holder.find()
+    pid = holder.find_or_start_holder() if create else holder.find_holder()
     if pid is None:
         return False
-    privilege.enter(pid, {holder.FILE: str(holder.holder_file())})
+    privilege.restart_in_namespaces(pid, {holder.HOLDER_FILE_ENV: str(holder.holder_file())})
     return True
 
 
-def _enter_for(name: str) -> None:
-    if not _enter():
-        raise BenchError(f"there is no testbed named {name} (there are: none)", fix="vnetbench lab up NAME")
+def _require_namespaces(name: str) -> None:
+    if not _enter_namespaces():
+        raise BenchError(
+            f"there is no testbed {name}, nor any other", fix=f"create it: vnetbench lab up {name}"
+        )
 
 
-def _level(setting: str) -> tuple[str, Level]:
-    name, sign, text = setting.partition("=")
+def _parse_setting(setting: str) -> tuple[str, Level]:
+    name, equals, text = setting.partition("=")
     name = name.strip()
-    if not sign:
-        wrong = f"{setting!r} is not FACTOR=LEVEL"
-    elif name in FACTORS and name not in BED_FACTORS:
-        wrong = f"{name} is set trial by trial, not in a testbed"
-    elif name not in BED_FACTORS:
-        wrong = f"{name} is no setting of a testbed"
+    if not equals:
+        what = f"{setting!r} does not have the form FACTOR=LEVEL"
+    elif name in FACTORS and name not in TESTBED_FACTORS:
+        what = f"{name} is a setting of a trial, not of a testbed"
+    elif name not in TESTBED_FACTORS:
+        what = f"{name} is not a setting of a testbed"
     else:
         return name, parse_level(name, text.strip())
     raise BenchError(
-        wrong, where="--set", fix=suggest(name, BED_FACTORS, otherwise=f"one of {', '.join(BED_FACTORS)}")
+        what,
+        where="--set",
+        fix=suggest(name, TESTBED_FACTORS, otherwise=f"one of {', '.join(TESTBED_FACTORS)}"),
     )
 
 

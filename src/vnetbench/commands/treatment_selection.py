@@ -1,4 +1,4 @@
-"""Which treatments somebody means who names them by levels, `streams=4,thread_cpus=0,2`, or by an index."""
+"""Select treatments by levels (`streams=4,thread_cpus=0,2`) or by index."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.study.factors.imported_factors import or_untold
-from vnetbench.study.factors.level_expressions import read_levels
-from vnetbench.study.factors.registry import FACTORS, factor_named
+from vnetbench.study.factors.imported_factors import allow_unspecified
+from vnetbench.study.factors.level_expressions import parse_levels
+from vnetbench.study.factors.registry import FACTORS, find_factor
 from vnetbench.study.model import Level
 from vnetbench.study.problems import suggest
 
 _PIECE = re.compile(r'((?:(?<==)"[^"]*"|[^,])*),')
-"""What stands before a comma; those of a level in double quotes part nothing."""
+"""Text before a comma. Commas inside a level in double quotes do not count."""
 
 
 @dataclass(frozen=True)
-class _Named:
-    """One factor with what is said to be its level."""
+class _FactorText:
+    """A factor and the text of its level."""
 
     factor: str
     text: str
@@ -32,46 +32,57 @@ class _Named:
 
     @property
     def is_text(self) -> bool:
-        return factor_named(self.factor).kind.is_text
+        return find_factor(self.factor).value_type.is_free_text
 
 
-def indices_of(summary: CampaignSummary, asked: str) -> list[int]:
-    """The treatments that have these levels, or this index; raises BenchError where none has."""
+def select_treatments(summary: CampaignSummary, selector: str) -> list[int]:
+    """Return the indexes of the treatments that a --treatment option selects.
+
+    Args:
+        summary: The estimates of a results file.
+        selector: Levels (`streams=4,mtu=1500`) or an index.
+
+    Raises:
+        BenchError: No treatment has these levels, or the text can be read in two ways.
+    """
     known = {treatment.index: all_levels(summary, treatment) for treatment in summary.treatments}
-    if asked.isdecimal():
-        found = [index for index in known if index == int(asked)]
+    if selector.isdecimal():
+        found = [index for index in known if index == int(selector)]
     else:
-        wanted = _levels(summary, asked).items()
+        wanted = _parse_levels(summary, selector).items()
         found = [index for index, levels in known.items() if wanted <= levels.items()]
     if not found:
-        raise _error(f"no treatment is {asked}", _how_to_name(summary))
+        raise _error(f"no treatment matches {selector}", _selector_help(summary))
     return found
 
 
-def _levels(summary: CampaignSummary, asked: str) -> dict[str, Level]:
-    named = list(_named(summary, asked))
+def _parse_levels(summary: CampaignSummary, selector: str) -> dict[str, Level]:
+    named = list(_split_selector(summary, selector))
     levels: dict[str, Level] = {}
-    for place, each in enumerate(named):
+    for position, each in enumerate(named):
         if each.factor in levels:
-            raise _error(f"{each.factor} is named twice", "name each treatment by a --treatment of its own")
+            raise _error(f"{each.factor} is given twice", "use one --treatment option for each treatment")
         if each.is_text and not each.is_quoted:
-            _refuse_two_readings(summary, named[place:])
-        levels[each.factor] = _level(each)
+            _check_unambiguous(summary, named[position:])
+        levels[each.factor] = _parse_level(each)
     return levels
 
 
-def _named(summary: CampaignSummary, asked: str) -> Iterator[_Named]:
-    """A comma parts two levels only where a factor and = come after it: lists of CPUs have some too."""
+def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_FactorText]:
+    """Yield the factors with their level texts.
+
+    A comma separates two factors only if `FACTOR=` follows it, because CPU lists contain commas too.
+    """
     own = [factor.name for factor in summary.factors]
-    last: _Named | None = None
-    for piece in _PIECE.findall(f"{asked},"):
+    last: _FactorText | None = None
+    for piece in _PIECE.findall(f"{selector},"):
         name, equals, text = (part.strip() for part in piece.partition("="))
         if equals and (name in own or name in FACTORS):
             if last is not None:
                 yield last
-            last = _Named(name, text)
+            last = _FactorText(name, text)
         elif last is None or (equals and not last.is_text):
-            fix = suggest(name, [*own, *FACTORS], otherwise=_how_to_name(summary))
+            fix = suggest(name, [*own, *FACTORS], otherwise=_selector_help(summary))
             raise _error(f'"{name}" is not a factor', fix)
         else:
             last = replace(last, text=f"{last.text},{piece}")
@@ -79,21 +90,21 @@ def _named(summary: CampaignSummary, asked: str) -> Iterator[_Named]:
         yield last
 
 
-def _level(named: _Named) -> Level:
-    kind = or_untold(factor_named(named.factor).kind)
+def _parse_level(named: _FactorText) -> Level:
+    kind = allow_unspecified(find_factor(named.factor).value_type)
     text = named.text[1:-1] if named.is_quoted else named.text
     try:
         return kind.parse(text)
     except BenchError as error:
-        several = len(read_levels(kind, text).levels)
+        several = len(parse_levels(kind, text).levels)
         if several > 1:
-            what = f"{named.factor}={text} are {several} levels, and a treatment has one of each factor"
-            raise _error(what, "name each treatment by a --treatment of its own") from error
-        raise _error(f"{named.factor}: {error.what}", error.fix or f"write {kind.expects}") from error
+            what = f"{named.factor}={text} has {several} levels, but a treatment has one level per factor"
+            raise _error(what, "use one --treatment option for each treatment") from error
+        raise _error(f"{named.factor}: {error.what}", error.fix or f"write {kind.expected_form}") from error
 
 
-def _refuse_two_readings(summary: CampaignSummary, named: list[_Named]) -> None:
-    """A label may be any text, so also one in which another factor and its level seem to follow."""
+def _check_unambiguous(summary: CampaignSummary, named: list[_FactorText]) -> None:
+    """Raise BenchError if a label could also contain the factors after it: a label may be any text."""
     first, *others = named
     known = {str(each.factors.get(first.factor)) for each in summary.treatments}
     text = first.text
@@ -101,14 +112,14 @@ def _refuse_two_readings(summary: CampaignSummary, named: list[_Named]) -> None:
         text = f"{text},{other.factor}={other.text}"
         if text in known:
             raise _error(
-                f'it can be read in two ways: {first.factor} may be "{first.text}" or "{text}"',
-                f"put the level that is meant in double quotes: '{first.factor}=\"{text}\"'",
+                f'the text is ambiguous: {first.factor} may be "{first.text}" or "{text}"',
+                f"put the level in double quotes: '{first.factor}=\"{text}\"'",
             )
 
 
-def _how_to_name(summary: CampaignSummary) -> str:
+def _selector_help(summary: CampaignSummary) -> str:
     own = ", ".join(factor.name for factor in summary.factors)
-    return f"name levels of its factors ({own}), such as mtu=1500,streams=4, or its index"
+    return f"give levels of the factors {own}, for example mtu=1500,streams=4, or an index"
 
 
 def _error(what: str, fix: str) -> BenchError:

@@ -135,21 +135,21 @@ def add_up_losses(runs: Sequence[FrameLosses]) -> FrameLosses:
 
 
 def _search_step_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> list[FrameLosses]:
-    answers = search_result(trial).get("answers") or ()
-    if not answers:
+    goal_results = search_result(trial).get("goal_results") or ()
+    if not goal_results:
         return []
-    goal, throughput_fps = float(answers[0]["goal"]), float(answers[0]["throughput_fps"])
+    goal, throughput_fps = float(goal_results[0]["goal"]), float(goal_results[0]["throughput_fps"])
     return [
         attribute_losses(step.sent, step.received, counters, testbed)
         for step in trial.steps
         if step.purpose in (SEARCH_STEP, LOSS_CURVE_STEP) and step.loss_ratio > goal
         if throughput_fps < (step.load_fps or 0.0) <= _MAX_LOAD_RATIO * throughput_fps
-        if isinstance(counters := step.details.get("counted"), Mapping)
+        if isinstance(counters := step.details.get("path_counters"), Mapping)
     ]
 
 
 def _drops_by_location(counters: PathCounters, testbed: Mapping[str, Any]) -> dict[str, int]:
-    descriptions = {each["name"]: each for each in testbed.get("watched") or ()}
+    descriptions = {each["name"]: each for each in testbed.get("observed_interfaces") or ()}
     endpoints = {each["name"] for each in testbed.get("endpoints") or ()}
     entering = before_link = before_receiver = inside = 0
     for observer, name, counts in _interfaces(counters):

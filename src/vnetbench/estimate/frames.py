@@ -84,11 +84,14 @@ def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     device forwarded during the burst.
     """
     search = search_result(trial)
-    for name, answer in zip(THROUGHPUT_METRICS, _answers(search), strict=False):
-        yield name, float(answer["throughput_fps"]) * int(search["ways"])
+    for name, goal_result in zip(THROUGHPUT_METRICS, _goal_results(search), strict=False):
+        yield name, float(goal_result["throughput_fps"]) * int(search["direction_count"])
         if name == THROUGHPUT_METRICS[0]:
             frame_bits = 8 * float(search["frame_bytes"])
-            yield "throughput_bps", frame_bits * float(answer["throughput_fps"]) * int(search["ways"])
+            yield (
+                "throughput_bps",
+                frame_bits * float(goal_result["throughput_fps"]) * int(search["direction_count"]),
+            )
     # Full steps only: in a short step, many frames may leave a buffer after the end of the load.
     if rates := [step.received / step.duration_s for step in trial.steps if step.purpose == LOSS_CURVE_STEP]:
         yield "max_forwarding_rate_fps", max(rates)
@@ -96,7 +99,7 @@ def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     if bursts:
         frames, rate_fps = statistics.mean(bursts["frames"]), float(bursts["rate_fps"])
         yield "back_to_back_frames", frames
-        forwarded_share = float(_answers(search)[0]["throughput_fps"]) / rate_fps
+        forwarded_share = float(_goal_results(search)[0]["throughput_fps"]) / rate_fps
         yield "buffer_s", frames / rate_fps * max(0.0, 1 - forwarded_share)
 
 
@@ -104,12 +107,12 @@ def search_intervals(search: Mapping[str, Any]) -> dict[str, SearchInterval]:
     """Return the search interval of each throughput metric; absent if the generator limited the search."""
     return {
         name: SearchInterval(
-            int(search["ways"]) * float(answer["low_fps"]),
-            int(search["ways"]) * float(answer["high_fps"]),
-            answer["confidence"],
+            int(search["direction_count"]) * float(goal_result["low_fps"]),
+            int(search["direction_count"]) * float(goal_result["high_fps"]),
+            goal_result["confidence"],
         )
-        for name, answer in zip(THROUGHPUT_METRICS, _answers(search), strict=False)
-        if answer["limited_by"] != "generator"
+        for name, goal_result in zip(THROUGHPUT_METRICS, _goal_results(search), strict=False)
+        if goal_result["limited_by"] != "generator"
     }
 
 
@@ -118,9 +121,9 @@ def search_result(trial: TrialRecord) -> Mapping[str, Any]:
     return _mapping(trial.effective.get("search"))
 
 
-def _answers(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    answers: Sequence[Mapping[str, Any]] = search.get("answers", ())
-    return answers
+def _goal_results(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    goal_results: Sequence[Mapping[str, Any]] = search.get("goal_results", ())
+    return goal_results
 
 
 def stream_totals(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""A run of another tool as a trial of ours: what its log told, and its intervals as samples."""
+"""Turn a run of another tool into a trial: its results, and its intervals as samples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 
+from vnetbench.importers.arithmetic import mean_value, sum_values
 from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
 from vnetbench.results.records import (
     HIGH_SUFFIX,
@@ -21,168 +22,172 @@ from vnetbench.results.records import (
     TrialRecord,
 )
 
-MOST_SAMPLES = 2000
-"""Of a trial each way: a warm-up is found in a tenth of these."""
+MAX_SAMPLES = 2000
+"""Maximum samples per trial and direction. A tenth of them suffices to detect a warm-up."""
 
-_ADD_UP = ("bytes", "datagrams", "lost", "transactions", "retransmits")
-"""Values of an interval of which that of all streams is the sum."""
+_ADDITIVE_VALUES = ("bytes", "datagrams", "lost", "transactions", "retransmits")
+"""Values that add up over streams and intervals."""
 _ROLES = {"sender": "source", "receiver": "sink"}
 
 
 @dataclass(frozen=True)
 class TrialPosition:
-    """Where a trial belongs among those of its import."""
+    """The position of a trial among those of its import."""
 
     treatment: int
     block: int
     started_s: float
-    """Since the first of them."""
+    """Time since the first trial started."""
 
 
-def build_trial(run: Run, log: str, place: TrialPosition) -> TrialRecord:
-    """The trial that a run is; `log` is the name of what it was read from."""
+def build_trial(run: Run, log: str, position: TrialPosition) -> TrialRecord:
+    """Return the trial for a run. `log` is the name of the log that it is from."""
     return TrialRecord(
-        treatment=place.treatment,
-        block=place.block,
+        treatment=position.treatment,
+        block=position.block,
         testbed_shape=None,
-        started_s=place.started_s,
+        started_s=position.started_s,
         duration_s=run.duration_s or 0.0,
         setup_s=0.0,
-        effective={IMPORTED: told_of(run, log)},
+        effective={IMPORTED: run_details(run, log)},
         endpoints=tuple(
-            EndpointRecord(way, OBSERVE, {}, samples) for way, samples in sorted(_samples(run).items())
+            EndpointRecord(direction, OBSERVE, {}, samples)
+            for direction, samples in sorted(_build_samples(run).items())
         ),
         notes=run.remarks,
     )
 
 
-def told_of(run: Run, log: str) -> dict[str, object]:
-    """All that a log tells of a run, but for its intervals, as it is kept in the results file."""
+def run_details(run: Run, log: str) -> dict[str, object]:
+    """Return everything about a run except its intervals, as the results file stores it."""
     return {
         "tool": run.tool,
         "version": run.version,
         "log": log,
         "lines": [run.first_line, run.last_line],
         "command": run.command,
-        "told_by": run.reported_by,
+        "reported_by": run.reported_by,
         "started_at": run.started_at.isoformat() if run.started_at else None,
         "duration_s": run.duration_s,
         "omitted_s": run.omitted_s,
-        "figures": {name: asdict(figure) for name, figure in run.metrics.items()},
-        "also": dict(run.other_results),
+        "metrics": {name: asdict(value) for name, value in run.metrics.items()},
+        "other_results": dict(run.other_results),
     }
 
 
-def _samples(run: Run) -> dict[str, tuple[Sample, ...]]:
-    """By way, in the order of the log: so many intervals each that a way has MOST_SAMPLES at most."""
-    joined = _joined(run)
-    found: dict[str, list[Sample]] = defaultdict(list)
+def _build_samples(run: Run) -> dict[str, tuple[Sample, ...]]:
+    """Return samples by direction, in the order of the log. Intervals are joined to stay below MAX_SAMPLES."""
+    intervals_per_sample = _intervals_per_sample(run)
+    samples: dict[str, list[Sample]] = defaultdict(list)
     pending: dict[str, list[list[ReportInterval]]] = defaultdict(list)
 
-    def close(way: str) -> None:
-        if pending[way]:
-            found[way].append(_sample(len(found[way]), pending.pop(way), run))
+    def finish_sample(direction: str) -> None:
+        if pending[direction]:
+            sequence = len(samples[direction])
+            samples[direction].append(_build_sample(sequence, pending.pop(direction), run))
 
-    for at_once in _at_once(run.intervals):
-        for way in dict.fromkeys(each.direction for each in at_once):
-            before = pending[way]
-            if before and (len(before) == joined or before[0][0].is_omitted != at_once[0].is_omitted):
-                close(way)
-            pending[way].append([each for each in at_once if each.direction == way])
-    for way in tuple(pending):
-        close(way)
-    return {way: tuple(samples) for way, samples in found.items()}
+    for group in _group_by_time(run.intervals):
+        for direction in dict.fromkeys(each.direction for each in group):
+            before = pending[direction]
+            is_full = len(before) == intervals_per_sample
+            if before and (is_full or before[0][0].is_omitted != group[0].is_omitted):
+                finish_sample(direction)
+            pending[direction].append([each for each in group if each.direction == direction])
+    for direction in tuple(pending):
+        finish_sample(direction)
+    return {direction: tuple(each) for direction, each in samples.items()}
 
 
-def _joined(run: Run) -> int:
-    """How many intervals make a sample."""
-    if len(run.intervals) <= MOST_SAMPLES:
+def _intervals_per_sample(run: Run) -> int:
+    if len(run.intervals) <= MAX_SAMPLES:
         return 1
-    times = Counter(
-        way for at_once in _at_once(run.intervals) for way in {each.direction for each in at_once}
+    counts = Counter(
+        direction
+        for group in _group_by_time(run.intervals)
+        for direction in {each.direction for each in group}
     )
-    return math.ceil(max(times.values(), default=1) / MOST_SAMPLES)
+    return math.ceil(max(counts.values(), default=1) / MAX_SAMPLES)
 
 
-def _at_once(intervals: Sequence[ReportInterval]) -> Iterator[list[ReportInterval]]:
-    """Those of the same time together; very many only where they stand together, as memory is bounded."""
+def _group_by_time(intervals: Sequence[ReportInterval]) -> Iterator[list[ReportInterval]]:
+    """Yield the intervals of equal times together.
 
-    def time(each: ReportInterval) -> tuple[float, float, bool]:
-        return each.start_s, each.end_s, each.is_omitted
+    Many intervals are grouped only where they are adjacent, so that memory stays bounded.
+    """
 
-    told = (each for each in intervals if each.end_s > each.start_s)
-    if len(intervals) > MOST_SAMPLES:
-        yield from (list(group) for _, group in groupby(told, time))
+    def time_key(interval: ReportInterval) -> tuple[float, float, bool]:
+        return interval.start_s, interval.end_s, interval.is_omitted
+
+    valid = (each for each in intervals if each.end_s > each.start_s)
+    if len(intervals) > MAX_SAMPLES:
+        yield from (list(group) for _, group in groupby(valid, time_key))
         return
-    found: dict[tuple[float, float, bool], list[ReportInterval]] = {}
-    for each in told:
-        found.setdefault(time(each), []).append(each)
-    yield from found.values()
+    groups: dict[tuple[float, float, bool], list[ReportInterval]] = {}
+    for each in valid:
+        groups.setdefault(time_key(each), []).append(each)
+    yield from groups.values()
 
 
-def _sample(seq: int, spans: Sequence[Sequence[ReportInterval]], run: Run) -> Sample:
-    """Of intervals that follow each other; where none is of all streams together these are added up."""
-    streams: dict[int | None, list[ReportInterval]] = defaultdict(list)
-    for each in (each for span in spans for each in span):
-        streams[each.stream].append(each)
-    together = streams.pop(None, None)
-    apart = (each.values for of_stream in streams.values() for each in of_stream)
-    values = _sum(apart) if together is None else _over(together)
-    first, last = spans[0][0], spans[-1][0]
+def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run: Run) -> Sample:
+    """Return the sample of consecutive intervals. Streams are added up if the log has no sum of all streams."""
+    by_stream: dict[int | None, list[ReportInterval]] = defaultdict(list)
+    for interval in (each for group in groups for each in group):
+        by_stream[interval.stream].append(interval)
+    combined = by_stream.pop(None, None)
+    if combined is None:
+        values = _add_values(each.values for intervals in by_stream.values() for each in intervals)
+    else:
+        values = _join_values(combined)
+    first, last = groups[0][0], groups[-1][0]
     return Sample(
-        seq=seq,
+        seq=sequence,
         t_s=last.end_s,
-        interval_s=sum(span[0].end_s - span[0].start_s for span in spans),
+        interval_s=sum(group[0].end_s - group[0].start_s for group in groups),
         bytes_sent=0,
         bytes_received=0,
-        counters={**_counters(values), **({OMITTED: 1.0} if first.is_omitted else {})},
-        streams=tuple(_stream(number, _over(told), run) for number, told in streams.items()),
+        counters={**_format_counters(values), **({OMITTED: 1.0} if first.is_omitted else {})},
+        streams=tuple(
+            _build_stream_sample(stream, _join_values(intervals), run)
+            for stream, intervals in by_stream.items()
+        ),
     )
 
 
-def _over(intervals: Sequence[ReportInterval]) -> dict[str, ReportedValue]:
-    """The values of intervals of one stream: counts are added up, of the others it is their mean."""
+def _join_values(intervals: Sequence[ReportInterval]) -> dict[str, ReportedValue]:
+    """Return the values of one stream's intervals joined into one: sums of counts, means of the others."""
     if len(intervals) == 1:
         return dict(intervals[0].values)
-    told = [each.values for each in intervals]
-    names = [name for name in told[0] if all(name in each for each in told)]
+    values = [each.values for each in intervals]
+    names = [name for name in values[0] if all(name in each for each in values)]
     means = {
-        name: _added([each[name] for each in told], 1 / len(told)) for name in names if name not in _ADD_UP
+        name: mean_value(each[name] for each in values) for name in names if name not in _ADDITIVE_VALUES
     }
-    return _sum(told) | means
+    return _add_values(values) | means
 
 
-def _sum(told: Iterable[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
-    all_told = list(told)
+def _add_values(values: Iterable[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
+    terms = list(values)
     return {
-        name: _added([each[name] for each in all_told])
-        for name in _ADD_UP
-        if all(name in each for each in all_told)
+        name: sum_values(each[name] for each in terms)
+        for name in _ADDITIVE_VALUES
+        if all(name in each for each in terms)
     }
 
 
-def _added(figures: Sequence[ReportedValue], times: float = 1.0) -> ReportedValue:
-    return ReportedValue(
-        times * sum(each.value for each in figures),
-        times * sum(each.low for each in figures),
-        times * sum(each.high for each in figures),
-    )
+def _format_counters(values: Mapping[str, ReportedValue]) -> dict[str, float]:
+    counters: dict[str, float] = {}
+    for name, reported in values.items():
+        counters[name] = reported.value
+        if reported.low < reported.high:
+            counters |= {name + LOW_SUFFIX: reported.low, name + HIGH_SUFFIX: reported.high}
+    return counters
 
 
-def _counters(values: Mapping[str, ReportedValue]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, figure in values.items():
-        found[name] = figure.value
-        if figure.low < figure.high:
-            found |= {name + LOW_SUFFIX: figure.low, name + HIGH_SUFFIX: figure.high}
-    return found
-
-
-def _stream(number: int | None, figures: Mapping[str, ReportedValue], run: Run) -> StreamSample:
-    values = {name: figure.value for name, figure in figures.items()}
+def _build_stream_sample(stream: int | None, reported: Mapping[str, ReportedValue], run: Run) -> StreamSample:
+    values = {name: each.value for name, each in reported.items()}
     cwnd, retransmits = values.get("cwnd_bytes"), values.get("retransmits")
     return StreamSample(
-        stream_id=number or 0,
+        stream_id=stream or 0,
         role=_ROLES.get(run.reported_by, "both"),
         bytes=round(values.get("bytes", 0)),
         rtt_us=values.get("rtt_us"),

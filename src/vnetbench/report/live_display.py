@@ -1,4 +1,4 @@
-"""A campaign in a terminal while it runs: live table and progress bar; in a pipe or a log, plain lines."""
+"""The display of a running campaign: a live table with a progress bar in a terminal, plain lines in a log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from vnetbench.campaign.progress import OPEN, Progress, TreatmentProgress
+from vnetbench.campaign.progress import OPEN, CampaignProgress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
 from vnetbench.report.one_at_a_time import merge_varying_factors
 from vnetbench.report.tables.columns import UNMEASURED_STATES
@@ -23,44 +23,44 @@ from vnetbench.results.records import BURST_STEP, RUNNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import deciding_metric
 from vnetbench.wording.estimate_text import find_metric
-from vnetbench.wording.factor_text import pluralize, factor_names, treatment_phrase
+from vnetbench.wording.factor_text import factor_names, pluralize, treatment_phrase
 
 REFRESHES_PER_S = 1
-"""Drawing forty treatments takes some 20 ms of CPU time, which the trials would miss."""
-_LATEST_STEPS = 6
-"""Of a search: where these looked is where it is."""
-LINE_EVERY_S = 10.0
-"""In a log a line of progress comes at most this often."""
+"""Drawing 40 treatments takes about 20 ms of CPU time, which the trials then lack."""
+_RECENT_STEPS = 6
+"""The loads of this many steps show where a search is."""
+LINE_INTERVAL_S = 10.0
+"""Minimum time between two progress lines in a log."""
 
 
 class Display(Protocol):
-    """What a campaign is watched through."""
+    """Shows the progress and the messages of a campaign."""
 
     def __enter__(self) -> Display: ...
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
-    def watch(self, progress: Progress) -> None:
-        """Begin to show a campaign."""
+    def attach(self, progress: CampaignProgress) -> None:
+        """Start to show this campaign."""
 
-    def say(self, sentence: str, treatment: int | None = None) -> None:
-        """Show a sentence that stays; `treatment` is the index of the one that it is about."""
+    def show_message(self, sentence: str, treatment: int | None = None) -> None:
+        """Show a sentence that stays; `treatment` is the index of the treatment that it is about."""
 
-    def tick(self) -> None:
-        """Something has come to an end: a trial or a block."""
+    def update(self) -> None:
+        """Show the new state after a trial or a block."""
 
 
-def display(console: Console) -> Display:
-    """The display that fits where the output goes."""
+def create_display(console: Console) -> Display:
+    """Return a live display for a terminal, and a log display for a file or a pipe."""
     return TerminalDisplay(console) if console.is_terminal else LogDisplay(console)
 
 
 class TerminalDisplay:
-    """A table that is drawn again in place."""
+    """A table that is redrawn in place."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._progress: Progress | None = None
+        self._progress: CampaignProgress | None = None
         self._live = Live(
             console=console, get_renderable=self._draw, refresh_per_second=REFRESHES_PER_S, transient=True,
             redirect_stdout=False, redirect_stderr=False,
@@ -75,33 +75,35 @@ class TerminalDisplay:
     ) -> None:
         self._live.stop()
 
-    def watch(self, progress: Progress) -> None:
+    def attach(self, progress: CampaignProgress) -> None:
         """See Display."""
         self._progress = progress
 
-    def say(self, sentence: str, treatment: int | None = None) -> None:
+    def show_message(self, sentence: str, treatment: int | None = None) -> None:
         """See Display."""
-        self._console.print(Text(_about(self._progress, treatment) + sentence, style="yellow"))
+        self._console.print(Text(_treatment_prefix(self._progress, treatment) + sentence, style="yellow"))
 
-    def tick(self) -> None:
-        """See Display: it is drawn again by itself."""
+    def update(self) -> None:
+        """See Display. The live table redraws itself."""
 
     def _draw(self) -> RenderableType:
         progress = self._progress
         if progress is None:
             return Text("")
-        factors, levels = _told(progress)
-        rows = [_row(t, each, progress) for t, each in zip(progress.treatments, levels, strict=True)]
-        return Group(live_table(rows, factors, deciding_metric(progress.study)), Text(""), _bar(progress))
+        factors, levels = _displayed_levels(progress)
+        rows = [_live_row(t, each, progress) for t, each in zip(progress.treatments, levels, strict=True)]
+        table = live_table(rows, factors, deciding_metric(progress.study))
+        return Group(table, Text(""), _progress_bar(progress))
 
 
 class LogDisplay:
-    """Plain lines: one for each treatment that has come to its end, and now and then how far it is."""
+    """Plain lines: one per finished treatment, and a progress line every LINE_INTERVAL_S."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._progress: Progress | None = None
-        self._told: set[int] = set()
+        self._progress: CampaignProgress | None = None
+        self._printed: set[int] = set()
+        """Indices of the finished treatments whose result is printed."""
         self._last_line = time.monotonic()
 
     def __enter__(self) -> LogDisplay:
@@ -110,28 +112,29 @@ class LogDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.tick()
+        self.update()
 
-    def watch(self, progress: Progress) -> None:
+    def attach(self, progress: CampaignProgress) -> None:
         """See Display."""
         self._progress = progress
 
-    def say(self, sentence: str, treatment: int | None = None) -> None:
+    def show_message(self, sentence: str, treatment: int | None = None) -> None:
         """See Display."""
-        self._print(_about(self._progress, treatment) + sentence)
+        self._print(_treatment_prefix(self._progress, treatment) + sentence)
 
-    def tick(self) -> None:
+    def update(self) -> None:
         """See Display."""
-        if self._progress is None:
+        progress = self._progress
+        if progress is None:
             return
-        for treatment in self._progress.treatments:
+        for treatment in progress.treatments:
             index = treatment.treatment.index
-            # Why one was refused or given up has been said.
-            if treatment.state not in (OPEN, *UNMEASURED_STATES) and index not in self._told:
-                self._told.add(index)
-                self._print(_about(self._progress, index) + _ended(treatment, self._progress))
-        if time.monotonic() - self._last_line >= LINE_EVERY_S:
-            self._print(status_line(self._progress, *self._progress.left()))
+            # A message already contains the reason for a refused or failed treatment.
+            if treatment.state not in (OPEN, *UNMEASURED_STATES) and index not in self._printed:
+                self._printed.add(index)
+                self._print(_treatment_prefix(progress, index) + _result_text(treatment, progress))
+        if time.monotonic() - self._last_line >= LINE_INTERVAL_S:
+            self._print(status_line(progress, *progress.estimate_remaining()))
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()
@@ -139,75 +142,81 @@ class LogDisplay:
         sys.stdout.flush()
 
 
-def status_line(progress: Progress, trials: int, seconds: float) -> str:
-    """How far a campaign is, in a line; `trials` and `seconds` are what is left."""
-    done = f"{pluralize(progress.trials, 'trial')} in {_whole_seconds(progress.elapsed_s)}"
+def status_line(progress: CampaignProgress, remaining_trials: int, remaining_s: float) -> str:
+    """Return the finished and the remaining trials and times in one line."""
+    finished = f"{pluralize(progress.trials, 'trial')} in {_rounded_duration(progress.elapsed_s)}"
     if progress.is_leaving:
-        return f"{done}; removing the testbeds"
-    return f"{done}; about {trials} more, {_whole_seconds(seconds)} left{_series(progress)}"
+        return f"{finished}; removing the testbeds"
+    remaining = f"about {remaining_trials} more, {_rounded_duration(remaining_s)} left"
+    return f"{finished}; {remaining}{_step_text(progress)}"
 
 
-def _series(progress: Progress) -> str:
-    """Where the series of steps at work is; empty where none is."""
+def _step_text(progress: CampaignProgress) -> str:
+    """Return the current step of the running trial and its load; empty for a trial without steps."""
     if not progress.steps:
         return ""
     last = progress.steps[-1]
-    at = f"; step {last.number + 1}"
+    number = f"; step {last.number + 1}"
     if last.purpose == BURST_STEP:
-        return f"{at}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
-    loads = [step.load_fps for step in progress.steps[-_LATEST_STEPS:] if step.load_fps is not None]
-    if not loads:
-        return at
-    low, high = (format_value(load, "frame/s") for load in (min(loads), max(loads)))
-    return f"{at}, at {low}" if low == high else f"{at}, between {low} and {high}"
+        return f"{number}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
+    loads_fps = [step.load_fps for step in progress.steps[-_RECENT_STEPS:] if step.load_fps is not None]
+    if not loads_fps:
+        return number
+    low, high = (format_value(load_fps, "frame/s") for load_fps in (min(loads_fps), max(loads_fps)))
+    return f"{number}, at {low}" if low == high else f"{number}, between {low} and {high}"
 
 
-def _whole_seconds(seconds: float) -> str:
+def _rounded_duration(seconds: float) -> str:
     return f"{max(1, round(seconds))} s" if seconds < 99.5 else format_duration(seconds)
 
 
-def _bar(progress: Progress) -> RenderableType:
-    trials, left_s = progress.left()
+def _progress_bar(progress: CampaignProgress) -> RenderableType:
+    remaining_trials, remaining_s = progress.estimate_remaining()
     elapsed_s = progress.elapsed_s
     line = Table.grid(padding=(0, 2))
     line.add_row(
-        ProgressBar(total=max(elapsed_s + left_s, 1e-6), completed=elapsed_s, width=30),
-        Text(status_line(progress, trials, left_s), no_wrap=True, overflow="ellipsis"),
+        ProgressBar(total=max(elapsed_s + remaining_s, 1e-6), completed=elapsed_s, width=30),
+        Text(status_line(progress, remaining_trials, remaining_s), no_wrap=True, overflow="ellipsis"),
     )
     return line
 
 
-def _told(progress: Progress) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
+def _displayed_levels(
+    progress: CampaignProgress,
+) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
     study = progress.study
-    return merge_varying_factors(study.combine, study.factors, [t.factors for t in progress.plan.treatments])
+    treatments = [treatment.factors for treatment in progress.plan.treatments]
+    return merge_varying_factors(study.combine, study.factors, treatments)
 
 
-def _row(treatment: TreatmentProgress, factors: Mapping[str, Level], progress: Progress) -> LiveTreatmentRow:
+def _live_row(
+    treatment: TreatmentProgress, levels: Mapping[str, Level], progress: CampaignProgress
+) -> LiveTreatmentRow:
     return LiveTreatmentRow(
-        factors=factors,
-        trials=treatment.trials,
+        factors=levels,
+        trial_count=treatment.trials,
         stopped_by=RUNNING if treatment.state == OPEN else treatment.state,
         metrics={deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
-        active=progress.running == treatment.treatment.index,
+        is_running=progress.running_treatment == treatment.treatment.index,
         last_trial=treatment.last_trial,
     )
 
 
-def _ended(treatment: TreatmentProgress, progress: Progress) -> str:
-    found = treatment.estimate
+def _result_text(treatment: TreatmentProgress, progress: CampaignProgress) -> str:
+    estimate = treatment.estimate
     unit = find_metric(deciding_metric(progress.study)).unit
-    if found is None:
-        figure = "not measured"
-    elif found.low is None or found.high is None:
-        figure = f"{format_value(found.value, unit)} (no interval yet)"
+    if estimate is None:
+        value = "not measured"
+    elif estimate.low is None or estimate.high is None:
+        value = f"{format_value(estimate.value, unit)} (no interval)"
     else:
-        low, high = format_value(found.low, unit), format_value(found.high, unit)
-        figure = f"{format_value(found.value, unit)} ({low} to {high})"
-    return f"{figure}, {pluralize(treatment.trials, 'trial')}, {treatment.state}"
+        low, high = format_value(estimate.low, unit), format_value(estimate.high, unit)
+        value = f"{format_value(estimate.value, unit)} ({low} to {high})"
+    return f"{value}, {pluralize(treatment.trials, 'trial')}, {treatment.state}"
 
 
-def _about(progress: Progress | None, treatment: int | None) -> str:
+def _treatment_prefix(progress: CampaignProgress | None, treatment: int | None) -> str:
     if progress is None or treatment is None:
         return ""
-    factors, levels = _told(progress)
+    factors, levels = _displayed_levels(progress)
     return f"{treatment_phrase(levels[treatment], factor_names(factors))}: "

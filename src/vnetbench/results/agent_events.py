@@ -1,23 +1,23 @@
-"""What the agent's events say of a sample (docs/protocol.md), as records."""
+"""Parse samples in the agents' events (docs/protocol.md) into records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from vnetbench.results.records import Histogram, StreamSample, Watched
+from vnetbench.results.records import Histogram, Observation, StreamSample
 
 _COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
-"""Of a stream's sample: what the results file has a column for."""
+"""Keys of a stream's sample that have a column of their own in the results file."""
 
 
-def histogram_of(raw: list[list[int]]) -> Histogram:
-    """The buckets of a distribution of the agent's events."""
+def parse_histogram(raw: list[list[int]]) -> Histogram:
+    """Return the histogram from its buckets in an event."""
     return tuple((int(value_ns), int(count)) for value_ns, count in raw)
 
 
-def watched_of(raw: Mapping[str, Any]) -> Watched | None:
-    """What an observer that was told to watch has in its trial.sample event; None of any other."""
+def parse_observation(raw: Mapping[str, Any]) -> Observation | None:
+    """Return an observer's data in a trial.sample event; None if the agent does not observe anything."""
     if "threads" not in raw:
         return None
     threads = {thread["name"]: float(thread["cpu_s"]) for thread in raw["threads"]}
@@ -26,20 +26,20 @@ def watched_of(raw: Mapping[str, Any]) -> Watched | None:
         each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "gone")}
         for each in raw["interfaces"]
     }
-    return Watched(threads, interfaces, raw["kvm_exits"], waited)
+    return Observation(threads, interfaces, raw["kvm_exits"], waited)
 
 
-def stream_sample(raw: Mapping[str, object]) -> StreamSample:
-    """One element of `streams` of the agent's trial.sample event."""
-    rest = {key: value for key, value in raw.items() if key not in _COLUMNS}
+def parse_stream_sample(raw: Mapping[str, object]) -> StreamSample:
+    """Return an element of `streams` in a trial.sample event."""
+    details = {key: value for key, value in raw.items() if key not in _COLUMNS}
     rtt, cwnd, retransmits = (raw.get(key) for key in ("rtt_us", "cwnd", "retransmits"))
     return StreamSample(
-        stream=int(str(raw["id"])),
+        stream_id=int(str(raw["id"])),
         role=str(raw["role"]),
         bytes=int(str(raw["bytes"])),
         rtt_us=None if rtt is None else float(str(rtt)),
         cwnd=None if cwnd is None else int(str(cwnd)),
         retransmits=None if retransmits is None else int(str(retransmits)),
-        info=rest,
-        part=str(raw.get("part", "")),
+        details=details,
+        load_part=str(raw.get("part", "")),
     )

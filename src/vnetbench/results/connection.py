@@ -1,4 +1,4 @@
-"""Opening a results file: that it is whole, ours and of a version that we read; SQLite's errors in words."""
+"""Open results files: check that a file is intact and of a known version, and translate SQLite's errors."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 
-APPLICATION_ID = 0x764E4231  # "vNB1", in the SQLite header: `file` and we know the file by it
-SCHEMA_VERSION = 2
+APPLICATION_ID = 0x764E4231  # "vNB1" in the SQLite header identifies the file, also for the program `file`
+SCHEMA_VERSION = 3
 
-_NOT_OURS = "this is not a results file of vnetbench"
+_WRONG_TYPE = "this is not a results file of vnetbench"
 _MAGIC = b"SQLite format 3\0"
-"""What every database begins with (https://www.sqlite.org/fileformat2.html, 1.3.1)."""
+"""First bytes of every SQLite database (https://www.sqlite.org/fileformat2.html, 1.3.1)."""
 
 
 def connect(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection as SQLite's URI modes say: ro, rw, or rwc for a new file."""
+    """Connect with an SQLite URI mode: ro, rw, or rwc for a new file."""
     db = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=20, check_same_thread=False
     )
@@ -29,8 +29,8 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
-def undo_half_a_trial(path: Path) -> None:
-    """Let SQLite roll back what a killed writer began: a connection that only reads may not."""
+def roll_back_unfinished_write(path: Path) -> None:
+    """Roll back the unfinished transaction of a killed writer, which a read-only connection cannot."""
     journal = path.with_name(path.name + "-journal")
     if journal.exists() and path.exists() and os.access(path, os.W_OK):
         db = connect(path, "rw")
@@ -40,24 +40,26 @@ def undo_half_a_trial(path: Path) -> None:
             db.close()
 
 
-def checked(path: Path, mode: str) -> sqlite3.Connection:
-    """A connection to a file that is whole, ours, and of a version that we read."""
+def open_checked(path: Path, mode: str) -> sqlite3.Connection:
+    """Return a connection to a file after checking its type, version and integrity; raises BenchError."""
     if not path.exists():
         raise BenchError(
-            "there is no such file", where=str(path), fix="vnetbench run STUDY -o FILE makes one"
+            "the file does not exist",
+            where=str(path),
+            fix="check the path; vnetbench run STUDY -o FILE creates one",
         )
     db = connect(path, mode)
     try:
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise BenchError(_NOT_OURS, where=str(path), fix="name a .vnb file")
+            raise BenchError(_WRONG_TYPE, where=str(path), fix="give a .vnb file")
         if version > SCHEMA_VERSION:
             raise BenchError(
-                f"this file was written by a newer vnetbench (schema {version}, this one reads up to "
+                f"a newer vnetbench wrote this file (schema {version}; this version reads up to "
                 f"{SCHEMA_VERSION})",
                 where=str(path),
-                fix="install the newer vnetbench and open it with that",
+                fix="install the newer vnetbench",
             )
         problems = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
         if problems != ["ok"]:
@@ -65,7 +67,9 @@ def checked(path: Path, mode: str) -> sqlite3.Connection:
         _check_length(path, db)
         if db.execute("SELECT count(*) FROM campaign").fetchone() != (1,):
             raise BenchError(
-                "the campaign in this file was never begun", where=str(path), fix="remove it and run again"
+                "the file contains no campaign",
+                where=str(path),
+                fix="remove the file and run the study again",
             )
     except BaseException:
         db.close()
@@ -74,13 +78,13 @@ def checked(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _check_length(path: Path, db: sqlite3.Connection) -> None:
-    """SQLite reads a missing last page as an empty one, and its quick check lets that pass.
+    """Check the file's length: SQLite reads a missing last page as empty, and its quick check accepts that.
 
-    The header keeps how many pages there are (https://www.sqlite.org/fileformat2.html, 1.3.7).
+    The header has the number of pages (https://www.sqlite.org/fileformat2.html, 1.3.7).
     """
     with db:
         db.execute("BEGIN")
-        db.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from here on nobody else writes
+        db.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # from here on, no other process writes
         (page_size,) = db.execute("PRAGMA page_size").fetchone()
         with path.open("rb") as file:
             pages = int.from_bytes(file.read(32)[28:], "big")
@@ -88,37 +92,40 @@ def _check_length(path: Path, db: sqlite3.Connection) -> None:
             raise sqlite3.DatabaseError(f"malformed: {path.stat().st_size} bytes of {pages * page_size}")
 
 
-def _begins_as_a_database(path: Path) -> bool:
-    """Whether it is a database of SQLite, or what is left of one."""
+def _has_sqlite_header(path: Path) -> bool:
+    """Return whether the file starts like an SQLite database; a truncated header counts."""
     with path.open("rb") as file:
         return _MAGIC.startswith(file.read(len(_MAGIC)))
 
 
 @contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """The errors of SQLite and of the file system in words that say what, where and the fix."""
+def translate_errors(path: Path) -> Iterator[None]:
+    """Turn errors of SQLite and the file system into BenchError with a fix."""
     try:
         yield
     except OSError as error:
         raise BenchError(
-            f"the file cannot be used ({error.strerror})", where=str(path), fix="name another file with -o"
+            f"cannot use the file: {error.strerror}", where=str(path), fix="choose another file with -o"
         ) from error
     except sqlite3.Error as error:
         text = str(error)
         if "full" in text or "disk I/O" in text:
-            what, fix = f"the disk is full or failed ({text})", f"make room, then: vnetbench resume {path}"
-        elif "not a database" in text and not _begins_as_a_database(path):
-            what, fix = _NOT_OURS, "name a .vnb file; one that is packed (.gz, .xz) has to be unpacked first"
+            what, fix = (
+                f"the disk is full or has failed ({text})",
+                f"free disk space, then: vnetbench resume {path}",
+            )
+        elif "not a database" in text and not _has_sqlite_header(path):
+            what, fix = _WRONG_TYPE, "give a .vnb file; unpack a compressed one (.gz, .xz) first"
         elif "malformed" in text or "not a database" in text:
-            what = f"the file is damaged or was cut short ({text})"
-            fix = f'get it again from where it came; `sqlite3 {path} ".recover"` saves what can be saved'
+            what = f"the file is damaged or truncated ({text})"
+            fix = f'copy the file again; `sqlite3 {path} ".recover"` recovers readable data'
         elif "unable to open" in text or "readonly" in text:
             what, fix = (
-                f"the file cannot be opened ({text})",
-                "check that it and its folder are yours to write",
+                f"cannot open the file ({text})",
+                "check that you may write to the file and its folder",
             )
         elif "locked" in text:
-            what, fix = f"the file is in use ({text})", "wait for the program that writes to it"
+            what, fix = f"another program uses the file ({text})", "wait until that program ends"
         else:
-            what, fix = f"the file cannot be used ({text})", "check that it is a results file and is whole"
+            what, fix = f"cannot use the file ({text})", "check that it is an intact results file"
         raise BenchError(what, where=str(path), fix=fix) from error

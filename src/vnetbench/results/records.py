@@ -1,4 +1,4 @@
-"""What one trial leaves: the values that go into the results file and come out of it."""
+"""Records that are written to and read from the results file."""
 
 from __future__ import annotations
 
@@ -6,74 +6,74 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Json = Mapping[str, object]
+JsonObject = Mapping[str, object]
 Histogram = tuple[tuple[int, int], ...]
-"""Latencies counted by size: the middle of each bucket in nanoseconds, ascending, and its count."""
-HISTOGRAMS = ("latency", "connect", "delay")
-"""Their kinds: `latency` where requests are made, `connect` where each has a connection of its own, `delay`
-where datagrams come in and both ends have one clock."""
+"""Latency histogram: the middle of each bucket in nanoseconds, ascending, with its count."""
+HISTOGRAM_KINDS = ("latency", "connect", "delay")
+"""Kinds of histograms: `latency` of requests, `connect` if each request opens a connection, and `delay` of
+received datagrams if both endpoints share a clock."""
 
 
 @dataclass(frozen=True)
 class StreamSample:
-    """One stream in one interval."""
+    """Counters of one stream in one interval."""
 
-    stream: int
+    stream_id: int
     role: str
     bytes: int
     rtt_us: float | None
     cwnd: int | None
     retransmits: int | None
-    info: Json = field(default_factory=dict)
-    """The rest of what the agent says of it: TCP_INFO of a connection, the counts of a flow of datagrams."""
-    part: str = ""
-    """`requests` or `transfers`; empty where all streams of the load do the same."""
+    details: JsonObject = field(default_factory=dict)
+    """Further counters: TCP_INFO of a connection, or the counts of a flow of datagrams."""
+    load_part: str = ""
+    """`requests` or `transfers` in the workload `mixed`, else empty."""
 
     @property
     def bytes_acked(self) -> int:
-        """Bytes of this interval that the other side's kernel has acknowledged; 0 for a sink."""
-        return int(str(self.info.get("bytes_acked", 0)))
+        """Bytes that the receiver's kernel acknowledged in this interval; 0 for a sink."""
+        return int(str(self.details.get("bytes_acked", 0)))
 
 
 OBSERVE, HOST = "observe", "host"
-"""The role of a side that has no end of the load, and the name of the one that is the bench's own machine."""
+"""Role of an agent that only observes, and the endpoint name of the observer on the bench's machine."""
 
-TOLD = "imported"
-"""In `effective` of a trial that another tool ran: what its log tells (docs/results-file.md)."""
-LOW, HIGH = ".low", ".high"
-"""What follows the name of a counter that a log rounded: the least and the most that it may have been."""
+IMPORTED = "imported"
+"""Key in `effective` of an imported trial: the contents of its log (docs/results-file.md)."""
+LOW_SUFFIX, HIGH_SUFFIX = ".low", ".high"
+"""Suffixes of the smallest and largest possible value of a counter that a log rounded."""
 OMITTED = "omitted"
-"""A counter of samples that the tool itself left out of its result."""
+"""Counter that marks samples which the tool omitted from its result."""
 
 RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted"
-"""How a campaign stands: a bench is at work on it, nothing is open any more, or `resume` would go on."""
+"""Status of a campaign: a bench is running it, all treatments are closed, or `resume` can continue it."""
 
-GENERATOR, SEARCH, CURVE, BURST = "generator", "search", "curve", "burst"
-"""Purposes of steps: to find what the generator can, the throughput, a course of loss, longest bursts."""
+GENERATOR_STEP, SEARCH_STEP, LOSS_CURVE_STEP, BURST_STEP = "generator", "search", "curve", "burst"
+"""Purposes of steps: the generator's maximum rate, throughput search, loss curve, longest bursts."""
 
 
 @dataclass(frozen=True)
-class Watched:
-    """What an observer saw in one interval beside its machine as a whole."""
+class Observation:
+    """Threads, interfaces and guests that an observer watched in one interval."""
 
-    threads: Mapping[str, float]
+    thread_cpu_s: Mapping[str, float]
     """CPU seconds by name: `a1 vcpu0`, `a1 emulator`, `a1 vhost0`."""
-    interfaces: Mapping[str, Mapping[str, Any]]
+    interface_counters: Mapping[str, Mapping[str, Any]]
     """By name: `rx_packets`, `tx_packets`, `rx_bytes`, `tx_bytes`, `rx_dropped`, `tx_dropped`.
 
-    Where something can wait to leave also `qdisc`, a mapping with `kind`, `drops`, `overlimits`, `requeues`
-    and, at the end, `backlog_bytes` and `backlog_packets`."""
+    An interface with a queueing discipline also has `qdisc`, a mapping with `kind`, `drops`, `overlimits`,
+    `requeues` and, at the end of the trial, `backlog_bytes` and `backlog_packets`."""
     kvm_exits: Mapping[str, int] | None
-    """Of all guests, by the kernel's names; None where it shows none."""
-    waited: Mapping[str, float] = field(default_factory=dict)
-    """Seconds for which those of `threads` were ready to run and had no CPU; of those whose kernel tells."""
+    """VM exits of all guests by the kernel's names; None if the kernel does not report them."""
+    thread_wait_s: Mapping[str, float] = field(default_factory=dict)
+    """Seconds in which a thread was runnable without a CPU, for threads whose kernel reports it."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One interval of one side of a trial. `counters` are differences over the interval.
+    """One interval of one endpoint. `counters` are differences over the interval.
 
-    An element of `cpu` has a CPU's seconds by kind, and the packets that it took in (docs/protocol.md).
+    Each element of `cpu` has one CPU's time by kind and its received packets (docs/protocol.md).
     """
 
     seq: int
@@ -85,68 +85,68 @@ class Sample:
     cpu: tuple[Mapping[str, float], ...] = ()
     streams: tuple[StreamSample, ...] = ()
     histograms: Mapping[str, Histogram] = field(default_factory=dict)
-    """By kind: see HISTOGRAMS."""
-    watched: Watched | None = None
-    """Of an observer that was told to watch something."""
+    """Histograms by kind (see HISTOGRAM_KINDS)."""
+    observation: Observation | None = None
+    """Set for observers that watch threads or interfaces."""
 
 
 @dataclass(frozen=True)
-class SideRecord:
-    """One endpoint's share of a trial; `role` is source, sink, both or observe.
+class EndpointRecord:
+    """One endpoint's data of a trial; `role` is source, sink, both or observe.
 
-    Observers are the bench's own machine, as `host`, and guests that forward from one endpoint to another.
+    Observers are the bench's machine (`host`) and guests that forward between endpoints.
     """
 
-    endpoint: str
+    name: str
     role: str
-    totals: Json
+    totals: JsonObject
     samples: tuple[Sample, ...]
 
     @property
     def is_sampled(self) -> bool:
-        """Whether an agent kept samples and counters of it; an iperf3 server only tells its totals."""
-        return self.totals.get("speaks") != "iperf3"
+        """Whether an agent sampled this endpoint. An iperf3 server reports totals only."""
+        return self.totals.get("protocol") != "iperf3"
 
     @property
     def bytes_sent(self) -> int:
-        """Payload bytes handed to the kernel in the whole trial."""
+        """Payload bytes written to the kernel in the whole trial."""
         return int(str(self.totals.get("bytes_sent", 0)))
 
     @property
     def bytes_received(self) -> int:
-        """Payload bytes taken from the kernel in the whole trial, the drain included."""
+        """Payload bytes read from the kernel in the whole trial, including the drain."""
         return int(str(self.totals.get("bytes_received", 0)))
 
 
 @dataclass(frozen=True)
 class StepRecord:
-    """One step of a trial of several: a load of frames held for a time, or a burst, and what came of it.
+    """One step of a trial: a constant load of frames or a burst, with its counts.
 
-    Loads and bursts are of each direction of each pair, counts are over all of them.
+    Loads and bursts are per direction of each pair. Counts are sums over all of them.
     """
 
     number: int
-    """From 0."""
+    """Number of the step in its trial, from 0."""
     purpose: str
     """`generator`, `search`, `curve` or `burst`."""
     load_fps: float | None
-    """None: as fast as the generator goes."""
+    """None for the generator's maximum rate."""
     burst_frames: int | None
-    """The most that is sent; None: as long as it lasts."""
+    """Number of frames of a burst; None for a load of `duration_s`."""
     duration_s: float
     started_s: float
-    """Time at work of the campaign when it began."""
-    took_s: float
-    """With all that a step costs beside its load."""
+    """Running time of the campaign at the start of the step."""
+    elapsed_s: float
+    """Duration of the step including its set-up."""
     sent: int
     received: int
-    """Distinct frames of those."""
-    details: Json = field(default_factory=dict)
-    """`directions`: `sent` and `received` of each; `duplicates`, `out_of_order`, `foreign`, `delay`."""
+    """Distinct frames received."""
+    details: JsonObject = field(default_factory=dict)
+    """Counts by direction, duplicates, frames out of order, foreign frames, delays and path counters."""
 
     @property
     def loss_ratio(self) -> float:
-        """Share of the frames sent that did not arrive; 0 where none were sent."""
+        """Share of the sent frames that did not arrive; 0 if none were sent."""
         return max(0, self.sent - self.received) / self.sent if self.sent else 0.0
 
 
@@ -156,19 +156,19 @@ class TrialRecord:
 
     treatment: int
     block: int
-    shape: str | None
+    testbed_shape: str | None
     started_s: float
     duration_s: float
     setup_s: float
-    effective: Json
-    sides: tuple[SideRecord, ...]
+    effective: JsonObject
+    endpoints: tuple[EndpointRecord, ...]
     failure: str = ""
     notes: tuple[str, ...] = ()
     id: int = 0
     idle_s: float = 0.0
-    """How long there were only requests before the load of `duration_s` began; 0 for other workloads."""
+    """Duration of the phase with requests only before the load (workload `mixed`); else 0."""
     steps: tuple[StepRecord, ...] = ()
-    """Those that came before the load of `duration_s`, where the trial is a series of them."""
+    """Steps before the load, if the trial has a step series."""
 
     @property
     def state(self) -> str:
@@ -178,7 +178,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class TreatmentRecord:
-    """A treatment as it stands. `state`: open, precision, most trials, time limit, refused, failed."""
+    """A treatment and its state: open, precision, most trials, time limit, refused or failed."""
 
     index: int
     factors: Mapping[str, str | int | float]
@@ -188,7 +188,7 @@ class TreatmentRecord:
 
 @dataclass(frozen=True)
 class CampaignRecord:
-    """The head of a results file."""
+    """The campaign's description and status."""
 
     title: str
     study_text: str
@@ -198,4 +198,4 @@ class CampaignRecord:
     started_at: str
     status: str
     elapsed_s: float
-    vnetbench: str
+    vnetbench_version: str

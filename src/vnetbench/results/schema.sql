@@ -1,4 +1,4 @@
--- A campaign's results file, schema version 2. docs/results-file.md says what every column means.
+-- Results file of a campaign, schema version 3. docs/results-file.md describes every column.
 
 CREATE TABLE campaign (
     id               INTEGER PRIMARY KEY CHECK (id = 1),
@@ -9,31 +9,31 @@ CREATE TABLE campaign (
     seed             INTEGER NOT NULL,
     started_at       TEXT    NOT NULL,           -- ISO 8601, UTC
     status           TEXT    NOT NULL CHECK (status IN ('running', 'finished', 'interrupted')),
-    writer           TEXT                        -- "pid:start" of the bench at work, NULL when none is
+    writer           TEXT                        -- "pid:start" of the bench that runs it, or NULL
 ) STRICT;
 
 CREATE TABLE session (
     id               INTEGER PRIMARY KEY,
-    vnetbench        TEXT    NOT NULL,           -- version
+    vnetbench_version TEXT   NOT NULL,
     started_at       TEXT    NOT NULL,
-    elapsed_s        REAL    NOT NULL DEFAULT 0  -- time at work, kept up with every trial
+    elapsed_s        REAL    NOT NULL DEFAULT 0  -- running time, updated with every trial
 ) STRICT;
 
 CREATE TABLE fact (
     session_id       INTEGER NOT NULL REFERENCES session (id),
-    place            TEXT    NOT NULL,           -- 'bench', 'host' or an endpoint's name
+    subject          TEXT    NOT NULL,           -- 'bench', 'host' or an endpoint's name
     name             TEXT    NOT NULL,
     value            TEXT    NOT NULL,           -- JSON
-    PRIMARY KEY (session_id, place, name)
+    PRIMARY KEY (session_id, subject, name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE testbed (
-    shape            TEXT    PRIMARY KEY,        -- what tells testbeds apart, e.g. 'bridge pairs=1'
+    shape            TEXT    PRIMARY KEY,        -- identifies the testbed, e.g. 'bridge pairs=1'
     description      TEXT    NOT NULL            -- JSON: endpoints, virtual switches, links
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE treatment (
-    id               INTEGER PRIMARY KEY,        -- its place in the plan, from 0
+    id               INTEGER PRIMARY KEY,        -- its index in the plan, from 0
     factors          TEXT    NOT NULL,           -- JSON object: factor to level
     state            TEXT    NOT NULL DEFAULT 'open',  -- open, precision, most trials, time limit, refused, failed
     reason           TEXT    NOT NULL DEFAULT ''
@@ -44,27 +44,27 @@ CREATE TABLE trial (
     treatment_id     INTEGER NOT NULL REFERENCES treatment (id),
     block            INTEGER NOT NULL,           -- randomised block, from 0
     session_id       INTEGER NOT NULL REFERENCES session (id),
-    shape            TEXT,                       -- of its testbed
-    started_s        REAL    NOT NULL,           -- time at work of the campaign when it began
-    idle_s           REAL    NOT NULL,           -- of the phase before the load, as asked; 0 where there is none
-    duration_s       REAL    NOT NULL,           -- of the load, as asked
-    setup_s          REAL    NOT NULL,           -- knobs, proof of the path, connections, the idle phase
+    testbed_shape    TEXT,
+    started_s        REAL    NOT NULL,           -- running time of the campaign at its start
+    idle_s           REAL    NOT NULL,           -- requested duration of the phase before the load, or 0
+    duration_s       REAL    NOT NULL,           -- requested duration of the load
+    setup_s          REAL    NOT NULL,           -- settings, path check, connections and the idle phase
     state            TEXT    NOT NULL CHECK (state IN ('done', 'failed')),
     failure          TEXT    NOT NULL DEFAULT '',
-    effective        TEXT    NOT NULL,           -- JSON: what was read back
+    effective        TEXT    NOT NULL,           -- JSON: settings as read back
     notes            TEXT    NOT NULL DEFAULT '[]'     -- JSON list of sentences
 ) STRICT;
 
 CREATE UNIQUE INDEX trial_once ON trial (treatment_id, block) WHERE state = 'done';
 
-CREATE TABLE side (
+CREATE TABLE endpoint (
     trial_id         INTEGER NOT NULL REFERENCES trial (id),
-    endpoint         TEXT    NOT NULL,           -- 'host' is the bench's host, which only observes
+    name             TEXT    NOT NULL,           -- 'host' is the bench's machine, which only observes
     role             TEXT    NOT NULL,           -- source, sink, both, observe
     bytes_sent       INTEGER NOT NULL,
     bytes_received   INTEGER NOT NULL,
     totals           TEXT    NOT NULL,           -- JSON: the agent's trial.end
-    PRIMARY KEY (trial_id, endpoint)
+    PRIMARY KEY (trial_id, name)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE sample (
@@ -75,8 +75,8 @@ CREATE TABLE sample (
     interval_s       REAL    NOT NULL,
     bytes_sent       INTEGER NOT NULL,
     bytes_received   INTEGER NOT NULL,
-    counters         TEXT    NOT NULL,           -- JSON object: counter to difference over the interval; `watched`
-    cpu              TEXT,                       -- JSON list, a CPU each; of sides with a kernel of their own
+    counters         TEXT    NOT NULL,           -- JSON: differences over the interval; `observation`
+    cpu              TEXT,                       -- JSON list, one element per CPU; once per kernel
     PRIMARY KEY (trial_id, endpoint, seq)
 ) STRICT, WITHOUT ROWID;
 
@@ -85,38 +85,38 @@ CREATE TABLE histogram (
     endpoint         TEXT    NOT NULL,
     seq              INTEGER NOT NULL,           -- of its sample
     kind             TEXT    NOT NULL,           -- latency, connect, delay
-    buckets          TEXT    NOT NULL,           -- JSON list: [middle of the bucket in ns, count] each
+    buckets          TEXT    NOT NULL,           -- JSON list of [middle of the bucket in ns, count]
     PRIMARY KEY (trial_id, endpoint, seq, kind)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE stream_sample (
     trial_id         INTEGER NOT NULL REFERENCES trial (id),
     endpoint         TEXT    NOT NULL,
-    stream           INTEGER NOT NULL,
+    stream_id        INTEGER NOT NULL,
     seq              INTEGER NOT NULL,
     role             TEXT    NOT NULL,
-    part             TEXT    NOT NULL,           -- requests, transfers; empty where all streams do the same
+    load_part        TEXT    NOT NULL,           -- requests or transfers in the workload mixed, else empty
     bytes            INTEGER NOT NULL,
     rtt_us           REAL,
     cwnd             INTEGER,
     retransmits      INTEGER,
-    info             TEXT    NOT NULL,           -- JSON: the rest, of TCP_INFO or of the datagrams' counts
-    PRIMARY KEY (trial_id, endpoint, stream, seq)
+    details          TEXT    NOT NULL,           -- JSON: TCP_INFO, or the counts of datagrams
+    PRIMARY KEY (trial_id, endpoint, stream_id, seq)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE step (
     treatment_id     INTEGER NOT NULL REFERENCES treatment (id),
-    block            INTEGER NOT NULL,           -- with the treatment: of which trial, which may not be over
+    block            INTEGER NOT NULL,           -- with the treatment: the trial, which may be running
     number           INTEGER NOT NULL,           -- from 0
     session_id       INTEGER NOT NULL REFERENCES session (id),
     purpose          TEXT    NOT NULL,           -- generator, search, curve, burst
-    load_fps         REAL,                       -- of each direction of each pair; NULL: as fast as it goes
-    burst_frames     INTEGER,                    -- of each direction of each pair; NULL: no burst
-    duration_s       REAL    NOT NULL,           -- of the load, as asked
-    started_s        REAL    NOT NULL,           -- time at work of the campaign when it began
-    took_s           REAL    NOT NULL,           -- with all that a step costs beside its load
-    sent             INTEGER NOT NULL,           -- frames, all directions and pairs
-    received         INTEGER NOT NULL,           -- distinct ones of these
-    details          TEXT    NOT NULL,           -- JSON: by direction, duplicates, order, foreign frames, delay
+    load_fps         REAL,                       -- per direction of each pair; NULL: maximum rate
+    burst_frames     INTEGER,                    -- per direction of each pair; NULL: no burst
+    duration_s       REAL    NOT NULL,           -- requested duration of the load
+    started_s        REAL    NOT NULL,           -- running time of the campaign at its start
+    elapsed_s        REAL    NOT NULL,           -- duration including its set-up
+    sent             INTEGER NOT NULL,           -- frames over all directions and pairs
+    received         INTEGER NOT NULL,           -- distinct frames
+    details          TEXT    NOT NULL,           -- JSON: counts by direction, duplicates, order, foreign frames
     PRIMARY KEY (treatment_id, block, number)
 ) STRICT, WITHOUT ROWID;

@@ -1,0 +1,1 @@
+"""Search of throughputs, independent of where the counts come from."""

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from vnetbench.search import posterior
-from vnetbench.search.interface import Step
-from vnetbench.search.posterior import Guess, Seen
+from vnetbench.search.interface import SearchStep
+from vnetbench.search.posterior import InitialGuess, StepOutcome
 
 SHORTEST_S = 0.05
 """Shorter steps hold too few frames, and cost mostly settling."""
@@ -29,7 +29,7 @@ def step_lengths(step_s: float) -> tuple[float, ...]:
     return (*(step_s / by for by in (100, 10) if step_s / by >= SHORTEST_S), step_s)
 
 
-class Curve:
+class GoalEstimator:
     """One goal's steps so far, and `belief`, worked out anew with each step.
 
     A throughput above `most_fps` is possible where that is all that can be offered (`open_above`). Where it
@@ -48,20 +48,20 @@ class Curve:
         self.least, self.most = math.log(least_fps), math.log(most_fps)
         self.lengths = lengths
         self._highest_fps = math.inf if open_above else most_fps
-        self._seen: list[Seen] = []
+        self._seen: list[StepOutcome] = []
         self._overloaded: list[tuple[float, float]] = []
-        self.belief: posterior.Belief
-        self._put_on(posterior.first_grid(self.least, self.most, open_above))
+        self.belief: posterior.Posterior
+        self._put_on(posterior.create_grid(self.least, self.most, open_above))
 
-    def learn(self, steps: Iterable[Step]) -> None:
+    def learn(self, steps: Iterable[SearchStep]) -> None:
         """More steps, of any length: each counts with those of the length that is nearest to its own."""
         for step in steps:
             if step.load_fps > self._highest_fps:
                 continue
             ratios = [abs(math.log(step.duration_s / length)) for length in self.lengths]
-            seen = Seen(int(np.argmin(ratios)), math.log(step.load_fps), step.loss_ratio <= self.goal)
+            seen = StepOutcome(int(np.argmin(ratios)), math.log(step.load_fps), step.loss_ratio <= self.goal)
             self._seen.append(seen)
-            self._evidences[seen.level] += posterior.evidence_of(self.belief.grid, seen)
+            self._evidences[seen.level] += posterior.step_log_likelihood(self.belief.grid, seen)
             if step.loss_ratio > 0:
                 passed = math.log(max(1 - step.loss_ratio, 1e-9))
                 self._overloaded.append((-passed, seen.log_load + passed))
@@ -69,7 +69,7 @@ class Curve:
         for _ in range(_REFINEMENTS):
             if not self._too_coarse():
                 break
-            self._put_on(posterior.refined(self.belief))
+            self._put_on(posterior.refine_grid(self.belief))
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """The shortest interval of log load that holds the throughput at this confidence."""
@@ -89,23 +89,23 @@ class Curve:
 
     def _put_on(self, grid: posterior.Grid) -> None:
         levels = range(len(self.lengths))
-        self._evidences = [posterior.evidence(grid, self._seen, level) for level in levels]
+        self._evidences = [posterior.log_likelihood(grid, self._seen, level) for level in levels]
         self.belief = self._believed(grid)
 
-    def _believed(self, grid: posterior.Grid) -> posterior.Belief:
-        return posterior.believe(grid, self._evidences, self.least, self.most, self._guess())
+    def _believed(self, grid: posterior.Grid) -> posterior.Posterior:
+        return posterior.compute_posterior(grid, self._evidences, self.least, self.most, self._guess())
 
     def _too_coarse(self) -> bool:
         """Whether the likely throughputs of some length lie in cells that are too few, and not yet narrow."""
         grid = self.belief.grid
         for level in range(len(self.lengths)):
-            low, high = posterior.quantiles(grid, self.belief.own_mass(level), [0.05, 0.95])
+            low, high = posterior.quantiles(grid, self.belief.mass_at(level), [0.05, 0.95])
             widths = grid.widths[(grid.centres >= low) & (grid.centres <= high)]
             if len(widths) < _ENOUGH_CELLS and widths.max(initial=0.0) > _NARROW:
                 return True
         return False
 
-    def _guess(self) -> Guess | None:
+    def _guess(self) -> InitialGuess | None:
         """What the device forwarded when it lost about as much as the goal allows, from all lossy steps.
 
         The further their loss was from the goal the worse a guess, unless the device forwards the same
@@ -124,4 +124,4 @@ class Curve:
             ),
             _GUESS_SLOPE,
         )
-        return Guess(forwarded + wanted, _GUESS_FLOOR + slope * away)
+        return InitialGuess(forwarded + wanted, _GUESS_FLOOR + slope * away)

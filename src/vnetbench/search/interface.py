@@ -14,7 +14,7 @@ LimitedBy = Literal["device", "generator", "nothing passes", "time"]
 
 
 @dataclass(frozen=True)
-class Counted:
+class FrameCount:
     """Frames of one step, over all directions: sent, and distinct ones received."""
 
     sent: int
@@ -24,13 +24,13 @@ class Counted:
 class Device(Protocol):
     """A device under test between a generator and a sink."""
 
-    def measure(self, load_fps: float, duration_s: float) -> Counted:
+    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
         """Offer this load for this time, wait until the device has settled, and count."""
         ...
 
 
 @dataclass(frozen=True)
-class Step:
+class SearchStep:
     """One step of a search that is over."""
 
     load_fps: float
@@ -53,10 +53,10 @@ class SearchParameters:
 
     goals: tuple[float, ...]
     """Accepted frame loss ratios, ascending."""
-    width: float
+    relative_width: float
     """How wide an answer's interval may be, as a share of its lower end."""
-    least_fps: float
-    most_fps: float
+    min_load_fps: float
+    max_load_fps: float
     step_s: float
     """Length of a full step: what counts is the loss at steps of this length."""
     confidence: float = 0.95
@@ -70,20 +70,20 @@ class SearchParameters:
             raise ValueError(f"goals must be ascending loss ratios, at least one, not {self.goals}")
         if not (self.goals[0] >= 0 and self.goals[-1] < 1):
             raise ValueError(f"a goal is a loss ratio from 0 to below 1, not {self.goals}")
-        if not 0 < self.least_fps < self.most_fps:
+        if not 0 < self.min_load_fps < self.max_load_fps:
             raise ValueError(
-                f"loads must rise from above 0: least {self.least_fps:g}, most {self.most_fps:g} frames/s"
+                f"loads must rise from above 0: least {self.min_load_fps:g}, most {self.max_load_fps:g} frames/s"
             )
-        if not (0 < self.width < 1 and 0 < self.confidence < 1):
+        if not (0 < self.relative_width < 1 and 0 < self.confidence < 1):
             raise ValueError(
-                f"width and confidence lie between 0 and 1, not at {self.width:g} and {self.confidence:g}"
+                f"width and confidence lie between 0 and 1, not at {self.relative_width:g} and {self.confidence:g}"
             )
         if not (self.step_s > 0 and self.settle_s >= 0 and self.time_limit_s > 0):
             raise ValueError("times of a search must be above 0")
 
 
 @dataclass(frozen=True)
-class Answer:
+class GoalResult:
     """The throughput for one goal: a load for each direction, with its interval."""
 
     goal: float
@@ -98,13 +98,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """One answer for each goal, in the order asked, and all steps in the order measured."""
 
-    answers: tuple[Answer, ...]
-    steps: tuple[Step, ...]
+    goal_results: tuple[GoalResult, ...]
+    steps: tuple[SearchStep, ...]
 
 
-def spent_s(steps: Iterable[Step], settle_s: float) -> float:
+def total_time_s(steps: Iterable[SearchStep], settle_s: float) -> float:
     """The trial time of these steps, seconds, what each costs beside its length included."""
     return sum(step.duration_s + settle_s for step in steps)

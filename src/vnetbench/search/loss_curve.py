@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from vnetbench.search import posterior
-from vnetbench.search.goal_estimator import Curve, step_lengths
-from vnetbench.search.interface import Step
-from vnetbench.search.posterior import Belief, Floats
+from vnetbench.search.goal_estimator import GoalEstimator, step_lengths
+from vnetbench.search.interface import SearchStep
+from vnetbench.search.posterior import Floats, Posterior
 
 _RATIOS = np.concatenate([np.geomspace(1e-6, 0.03, 10), [0.06, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8]])
 
 
 @dataclass(frozen=True)
-class Model:
+class LossCurve:
     """What is known of a device's loss at full steps: a belief for each frame loss ratio, ascending from 0.
 
     It knows of loads from `least_fps` to `most_fps`, the least and the most that was offered.
@@ -30,9 +30,9 @@ class Model:
     least_fps: float
     most_fps: float
     ratios: tuple[float, ...]
-    beliefs: tuple[Belief, ...]
+    beliefs: tuple[Posterior, ...]
 
-    def loss_at(
+    def loss_ratios_at(
         self, loads_fps: Sequence[float] | Floats, share: float = 0.9
     ) -> tuple[Floats, Floats, Floats]:
         """Median, low and high of the frame loss ratio of a full step at each load.
@@ -45,7 +45,7 @@ class Model:
         kept = []
         for belief in self.beliefs:
             level = len(belief.joint) - 1
-            kept.append(posterior.chance_of_keeping(belief, level, loads) @ belief.mass)
+            kept.append(posterior.pass_probability(belief, level, loads) @ belief.mass)
         # A step that keeps a ratio keeps every larger one too.
         below = np.maximum.accumulate(np.array(kept), axis=0)
         wanted = (0.5, (1 - share) / 2, (1 + share) / 2)
@@ -55,17 +55,17 @@ class Model:
         return median, low, high
 
 
-def fit(steps: Sequence[Step]) -> Model:
+def fit_loss_curve(steps: Sequence[SearchStep]) -> LossCurve:
     """The model of these steps; the longest are the full ones. Raises ValueError where there are none."""
     if not steps:
         raise ValueError("a model of loss against load needs at least one step")
     lengths = step_lengths(max(step.duration_s for step in steps))
     least_fps, most_fps = min(step.load_fps for step in steps), max(step.load_fps for step in steps)
     ratios = [0.0, *(float(ratio) for ratio in _RATIOS if ratio * max(step.sent for step in steps) >= 1)]
-    curves = [Curve(ratio, least_fps * 0.99, most_fps * 1.01, lengths) for ratio in ratios]
+    curves = [GoalEstimator(ratio, least_fps * 0.99, most_fps * 1.01, lengths) for ratio in ratios]
     for curve in curves:
         curve.learn(steps)
-    return Model(least_fps, most_fps, tuple(ratios), tuple(curve.belief for curve in curves))
+    return LossCurve(least_fps, most_fps, tuple(ratios), tuple(curve.belief for curve in curves))
 
 
 def _ratio_below(ratios: Sequence[float], chances: Floats, wanted: float) -> float:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from vnetbench.search import mlrsearch, rfc2544
-from vnetbench.search import bayesian
-from vnetbench.search.interface import Device, Found, SearchParameters
+from vnetbench.search import bayesian, mlrsearch, rfc2544
+from vnetbench.search.interface import Device, SearchParameters, SearchResult
 
-METHODS: Mapping[str, Callable[[Device, SearchParameters, int], Found]] = {
+METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] = {
     "vnetbench": bayesian.search,
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
 }
 
 
-def find(method: str, device: Device, asked: SearchParameters, seed: int) -> Found:
+def run_search(method: str, device: Device, asked: SearchParameters, seed: int) -> SearchResult:
     """The throughput for each goal.
 
     A device that counts the same for the same steps, asked with the same seed, is measured at the same steps

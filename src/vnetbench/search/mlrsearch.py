@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from vnetbench.errors import BenchError
-from vnetbench.search.interface import Answer, Device, Found, SearchParameters
-from vnetbench.search.step_log import Log, OutOfTimeError
+from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult
+from vnetbench.search.step_log import OutOfTimeError, StepLog
 
 
 @dataclass(frozen=True)
-class Tuning:
+class LibrarySettings:
     """What the library leaves to its user; these are its defaults, which are also the draft's examples."""
 
-    steps_a_load: float = 21.0
+    steps_per_load: float = 21.0
     """Length of all full steps at a load that decide about it, in full steps ("duration sum")."""
     exceed_ratio: float = 0.5
     """Share of them that may miss the goal: one half is what the throughput is defined by."""
@@ -29,7 +29,7 @@ class Tuning:
     """How many coarser searches precede that of the asked width."""
 
 
-def installed() -> Any:
+def load_library() -> Any:
     """The library; raises BenchError where it is not there."""
     try:
         import MLRsearch as mlr  # noqa: N813
@@ -42,14 +42,16 @@ def installed() -> Any:
     return mlr
 
 
-def search(device: Device, asked: SearchParameters, seed: int, tuning: Tuning | None = None) -> Found:
+def search(
+    device: Device, asked: SearchParameters, seed: int, settings: LibrarySettings | None = None
+) -> SearchResult:
     """The highest load found for each goal. The library draws nothing: `seed` is not used.
 
     Raises BenchError where the library is not installed.
     """
-    mlr: Any = installed()
-    tuning = tuning or Tuning()
-    log = Log(device, asked)
+    mlr: Any = load_library()
+    settings = settings or LibrarySettings()
+    log = StepLog(device, asked)
 
     class Measurer(mlr.AbstractMeasurer):  # type: ignore[misc]
         def measure(self, intended_duration: float, intended_load: float) -> Any:
@@ -64,12 +66,12 @@ def search(device: Device, asked: SearchParameters, seed: int, tuning: Tuning | 
     goals = {
         goal: mlr.SearchGoal(
             loss_ratio=goal,
-            exceed_ratio=tuning.exceed_ratio,
-            relative_width=asked.width,
+            exceed_ratio=settings.exceed_ratio,
+            relative_width=asked.relative_width,
             initial_trial_duration=asked.step_s,
             final_trial_duration=asked.step_s,
-            duration_sum=tuning.steps_a_load * asked.step_s,
-            preceding_targets=tuning.preceding_targets,
+            duration_sum=settings.steps_per_load * asked.step_s,
+            preceding_targets=settings.preceding_targets,
             fail_fast=False,
         )
         for goal in asked.goals
@@ -77,8 +79,8 @@ def search(device: Device, asked: SearchParameters, seed: int, tuning: Tuning | 
     controller = mlr.MultipleLossRatioSearch(
         config=mlr.Config(
             goals=list(goals.values()),
-            min_load=asked.least_fps,
-            max_load=asked.most_fps,
+            min_load=asked.min_load_fps,
+            max_load=asked.max_load_fps,
             # Its own limit is on the clock; ours is on the steps' time, in `log`.
             search_duration_max=1e9,
             warmup_duration=None,
@@ -90,16 +92,18 @@ def search(device: Device, asked: SearchParameters, seed: int, tuning: Tuning | 
     except OutOfTimeError:
         out_of_time = True
     answers = tuple(_answer(controller, goals[goal], asked, out_of_time) for goal in asked.goals)
-    return Found(answers, tuple(log.steps))
+    return SearchResult(answers, tuple(log.steps))
 
 
-def _answer(controller: Any, goal: Any, asked: SearchParameters, out_of_time: bool) -> Answer:
+def _answer(controller: Any, goal: Any, asked: SearchParameters, out_of_time: bool) -> GoalResult:
     bounds = controller.database.get_relevant_bounds(controller.scaling.goal_to_final_target[goal])
     low = float(bounds.clo) if bounds.clo else 0.0
-    high = float(bounds.chi) if bounds.chi else asked.most_fps
-    narrow = high <= low * (1 + asked.width) or math.isclose(high, low * (1 + asked.width), rel_tol=1e-3)
-    if low >= asked.most_fps * (1 - 1e-9):
-        return Answer(goal.loss_ratio, low, low, low, None, "generator")
+    high = float(bounds.chi) if bounds.chi else asked.max_load_fps
+    narrow = high <= low * (1 + asked.relative_width) or math.isclose(
+        high, low * (1 + asked.relative_width), rel_tol=1e-3
+    )
+    if low >= asked.max_load_fps * (1 - 1e-9):
+        return GoalResult(goal.loss_ratio, low, low, low, None, "generator")
     if out_of_time and not narrow:
-        return Answer(goal.loss_ratio, low, low, high, None, "time")
-    return Answer(goal.loss_ratio, low, low, high, None, "device" if low else "nothing passes")
+        return GoalResult(goal.loss_ratio, low, low, high, None, "time")
+    return GoalResult(goal.loss_ratio, low, low, high, None, "device" if low else "nothing passes")

@@ -7,7 +7,7 @@ that go wrong whatever the load (`_LAPSES`): below it those that a stall hits, a
 are mostly alike (`_ALIKE`), but need not be: a second mode above the limit is no noise below it. How many
 frames a step lost beyond the goal is not used, only that it lost them: however bad, it is one step.
 
-Steps of each length have a throughput of their own. That of longer ones lies near that of shorter ones, how
+StepRunner of each length have a throughput of their own. That of longer ones lies near that of shorter ones, how
 near nobody knows beforehand (`_BRIDGE`): short steps tell where to look, and only long ones can prove.
 
 A threshold with lapses on both sides that is found by yes-or-no answers is that of psychophysics: Watson &
@@ -67,7 +67,8 @@ _FORGOTTEN = 1 - sum(share for share, _ in _BRIDGE)
 @dataclass(frozen=True)
 class Grid:
     """Cells of log load: their centres and widths, and for a throughput at shorter steps (rows) how likely
-    each is at longer ones (columns), where the shorter steps tell anything at all."""
+    each is at longer ones (columns), where the shorter steps tell anything at all.
+    """
 
     centres: Floats
     widths: Floats
@@ -75,7 +76,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Seen:
+class StepOutcome:
     """One step as a curve sees it: which of the lengths, where, whether the goal was kept."""
 
     level: int
@@ -84,7 +85,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Guess:
+class InitialGuess:
     """Where the throughput may lie, in log load, and how far from there."""
 
     log_load: float
@@ -92,7 +93,7 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Belief:
+class Posterior:
     """What is known of one goal's throughput.
 
     `mass` is the probability of each cell for full steps. `joint[level]` is that of the throughput at steps
@@ -105,20 +106,20 @@ class Belief:
     joint: tuple[Floats, ...]
     shapes: tuple[tuple[Floats, Floats], ...]
 
-    def own_mass(self, level: int) -> Floats:
+    def mass_at(self, level: int) -> Floats:
         """The probability of each cell for steps of this length."""
         return np.asarray(self.joint[level].sum(axis=1))
 
 
-def first_grid(least: float, most: float, open_above: bool = True) -> Grid:
+def create_grid(least: float, most: float, open_above: bool = True) -> Grid:
     """Equal cells over all log loads that can be offered, and somewhat below and, if `open_above`, above."""
     return _with_edges(np.linspace(least - _BEYOND, most + _BEYOND * open_above, _CELLS + 1))
 
 
-def refined(belief: Belief) -> Grid:
+def refine_grid(belief: Posterior) -> Grid:
     """A grid of the same reach whose cells are narrow where throughputs are likely, at any length of step."""
     grid = belief.grid
-    likely = np.mean([belief.own_mass(level) for level in range(len(belief.joint))], axis=0)
+    likely = np.mean([belief.mass_at(level) for level in range(len(belief.joint))], axis=0)
     # What lies next to a likely cell may be as likely once cells are narrower.
     likely = np.convolve(likely, [0.1, 0.2, 0.4, 0.2, 0.1], "same")
     density = 0.75 * likely / likely.sum() + 0.25 * grid.widths / grid.widths.sum()
@@ -126,7 +127,7 @@ def refined(belief: Belief) -> Grid:
     return _with_edges(np.interp(np.linspace(0, 1, _CELLS + 1), share / share[-1], _edges(grid)))
 
 
-def evidence(grid: Grid, steps: Sequence[Seen], level: int) -> Floats:
+def log_likelihood(grid: Grid, steps: Sequence[StepOutcome], level: int) -> Floats:
     """Log likelihood of the steps of one length for each shape and throughput: shape (2, shapes, cells).
 
     The first half is that of steps below the throughput, the second of those above: no step is both.
@@ -134,11 +135,11 @@ def evidence(grid: Grid, steps: Sequence[Seen], level: int) -> Floats:
     found = np.zeros((2, _SHAPES, len(grid.centres)))
     for step in steps:
         if step.level == level:
-            found += evidence_of(grid, step)
+            found += step_log_likelihood(grid, step)
     return found
 
 
-def evidence_of(grid: Grid, step: Seen) -> Floats:
+def step_log_likelihood(grid: Grid, step: StepOutcome) -> Floats:
     """What one step adds to `evidence`."""
     distance = grid.centres - step.log_load
     below = distance >= 0
@@ -148,9 +149,9 @@ def evidence_of(grid: Grid, step: Seen) -> Floats:
     return np.stack([np.where(below, chance, 0.0), np.where(below, 0.0, chance)])
 
 
-def believe(
-    grid: Grid, evidences: Sequence[Floats], least: float, most: float, guess: Guess | None
-) -> Belief:
+def compute_posterior(
+    grid: Grid, evidences: Sequence[Floats], least: float, most: float, guess: InitialGuess | None
+) -> Posterior:
     """What the steps of all lengths, shortest first, tell of the throughput at each, full steps last."""
     base = _base(grid, least, most, guess)
     bridge = grid.bridge + _FORGOTTEN * base[None, :]
@@ -170,10 +171,10 @@ def believe(
         onward = bridge @ (likelihoods[level + 1][:, None] * onward)
         both = posteriors[level][:, None] * onward
         joint.insert(0, both / both.sum())
-    return Belief(grid, posteriors[-1], tuple(joint), tuple(shapes))
+    return Posterior(grid, posteriors[-1], tuple(joint), tuple(shapes))
 
 
-def chance_of_keeping(belief: Belief, level: int, log_loads: Floats) -> Floats:
+def pass_probability(belief: Posterior, level: int, log_loads: Floats) -> Floats:
     """Chance that a step keeps the goal at each load (rows), for each throughput of its length (columns)."""
     distance = belief.grid.centres[None, :] - log_loads[:, None]
     way = erf(np.abs(distance)[None] / (_SPREADS[:, None, None] * np.sqrt(2)))
@@ -184,7 +185,7 @@ def chance_of_keeping(belief: Belief, level: int, log_loads: Floats) -> Floats:
     return np.asarray(0.5 + np.where(distance >= 0, leans[0], -leans[1]))
 
 
-def expected_information(belief: Belief, level: int, log_loads: Floats, width: float) -> Floats:
+def expected_information(belief: Posterior, level: int, log_loads: Floats, width: float) -> Floats:
     """What a step of this length at each load is expected to tell of the throughput at full steps, in nats.
 
     Of the throughput to this width of log load: where it lies within the likeliest stretch of this width is
@@ -193,7 +194,7 @@ def expected_information(belief: Belief, level: int, log_loads: Floats, width: f
     stretch = _stretches(belief, width)
     mass = belief.mass @ stretch
     given = belief.joint[level] @ stretch / np.maximum(mass, 1e-300)
-    chance = chance_of_keeping(belief, level, log_loads) @ given
+    chance = pass_probability(belief, level, log_loads) @ given
     return np.asarray(_entropy(chance @ mass) - _entropy(chance) @ mass)
 
 
@@ -226,7 +227,7 @@ def _edges(grid: Grid) -> Floats:
     return np.append(grid.centres - grid.widths / 2, grid.centres[-1] + grid.widths[-1] / 2)
 
 
-def _base(grid: Grid, least: float, most: float, guess: Guess | None) -> Floats:
+def _base(grid: Grid, least: float, most: float, guess: InitialGuess | None) -> Floats:
     """Probability of each cell before any step: even in log load, or near the guess."""
     inside = (grid.centres >= least) & (grid.centres <= most)
     mass = grid.widths * inside / (most - least)
@@ -257,7 +258,7 @@ def _without_shapes(found: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     return np.asarray(likelihood), shapes
 
 
-def _stretches(belief: Belief, width: float) -> Floats:
+def _stretches(belief: Posterior, width: float) -> Floats:
     """Which stretch of this width each cell (rows) belongs to, the likeliest being one of them."""
     grid = belief.grid
     ahead = grid.centres[:, None] - grid.centres[None, :]

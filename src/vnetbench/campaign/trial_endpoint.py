@@ -1,0 +1,78 @@
+"""An agent that takes part in a trial, and the events that it sends."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from vnetbench.agents.client import AgentClient
+from vnetbench.results.agent_events import parse_histogram, parse_observation, parse_stream_sample
+from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, Sample
+
+
+@dataclass(frozen=True)
+class EndpointFault:
+    """A fault of one endpoint. The fault with the lowest rank is closest to the cause."""
+
+    rank: int
+    what: str
+
+
+@dataclass
+class TrialEndpoint:
+    """An agent that takes part in a trial, and the data that it has reported so far."""
+
+    agent: AgentClient
+    role: str
+    keeps_cpu: bool = False
+    """Whether its CPU samples are stored: no other agent reports the CPUs of its kernel."""
+    samples: list[Sample] = field(default_factory=list)
+    totals: dict[str, Any] | None = None
+    fault: EndpointFault | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the agent will send no more events of this trial."""
+        return self.totals is not None or (self.fault is not None and self.fault.rank < 2)
+
+    def take_events(self, trial: str, wait_s: float = 0.0) -> None:
+        """Process all queued events. If there are none, wait up to `wait_s` for one."""
+        with suppress(queue.Empty):
+            self._process_event(trial, *self.agent.events.get(wait_s > 0, wait_s or None))
+            while not self.is_over:
+                self._process_event(trial, *self.agent.events.get_nowait())
+
+    def _process_event(self, trial: str, method: str, params: Mapping[str, Any]) -> None:
+        name = self.agent.endpoint
+        if method == "agent.gone":
+            self.fault = EndpointFault(0, f"{name}: {params['reason']}")
+        elif params.get("trial") != trial:
+            return
+        elif method == "trial.sample":
+            self.samples.append(_parse_sample(params, keep_cpu=self.keeps_cpu or self.role == OBSERVE))
+        elif method == "trial.end":
+            self.totals = {k: v for k, v in params.items() if k != "trial"}
+            if params.get("reason") == "fault":
+                fault = str(params.get("fault"))
+                self.fault = EndpointFault(2 if " broke: " in fault else 1, f"{name}: {fault}")
+
+
+def _parse_sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
+    return Sample(
+        seq=int(params["seq"]),
+        t_s=float(params["t_s"]),
+        interval_s=float(params["interval_s"]),
+        bytes_sent=int(params["bytes_sent"]),
+        bytes_received=int(params["bytes_received"]),
+        counters=params["counters"],
+        # Endpoints that share the host's kernel and CPUs have the observer's CPU samples.
+        cpu=tuple(params["cpu"]) if keep_cpu else (),
+        streams=tuple(parse_stream_sample(s) for s in params["streams"]),
+        histograms={
+            kind: parse_histogram(params[kind]["buckets"]) for kind in HISTOGRAM_KINDS if kind in params
+        },
+        observation=parse_observation(params),
+    )

@@ -1,0 +1,140 @@
+"""Migration of results files from earlier schema versions to the current one.
+
+Version 1 has no table for steps. Version 2 has other names for some tables, columns and keys of stored JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vnetbench.results.connection import SCHEMA_VERSION
+
+_CREATE_STEP_TABLE = """
+CREATE TABLE IF NOT EXISTS step (
+    treatment_id INTEGER NOT NULL REFERENCES treatment (id), block INTEGER NOT NULL, number INTEGER NOT NULL,
+    session_id INTEGER NOT NULL REFERENCES session (id), purpose TEXT NOT NULL, load_fps REAL,
+    burst_frames INTEGER, duration_s REAL NOT NULL, started_s REAL NOT NULL, took_s REAL NOT NULL,
+    sent INTEGER NOT NULL, received INTEGER NOT NULL, details TEXT NOT NULL,
+    PRIMARY KEY (treatment_id, block, number)
+) STRICT, WITHOUT ROWID
+"""
+"""The table as in version 2: version 1 has none."""
+
+_RENAMES = (
+    "ALTER TABLE side RENAME TO endpoint",
+    "ALTER TABLE endpoint RENAME COLUMN endpoint TO name",
+    "ALTER TABLE fact RENAME COLUMN place TO subject",
+    "ALTER TABLE session RENAME COLUMN vnetbench TO vnetbench_version",
+    "ALTER TABLE trial RENAME COLUMN shape TO testbed_shape",
+    "ALTER TABLE step RENAME COLUMN took_s TO elapsed_s",
+    "ALTER TABLE stream_sample RENAME COLUMN stream TO stream_id",
+    "ALTER TABLE stream_sample RENAME COLUMN part TO load_part",
+    "ALTER TABLE stream_sample RENAME COLUMN info TO details",
+)
+
+JsonObject = dict[str, Any]
+
+
+def _rename_keys(values: Mapping[str, Any], names: Mapping[str, str]) -> JsonObject:
+    return {names.get(key, key): value for key, value in values.items()}
+
+
+def _migrate_counters(counters: JsonObject) -> JsonObject:
+    counters = _rename_keys(counters, {"watched": "observation"})
+    if isinstance(observation := counters.get("observation"), dict):
+        names = {"threads": "thread_cpu_s", "interfaces": "interface_counters", "waited": "thread_wait_s"}
+        counters["observation"] = _rename_keys(observation, names)
+    return counters
+
+
+def _migrate_step_details(details: JsonObject) -> JsonObject:
+    return _rename_keys(details, {"ways": "direction_count", "counted": "path_counters"})
+
+
+def _migrate_effective(effective: JsonObject) -> JsonObject:
+    effective = _rename_keys(effective, {"lent": "zero_copy_sends", "frames_why": "fallback_reason"})
+    if isinstance(search := effective.get("search"), dict):
+        names = {
+            "asked": "parameters", "answers": "goal_results", "ways": "direction_count",
+            "run_fps": "final_load_fps",
+        }  # fmt: skip
+        search = effective["search"] = _rename_keys(search, names)
+        if isinstance(parameters := search.get("parameters"), dict):
+            names = {"least_fps": "min_load_fps", "most_fps": "max_load_fps", "width": "relative_width"}
+            search["parameters"] = _rename_keys(parameters, names)
+    if isinstance(log := effective.get("imported"), dict):
+        names = {"told_by": "reported_by", "figures": "metrics", "also": "other_results"}
+        effective["imported"] = _rename_keys(log, names)
+    return effective
+
+
+def _migrate_totals(totals: JsonObject) -> JsonObject:
+    return _rename_keys(totals, {"speaks": "protocol"})
+
+
+def _migrate_testbed(description: JsonObject) -> JsonObject:
+    description = _rename_keys(description, {"watched": "observed_interfaces"})
+    if isinstance(endpoints := description.get("endpoints"), list):
+        description["endpoints"] = [
+            _rename_keys(each, {"speaks": "protocol"}) if isinstance(each, dict) else each
+            for each in endpoints
+        ]
+    return description
+
+
+_JSON_COLUMNS: Mapping[tuple[str, str], Callable[[JsonObject], JsonObject]] = {
+    ("sample", "counters"): _migrate_counters,
+    ("step", "details"): _migrate_step_details,
+    ("trial", "effective"): _migrate_effective,
+    ("endpoint", "totals"): _migrate_totals,
+    ("testbed", "description"): _migrate_testbed,
+}
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Migrate an open results file to the current schema, inside the caller's transaction.
+
+    SQLite changes the rows one at a time, so memory does not grow with the file.
+    """
+    db.execute(_CREATE_STEP_TABLE)
+    for statement in _RENAMES:
+        db.execute(statement)
+    for (table, column), change in _JSON_COLUMNS.items():
+        db.create_function("migrate_json", 1, _text_migration(change), deterministic=True)
+        db.execute(f"UPDATE {table} SET {column} = migrate_json({column})")
+    db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def migrated_copy(db: sqlite3.Connection) -> sqlite3.Connection:
+    """Return a migrated private copy of an open results file, and close the original.
+
+    The copy is a temporary database of SQLite, which is kept on disk and removed when it is closed.
+    """
+    copy = sqlite3.connect("", check_same_thread=False)
+    try:
+        db.backup(copy)
+        with copy:
+            copy.execute("BEGIN")
+            migrate(copy)
+    except BaseException:
+        copy.close()
+        raise
+    finally:
+        db.close()
+    return copy
+
+
+def _text_migration(change: Callable[[JsonObject], JsonObject]) -> Callable[[str], str]:
+    """Return a function for SQLite that changes JSON text. Text that is no JSON object stays as it is."""
+
+    def migrate_text(text: str) -> str:
+        try:
+            value = json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+        return json.dumps(change(value), separators=(",", ":")) if isinstance(value, dict) else text
+
+    return migrate_text

@@ -1,0 +1,237 @@
+"""Migration of results files with earlier schema versions."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests import fixtures
+from tests.results.schema_2 import convert_to_schema_2, set_json, unpack_recorded_file
+from vnetbench.errors import BenchError
+from vnetbench.estimate.summarize import summarize
+from vnetbench.process import current_process_identity
+from vnetbench.results import migration
+from vnetbench.results.connection import SCHEMA_VERSION
+from vnetbench.results.file import ResultsFile
+from vnetbench.results.records import SEARCH_STEP, StepRecord, TrialRecord
+
+RECORDED = ["213d890bd854", "877a17fd809d", "8f82d5bbdd80"]
+"""Recorded files with steps, streams, histograms, delay lines and observed interfaces."""
+
+
+def read_trials(path: Path) -> list[TrialRecord]:
+    with closing(ResultsFile.open_to_read(path)) as file:
+        return list(file.trials())
+
+
+def resume_and_close(path: Path) -> None:
+    ResultsFile.open_to_write(path).close()
+
+
+def schema_version(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def columns(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Return name, type, NOT NULL and primary key of each column by table."""
+    with closing(sqlite3.connect(path)) as db:
+        tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        return {
+            table: [(row[1], row[2], row[3], row[5]) for row in db.execute(f"PRAGMA table_info({table})")]
+            for table in sorted(tables)
+        }
+
+
+def create_schema_2_file(path: Path) -> None:
+    file, _ = fixtures.create_results_file(path)
+    file.add_testbed("bridge pairs=1", {"name": "t"})
+    step = StepRecord(0, SEARCH_STEP, 1000.0, None, 1.0, 0.0, 1.2, 10, 9, {})
+    trial = fixtures.make_trial(0, 0)
+    file.add_step(trial.treatment, trial.block, step, 1.0)
+    file.add_trial(trial, 1.0)
+    file.close("interrupted")
+    convert_to_schema_2(path)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_opening_a_recorded_file_to_read_does_not_change_it(tmp_path: Path, name: str) -> None:
+    path = unpack_recorded_file(name, tmp_path)
+    before = path.read_bytes()
+    with closing(ResultsFile.open_to_read(path)) as file:
+        assert list(file.trials()) and file.facts() and file.testbeds()
+        assert summarize(file).treatments
+    assert path.read_bytes() == before and schema_version(path) == 2
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_private_copy_and_a_file_migrated_in_place_contain_the_same_data(tmp_path: Path, name: str) -> None:
+    path = unpack_recorded_file(name, tmp_path)
+    trials = read_trials(path)
+    with closing(ResultsFile.open_to_read(path)) as file:
+        estimates = [treatment.metrics for treatment in summarize(file).treatments]
+        facts, testbeds = file.facts(), file.testbeds()
+    resume_and_close(path)
+    assert schema_version(path) == SCHEMA_VERSION
+    assert read_trials(path) == trials
+    with closing(ResultsFile.open_to_read(path)) as file:
+        assert [treatment.metrics for treatment in summarize(file).treatments] == estimates
+        assert (file.facts(), file.testbeds()) == (facts, testbeds)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_migration_keeps_every_row(tmp_path: Path, name: str) -> None:
+    path = unpack_recorded_file(name, tmp_path)
+
+    def row_counts(tables: dict[str, str]) -> dict[str, int]:
+        with closing(sqlite3.connect(path)) as db:
+            return {
+                new: db.execute(f"SELECT count(*) FROM {old}").fetchone()[0] for old, new in tables.items()
+            }
+
+    tables = ("sample", "stream_sample", "histogram", "step", "trial", "treatment", "fact", "testbed")
+    before = row_counts({"side": "endpoint", **dict(zip(tables, tables, strict=True))})
+    resume_and_close(path)
+    assert row_counts({"endpoint": "endpoint", **dict(zip(tables, tables, strict=True))}) == before
+
+
+def test_a_migrated_file_has_the_columns_of_a_new_file(tmp_path: Path) -> None:
+    fixtures.create_results_file(tmp_path / "new.vnb")[0].close()
+    path = unpack_recorded_file(RECORDED[0], tmp_path)
+    resume_and_close(path)
+    assert columns(path) == columns(tmp_path / "new.vnb")
+
+
+def test_a_resumed_file_takes_further_trials_and_steps(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_file(path)
+    (first,) = read_trials(path)
+    file = ResultsFile.open_to_write(path)
+    trial = fixtures.make_trial(1, 0)
+    step = StepRecord(0, SEARCH_STEP, 2000.0, None, 1.0, 0.0, 1.2, 10, 9, {"direction_count": 1})
+    file.add_step(trial.treatment, trial.block, step, 2.0)
+    file.add_trial(trial, 3.0)
+    file.close("finished")
+    assert read_trials(path)[0] == first
+    assert read_trials(path)[1].endpoints == trial.endpoints and read_trials(path)[1].steps == (step,)
+
+
+def test_a_file_without_a_table_of_steps_is_migrated_too(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_file(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("DROP TABLE step; PRAGMA user_version = 1;")
+    assert [trial.steps for trial in read_trials(path)] == [()]
+    resume_and_close(path)
+    assert [trial.steps for trial in read_trials(path)] == [()]
+    assert schema_version(path) == SCHEMA_VERSION
+
+
+SEARCH_2 = {
+    "method": "vnetbench",
+    "asked": {"goals": [0.0], "least_fps": 10.0, "most_fps": 20.0, "width": 0.01, "step_s": 1.0},
+    "answers": [{"goal": 0.0}], "ways": 2, "frame_bytes": 64, "run_fps": 15.0,
+}  # fmt: skip
+SEARCH_3 = {
+    "method": "vnetbench",
+    "parameters": {
+        "goals": [0.0], "min_load_fps": 10.0, "max_load_fps": 20.0, "relative_width": 0.01, "step_s": 1.0,
+    },
+    "goal_results": [{"goal": 0.0}], "direction_count": 2, "frame_bytes": 64, "final_load_fps": 15.0,
+}  # fmt: skip
+
+
+def only_trial(path: Path) -> TrialRecord:
+    (trial,) = read_trials(path)
+    return trial
+
+
+def only_testbed(path: Path) -> dict[str, object]:
+    with closing(ResultsFile.open_to_read(path)) as file:
+        return file.testbeds()["bridge pairs=1"]
+
+
+IMPORTED_2 = {"tool": "iperf3", "told_by": "sender", "figures": {}, "also": {}}
+IMPORTED_3 = {"tool": "iperf3", "reported_by": "sender", "metrics": {}, "other_results": {}}
+TESTBED_2 = {"watched": [{"name": "p1"}], "endpoints": [{"speaks": "iperf3"}, {"name": "a1"}]}
+TESTBED_3 = {"observed_interfaces": [{"name": "p1"}], "endpoints": [{"protocol": "iperf3"}, {"name": "a1"}]}
+
+
+def effective(path: Path) -> object:
+    return only_trial(path).effective
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "old", "read", "new"),
+    [
+        ("trial", "effective", {"mtu": 1, "search": SEARCH_2}, effective, {"mtu": 1, "search": SEARCH_3}),
+        ("trial", "effective", {"lent": {"copied": 1}}, effective, {"zero_copy_sends": {"copied": 1}}),
+        ("trial", "effective", {"frames_why": "no XDP"}, effective, {"fallback_reason": "no XDP"}),
+        ("trial", "effective", {"imported": IMPORTED_2}, effective, {"imported": IMPORTED_3}),
+        ("step", "details", {"ways": 2, "counted": {"host": 1}, "sent": {"forward": 3}},
+         lambda path: only_trial(path).steps[0].details,
+         {"direction_count": 2, "path_counters": {"host": 1}, "sent": {"forward": 3}}),
+        ("side", "totals", {"speaks": "iperf3", "bytes_sent": 1},
+         lambda path: only_trial(path).endpoints[0].totals, {"protocol": "iperf3", "bytes_sent": 1}),
+        ("testbed", "description", TESTBED_2, only_testbed, TESTBED_3),
+    ],
+)  # fmt: skip
+def test_keys_of_stored_json_get_their_new_names(
+    tmp_path: Path, table: str, column: str, old: object, read: Callable[[Path], object], new: object
+) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_file(path)
+    set_json(path, table, column, old)
+    assert read(path) == new
+    resume_and_close(path)
+    assert read(path) == new
+
+
+def test_an_observers_data_get_their_new_names(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_file(path)
+    watched = {"threads": {"a1": 0.1}, "interfaces": {"p1": {}}, "kvm_exits": None, "waited": {"a1": 0.2}}
+    set_json(path, "sample", "counters", {"interrupts": 3, "watched": watched})
+    sample = only_trial(path).endpoints[0].samples[0]
+    assert sample.counters == {"interrupts": 3} and sample.observation is not None
+    assert sample.observation.thread_cpu_s == {"a1": 0.1} and sample.observation.thread_wait_s == {"a1": 0.2}
+    assert sample.observation.interface_counters == {"p1": {}}
+
+
+def test_a_failed_migration_leaves_the_file_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_file(path)
+    before = path.read_bytes()
+    with monkeypatch.context() as patch, pytest.raises(BenchError):
+        patch.setattr(migration, "_RENAMES", (*migration._RENAMES, "ALTER TABLE absent RENAME TO other"))
+        ResultsFile.open_to_write(path)
+    assert schema_version(path) == 2 and path.read_bytes() == before
+    assert len(read_trials(path)) == 1
+
+
+def test_a_file_with_a_running_campaign_is_not_migrated_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_file(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE campaign SET writer = ?", (current_process_identity(),))
+    with pytest.raises(BenchError, match="a campaign is running on this file"):
+        ResultsFile.open_to_write(path)
+    assert schema_version(path) == 2
+    assert len(read_trials(path)) == 1
+
+
+def test_text_that_is_no_json_object_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_file(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE testbed SET description = '[1, 2]'")
+        db.execute("UPDATE trial SET notes = '[]'")
+    with closing(ResultsFile.open_to_read(path)) as file:
+        assert file.testbeds() == {"bridge pairs=1": [1, 2]}
