@@ -47,7 +47,7 @@ def estimate(
         low=ordered[rank - 1 if rank else 0] if enough else None,
         high=ordered[n - rank if rank else n - 1] if enough else None,
         confidence=0.95,
-        trials=n,
+        trial_count=n,
         modality=modality,
         modes=modes,
         outliers=outliers,
@@ -103,7 +103,7 @@ def treatment(
         warmup = float(np.round(rng.choice([0.0, 0.1, 0.15, 0.3]), 2))
         points.append(
             TrialPoint(
-                trial=1 + index + position * order,
+                trial_id=1 + index + position * order,
                 block=position,
                 started_s=(position * order + float(rng.permutation(order)[0])) * 1.6,
                 duration_s=1.0,
@@ -160,7 +160,7 @@ def campaign(
         overrides=("streams=1,2,4..16",),
         seed=20170321,
         status=status,
-        started="2026-03-21T09:30:00Z",
+        started_at="2026-03-21T09:30:00Z",
         elapsed_s=412.5,
         precision=Precision(time_limit_s=600.0),
         timing=Timing(),
@@ -312,21 +312,21 @@ def requests_campaign() -> CampaignSummary:
             )
         )  # fmt: skip
     found = campaign("How long does an answer take?", "Does spinning help?", factors, treatments)
-    return replace(found, workload="tcp_rr", main_metric="latency_p99_us")
+    return replace(found, workload="tcp_rr", deciding_metric="latency_p99_us")
 
 
 def mixed_campaign(folder: Path) -> CampaignSummary:
     """Six treatments of latency under load: queues of 4, 16 and 64 ms, filled by cubic and half so by bbr."""
-    study = fixtures.study(
+    study = fixtures.make_study(
         'title = "Made up"\nworkload = "mixed"\n[factors]\nlink_rate = "1 Gbit/s"\n'
         'link_queue = "4 ms, 16 ms, 64 ms"\ncongestion_control = ["cubic", "bbr"]\n'
     )
-    file, plan = fixtures.file_at(folder / "r.vnb", study)
+    file, plan = fixtures.create_results_file(folder / "r.vnb", study)
     for treatment in plan.treatments:
         share = 0.9 if treatment.factors["congestion_control"] == "cubic" else 0.5
         increase_us = 1e6 * float(treatment.factors["link_queue"]) * share
         for block in range(6):
-            trial = fixtures.mixed_trial(treatment.index, block, increase_us=increase_us, filling=3)
+            trial = fixtures.make_mixed_trial(treatment.index, block, increase_us=increase_us, filling=3)
             file.add_trial(trial, 1.0)
     try:
         return summarize(file)

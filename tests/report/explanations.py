@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from vnetbench.estimate.model import Experiment, Ratio
-from vnetbench.explain.model import MEASURED_SERIES, Cause, EvidenceItem, Explanation, Finding, EvidenceChart, ExperimentResult, CandidateCause
+from vnetbench.explain.model import (
+    MEASURED_SERIES,
+    CandidateCause,
+    Cause,
+    EvidenceChart,
+    EvidenceItem,
+    ExperimentResult,
+    Explanation,
+    Finding,
+)
 
 COMMAND = (
     "vnetbench run studies/jumbo-frames.toml --set streams=4 --set mtu=1500 --set thread_cpus=0-3,4-7 "
@@ -53,9 +62,11 @@ LIMIT = Finding(
                 EvidenceItem("goodput_bps", 18.25e9, 17.9e9, 18.6e9, None),
             ),
             COMMAND,
-            ExperimentResult("not shown", TRIED),
+            ExperimentResult("inconclusive", TRIED),
         ),
-        CandidateCause(QUOTA, 0.2, "possible", (EvidenceItem("receiver_throttled_percent", 1.5, 1.5, 1.5, 1.0),)),
+        CandidateCause(
+            QUOTA, 0.2, "possible", (EvidenceItem("receiver_throttled_percent", 1.5, 1.5, 1.5, 1.0),)
+        ),
     ),
 )
 MODES = Finding(
@@ -96,7 +107,13 @@ def _law(streams: int) -> float:
 
 def _measured(streams: int) -> dict[str, str | float]:
     goodput = 1.02 * _law(streams)
-    return {"x": streams, "y": goodput, "low": 0.97 * goodput, "high": 1.03 * goodput, "series": MEASURED_SERIES}
+    return {
+        "x": streams,
+        "y": goodput,
+        "low": 0.97 * goodput,
+        "high": 1.03 * goodput,
+        "series": MEASURED_SERIES,
+    }
 
 
 def _fitted(streams: int) -> dict[str, str | float]:

@@ -46,7 +46,7 @@ def searched(
             for name, answer in zip(THROUGHPUT_METRICS, found.goal_results, strict=False)
         }
         answers = [asdict(answer) for answer in found.goal_results]
-        search = {"asked": asdict(asked), "answers": answers, "ways": ways}
+        search = {"parameters": asdict(asked), "goal_results": answers, "direction_count": ways}
         points.append(_point(index, block, values, _records(SEARCH_STEP, found.steps, ways), search))
     return _treatment(index, factors, points)
 
@@ -65,7 +65,7 @@ def throughput_campaign() -> CampaignSummary:
         limit = 1 / (1 / _LIMITS_FPS[str(treated["vswitch"])] + mean_frame_bytes(treated["frame_size"]) / 2e9)
         treatments.append(searched(index, treated, limit))
     found = campaign("Throughput of virtual switches", "Which forwards most?", factors, treatments)
-    return replace(found, workload=FRAMES, main_metric="throughput_fps")
+    return replace(found, workload=FRAMES, deciding_metric="throughput_fps")
 
 
 def forwarding_campaign() -> CampaignSummary:
@@ -82,7 +82,9 @@ def forwarding_campaign() -> CampaignSummary:
         limit = limits[str(treated["adapter"])] * (0.6 if treated["vcpu_pin"] == "0" else 1.0)
         treatments.append(searched(index, {**treated, "frame_size": 64}, limit, goals=(1e-4,)))
     found = campaign("Packet forwarding", "What does a guest forward?", factors, treatments)
-    return replace(found, workload=FRAMES, main_metric="throughput_fps", published="packet-forwarding-2011")
+    return replace(
+        found, workload=FRAMES, deciding_metric="throughput_fps", published_table="packet-forwarding-2011"
+    )
 
 
 def loss_campaign() -> CampaignSummary:
@@ -98,7 +100,7 @@ def loss_campaign() -> CampaignSummary:
             points.append(_point(index, block, values, _records(LOSS_CURVE_STEP, steps, 1)))
         treatments.append(_treatment(index, {"vswitch": name}, points))
     found = campaign("Frame loss", "What is lost at which load?", factors, treatments)
-    return replace(found, workload=FRAME_LOSS, main_metric="max_forwarding_rate_fps")
+    return replace(found, workload=FRAME_LOSS, deciding_metric="max_forwarding_rate_fps")
 
 
 def bursts_campaign() -> CampaignSummary:
@@ -108,7 +110,7 @@ def bursts_campaign() -> CampaignSummary:
     values = {"back_to_back_frames": float(max(step.sent for step in steps if not step.loss_ratio))}
     treatment = _treatment(0, {"frame_size": 64}, [_point(0, 0, values, _records(BURST_STEP, steps, 1))])
     found = campaign("Bursts", "How long a burst passes?", [FactorLevels("frame_size", (64,))], [treatment])
-    return replace(found, workload=BACK_TO_BACK, main_metric="back_to_back_frames")
+    return replace(found, workload=BACK_TO_BACK, deciding_metric="back_to_back_frames")
 
 
 def soak_campaign() -> CampaignSummary:
@@ -120,7 +122,7 @@ def soak_campaign() -> CampaignSummary:
     point = replace(_point(0, 0, values, ()), duration_s=600.0, outstanding_frames=lost)
     treatment = _treatment(0, {"frame_load": 5e5}, [point])
     found = campaign("Soak", "Is anything lost?", [FactorLevels("frame_load", (5e5,))], [treatment])
-    return replace(found, workload=SOAK, main_metric="forwarding_rate_fps")
+    return replace(found, workload=SOAK, deciding_metric="forwarding_rate_fps")
 
 
 def _measured(device: SimulatedDevice, load_fps: float, duration_s: float) -> SearchStep:
@@ -133,7 +135,7 @@ def _records(purpose: str, steps: Sequence[SearchStep], ways: int) -> tuple[Step
     return tuple(
         StepRecord(
             number, purpose, step.load_fps, step.sent if purpose == BURST_STEP else None, step.duration_s, 0.0,
-            step.duration_s + 0.1, step.sent, step.received, {"ways": ways},
+            step.duration_s + 0.1, step.sent, step.received, {"direction_count": ways},
         )
         for number, step in enumerate(steps)
     )  # fmt: skip
@@ -147,7 +149,7 @@ def _point(
     search: Mapping[str, object] | None = None,
 ) -> TrialPoint:
     return TrialPoint(
-        trial=1 + index + 100 * block,
+        trial_id=1 + index + 100 * block,
         block=block,
         started_s=60.0 * (index + 50 * block),
         duration_s=1.0,

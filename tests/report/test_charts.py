@@ -13,15 +13,10 @@ from tests.explain.campaigns import QUOTA, Made, campaign
 from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.model import Mode
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.charts.campaign_charts import (
-    main_charts,
-    other_metric_charts,
-    render_svg,
-    trial_charts,
-    write_pngs,
-)
+from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
+from vnetbench.report.charts.image_files import render_svg, write_pngs
 from vnetbench.report.charts.chart import Chart
-from vnetbench.report.charts.chart_rows import time_series_rows, metric_rows
+from vnetbench.report.charts.chart_rows import metric_rows, time_series_rows
 from vnetbench.report.charts.chart_specs import metric_spec
 from vnetbench.report.charts.factor_layout import lay_out_factors
 
@@ -66,7 +61,7 @@ def test_words_alone_make_rows_of_dots(placement: CampaignSummary) -> None:
 def test_every_trial_is_a_point(jumbo: CampaignSummary) -> None:
     rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
     drawn = [row["trial"] for row in rows if row["kind"] == "trial"]
-    assert sorted(drawn) == sorted(point.trial for t in jumbo.treatments for point in t.points)
+    assert sorted(drawn) == sorted(point.trial_id for t in jumbo.treatments for point in t.points)
 
 
 def test_two_modes_are_two_marks_and_no_median(jumbo: CampaignSummary) -> None:
@@ -78,7 +73,7 @@ def test_two_modes_are_two_marks_and_no_median(jumbo: CampaignSummary) -> None:
 
 def test_what_was_not_measured_is_marked_with_the_reason(jumbo: CampaignSummary) -> None:
     rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
-    missing = [row["figure"] for row in rows if row["kind"] == "missing"]
+    missing = [row["estimate_text"] for row in rows if row["kind"] == "missing"]
     assert len(missing) == 2 and missing[0].startswith("the path carries 1500 bytes")
 
 
@@ -86,7 +81,7 @@ def test_goodput_in_trials_shows_what_was_cut_as_warm_up(single: CampaignSummary
     rows, left_out = time_series_rows(single, lay_out_factors(single))
     assert left_out == "Drawn are the last 8 trials of each."
     point = next(p for p in single.treatments[0].points[1:] if p.warmup_s > 0)
-    cut = [row["t"] for row in rows if row["trial"] == point.trial and row["part"] == "warm-up"]
+    cut = [row["t"] for row in rows if row["trial"] == point.trial_id and row["part"] == "warm-up"]
     assert cut[0] == pytest.approx(0.025)
     # The line reaches to the first sample that counts.
     assert cut[-1] == pytest.approx(point.warmup_s + 0.025)

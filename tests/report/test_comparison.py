@@ -12,7 +12,8 @@ from rich.console import Console
 
 from tests.report.campaigns import GBIT, campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.comparison import compare_campaigns, comparison_table, find_regressions
+from vnetbench.report.comparison import compare_campaigns, find_regressions
+from vnetbench.report.tables.comparison_table import comparison_table
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import FactorLevels, Precision
 
@@ -43,9 +44,13 @@ def test_ten_percent_less_is_found_in_every_treatment() -> None:
 
 def test_a_testbed_has_the_defaults_of_its_own_kind() -> None:
     before, after = four_treatments(1), four_treatments(2)
-    of_hosts = compare_campaigns(replace(before, kind=HOSTS), replace(after, kind=HOSTS))
+    of_hosts = compare_campaigns(
+        replace(before, testbed_backend=HOSTS), replace(after, testbed_backend=HOSTS)
+    )
     assert all({"mtu", "vswitch"}.isdisjoint(change.factors) for change in of_hosts.changes)
-    assert all({"mtu", "vswitch"} < set(change.factors) for change in compare_campaigns(before, after).changes)
+    assert all(
+        {"mtu", "vswitch"} < set(change.factors) for change in compare_campaigns(before, after).changes
+    )
 
 
 def test_ten_percent_less_is_not_worse_than_twenty() -> None:
@@ -74,7 +79,9 @@ def test_less_cost_is_better_and_more_is_worse() -> None:
     before, after = four_treatments(1), four_treatments(2, faster=0.5)
     cpu = compare_campaigns(before, after, metrics=("receiver_cpu_percent",))
     assert find_regressions(cpu, 0.05) == []
-    assert len(find_regressions(compare_campaigns(after, before, metrics=("receiver_cpu_percent",)), 0.05)) == 4
+    assert (
+        len(find_regressions(compare_campaigns(after, before, metrics=("receiver_cpu_percent",)), 0.05)) == 4
+    )
 
 
 def test_of_latency_under_load_the_increase_is_compared_where_it_has_a_ratio(mixed: CampaignSummary) -> None:

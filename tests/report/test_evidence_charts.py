@@ -12,7 +12,7 @@ import vl_convert
 from tests.explain.comparisons.simulated import campaign, treatment
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
 from vnetbench.explain.comparisons.instability import findings
-from vnetbench.explain.model import Finding, EvidenceChart
+from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.report.charts.chart_specs import DATASET_NAME
 from vnetbench.report.charts.evidence_charts import evidence_chart
 from vnetbench.report.charts.theme import vega_config

@@ -17,8 +17,10 @@ from tests.report.explanations import COMMAND, EXPLANATION, LIMIT, TRIED
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.model import Explanation, ExperimentResult
-from vnetbench.report.export.campaign_export import campaign_csv, campaign_json, campaign_markdown
+from vnetbench.explain.model import ExperimentResult, Explanation
+from vnetbench.report.export.campaign_csv import campaign_csv
+from vnetbench.report.export.campaign_json import campaign_json
+from vnetbench.report.export.markdown import campaign_markdown
 from vnetbench.report.text import narrative
 from vnetbench.report.text.evidence_text import format_experiment_result
 
@@ -120,8 +122,8 @@ def test_an_explanation_has_the_documented_form_and_its_sentences_stand_alone_to
         "very likely",
         {"streams": 4},
     )
-    assert first["evidence"][0]["figure"] == "receiver_thread_busy_percent"
-    assert first["proof"]["verdict"] == "not shown" and first["proof"]["low"] < 1 < first["proof"]["high"]
+    assert first["evidence"][0]["estimate_text"] == "receiver_thread_busy_percent"
+    assert first["proof"]["verdict"] == "inconclusive" and first["proof"]["low"] < 1 < first["proof"]["high"]
 
 
 def test_a_proof_that_brought_a_dead_treatment_to_life_has_a_ratio_without_a_number(
@@ -129,11 +131,15 @@ def test_a_proof_that_brought_a_dead_treatment_to_life_has_a_ratio_without_a_num
 ) -> None:
     revived = replace(TRIED, ratio=Ratio(math.inf, None, None, 0.95, 0.0))
     suspect = replace(LIMIT.candidates[0], experiment_result=ExperimentResult("confirmed", revived))
-    monkeypatch.setattr(narrative, "explain", lambda _: Explanation((), (replace(LIMIT, candidates=(suspect,)),)))
+    monkeypatch.setattr(
+        narrative, "explain", lambda _: Explanation((), (replace(LIMIT, candidates=(suspect,)),))
+    )
     form = json.loads(campaign_json(jumbo))
     jsonschema.validate(form, schema())
     assert form["explanation"]["findings"][0]["suspects"][0]["proof"]["ratio"] is None
-    assert "(no interval: one of the two is 0), in 8 blocks" in format_experiment_result(ExperimentResult("confirmed", revived))
+    assert "(no interval: one of the two is 0), in 8 blocks" in format_experiment_result(
+        ExperimentResult("confirmed", revived)
+    )
 
 
 def test_markdown_has_the_answer_the_findings_and_the_commands_before_the_table(

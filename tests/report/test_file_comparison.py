@@ -10,7 +10,7 @@ from tests.report.test_page import HOSTILE, Page
 from tests.statements.campaigns import Way, forwarded, goodputs, made
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.charts.campaign_charts import write_pngs
+from vnetbench.report.charts.image_files import write_pngs
 from vnetbench.report.charts.file_comparison import FileComparison, compare_files
 from vnetbench.report.page.html import render_page
 from vnetbench.study.model import Level
@@ -61,7 +61,7 @@ def test_published_figures_are_marks_of_another_shape_without_an_interval() -> N
     published = [row for row in chart.rows if row["kind"] == "published"]
     assert len(published) == 44
     assert all(row["low"] is None and row["high"] is None for row in published)
-    assert all("published alone" in row["figure"] for row in published)
+    assert all("published alone" in row["estimate_text"] for row in published)
     assert '"range": ["circle", "triangle-up"]' in json.dumps(chart.spec)
     assert "no interval of it is known" in chart.caption
 

@@ -11,19 +11,22 @@ from rich.console import Console
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.published.tables import ValueRange
-from vnetbench.report.charts.campaign_charts import (
-    main_charts,
-    other_metric_charts,
-    render_svg,
-    trial_charts,
-)
+from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
+from vnetbench.report.charts.image_files import render_svg
 from vnetbench.report.charts.factor_layout import lay_out_factors
-from vnetbench.report.charts.frame_rows import line_rate_fps, zoomed_step_rows, frame_size_rows, search_step_rows
-from vnetbench.report.export.campaign_export import campaign_csv, campaign_json, campaign_markdown
+from vnetbench.report.charts.frame_rows import (
+    frame_size_rows,
+    line_rate_fps,
+    search_step_rows,
+    zoomed_step_rows,
+)
+from vnetbench.report.export.campaign_csv import campaign_csv
+from vnetbench.report.export.campaign_json import campaign_json
+from vnetbench.report.export.markdown import campaign_markdown
 from vnetbench.report.page.html import render_page
 from vnetbench.report.tables.columns import metric_columns, search_columns
 from vnetbench.report.tables.estimates_table import estimates_table
-from vnetbench.report.tables.published_comparison import compare_with_published, bidirectional_ratio
+from vnetbench.report.tables.published_comparison import bidirectional_ratio, compare_with_published
 
 
 def printed(summary: CampaignSummary, width: int) -> str:
@@ -59,7 +62,7 @@ def test_frame_sizes_are_on_x_with_the_mix_at_its_mean(throughput: CampaignSumma
 
 def test_line_rates_near_the_results_and_the_limit_of_packets_are_drawn(throughput: CampaignSummary) -> None:
     rows, top = frame_size_rows(throughput, lay_out_factors(throughput), "throughput_fps")
-    rates = {(row["combination"], row["rate"]) for row in rows if row["kind"] == "line rate"}
+    rates = {(row["panel"], row["rate"]) for row in rows if row["kind"] == "line rate"}
     assert ("vSwitch bridge", "10 Gbit/s") in rates
     # 0.2 Mframe/s of 1518 bytes are far from 10 Gbit/s.
     assert ("vSwitch openvswitch", "10 Gbit/s") not in rates
@@ -70,7 +73,7 @@ def test_line_rates_near_the_results_and_the_limit_of_packets_are_drawn(throughp
         values = [
             other["value"]
             for other in rows
-            if other["kind"] == "estimate" and row["combination"] == other["combination"]
+            if other["kind"] == "estimate" and row["panel"] == other["panel"]
             and row["series"] == other["series"]
         ]  # fmt: skip
         assert row["value"] == max(values)
@@ -96,7 +99,7 @@ def test_every_step_of_the_drawn_treatments_is_a_point_and_every_answer_a_mark(
     steps = [step for t in forwarding.treatments for p in t.points for step in p.steps]
     assert sum(row["kind"] == "step" for row in rows) == len(steps) and not left_out
     assert scale.unit == "kframe/s"
-    answers = [answer for t in forwarding.treatments for p in t.points for answer in p.search_answers]
+    answers = [answer for t in forwarding.treatments for p in t.points for answer in p.goal_results]
     assert sum(row["kind"] == "answer" for row in rows) == len(answers)
     assert {row["text"] for row in rows if row["kind"] == "goal"} == {"0.01 %"}
 
@@ -116,12 +119,14 @@ def test_near_the_throughput_only_loads_about_it_are_drawn(forwarding: CampaignS
 def test_a_soak_shows_when_frames_went_missing(soak: CampaignSummary) -> None:
     (chart,) = [chart for chart in main_charts(soak) if chart.name == "missing"]
     missing = [row["missing"] for row in chart.rows]
-    assert missing == sorted(missing) and missing[-1] == soak.treatments[0].points[0].outstanding_frames[-1] > 0
+    assert (
+        missing == sorted(missing) and missing[-1] == soak.treatments[0].points[0].outstanding_frames[-1] > 0
+    )
     assert chart.rows[-1]["t"] == 600 and len(chart.rows) <= 200
 
 
 def test_throughputs_are_named_by_what_may_be_lost(throughput: CampaignSummary) -> None:
-    titles = [column.title for column in metric_columns(throughput.treatments, throughput.main_metric)]
+    titles = [column.title for column in metric_columns(throughput.treatments, throughput.deciding_metric)]
     assert titles[:3] == ["Throughput, 0 % lost", "0.01 % lost", "0.5 % lost"]
 
 
@@ -139,7 +144,10 @@ def test_a_campaign_stands_beside_the_published_figures_of_the_same(forwarding: 
     assert found is not None
     pair = next(pair for pair in found.pairs if pair.levels == {"adapter": "e1000", "vcpu_pin": "1"})
     # e1000,"1,1",#1: one way 20261 [16602, 21713], both 25227 [21484, 27698]
-    assert pair.there["1,1"] == {"forward": ValueRange(20261, 16602, 21713), "both": ValueRange(25227, 21484, 27698)}
+    assert pair.there["1,1"] == {
+        "forward": ValueRange(20261, 16602, 21713),
+        "both": ValueRange(25227, 21484, 27698),
+    }
     assert bidirectional_ratio(pair.there["1,1"]) == pytest.approx(25227 / 20261)
     measured = [point.values["throughput_fps"] for point in forwarding.treatments[6].points]
     assert pair.here["forward"] == ValueRange(sum(measured) / 3, min(measured), max(measured))

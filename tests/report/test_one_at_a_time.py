@@ -13,8 +13,9 @@ from rich.console import Console
 from tests.report.campaigns import campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import main_charts
-from vnetbench.report.export.campaign_export import campaign_json, campaign_markdown
-from vnetbench.report.one_at_a_time import BASELINE, to_single_factor, gain_column
+from vnetbench.report.export.campaign_json import campaign_json
+from vnetbench.report.export.markdown import campaign_markdown
+from vnetbench.report.one_at_a_time import BASELINE, gain_column, to_single_factor
 from vnetbench.report.page.html import render_page
 from vnetbench.report.tables.estimates_table import estimates_table
 from vnetbench.report.text.answer import answer_question
@@ -76,7 +77,7 @@ def test_table_markdown_page_and_charts_show_the_gain(tuning: CampaignSummary) -
         assert "MTU 9000, LRO off" in text
         assert "Against" in text
     (chart, *_) = main_charts(to_single_factor(tuning))
-    assert {row["combination"] for row in chart.rows} == {BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"}
+    assert {row["panel"] for row in chart.rows} == {BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"}
 
 
 def test_programs_get_the_factors_as_the_study_has_them(tuning: CampaignSummary) -> None:

@@ -18,7 +18,7 @@ from tests.report.explanations import COMMAND, EXPLANATION, LIMIT
 from vnetbench.errors import BenchError
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.model import EvidenceItem, Finding, CandidateCause
+from vnetbench.explain.model import CandidateCause, EvidenceItem, Finding
 from vnetbench.explain.rules import get_cause
 from vnetbench.report.page import html
 from vnetbench.report.page.html import MAX_PAGE_BYTES, render_page, write_html

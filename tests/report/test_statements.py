@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from tests.statements.campaigns import Way, goodputs, made
-from vnetbench.report.tables.statements_table import statements_json, statements_table
+from vnetbench.report.export.statements_json import statements_json
+from vnetbench.report.tables.statements_table import statements_table
 from vnetbench.statements.check import StatementResult, check_statements
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "statements.md"
@@ -35,7 +36,9 @@ def printed(checked: tuple[StatementResult, ...], width: int, files: int = 1) ->
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_every_statement_is_printed_and_no_line_is_too_long(checked: tuple[StatementResult, ...], width: int) -> None:
+def test_every_statement_is_printed_and_no_line_is_too_long(
+    checked: tuple[StatementResult, ...], width: int
+) -> None:
     text = printed(checked, width)
     assert max(map(len, text.splitlines())) <= width
     assert next(line for line in text.splitlines() if line.startswith("S")) == "S01  shown"

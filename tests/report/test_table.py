@@ -15,7 +15,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.tables.estimates_table import LiveTreatmentRow, estimates_table, live_table
 from vnetbench.report.tables.text_bars import draw_bar
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.estimate_text import metric_scale, format_short_estimate
+from vnetbench.wording.estimate_text import format_short_estimate, metric_scale
 
 
 def lines_of(
@@ -34,7 +34,9 @@ def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(jumbo: Campaign
     assert max(map(cell_len, lines)) <= width
     assert not any("…" in line for line in lines)
     for goodput in (t.metrics["goodput_bps"] for t in jumbo.treatments if t.metrics):
-        for figure in format_short_estimate(goodput, "goodput_bps", metric_scale(jumbo.treatments, "goodput_bps")):
+        for figure in format_short_estimate(
+            goodput, "goodput_bps", metric_scale(jumbo.treatments, "goodput_bps")
+        ):
             assert any(figure in line for line in lines)
 
 
@@ -79,7 +81,7 @@ def running(count: int, active: Sequence[int] = (), measured: Sequence[int] = ()
     return [
         LiveTreatmentRow(
             factors={"streams": streams},
-            trials=6 if streams in measured else 0,
+            trial_count=6 if streams in measured else 0,
             stopped_by="precision" if streams in measured else "running",
             metrics={"goodput_bps": known} if streams in measured else {},
             active=streams in active,

@@ -1,28 +1,23 @@
-"""Two campaigns side by side: what differs in their environments, and the ratio of each treatment."""
+"""Two campaigns compared: differences between their environments and the ratio of each treatment."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.table import Table
-from rich.text import Text
+from dataclasses import dataclass, replace
 
 from vnetbench.estimate.imported_trials import list_sources
 from vnetbench.estimate.matching import MatchedTreatments, all_levels, match_treatments
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
-from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
-from vnetbench.quantity import format_exact_share
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.report.environment import FactDifference, find_differences
-from vnetbench.report.tables.columns import UNMEASURED_STATES, Column, factor_columns
-from vnetbench.report.tables.text_table import COLUMN_GAP, draw_table, fold_factors, bullet_list, to_safe_text, columns_width
-from vnetbench.report.text.emulation_warning import EMULATION_WARNING, emulation_warnings
+from vnetbench.report.tables.columns import UNMEASURED_STATES
+from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.wording.estimate_text import find_metric, metric_scale, format_short_estimate, format_short_ratio
-from vnetbench.wording.factor_text import pluralize, factor_names, treatment_phrase
-from vnetbench.wording.treatment_names import varying_factors
+from vnetbench.wording.estimate_text import find_metric
+from vnetbench.wording.factor_text import factor_names
+
+_ROUNDING_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -34,19 +29,21 @@ class MetricChange:
     before: Estimate
     after: Estimate
     ratio: Ratio
-    """after / before; its p value is adjusted over all changes of the comparison."""
+    """after / before. The p value is adjusted over all changes of the comparison."""
 
     @property
-    def is_shown(self) -> bool:
-        """Whether it is beyond chance: the interval leaves 1 out, and the adjusted p value agrees."""
-        own = self.ratio
-        if own.p_value is None or own.low is None or own.high is None:
+    def is_significant(self) -> bool:
+        """Whether the interval excludes 1 and the adjusted p value agrees."""
+        ratio = self.ratio
+        if ratio.p_value is None or ratio.low is None or ratio.high is None:
             return False
-        return not own.low <= 1 <= own.high and own.p_value <= 1 - own.confidence + 1e-12
+        return (
+            not ratio.low <= 1 <= ratio.high and ratio.p_value <= 1 - ratio.confidence + _ROUNDING_TOLERANCE
+        )
 
     @property
-    def worsening(self) -> float:
-        """The share by which it got worse, 0.1 for a goodput of 0.9 times; negative where it got better."""
+    def worsening_share(self) -> float:
+        """The share by which the metric got worse: 0.1 for a goodput ratio of 0.9, negative if better."""
         if find_metric(self.metric).better == "higher":
             return 1 - self.ratio.value
         return self.ratio.value - 1 if find_metric(self.metric).better == "lower" else 0.0
@@ -54,242 +51,139 @@ class MetricChange:
 
 @dataclass(frozen=True)
 class CampaignComparison:
-    """What became of each treatment that two campaigns share, and what they don't share."""
+    """The treatments that two campaigns share, with their changes, and what the campaigns do not share."""
 
     before: str
     after: str
-    """The results files' paths."""
+    """Paths of the results files."""
     factors: tuple[FactorLevels, ...]
-    emulated: tuple[str, ...]
-    """`before` and `after`, where guests ran under TCG."""
-    imported: tuple[str, ...]
-    """Of a side that was imported: from which tools and logs."""
-    environment: tuple[FactDifference, ...]
-    conditions: tuple[str, ...]
-    """Of a side that is a published table, in place of its environment."""
+    emulated_campaigns: tuple[str, ...]
+    """`before` and `after` if their guests ran under TCG."""
+    import_notes: tuple[str, ...]
+    """The tools and logs of an imported campaign."""
+    environment_differences: tuple[FactDifference, ...]
+    published_conditions: tuple[str, ...]
+    """The conditions of a published table, which has no environment."""
     changes: tuple[MetricChange, ...]
     only_before: tuple[Mapping[str, Level], ...]
     only_after: tuple[Mapping[str, Level], ...]
     unmeasured: tuple[tuple[Mapping[str, Level], str], ...]
-    """Treatments that both have but one or both did not measure, and why."""
-    lost: tuple[Mapping[str, Level], ...] = ()
-    """Those of them that were measured before, and are refused or fail now."""
-    unpublished: int = 0
-    """Published figures, of a side that is a published table, that no treatment is alike with."""
+    """Shared treatments that at least one campaign did not measure, with the reason."""
+    newly_unmeasured: tuple[Mapping[str, Level], ...] = ()
+    """Treatments that were measured before and are refused or failed now."""
+    unmatched_published_count: int = 0
+    """Number of published values without a matching treatment."""
 
 
-def compare_campaigns(before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = ()) -> CampaignComparison:
-    """Match treatments by their factors and compare their trials, for each metric that both have.
+def compare_campaigns(
+    before: CampaignSummary, after: CampaignSummary, metrics: Sequence[str] = ()
+) -> CampaignComparison:
+    """Compare the treatments that two campaigns share.
 
-    Without `metrics` that is the one that decided in the campaign `after`.
-    Which treatments are alike: `matching.matched`. The confidence is the lower of the two campaigns'. Ratios
-    and their adjustment: `estimate.compare`.
+    Args:
+        before: The first campaign.
+        after: The second campaign.
+        metrics: The metrics to compare. By default, only the deciding metric of `after`.
+
+    Returns:
+        The comparison, at the lower confidence of the two campaigns.
     """
-    shared = match_treatments(before, after)
-    confidence = min(before.precision.confidence, after.precision.confidence)
-    changes = [
-        change
-        for metric in metrics or (after.main_metric,)
-        for each in shared
-        if (change := _metric_change(each, metric, confidence)) is not None
-    ]
-    adjusted = adjust_p_values([change.ratio for change in changes])
-    only_before = _unmatched_levels(before, [each.before for each in shared])
-    only_after = _unmatched_levels(after, [each.after for each in shared])
+    matches = match_treatments(before, after)
+    campaigns = {"before": before, "after": after}
+    only_before = _unmatched_levels(before, [match.before for match in matches])
+    only_after = _unmatched_levels(after, [match.after for match in matches])
+    unmatched_published = (only_before if before.reference_table else ()) + (
+        only_after if after.reference_table else ()
+    )
     return CampaignComparison(
         before=before.path,
         after=after.path,
         factors=_merge_factors(before, after),
-        emulated=tuple(
-            side for side, summary in (("before", before), ("after", after)) if emulation_warnings(summary)
+        emulated_campaigns=tuple(name for name, each in campaigns.items() if emulation_warnings(each)),
+        import_notes=tuple(
+            f"{name}: imported from {'; '.join(_list_sources(each))}"
+            for name, each in campaigns.items()
+            if each.is_imported
         ),
-        imported=tuple(
-            f"{side}: imported, not measured here: {'; '.join(list_sources(_all_trials(summary)))}"
-            for side, summary in (("before", before), ("after", after))
-            if summary.is_imported
+        environment_differences=find_differences(before, after),
+        published_conditions=tuple(
+            f"{name}: {each.reference_table.conditions}"
+            for name, each in campaigns.items()
+            if each.reference_table
         ),
-        environment=find_differences(before, after),
-        conditions=tuple(
-            f"{side}: {summary.reference.conditions}"
-            for side, summary in (("before", before), ("after", after))
-            if summary.reference
+        changes=_metric_changes(before, after, matches, metrics or (after.deciding_metric,)),
+        only_before=() if before.reference_table else only_before,
+        only_after=() if after.reference_table else only_after,
+        unmeasured=tuple(_unmeasured_treatments(matches)),
+        newly_unmeasured=tuple(
+            match.levels
+            for match in matches
+            if match.before.metrics
+            and not match.after.metrics
+            and match.after.stopped_by in UNMEASURED_STATES
         ),
-        changes=tuple(
-            MetricChange(each.factors, each.metric, each.before, each.after, own)
-            for each, own in zip(changes, adjusted, strict=True)
-        ),
-        only_before=() if before.reference else only_before,
-        only_after=() if after.reference else only_after,
-        unpublished=len(only_before if before.reference else ()) + len(only_after if after.reference else ()),
-        unmeasured=tuple(_unmeasured_treatments(shared)),
-        lost=tuple(
-            each.levels
-            for each in shared
-            if each.before.metrics and not each.after.metrics and each.after.stopped_by in UNMEASURED_STATES
-        ),
+        unmatched_published_count=len(unmatched_published),
     )
 
 
 def find_regressions(comparison: CampaignComparison, share: float) -> list[MetricChange]:
-    """The changes for the worse by more than `share` (0.05 is 5 %) that are beyond chance."""
-    return [change for change in comparison.changes if change.is_shown and change.worsening > share]
+    """Return the significant changes for the worse by more than `share` (0.05 is 5 %)."""
+    changes = comparison.changes
+    return [each for each in changes if each.is_significant and each.worsening_share > share]
 
 
-def comparison_table(comparison: CampaignComparison) -> ComparisonTable:
-    """What differs in the environments, then each treatment before and after with the ratio of the two."""
-    return ComparisonTable(comparison)
+def _metric_changes(
+    before: CampaignSummary,
+    after: CampaignSummary,
+    matches: Sequence[MatchedTreatments],
+    metrics: Sequence[str],
+) -> tuple[MetricChange, ...]:
+    confidence = min(before.precision.confidence, after.precision.confidence)
+    candidates = (_metric_change(match, metric, confidence) for metric in metrics for match in matches)
+    changes = [change for change in candidates if change is not None]
+    ratios = adjust_p_values([change.ratio for change in changes])
+    return tuple(replace(change, ratio=ratio) for change, ratio in zip(changes, ratios, strict=True))
 
 
-@dataclass(frozen=True)
-class ComparisonTable:
-    """A rich renderable; where it is narrow the factors fold into one column."""
-
-    comparison: CampaignComparison
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        found = self.comparison
-        yield to_safe_text(f"before: {found.before}\nafter:  {found.after}\n")
-        for side in found.emulated:
-            yield to_safe_text(f"{side}: {EMULATION_WARNING}\n")
-        for said in (*found.imported, *found.conditions):
-            yield to_safe_text(f"{said}\n")
-        if not found.conditions:
-            yield _environment_table(found.environment)
-        for metric in dict.fromkeys(change.metric for change in found.changes):
-            changes = [change for change in found.changes if change.metric == metric]
-            yield Text("")
-            styles = [_change_style(change) for change in changes]
-            yield draw_table(_comparison_columns(changes, found.factors, options.max_width), styles, range(len(changes)))
-        yield Text("")
-        yield Text(_verdict_sentence(found.changes))
-        yield bullet_list(_omission_notes(found))
-
-
-def _metric_change(each: MatchedTreatments, metric: str, confidence: float) -> MetricChange | None:
-    if metric not in each.before.metrics or metric not in each.after.metrics:
+def _metric_change(match: MatchedTreatments, metric: str, confidence: float) -> MetricChange | None:
+    """Return the change of the metric; None if it is missing or has no ratio."""
+    if metric not in match.before.metrics or metric not in match.after.metrics:
         return None
-    before, after = (side.metrics[metric] for side in (each.before, each.after))
+    before, after = match.before.metrics[metric], match.after.metrics[metric]
     if before.is_published or after.is_published:
         if not before.value:
             return None
-        own = Ratio(after.value / before.value, None, None, confidence, None)
-        return MetricChange(each.levels, metric, before, after, own)
-    sides = [treatment.trial_values(metric) for treatment in (each.before, each.after)]
-    if any(value < 0 for side in sides for value in side):
-        return None  # a difference below zero has no ratio
-    own = rank_ratio(sides[0], sides[1], confidence)
-    return MetricChange(each.levels, metric, before, after, own)
+        ratio = Ratio(after.value / before.value, None, None, confidence, None)
+        return MetricChange(match.levels, metric, before, after, ratio)
+    values_before, values_after = match.before.trial_values(metric), match.after.trial_values(metric)
+    if any(value < 0 for value in (*values_before, *values_after)):
+        return None  # A metric that is a difference can be negative and then has no ratio.
+    ratio = rank_ratio(values_before, values_after, confidence)
+    return MetricChange(match.levels, metric, before, after, ratio)
 
 
-def _all_trials(summary: CampaignSummary) -> list[TrialPoint]:
-    return [point for treatment in summary.treatments for point in treatment.points]
+def _list_sources(summary: CampaignSummary) -> tuple[str, ...]:
+    return tuple(list_sources([point for treatment in summary.treatments for point in treatment.points]))
 
 
 def _unmatched_levels(
-    summary: CampaignSummary, found: Sequence[TreatmentSummary]
+    summary: CampaignSummary, matched: Sequence[TreatmentSummary]
 ) -> tuple[Mapping[str, Level], ...]:
-    known = {treatment.index for treatment in found}
-    return tuple(all_levels(summary, t) for t in summary.treatments if t.index not in known)
+    indices = {treatment.index for treatment in matched}
+    unmatched = (treatment for treatment in summary.treatments if treatment.index not in indices)
+    return tuple(all_levels(summary, treatment) for treatment in unmatched)
 
 
 def _merge_factors(before: CampaignSummary, after: CampaignSummary) -> tuple[FactorLevels, ...]:
-    known = factor_names(before.factors)
-    return (*before.factors, *(factor for factor in after.factors if factor.name not in known))
+    names = factor_names(before.factors)
+    return (*before.factors, *(factor for factor in after.factors if factor.name not in names))
 
 
-def _unmeasured_treatments(shared: Sequence[MatchedTreatments]) -> Iterator[tuple[Mapping[str, Level], str]]:
-    for each in shared:
-        missing = [(side, t) for side, t in (("before", each.before), ("after", each.after)) if not t.metrics]
-        if missing:
-            yield each.levels, ", ".join(f"{side}: {t.stopped_by}" for side, t in missing)
-
-
-def _environment_table(found: Sequence[FactDifference]) -> Table | Text:
-    if not found:
-        return Text("The environments do not differ in any fact that is recorded.")
-    table = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(3):
-        table.add_column(overflow="fold")
-    table.add_row("differs", "before", "after", style="bold")
-    for each in found:
-        name = f"{', '.join(each.places)}: {each.name}"
-        table.add_row(*(to_safe_text(text or "–") for text in (name, each.before, each.after)))
-    return table
-
-
-@dataclass(frozen=True)
-class _ComparisonRow:
-    """A change seen as a row of the table: its factors and one side's estimate."""
-
-    factors: Mapping[str, Level]
-    metrics: Mapping[str, Estimate]
-    trials: int
-    stopped_by: str = ""
-
-
-def _comparison_columns(changes: Sequence[MetricChange], factors: Sequence[FactorLevels], width: int) -> list[Column]:
-    metric = changes[0].metric
-    before = [_ComparisonRow(c.factors, {metric: c.before}, c.before.trials) for c in changes]
-    after = [_ComparisonRow(c.factors, {metric: c.after}, c.after.trials) for c in changes]
-    scale = metric_scale([*before, *after], metric)
-    columns = [
-        Column(
-            side,
-            f"{find_metric(metric).label} {side}",
-            scale.unit,
-            tuple(format_short_estimate(row.metrics[metric], metric, scale) for row in rows),
-            True,
-        )
-        for side, rows in (("before", before), ("after", after))
-    ]
-    columns.append(Column("ratio", "Ratio", "", tuple((format_short_ratio(c.ratio),) for c in changes), True))
-    columns.append(Column("sign", "", "", tuple((_change_symbol(change),) for change in changes), False))
-    head = factor_columns(before, factors)
-    if not head or columns_width([*head, *columns]) > width:
-        head = [fold_factors(before, factors, width - columns_width(columns) - COLUMN_GAP)]
-    return [*head, *columns]
-
-
-def _change_symbol(change: MetricChange) -> str:
-    if change.is_shown:
-        return "↑" if change.ratio.value > 1 else "↓"
-    return "=" if change.ratio.low is not None else "?"
-
-
-def _change_style(change: MetricChange) -> str:
-    if not change.is_shown or change.worsening == 0:
-        return ""
-    return "red" if change.worsening > 0 else "green"
-
-
-def _verdict_sentence(changes: Sequence[MetricChange]) -> str:
-    if not changes:
-        return "No treatment was measured in both."
-    if all(change.before.is_published or change.after.is_published for change in changes):
-        return (
-            "A published figure has no trials, so no ratio to it has an interval (?). "
-            "Treatments are alike that share the levels of all factors that both name."
-        )
-    shown = sum(change.is_shown for change in changes)
-    share = format_exact_share(changes[0].ratio.confidence)
-    return (
-        f"{shown} of {pluralize(len(changes), 'ratio')} differ from 1 beyond chance (↑ ↓), adjusted for "
-        f"their number by Benjamini and Hochberg. Brackets hold {share} intervals. "
-        "=: no difference shown. ?: too few trials for an interval."
-    )
-
-
-def _omission_notes(found: CampaignComparison) -> Iterator[str]:
-    rows = [change.factors for change in found.changes]
-    rows += [*found.only_before, *found.only_after, *(factors for factors, _ in found.unmeasured)]
-    names = factor_names(varying_factors([_ComparisonRow(factors, {}, 0) for factors in rows], found.factors))
-    for factors in found.only_before:
-        yield f"only before: {treatment_phrase(factors, names)}"
-    for factors in found.only_after:
-        yield f"only after: {treatment_phrase(factors, names)}"
-    for factors, why in found.unmeasured:
-        yield f"not compared: {treatment_phrase(factors, names)} ({why})"
-    if found.unpublished:
-        yield f"{pluralize(found.unpublished, 'published figure')} without a treatment alike"
-    if any(change.before.modes or change.after.modes for change in found.changes):
-        yield "A treatment with two modes: its ratio mixes both; look at the modes' own values."
+def _unmeasured_treatments(
+    matches: Sequence[MatchedTreatments],
+) -> Iterator[tuple[Mapping[str, Level], str]]:
+    for match in matches:
+        pair = (("before", match.before), ("after", match.after))
+        unmeasured = [f"{name}: {each.stopped_by}" for name, each in pair if not each.metrics]
+        if unmeasured:
+            yield match.levels, ", ".join(unmeasured)

@@ -1,4 +1,4 @@
-"""The facts of a campaign as lines to read, and what differs between the facts of two."""
+"""The facts about a campaign's environment, and the differences between two environments."""
 
 from __future__ import annotations
 
@@ -8,66 +8,63 @@ from dataclasses import dataclass
 from vnetbench.estimate.summary import CampaignSummary
 
 _VOLATILE_FACTS = {"pid", "load_average", "mac", "mhz", "available_congestion_control", "read"}
-"""Facts that differ between two campaigns on one and the same machine, and say nothing."""
+"""Facts that differ between two campaigns on the same machine."""
 _TREATMENT_SETTINGS = {"interfaces": {"mtu", "name", "offloads", "channels", "rings", "coalescing"}}
-"""Of the elements of a list: what a treatment sets anyway, or what the path says already."""
+"""Facts within a list that treatments set, or that the path of the fact already contains."""
 _TESTBED_IDENTITY = {"name", "endpoints", "starts_s"}
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact; `name` is its path, `tcp.rmem`. What holds at several places is one fact with all of them."""
+    """One fact. Its name is a path such as `tcp.rmem`; places with the same value share one fact."""
 
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
     name: str
     value: str
 
 
 @dataclass(frozen=True)
 class FactDifference:
-    """One fact that two campaigns don't share; an empty text: not known to that campaign."""
+    """One fact that differs between two campaigns. An empty text means that a campaign lacks the fact."""
 
-    places: tuple[str, ...]
+    locations: tuple[str, ...]
     name: str
     before: str
     after: str
 
 
 def list_facts(summary: CampaignSummary) -> tuple[Fact, ...]:
-    """Every fact, in the order of the file."""
-    places: dict[tuple[str, str], list[str]] = {}
-    for place, facts in summary.facts.items():
+    """Return every fact in the order of the results file."""
+    locations: dict[tuple[str, str], list[str]] = {}
+    for location, facts in summary.facts.items():
         for name, value in _leaf_facts(facts):
-            places.setdefault((name, value), []).append(place)
-    return tuple(Fact(tuple(at), name, value) for (name, value), at in places.items())
+            locations.setdefault((name, value), []).append(location)
+    return tuple(Fact(tuple(shared), name, value) for (name, value), shared in locations.items())
 
 
 def find_differences(before: CampaignSummary, after: CampaignSummary) -> tuple[FactDifference, ...]:
-    """What is not alike: machine, tools, testbed, and how it was measured.
+    """Return the differences in machine, tools, testbed and measurement settings.
 
-    Facts of the moment are left out. A whole part that only one campaign has, such as an interface or all
-    facts of a place, is one difference.
+    Volatile facts are ignored. A group of facts that only one campaign has, such as an interface, is one
+    difference.
     """
     first, second = _environment(before), _environment(after)
-    places: dict[tuple[str, str, str], list[str]] = {}
-    for place in dict.fromkeys((*first, *second)):
-        for name, *values in _diff_values(first.get(place), second.get(place)):
-            places.setdefault((name, values[0], values[1]), []).append(place)
-    return tuple(FactDifference(tuple(at), *key) for key, at in places.items())
+    locations: dict[tuple[str, str, str], list[str]] = {}
+    for location in dict.fromkeys((*first, *second)):
+        for name, *values in _diff_values(first.get(location), second.get(location)):
+            locations.setdefault((name, values[0], values[1]), []).append(location)
+    return tuple(FactDifference(tuple(shared), *key) for key, shared in locations.items())
 
 
 def _environment(summary: CampaignSummary) -> dict[str, object]:
     testbed = {key: value for key, value in summary.testbed.items() if key not in _TESTBED_IDENTITY}
-    timing = {
-        name: "chosen by the bench" if value is None else value
-        for name, value in vars(summary.timing).items()
-    }
-    measured = {"workload": summary.workload, "timing": timing}
-    return {**summary.facts, "testbed": testbed, "study": measured}
+    timing = {name: "automatic" if value is None else value for name, value in vars(summary.timing).items()}
+    settings = {"workload": summary.workload, "timing": timing}
+    return {**summary.facts, "testbed": testbed, "study": settings}
 
 
 def _diff_values(before: object, after: object, path: str = "") -> Iterator[tuple[str, str, str]]:
-    """Paths at which two nested values are not alike, with both values."""
+    """Yield the path and both values for each difference between two nested values."""
     first, second = _children(before), _children(after)
     if first is None or second is None:
         if before != after:
@@ -80,30 +77,34 @@ def _diff_values(before: object, after: object, path: str = "") -> Iterator[tupl
 
 
 def _summarise_value(value: object) -> str:
-    """A value in a few words: a whole part by the number of its facts."""
-    parts = _children(value)
-    if parts is None:
+    """Return the text of a value; a group of facts becomes its driver or its number of facts."""
+    children = _children(value)
+    if children is None:
         return "" if value is None else _value_text(value)
-    return str(parts.get("driver") or f"{sum(1 for _ in _leaf_facts(value))} facts")
+    return str(children.get("driver") or f"{sum(1 for _ in _leaf_facts(value))} facts")
 
 
 def _leaf_facts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
-    parts = _children(value)
-    if parts is None:
+    """Yield the path and the text of every single value."""
+    children = _children(value)
+    if children is None:
         yield path, _value_text(value)
         return
-    for name, inner in parts.items():
-        yield from _leaf_facts(inner, f"{path}.{name}" if path else name)
+    for name, child in children.items():
+        yield from _leaf_facts(child, f"{path}.{name}" if path else name)
 
 
 def _children(value: object) -> dict[str, object] | None:
-    """What a nested value is made of; elements of a list of objects go by their own `name`. None: a leaf."""
+    """Return the parts of a nested value by name; None for a single value.
+
+    The elements of a list of objects go by their own `name`, or by their index.
+    """
     if isinstance(value, Mapping):
-        return {str(name): inner for name, inner in value.items()}
+        return {str(name): child for name, child in value.items()}
     if isinstance(value, list | tuple) and any(isinstance(each, Mapping) for each in value):
         return {
-            str(each.get("name", place) if isinstance(each, Mapping) else place): each
-            for place, each in enumerate(value)
+            str(each.get("name", index) if isinstance(each, Mapping) else index): each
+            for index, each in enumerate(value)
         }
     return None
 

@@ -1,4 +1,4 @@
-"""Treatments of one change at a time, told by what each changes, and what each gains over nothing changed."""
+"""One-at-a-time studies shown as a campaign with a single factor: the change relative to the baseline."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from vnetbench.study.model import ALL_COMBINATIONS, ONE_AT_A_TIME, FactorLevels,
 from vnetbench.wording.estimate_text import format_short_ratio
 from vnetbench.wording.factor_text import CHANGE_FACTOR, TREATMENT_FACTOR, treatment_phrase
 
-BASELINE = "nothing changed"
+BASELINE = "baseline"
+"""The level of the treatment that changes no factor."""
 _MIN_SPARSE_FACTORS = 3
-"""Factors; two of them make a chart however few of their combinations there are."""
+"""Two factors fit on a chart even if most of their combinations are missing."""
 
 
 def to_single_factor(summary: CampaignSummary) -> CampaignSummary:
-    """The campaign as `told_by_change`, with the base in its notes; one of another kind as it is.
+    """Return a one-at-a-time campaign with the single factor of `merge_varying_factors`.
 
-    Imported runs that differ in many ways at once make no design either: they have one factor, their names.
+    The first warning describes the baseline. Imported runs with a sparse design get a factor with one level
+    per treatment. All other campaigns are returned unchanged.
     """
-    if summary.is_imported and summary.reference is None and _is_sparse_design(summary):
+    if summary.is_imported and summary.reference_table is None and _is_sparse_design(summary):
         return _to_named_treatments(summary)
     if summary.combine != ONE_AT_A_TIME:
         return summary
-    factors, levels = merge_varying_factors(
-        summary.combine, summary.factors, [each.factors for each in summary.treatments]
-    )
-    base = {factor.name: factor.levels[0] for factor in summary.factors}
-    note = f"With nothing changed: {treatment_phrase(base, _varying_names(summary.factors))}"
+    treatment_levels = [treatment.factors for treatment in summary.treatments]
+    factors, merged_levels = merge_varying_factors(summary.combine, summary.factors, treatment_levels)
+    baseline = {factor.name: factor.levels[0] for factor in summary.factors}
+    note = f"Baseline: {treatment_phrase(baseline, _varying_names(summary.factors))}"
     return replace(
         summary,
         combine=ALL_COMBINATIONS,
         factors=factors,
         treatments=tuple(
-            replace(each, factors=of_it) for each, of_it in zip(summary.treatments, levels, strict=True)
+            replace(treatment, factors=levels)
+            for treatment, levels in zip(summary.treatments, merged_levels, strict=True)
         ),
         warnings=(note, *summary.warnings),
     )
@@ -46,53 +48,60 @@ def to_single_factor(summary: CampaignSummary) -> CampaignSummary:
 def merge_varying_factors(
     combine: str, factors: Sequence[FactorLevels], treatments: Sequence[Mapping[str, Level]]
 ) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
-    """Factors, and levels of each treatment, with one factor `changed` in place of all that vary.
+    """Return factors and treatment levels with one factor `changed` in place of all varying factors.
 
-    Its effects, tables and charts are then those of each treatment against the base. Where all levels are
-    combined, what was given.
+    Effects, tables and charts then compare each treatment with the baseline. The input is returned
+    unchanged for a study that combines all levels.
     """
     if combine != ONE_AT_A_TIME:
         return tuple(factors), list(treatments)
     varying = _varying_names(factors)
-    told = [_changed_levels(factors, varying, each) for each in treatments]
-    changes = dict.fromkeys(each[CHANGE_FACTOR] for each in told)
-    constant = [factor for factor in factors if factor.name not in varying]
+    merged = [_changed_levels(factors, varying, levels) for levels in treatments]
+    changes = dict.fromkeys(levels[CHANGE_FACTOR] for levels in merged)
     changed = FactorLevels(CHANGE_FACTOR, (BASELINE, *(change for change in changes if change != BASELINE)))
-    return (*constant, changed), told
+    constant = [factor for factor in factors if factor.name not in varying]
+    return (*constant, changed), merged
 
 
 def gain_column(summary: CampaignSummary) -> Column | None:
-    """Of a campaign `by_change`: the ratio of the main metric to that of nothing changed; else None."""
+    """Return the ratios to the baseline; None for a campaign that has no baseline."""
     if all(factor.name != CHANGE_FACTOR for factor in summary.factors):
         return None
-    gains = {effect.level: effect.ratio for effect in estimate_effects(summary, summary.main_metric)}
-    cells, ranks = [], []
+    ratios = {effect.level: effect.ratio for effect in estimate_effects(summary, summary.deciding_metric)}
+    cells, sort_keys = [], []
     for treatment in summary.treatments:
-        ratio = gains.get(treatment.factors[CHANGE_FACTOR])
-        is_base = treatment.factors[CHANGE_FACTOR] == BASELINE
-        cells.append((format_short_ratio(ratio) if ratio else "1" if is_base else "–",))
-        ranks.append(ratio.value if ratio else 1.0 if is_base else -math.inf)
-    return Column("gain", "Against nothing changed", "times", tuple(cells), True, tuple(ranks))
+        ratio = ratios.get(treatment.factors[CHANGE_FACTOR])
+        if ratio is not None:
+            cells.append((format_short_ratio(ratio),))
+            sort_keys.append(ratio.value)
+        elif treatment.factors[CHANGE_FACTOR] == BASELINE:
+            cells.append(("1",))
+            sort_keys.append(1.0)
+        else:
+            cells.append(("–",))
+            sort_keys.append(-math.inf)
+    return Column("gain", "Ratio to baseline", "", tuple(cells), True, tuple(sort_keys))
 
 
 def _is_sparse_design(summary: CampaignSummary) -> bool:
-    """Whether most combinations of the levels of several factors are missing."""
-    factors = [factor for factor in summary.factors if len(factor.levels) > 1]
-    combinations = math.prod(len(factor.levels) for factor in factors)
-    return len(factors) >= _MIN_SPARSE_FACTORS and 2 * len(summary.treatments) < combinations
+    """Return whether most combinations of the levels of several factors are missing."""
+    varying = [factor for factor in summary.factors if len(factor.levels) > 1]
+    combinations = math.prod(len(factor.levels) for factor in varying)
+    return len(varying) >= _MIN_SPARSE_FACTORS and 2 * len(summary.treatments) < combinations
 
 
 def _to_named_treatments(summary: CampaignSummary) -> CampaignSummary:
+    """Return the campaign with one factor whose levels are the names of the treatments."""
     varying = _varying_names(summary.factors)
     constant = tuple(factor for factor in summary.factors if factor.name not in varying)
-    same = {factor.name: factor.levels[0] for factor in constant}
-    names = [treatment_phrase(each.factors, varying) for each in summary.treatments]
+    constant_levels = {factor.name: factor.levels[0] for factor in constant}
+    names = [treatment_phrase(treatment.factors, varying) for treatment in summary.treatments]
     return replace(
         summary,
         factors=(*constant, FactorLevels(TREATMENT_FACTOR, tuple(names))),
         treatments=tuple(
-            replace(each, factors={**same, TREATMENT_FACTOR: name})
-            for each, name in zip(summary.treatments, names, strict=True)
+            replace(treatment, factors={**constant_levels, TREATMENT_FACTOR: name})
+            for treatment, name in zip(summary.treatments, names, strict=True)
         ),
     )
 
@@ -104,6 +113,7 @@ def _varying_names(factors: Sequence[FactorLevels]) -> list[str]:
 def _changed_levels(
     factors: Sequence[FactorLevels], varying: Sequence[str], levels: Mapping[str, Level]
 ) -> Mapping[str, Level]:
+    """Return the constant levels and, as the level of `changed`, what differs from the baseline."""
     changed = [
         factor.name
         for factor in factors

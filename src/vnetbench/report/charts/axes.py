@@ -1,4 +1,4 @@
-"""Axes that several forms of charts have."""
+"""Axes and panel sizes that several charts share."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import factor_label, level_text
 
 _PANELS_PER_ROW = {1: 1, 2: 2, 4: 2}
-"""Panels side by side, by their number; else three."""
+"""Panels side by side by the number of panels; three for all other numbers."""
 _PANEL_WIDTHS_PX = {1: 640, 2: 330}
 
 
 def numeric_x_axis(factor: FactorLevels) -> alt.X:
-    """The x axis of a numeric factor: field `x`, a tick at each level, named as a person reads it."""
-    places = level_positions(factor)
-    values = list(places.values())
+    """Return the x axis of a numeric factor: field `x`, with a labelled tick at each level."""
+    level_to_position = level_positions(factor)
+    values = list(level_to_position.values())
     margin = (max(values) - min(values)) * 0.06
-    titles = json.dumps([level_text(factor.name, level) for level in places])
+    titles = json.dumps([level_text(factor.name, level) for level in level_to_position])
     return alt.X(
         "x:Q",
         title=factor_label(factor.name),
@@ -34,10 +34,10 @@ def numeric_x_axis(factor: FactorLevels) -> alt.X:
 
 
 def panels_per_row(count: int) -> int:
-    """So many panels stand side by side."""
+    """Return how many of `count` panels are side by side."""
     return _PANELS_PER_ROW.get(count, 3)
 
 
 def panel_width_px(count: int) -> int:
-    """Pixels that each of so many panels is wide."""
+    """Return the width of each of `count` panels in pixels."""
     return _PANEL_WIDTHS_PX.get(panels_per_row(count), 240)

@@ -1,4 +1,4 @@
-"""What a chart is."""
+"""A chart: its specification, its data and its texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vnetbench.report.charts.chart_specs import VegaSpec
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart: a Vega-Lite specification without data, its rows, and the words around it."""
+    """A Vega-Lite specification without data, the rows of its dataset, and its name, title and caption."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""The data behind the charts: one row a mark, numbers already in the unit of their axis."""
+"""The rows of the charts' datasets: one row per mark, with numbers in the unit of their axis."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from vnetbench.wording.factor_text import (
     CHANGE_FACTOR,
     TREATMENT_FACTOR,
     factor_label,
+    factor_names,
     level_phrase,
     level_text,
-    factor_names,
     stop_reason_text,
     treatment_phrase,
 )
@@ -25,218 +25,239 @@ from vnetbench.wording.factor_text import (
 ChartRow = dict[str, Any]
 
 _MAX_PANELS, _MAX_TRIALS_PER_PANEL, _MAX_POINTS_PER_TRIAL = 12, 8, 100
-"""Of the main metric in trials are drawn: so many treatments, trials of each, and points of each trial."""
+"""Limits of the chart of the deciding metric within trials."""
 _LINE_OFFSET_SHARE = 0.012
-"""Lines are set apart by this share of the x axis, so that one's intervals don't hide another's."""
+"""Offset between lines as a share of the x axis, so that their intervals do not overlap."""
 
 
 def metric_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> list[ChartRow]:
-    """Rows of kind `estimate`, `mode`, `trial` and `missing` of one metric.
+    """Return rows of kind `estimate`, `mode`, `trial` and `missing` for one metric.
 
-    A treatment with two modes, or without any trial, has an `estimate` row without a value: it breaks the
+    A treatment with two modes or without trials has an `estimate` row without a value, which interrupts the
     line.
     """
-    scale = metric_scale(summary.treatments, metric)
+    divisor = metric_scale(summary.treatments, metric).divisor
     rows: list[ChartRow] = []
     for treatment in summary.treatments:
+        rows += _estimate_rows(summary, layout, treatment, metric)
         base = _common_fields(layout, treatment)
-        estimate = treatment.metrics.get(metric)
-        if estimate is None:
-            rows.append({**base, "kind": "estimate", "value": None, "low": None, "high": None, "figure": ""})
-            reason = "; ".join(treatment.failures) or stop_reason_text(treatment.stopped_by)
-            rows.append({**base, "kind": "missing", "value": 0.0, "figure": reason})
-            continue
-        base["figure"] = format_estimate(estimate, metric, scale)
-        two = len(estimate.modes) == 2
-        rows.append(
-            {
-                **base,
-                "kind": "estimate",
-                "value": None if two else round_for_chart(estimate.value / scale.divisor),
-                "low": None if two or estimate.low is None else round_for_chart(estimate.low / scale.divisor),
-                "high": None if two or estimate.high is None else round_for_chart(estimate.high / scale.divisor),
-            }
-        )
-        for mode, text in zip(estimate.modes, format_modes(estimate, metric, scale), strict=True):
-            share = f"{mode.share * 100:.0f} %"
-            rows.append(
-                {
-                    **base,
-                    "kind": "mode",
-                    "value": round_for_chart(mode.value / scale.divisor),
-                    "share": share,
-                    "figure": text,
-                }
-            )
         for point in treatment.points:
             if metric in point.values:
-                value = round_for_chart(point.values[metric] / scale.divisor)
-                rows.append({**base, "kind": "trial", "value": value, "trial": point.trial, "figure": ""})
+                value = round_for_chart(point.values[metric] / divisor)
+                rows.append(
+                    {**base, "kind": "trial", "value": value, "trial": point.trial_id, "estimate_text": ""}
+                )
     return rows
 
 
+def _estimate_rows(
+    summary: CampaignSummary, layout: FactorLayout, treatment: TreatmentSummary, metric: str
+) -> Iterator[ChartRow]:
+    """Yield the rows of a treatment's estimate, of its modes, or of its missing value."""
+    base = _common_fields(layout, treatment)
+    scale = metric_scale(summary.treatments, metric)
+    estimate = treatment.metrics.get(metric)
+    no_value = {"kind": "estimate", "value": None, "low": None, "high": None}
+    if estimate is None:
+        reason = "; ".join(treatment.failures) or stop_reason_text(treatment.stopped_by)
+        yield {**base, **no_value, "estimate_text": ""}
+        yield {**base, "kind": "missing", "value": 0.0, "estimate_text": reason}
+        return
+    text = format_estimate(estimate, metric, scale)
+    if estimate.modes:
+        yield {**base, **no_value, "estimate_text": text}
+        for mode, mode_text in zip(estimate.modes, format_modes(estimate, metric, scale), strict=True):
+            yield {
+                **base,
+                "kind": "mode",
+                "value": round_for_chart(mode.value / scale.divisor),
+                "share": f"{mode.share * 100:.0f} %",
+                "estimate_text": mode_text,
+            }
+        return
+    yield {
+        **base,
+        "kind": "estimate",
+        "value": round_for_chart(estimate.value / scale.divisor),
+        "low": None if estimate.low is None else round_for_chart(estimate.low / scale.divisor),
+        "high": None if estimate.high is None else round_for_chart(estimate.high / scale.divisor),
+        "estimate_text": text,
+    }
+
+
 def describe_marks(rows: Sequence[ChartRow], confidence: float) -> str:
-    """A caption's sentence on the marks of estimates and trials: an interval is named where one is drawn."""
+    """Return the caption's sentence on the marks; it mentions an interval only if the chart has one."""
     estimates = [row for row in rows if row["kind"] == "estimate" and row["value"] is not None]
     if not estimates:
-        return "Each trial is a faint point."
-    with_interval = any(row["low"] is not None for row in estimates)
-    interval = (
-        f" with its {format_exact_share(confidence)} interval" if with_interval else ", too few for an interval"
-    )
-    return f"Median of the trials{interval}; each trial is a faint point."
+        return "Each faint point is a trial."
+    if any(row["low"] is not None for row in estimates):
+        interval = f"{format_exact_share(confidence)} confidence intervals"
+        return f"Medians of the trials with {interval}. Each faint point is a trial."
+    return "Medians of the trials, too few for an interval. Each faint point is a trial."
 
 
 def trial_order_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> list[ChartRow]:
-    """Every trial in time order, as its deviation from its treatment's median (0.02 is 2 % above)."""
+    """Return each trial with its deviation from its treatment's median (0.02 is 2 % above)."""
     rows: list[ChartRow] = []
     for treatment in summary.treatments:
         estimate = treatment.metrics.get(metric)
         if estimate is None or estimate.value == 0:
             continue
-        with_metric = [point for point in treatment.points if metric in point.values]
-        for place, point in enumerate(with_metric):
-            mark = "of two modes" if estimate.modes else "outlier" if place in estimate.outliers else "trial"
+        name = treatment_phrase(treatment.factors, factor_names(layout.varying))
+        points = [point for point in treatment.points if metric in point.values]
+        for index, point in enumerate(points):
+            is_outlier = index in estimate.outliers
             rows.append(
                 {
-                    "treatment": treatment_phrase(treatment.factors, factor_names(layout.varying)),
+                    "treatment": name,
                     "seconds": round_for_chart(point.started_s),
                     "deviation": round_for_chart(point.values[metric] / estimate.value - 1),
-                    "trial": point.trial,
+                    "trial": point.trial_id,
                     "block": point.block,
-                    "mark": mark,
+                    "mark": "two modes" if estimate.modes else "outlier" if is_outlier else "trial",
                 }
             )
     return rows
 
 
 def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], str]:
-    """The main metric within trials, as `idle`, `warm-up` and `measured` parts, and what is left out.
+    """Return the deciding metric within trials and a sentence on what is omitted.
 
-    The load begins at second 0; `idle` is what was measured before it.
-
-    Where there are more treatments than panels, those with two modes or unsteady trials come first, then
-    those with the widest intervals.
+    The parts are `idle`, `warm-up` and `measured`; the load begins at second 0. If there are more treatments
+    than panels, treatments with two modes or unsteady trials come first, then those with the widest
+    intervals.
     """
-    scale = metric_scale(summary.treatments, summary.main_metric)
-    drawn = [t for t in summary.treatments if any(len(point.time_series) > 1 for point in t.points)]
-    chosen = sorted(drawn, key=lambda t: _selection_rank(t, summary.main_metric))[:_MAX_PANELS]
+    divisor = metric_scale(summary.treatments, summary.deciding_metric).divisor
+    candidates = [t for t in summary.treatments if any(len(point.time_series) > 1 for point in t.points)]
+    ranked = sorted(candidates, key=lambda t: _selection_rank(t, summary.deciding_metric))
+    selected = ranked[:_MAX_PANELS]
     rows: list[ChartRow] = []
-    for treatment in sorted(chosen, key=lambda t: t.index):
+    for treatment in sorted(selected, key=lambda t: t.index):
         name = treatment_phrase(treatment.factors, factor_names(layout.varying))
         for point in treatment.points[-_MAX_TRIALS_PER_PANEL:]:
-            rows += [
-                {"treatment": name, "trial": point.trial, **row} for row in _trial_series_rows(point, scale.divisor)
-            ]
-    left_out = []
-    if len(drawn) > len(chosen):
-        left_out.append(
-            f"{len(chosen)} of {len(drawn)} treatments, the oddest: two modes, unsteady, wide intervals"
+            base = {"treatment": name, "trial": point.trial_id}
+            rows += [{**base, **row} for row in _trial_series_rows(point, divisor)]
+    notes = []
+    if len(candidates) > len(selected):
+        notes.append(
+            f"The chart shows {len(selected)} of {len(candidates)} treatments: those with two modes, "
+            "unsteady trials or the widest intervals."
         )
-    if any(t.trials > _MAX_TRIALS_PER_PANEL for t in chosen):
-        left_out.append(f"the last {_MAX_TRIALS_PER_PANEL} trials of each")
-    return rows, f"Drawn are {'; '.join(left_out)}." if left_out else ""
+    if any(treatment.trial_count > _MAX_TRIALS_PER_PANEL for treatment in selected):
+        notes.append(f"Each panel shows the last {_MAX_TRIALS_PER_PANEL} trials.")
+    return rows, " ".join(notes)
 
 
 def _selection_rank(treatment: TreatmentSummary, metric: str) -> tuple[bool, bool, float]:
-    found = treatment.metrics[metric]
-    unsteady = any(not point.has_steady_state for point in treatment.points)
-    return not found.modes, not unsteady, -(found.half_width or 0.0)
+    estimate = treatment.metrics[metric]
+    is_unsteady = any(not point.has_steady_state for point in treatment.points)
+    return not estimate.modes, not is_unsteady, -(estimate.half_width or 0.0)
 
 
 def _trial_series_rows(point: TrialPoint, divisor: float) -> Iterator[ChartRow]:
-    """The samples of a trial, several averaged into one where there are many."""
+    """Yield the samples of a trial, averaged in groups if there are more than the chart can show."""
     count = len(point.time_series)
     if count == 0:
         return
     interval_s = point.duration_s / count
-    step = -(-count // _MAX_POINTS_PER_TRIAL)
-    idle = len(point.idle_time_series)
-    for start in range(0, idle, step):
-        samples = point.idle_time_series[start : start + step]
-        t = (start + len(samples) / 2 - idle) * interval_s
-        yield {"t": round_for_chart(t), "value": round_for_chart(sum(samples) / len(samples) / divisor), "part": "idle"}
-    for start in range(0, count, step):
-        samples = point.time_series[start : start + step]
-        t = (start + len(samples) / 2) * interval_s
-        row = {"t": round_for_chart(t), "value": round_for_chart(sum(samples) / len(samples) / divisor)}
-        is_cut = start * interval_s < point.warmup_s - interval_s / 2
-        yield {**row, "part": "warm-up" if is_cut else "measured"}
-        # The first measured sample ends the line of the warm-up too, or there would be a gap.
-        if not is_cut and start > 0 and (start - step) * interval_s < point.warmup_s - interval_s / 2:
+    group_size = -(-count // _MAX_POINTS_PER_TRIAL)
+    idle_count = len(point.idle_time_series)
+
+    def group_row(samples: Sequence[float], first_index: int) -> ChartRow:
+        time_s = (first_index + len(samples) / 2) * interval_s
+        value = sum(samples) / len(samples) / divisor
+        return {"time_s": round_for_chart(time_s), "value": round_for_chart(value)}
+
+    for start in range(0, idle_count, group_size):
+        samples = point.idle_time_series[start : start + group_size]
+        yield {**group_row(samples, start - idle_count), "part": "idle"}
+    warmup_end_s = point.warmup_s - interval_s / 2
+    for start in range(0, count, group_size):
+        row = group_row(point.time_series[start : start + group_size], start)
+        is_warmup = start * interval_s < warmup_end_s
+        yield {**row, "part": "warm-up" if is_warmup else "measured"}
+        # Repeat the first measured sample as the end of the warm-up, so that the line has no gap.
+        if not is_warmup and start > 0 and (start - group_size) * interval_s < warmup_end_s:
             yield {**row, "part": "warm-up"}
 
 
 def latency_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
-    """The curve of each treatment's latencies: how long (µs) all but the share `beyond` took at most.
+    """Return the latency curve of each treatment: the latency in µs that the share `beyond` exceeds.
 
-    Dashes tell the levels of a factor apart, or where there was an idle phase that from the load.
+    Dashes distinguish the levels of a factor; in a campaign with idle phases, they distinguish idle phases
+    from load.
     """
     has_idle = any(treatment.idle_latency_histogram for treatment in summary.treatments)
-    dashed = layout.colour_factor.name if layout.colour_factor and not has_idle else ""
-    coloured = [name for name in factor_names(layout.varying) if name != dashed]
+    dash_factor = layout.colour_factor.name if layout.colour_factor and not has_idle else ""
+    colour_factors = [name for name in factor_names(layout.varying) if name != dash_factor]
     rows: list[ChartRow] = []
     for treatment in summary.treatments:
-        dash = level_phrase(dashed, treatment.factors[dashed]) if dashed else ""
+        dash = level_phrase(dash_factor, treatment.factors[dash_factor]) if dash_factor else ""
         curves = [(dash, treatment.latency_histogram)]
         if has_idle:
-            curves = [("under load", treatment.latency_histogram), ("before the load", treatment.idle_latency_histogram)]
+            curves = [
+                ("under load", treatment.latency_histogram),
+                ("before the load", treatment.idle_latency_histogram),
+            ]
         rows += [
             {
                 "treatment": treatment_phrase(treatment.factors, factor_names(layout.varying)),
-                "colour": treatment_phrase(treatment.factors, coloured),
-                "dash": dash,
+                "colour": treatment_phrase(treatment.factors, colour_factors),
+                "dash": dash_label,
                 "beyond": round_for_chart(beyond),
                 "percentile": f"{100 * (1 - beyond):.6g} %",
                 "latency": round_for_chart(latency_us),
             }
-            for dash, latencies in curves
-            for beyond, latency_us in tail_curve(latencies)
+            for dash_label, histogram in curves
+            for beyond, latency_us in tail_curve(histogram)
         ]
     return rows
 
 
 def series_labels(layout: FactorLayout) -> list[str]:
-    """The lines' names, in order."""
+    """Return the names of the lines in order."""
     factor = layout.colour_factor
     return [level_text(factor.name, level) for level in factor.levels] if factor else []
 
 
 def panel_labels(summary: CampaignSummary, layout: FactorLayout) -> list[str]:
-    """The names of the panels or rows that treatments fall into, in the order of the levels."""
-    ranked = {}
+    """Return the names of the panels, or of the rows of a dot plot, in the order of the levels."""
+    label_by_rank = {}
     for treatment in summary.treatments:
-        rank = tuple(factor.levels.index(treatment.factors[factor.name]) for factor in layout.panel_factors)
-        ranked[rank] = _panel_label(layout.panel_factors, treatment)
-    return [ranked[rank] for rank in sorted(ranked)]
+        levels = [(factor.levels, treatment.factors[factor.name]) for factor in layout.panel_factors]
+        rank = tuple(known.index(level) for known, level in levels)
+        label_by_rank[rank] = _panel_label(layout.panel_factors, treatment)
+    return [label_by_rank[rank] for rank in sorted(label_by_rank)]
 
 
 def _common_fields(layout: FactorLayout, treatment: TreatmentSummary) -> ChartRow:
-    combination = _panel_label(layout.panel_factors, treatment)
-    colour = layout.colour_factor
+    x_factor, colour_factor = layout.x_factor, layout.colour_factor
     return {
         "treatment": treatment_phrase(treatment.factors, factor_names(layout.varying)),
         "x": _x_position(layout, treatment),
-        "xlevel": level_text(layout.x_factor.name, treatment.factors[layout.x_factor.name]) if layout.x_factor else "",
-        "series": level_text(colour.name, treatment.factors[colour.name]) if colour else "",
-        "combination": combination,
-        "trials": treatment.trials,
-        "stopped": stop_reason_text(treatment.stopped_by),
+        "x_level": level_text(x_factor.name, treatment.factors[x_factor.name]) if x_factor else "",
+        "series": level_text(colour_factor.name, treatment.factors[colour_factor.name])
+        if colour_factor
+        else "",
+        "panel": _panel_label(layout.panel_factors, treatment),
+        "trials": treatment.trial_count,
+        "stop_reason": stop_reason_text(treatment.stopped_by),
     }
 
 
 def _x_position(layout: FactorLayout, treatment: TreatmentSummary) -> float | None:
+    """Return the position on the x axis, with a small offset for each line."""
     if layout.x_factor is None:
         return None
-    places = level_positions(layout.x_factor)
-    here = places[treatment.factors[layout.x_factor.name]]
+    level_to_position = level_positions(layout.x_factor)
+    position = level_to_position[treatment.factors[layout.x_factor.name]]
     if layout.colour_factor is None:
-        return here
-    count = len(layout.colour_factor.levels)
-    series = layout.colour_factor.levels.index(treatment.factors[layout.colour_factor.name])
-    width = max(places.values()) - min(places.values())
-    step = min(_LINE_OFFSET_SHARE, 3 * _LINE_OFFSET_SHARE / count)
-    return here + (series - (count - 1) / 2) * step * width
+        return position
+    levels = layout.colour_factor.levels
+    line_index = levels.index(treatment.factors[layout.colour_factor.name])
+    axis_length = max(level_to_position.values()) - min(level_to_position.values())
+    offset_share = min(_LINE_OFFSET_SHARE, 3 * _LINE_OFFSET_SHARE / len(levels))
+    return position + (line_index - (len(levels) - 1) / 2) * offset_share * axis_length
 
 
 def _panel_label(factors: tuple[FactorLevels, ...], treatment: TreatmentSummary) -> str:
@@ -249,5 +270,5 @@ def _panel_label(factors: tuple[FactorLevels, ...], treatment: TreatmentSummary)
 
 
 def round_for_chart(value: float) -> float:
-    """Five significant digits: what a chart can show, and a third of the bytes."""
+    """Round to five significant digits: more are invisible and triple the size of the page."""
     return float(f"{value:.5g}")

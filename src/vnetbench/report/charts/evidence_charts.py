@@ -1,4 +1,4 @@
-"""The small picture beside a finding: figures against their thresholds, or what the finding brings along."""
+"""The chart of a finding: its own chart, or its evidence against the thresholds."""
 
 from __future__ import annotations
 
@@ -8,70 +8,72 @@ from typing import Any
 
 import altair as alt
 
-from vnetbench.explain.model import MEASURED_SERIES, EvidenceItem, Finding, EvidenceChart
+from vnetbench.explain.model import MEASURED_SERIES, EvidenceChart, EvidenceItem, Finding
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import ChartRow
-from vnetbench.report.charts.chart_specs import DATASET, VegaSpec, to_spec, interval_caps
-from vnetbench.report.text.evidence_text import format_evidence, evidence_scale
+from vnetbench.report.charts.chart_specs import DATASET, VegaSpec, interval_caps, to_spec
+from vnetbench.report.text.evidence_text import evidence_scale, format_evidence
 
 _WIDTH_PX, _HEIGHT_PX = 360, 150
 _LABEL_WIDTH_PX = 420
 _ROW_HEIGHT_PX = 22
 _BAR_HEIGHT_PX = 14
 _MAX_X_TITLE_CHARS, _MAX_Y_TITLE_CHARS = 50, 24
-"""So many characters of an axis's title have room beside the picture; more on a line are cut off."""
+"""Line lengths of axis titles; the chart cuts off longer lines."""
 _MAX_PANELS = 5
-"""So many figures of the first suspect are drawn; the table has all of them."""
+"""The chart shows at most this many evidence items of the first candidate; the table shows all."""
 _MAX_COLOURED_SERIES = 7
-"""Series that have colours of their own; of more every line is alike."""
+"""With more series than this, all lines have the same colour."""
 
 
 def evidence_chart(finding: Finding, number: int) -> Chart | None:
-    """The finding's own picture, else the figures of its first suspect; None without either."""
+    """Return the finding's own chart, or its first candidate's evidence; None without both."""
     name = f"finding-{number}"
     if finding.chart is not None and finding.chart.rows:
-        picture = finding.chart
-        rows: list[ChartRow] = [dict(row) for row in picture.rows]
-        return Chart(name, picture.title, _caption(picture), _SPEC_BUILDERS[picture.chart_type](picture), rows)
+        chart = finding.chart
+        rows: list[ChartRow] = [dict(row) for row in chart.rows]
+        return Chart(name, chart.title, _caption(chart), _SPEC_BUILDERS[chart.chart_type](chart), rows)
     if finding.candidates and finding.candidates[0].evidence:
         first = finding.candidates[0]
-        rows = [_bullet_row(exhibit) for exhibit in first.evidence[:_MAX_PANELS]]
+        rows = [_bullet_row(item) for item in first.evidence[:_MAX_PANELS]]
         title = f"Evidence: {first.cause.description}"
-        words = "Median of the trials, with their range."
+        caption = "Medians of the trials with their range."
         if any(row["threshold"] is not None for row in rows):
-            words += " The broken line is where a figure begins to speak."
-        return Chart(name, title, words, _bullet_spec(rows), rows)
+            caption += " The dashed line is the threshold."
+        return Chart(name, title, caption, _bullet_spec(rows), rows)
     return None
 
 
-def _caption(picture: EvidenceChart) -> str:
-    words = {
-        "time_series": "Each point is a block of the campaign: the median of its trials.",
+def _caption(chart: EvidenceChart) -> str:
+    sentence = {
+        "time_series": "Each point is the median of a block.",
         "bars": "",
-        "modes": "Each point is a trial, its colour the mode that it is in.",
-        "effects": "Times the metric, with the interval. At 1 nothing changes.",
-        "curve": "Points were measured, with their intervals; the line is the law that was fitted.",
-    }[picture.chart_type]
-    return f"{words} The broken line is the threshold.".lstrip() if picture.threshold is not None else words
+        "modes": "Each point is a trial; its colour shows its mode.",
+        "effects": "Ratios of the metric with their intervals; 1 means no change.",
+        "curve": "Points are measurements with their intervals. The line is the fitted model.",
+    }[chart.chart_type]
+    return (
+        f"{sentence} The dashed line is the threshold.".lstrip() if chart.threshold is not None else sentence
+    )
 
 
-def _bullet_row(exhibit: EvidenceItem) -> ChartRow:
-    text, divisor = format_evidence(exhibit), evidence_scale(exhibit).divisor
+def _bullet_row(item: EvidenceItem) -> ChartRow:
+    text, divisor = format_evidence(item), evidence_scale(item).divisor
     row: dict[str, Any] = {
-        "panel": f"{text.label}: {text.figure}",
-        "value": exhibit.value / divisor,
-        "low": exhibit.low / divisor,
-        "high": exhibit.high / divisor,
-        "threshold": None if exhibit.threshold is None else exhibit.threshold / divisor,
+        "panel": f"{text.label}: {text.value_with_unit}",
+        "value": item.value / divisor,
+        "low": item.low / divisor,
+        "high": item.high / divisor,
+        "threshold": None if item.threshold is None else item.threshold / divisor,
     }
-    # Shares are read against the whole.
-    shown = max(exhibit.high, exhibit.threshold or 0.0)
+    # A percentage is shown on a scale up to 100 %.
+    shown = max(item.high, item.threshold or 0.0)
     row["end"] = 100.0 if text.unit.startswith("%") and shown <= 100 else 1.05 * shown / divisor
     return row
 
 
 def _bullet_spec(rows: Sequence[ChartRow]) -> VegaSpec:
-    """A panel a figure, each with a scale of its own."""
+    """Return a panel per evidence item, each with its own scale."""
     data = alt.Chart(DATASET)
     x = alt.X("value:Q", title=None, scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=4))
     end = data.mark_point(opacity=0).encode(x="end:Q")
@@ -92,53 +94,60 @@ def _bullet_spec(rows: Sequence[ChartRow]) -> VegaSpec:
     return to_spec(panels.resolve_scale(x="independent"))
 
 
-def _time_series_spec(picture: EvidenceChart) -> VegaSpec:
-    """A line a series over the blocks of a campaign."""
-    x = alt.X("x:Q", title=_wrap_x_title(picture.x_label), axis=alt.Axis(tickCount=5))
-    lines = alt.Chart(DATASET).encode(x=x, y=_y_axis(picture), **_series_colour(picture), detail="series:N")
-    return _to_sized_spec(alt.layer(lines.mark_line(strokeWidth=1.4, opacity=0.8), *_threshold_rule(picture)))
+def _time_series_spec(chart: EvidenceChart) -> VegaSpec:
+    """Return a line per series over the blocks of a campaign."""
+    x = alt.X("x:Q", title=_wrap_x_title(chart.x_label), axis=alt.Axis(tickCount=5))
+    lines = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour(chart), detail="series:N")
+    return _to_sized_spec(alt.layer(lines.mark_line(strokeWidth=1.4, opacity=0.8), *_threshold_rule(chart)))
 
 
-def _bar_spec(picture: EvidenceChart) -> VegaSpec:
-    """Figures below each other, with their names on the left."""
-    names = _row_names(picture)
+def _bar_spec(chart: EvidenceChart) -> VegaSpec:
+    """Return horizontal bars with their names on the left."""
+    names = _row_names(chart)
     y = alt.Y("x:N", sort=names, title=None, axis=alt.Axis(labelLimit=170, grid=False))
-    x = alt.X("y:Q", title=_value_axis_title(picture), scale=alt.Scale(zero=True), axis=alt.Axis(grid=True, tickCount=5))
-    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour(picture))
-    offset = {"yOffset": alt.YOffset("series:N")} if len(_series_names(picture)) > 1 else {}
+    x = alt.X(
+        "y:Q",
+        title=_value_axis_title(chart),
+        scale=alt.Scale(zero=True),
+        axis=alt.Axis(grid=True, tickCount=5),
+    )
+    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour(chart))
+    offset = {"yOffset": alt.YOffset("series:N")} if len(_series_names(chart)) > 1 else {}
     return _to_sized_spec(
         alt.layer(
             rows.mark_bar(opacity=0.7).encode(**offset),
             rows.mark_rule(strokeWidth=1.6, style="ink").encode(x=alt.X("low:Q"), x2="high:Q", **offset),
-            *_threshold_rule(picture, along="x"),
+            *_threshold_rule(chart, axis="x"),
         ),
-        len(names) * max(1, len(_series_names(picture))),
+        len(names) * max(1, len(_series_names(chart))),
     )
 
 
-def _mode_spec(picture: EvidenceChart) -> VegaSpec:
-    """A trial a point: where a figure tells the modes apart they stand beside each other, not above."""
+def _mode_spec(chart: EvidenceChart) -> VegaSpec:
+    """Return a point per trial; a metric that separates the modes puts them side by side."""
     x = alt.X(
         "x:Q",
-        title=_wrap_x_title(picture.x_label),
+        title=_wrap_x_title(chart.x_label),
         scale=alt.Scale(zero=False, padding=12),
         axis=alt.Axis(tickCount=5),
     )
-    points = alt.Chart(DATASET).encode(x=x, y=_y_axis(picture), **_series_colour(picture))
-    return _to_sized_spec(alt.layer(points.mark_point(filled=True, size=40, opacity=0.75), *_threshold_rule(picture)))
+    points = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour(chart))
+    return _to_sized_spec(
+        alt.layer(points.mark_point(filled=True, size=40, opacity=0.75), *_threshold_rule(chart))
+    )
 
 
-def _effect_spec(picture: EvidenceChart) -> VegaSpec:
-    """Ratios with their intervals on a logarithmic scale, so that twice and half are as far from 1."""
-    names = _row_names(picture)
+def _effect_spec(chart: EvidenceChart) -> VegaSpec:
+    """Return ratios with intervals on a logarithmic axis, where 2 and 0.5 are equally far from 1."""
+    names = _row_names(chart)
     y = alt.Y("x:N", sort=names, title=None, axis=alt.Axis(labelLimit=190, grid=False))
     x = alt.X(
         "y:Q",
-        title=_value_axis_title(picture),
+        title=_value_axis_title(chart),
         scale=alt.Scale(type="log", nice=False, padding=12),
         axis=alt.Axis(grid=True, tickCount=5, format=".5~g", labelOverlap=True),
     )
-    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour(picture))
+    rows = alt.Chart(DATASET).encode(y=y, x=x, **_series_colour(chart))
     unchanged = alt.Chart(DATASET).mark_rule(strokeWidth=1.5, strokeDash=[4, 2], style="ink")
     return _to_sized_spec(
         alt.layer(
@@ -151,19 +160,19 @@ def _effect_spec(picture: EvidenceChart) -> VegaSpec:
     )
 
 
-def _curve_spec(picture: EvidenceChart) -> VegaSpec:
-    """What was measured as points with intervals, and the laws that were fitted as lines."""
-    numeric = all(not isinstance(row["x"], str) for row in picture.rows)
+def _curve_spec(chart: EvidenceChart) -> VegaSpec:
+    """Return measured points with intervals, and fitted models as lines."""
+    numeric = all(not isinstance(row["x"], str) for row in chart.rows)
     axis = alt.Axis(tickCount=6, labelAngle=0)
-    x = alt.X(f"x:{'Q' if numeric else 'O'}", title=_wrap_x_title(picture.x_label), axis=axis)
-    rows = alt.Chart(DATASET).encode(x=x, y=_y_axis(picture), **_series_colour(picture))
+    x = alt.X(f"x:{'Q' if numeric else 'O'}", title=_wrap_x_title(chart.x_label), axis=axis)
+    rows = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour(chart))
     measured = rows.transform_filter(f"datum.series === '{MEASURED_SERIES}'")
     return _to_sized_spec(
         alt.layer(
             rows.transform_filter(f"datum.series !== '{MEASURED_SERIES}'").mark_line(strokeWidth=1.8),
             measured.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q"), y2="high:Q"),
             measured.mark_point(filled=True, size=46, opacity=1),
-            *_threshold_rule(picture),
+            *_threshold_rule(chart),
         )
     )
 
@@ -177,46 +186,46 @@ _SPEC_BUILDERS: Mapping[str, Callable[[EvidenceChart], VegaSpec]] = {
 }
 
 
-def _value_axis_title(picture: EvidenceChart) -> list[str]:
-    """Of the one axis that a picture with names on its left has."""
-    return _wrap_x_title(picture.y_label or picture.x_label)
+def _value_axis_title(chart: EvidenceChart) -> list[str]:
+    """Return the title of the value axis of a chart with names on its left."""
+    return _wrap_x_title(chart.y_label or chart.x_label)
 
 
 def _wrap_x_title(title: str) -> list[str]:
-    """The title of an axis below a picture, in as many lines as it needs."""
+    """Return the lines of a title for the x axis."""
     return textwrap.wrap(title, _MAX_X_TITLE_CHARS) or [""]
 
 
-def _y_axis(picture: EvidenceChart) -> alt.Y:
-    title = textwrap.wrap(picture.y_label, _MAX_Y_TITLE_CHARS) or [""]
+def _y_axis(chart: EvidenceChart) -> alt.Y:
+    title = textwrap.wrap(chart.y_label, _MAX_Y_TITLE_CHARS) or [""]
     return alt.Y("y:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5))
 
 
-def _series_colour(picture: EvidenceChart) -> dict[str, Any]:
-    names = _series_names(picture)
+def _series_colour(chart: EvidenceChart) -> dict[str, Any]:
+    names = _series_names(chart)
     if not 1 < len(names) <= _MAX_COLOURED_SERIES:
         return {}
     scale = alt.Scale(domain=names)
     return {"color": alt.Color("series:N", sort=names, scale=scale, title=None, legend=alt.Legend(columns=2))}
 
 
-def _threshold_rule(picture: EvidenceChart, along: str = "y") -> list[alt.Chart]:
-    if picture.threshold is None:
+def _threshold_rule(chart: EvidenceChart, axis: str = "y") -> list[alt.Chart]:
+    if chart.threshold is None:
         return []
     line = alt.Chart(DATASET).mark_rule(strokeWidth=1.5, strokeDash=[4, 2], style="ink")
-    at = alt.datum(picture.threshold)
-    return [line.encode(x=at) if along == "x" else line.encode(y=at)]
+    position = alt.datum(chart.threshold)
+    return [line.encode(x=position) if axis == "x" else line.encode(y=position)]
 
 
-def _series_names(picture: EvidenceChart) -> list[str]:
-    return list(dict.fromkeys(str(row["series"]) for row in picture.rows if "series" in row))
+def _series_names(chart: EvidenceChart) -> list[str]:
+    return list(dict.fromkeys(str(row["series"]) for row in chart.rows if "series" in row))
 
 
-def _row_names(picture: EvidenceChart) -> list[str]:
-    return list(dict.fromkeys(str(row["x"]) for row in picture.rows))
+def _row_names(chart: EvidenceChart) -> list[str]:
+    return list(dict.fromkeys(str(row["x"]) for row in chart.rows))
 
 
-def _to_sized_spec(layers: alt.LayerChart | alt.FacetChart, lines: int = 0) -> VegaSpec:
-    """`lines`: of a picture that grows with them, how many there are."""
-    height = max(60, lines * _ROW_HEIGHT_PX) if lines else _HEIGHT_PX
+def _to_sized_spec(layers: alt.LayerChart | alt.FacetChart, row_count: int = 0) -> VegaSpec:
+    """Return the specification; its height grows with `row_count` if that is not 0."""
+    height = max(60, row_count * _ROW_HEIGHT_PX) if row_count else _HEIGHT_PX
     return to_spec(layers.properties(width=_WIDTH_PX, height=height))

@@ -1,4 +1,4 @@
-"""How a campaign's factors are laid out: which vary, which one is on x, which is a line, which are panels."""
+"""The layout of factors in a chart: which factor is on the x axis, in the lines and in the panels."""
 
 from __future__ import annotations
 
@@ -11,38 +11,37 @@ from vnetbench.study.factors.frame_sizes import mean_frame_bytes
 from vnetbench.study.model import FactorLevels, Level
 
 _PREFERRED_X_FACTOR = "frame_size"
-"""What a frame rate means is read off against this one, however many levels others have."""
+"""Frame rates are meaningful relative to the frame size, so it is always on the x axis."""
 _X_PRIORITY = ("streams", "pairs", "message_size", "socket_buffer", "queues", "link_rate")
-"""Where two factors have as many levels, the one named first here is on x."""
+"""Of two factors with the same number of levels, the first in this list is on the x axis."""
 _LINE_FACTORS = ("adapter",)
-"""What is compared within one panel however many levels it has."""
+"""Factors that become lines regardless of their number of levels."""
 
 
 @dataclass(frozen=True)
 class FactorLayout:
-    """What a chart and a table do with each factor."""
+    """The role of each factor in a chart."""
 
     varying: tuple[FactorLevels, ...]
-    """Factors with two levels or more, their levels in reading order: numbers ascending, then words."""
+    """Factors with two levels or more; levels are sorted: numbers ascending, then words."""
     constant: tuple[tuple[str, Level], ...]
     """Factors with one level."""
     x_factor: FactorLevels | None
-    """The numeric factor on x; None: categorical only, drawn as a dot plot."""
+    """The numeric factor on the x axis; None for a dot plot of categorical factors."""
     colour_factor: FactorLevels | None
-    """One line (or row of dots) a level."""
+    """The factor with a line, or a row of dots, per level."""
     panel_factors: tuple[FactorLevels, ...]
-    """The rest: a panel of a line chart, a row of a dot plot for each combination of their levels."""
+    """The other factors: each combination of their levels is a panel, or a row of a dot plot."""
     heat_factor: FactorLevels | None
-    """The second numeric factor of a heat map, on y; None: no heat map."""
+    """The factor on the y axis of a heat map; None without a heat map."""
 
 
 def lay_out_factors(summary: CampaignSummary) -> FactorLayout:
-    """Decide from the levels that the treatments have.
+    """Assign each factor its role, from the levels that the treatments have.
 
-    x is the size of frames, or else the numeric factor with the most levels; it has three at least. A heat
-    map is drawn where a second numeric factor has three levels or more. Of the rest, the adapter or else the
-    factor with the fewest levels makes the lines (they are compared within one panel), every other one makes
-    panels (or rows, in a dot plot).
+    The x axis is the frame size, or the numeric factor with the most levels, at least three. A second numeric
+    factor with at least three levels adds a heat map. The adapter, or the factor with the fewest levels,
+    makes the lines, which share a panel. All other factors make panels, or rows of a dot plot.
     """
     factors = [_with_used_levels(summary, factor) for factor in summary.factors]
     varying = tuple(factor for factor in factors if len(factor.levels) > 1)
@@ -54,56 +53,56 @@ def lay_out_factors(summary: CampaignSummary) -> FactorLayout:
     lines = next((factor for factor in rest if factor.name in _LINE_FACTORS), None)
     colour = heat or lines or min(reversed(rest), key=lambda factor: len(factor.levels), default=None)
     if x is None and len(rest) == 1:
-        colour = None  # the rows of the dot plot say it already
+        colour = None  # The rows of the dot plot already show this factor.
     others = tuple(factor for factor in rest if factor is not colour)
     return FactorLayout(varying, constant, x, colour, others, heat)
 
 
 def choose_x_factor(varying: Sequence[FactorLevels]) -> FactorLevels | None:
-    """The one of the factors that is on x, by the same rules; None where none is."""
+    """Return the factor for the x axis by the rules of `lay_out_factors`; None without a candidate."""
     return next(iter(_rank_x_candidates(varying)), None)
 
 
 def is_numeric(factor: FactorLevels) -> bool:
-    """Whether the levels are numbers, with at most one word among them (`auto`, `none`)."""
+    """Return whether the levels are numbers, with at most one word such as `auto` or `none`."""
     words = sum(isinstance(level, str) for level in factor.levels)
     return words <= 1 and len(factor.levels) > words
 
 
 def level_positions(factor: FactorLevels) -> dict[Level, float]:
-    """Where each level stands on an axis, and so whether the axis is linear or logarithmic.
+    """Return the position of each level on an axis.
 
-    Numbers that span a factor of eight or more stand at their binary logarithm, other numbers at themselves.
-    A factor with a word among its levels is spaced evenly; a mix of frame sizes stands at its mean.
+    Numbers that span a factor of eight or more are at their binary logarithm, other numbers at their value.
+    Levels with a word among them are evenly spaced. A mix of frame sizes is at the logarithm of its mean.
     """
     if factor.name == _PREFERRED_X_FACTOR:
         return {level: math.log2(mean_frame_bytes(level)) for level in factor.levels}
     numbers = [level for level in factor.levels if not isinstance(level, str)]
     if len(numbers) < len(factor.levels):
-        return {level: float(place) for place, level in enumerate(factor.levels)}
+        return {level: float(index) for index, level in enumerate(factor.levels)}
     if min(numbers) > 0 and max(numbers) / min(numbers) >= 8:
         return {level: math.log2(level) for level in numbers}
     return {level: float(level) for level in numbers}
 
 
 def _with_used_levels(summary: CampaignSummary, factor: FactorLevels) -> FactorLevels:
-    """The factor with the levels that treatments really have, in reading order."""
-    seen = {
+    """Return the factor with the levels of the treatments only, sorted."""
+    used = {
         treatment.factors[factor.name] for treatment in summary.treatments if factor.name in treatment.factors
     }
-    levels = [level for level in factor.levels if level in seen] or list(factor.levels)
+    levels = [level for level in factor.levels if level in used] or list(factor.levels)
     numbers = sorted(level for level in levels if not isinstance(level, str))
     words = [level for level in levels if isinstance(level, str)]
     return FactorLevels(factor.name, (*numbers, *words))
 
 
 def _rank_x_candidates(varying: Sequence[FactorLevels]) -> list[FactorLevels]:
-    """Those that an axis can have, the one for x first."""
+    """Return the factors that fit an axis, the best candidate for the x axis first."""
     return sorted(
         (factor for factor in varying if is_numeric(factor) and len(factor.levels) > 2), key=_x_priority
     )
 
 
 def _x_priority(factor: FactorLevels) -> tuple[bool, int, int]:
-    named = _X_PRIORITY.index(factor.name) if factor.name in _X_PRIORITY else len(_X_PRIORITY)
-    return factor.name != _PREFERRED_X_FACTOR, -len(factor.levels), named
+    priority = _X_PRIORITY.index(factor.name) if factor.name in _X_PRIORITY else len(_X_PRIORITY)
+    return factor.name != _PREFERRED_X_FACTOR, -len(factor.levels), priority

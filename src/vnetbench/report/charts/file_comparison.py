@@ -1,4 +1,4 @@
-"""Several files on one chart: the same metric of each, where their treatments share factors."""
+"""Charts that compare several results files: one metric, for treatments that share factors."""
 
 from __future__ import annotations
 
@@ -18,31 +18,41 @@ from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.notes import legend
 from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.wording.estimate_text import format_estimate, metric_heading, measured_metrics, format_modes, metric_scale
+from vnetbench.wording.estimate_text import (
+    format_estimate,
+    format_modes,
+    measured_metrics,
+    metric_heading,
+    metric_scale,
+)
 from vnetbench.wording.factor_text import factor_noun, level_text, treatment_phrase
 
 _MAX_PANELS, _MAX_ROWS = 9, 24
-"""So many are drawn: panels where a numeric factor is on x, rows where none is."""
+"""Maximum number of panels with a numeric factor on the x axis, and of rows without one."""
+_MAX_LISTED_PANELS = 4
 _FILE_OFFSET_SHARE = 0.012
-"""Files are set apart by this share of the x axis, so that one's intervals don't hide another's."""
+"""Offset between files as a share of the x axis, so that their intervals do not overlap."""
+
+PanelKey = tuple[Level | None, ...]
+"""The levels of the panel factors; they decide the panel, or the row of a dot plot."""
 
 
 @dataclass(frozen=True)
 class FileComparison:
-    """What stands before the campaigns of a page that has several."""
+    """The part of a page that compares several results files."""
 
     files: tuple[tuple[str, CampaignSummary], ...]
-    """Each with the name that it has on the charts."""
-    main: list[Chart]
-    """A chart of the metric that decides, for each workload that several files have."""
-    others: list[Chart]
-    said: tuple[str, ...]
-    """What the charts leave out, and why."""
+    """Each file with its name on the charts."""
+    main_charts: list[Chart]
+    """A chart of the deciding metric for each workload that several files share."""
+    other_charts: list[Chart]
+    notes: tuple[str, ...]
+    """What the charts omit, and why."""
 
 
 @dataclass(frozen=True)
 class _FileTreatment:
-    """A treatment with what tells it from the others of its file."""
+    """A treatment with its file and its known levels."""
 
     file: str
     summary: CampaignSummary
@@ -52,273 +62,286 @@ class _FileTreatment:
 
 @dataclass(frozen=True)
 class _MetricGroup:
-    """Treatments of files with the same workload that have a metric, and what they share."""
+    """The treatments of files with the same workload that have a metric, with the roles of the factors."""
 
     metric: str
     files: tuple[str, ...]
-    placed: tuple[_FileTreatment, ...]
-    x: FactorLevels | None
-    others: tuple[FactorLevels, ...]
-    """Factors with a panel (or row) for each combination of their levels."""
-    apart: tuple[str, ...]
-    """Factors that all tell, of which one file has no level in common: it would stand beside none."""
-    rest: tuple[str, ...]
-    """Factors that vary within a file and have no part in where it stands."""
+    treatments: tuple[_FileTreatment, ...]
+    x_factor: FactorLevels | None
+    panel_factors: tuple[FactorLevels, ...]
+    """Each combination of their levels is a panel, or a row of a dot plot."""
+    disjoint_factors: tuple[str, ...]
+    """Factors that all files specify, but of which one file has no level in common with the others."""
+    unplotted_factors: tuple[str, ...]
+    """Factors that vary within a file but do not affect the position on the chart."""
 
     @property
-    def most_places(self) -> int:
-        """So many panels (or rows) are drawn."""
-        return _MAX_ROWS if self.x is None else _MAX_PANELS
+    def max_panels(self) -> int:
+        """Maximum number of panels or rows on the chart."""
+        return _MAX_ROWS if self.x_factor is None else _MAX_PANELS
 
-    def place(self, placed: _FileTreatment) -> tuple[Level | None, ...]:
-        """The levels that decide which panel or row it stands in."""
-        return tuple(placed.levels.get(factor.name) for factor in self.others)
+    def panel_key(self, treatment: _FileTreatment) -> PanelKey:
+        """Return the key of the treatment's panel or row."""
+        return tuple(treatment.levels.get(factor.name) for factor in self.panel_factors)
 
 
 def compare_files(summaries: Sequence[CampaignSummary]) -> FileComparison | None:
-    """Of two files or more; else None."""
+    """Return the comparison of two or more files; None for a single file."""
     if len(summaries) < 2:
         return None
     files = tuple(zip(_display_names(summaries), summaries, strict=True))
     by_workload: dict[str, list[tuple[str, CampaignSummary]]] = {}
     for name, summary in files:
         by_workload.setdefault(summary.workload, []).append((name, summary))
-    main: list[Chart] = []
-    others: list[Chart] = []
-    said = list(_workload_notes(by_workload))
-    shared = {workload: found for workload, found in by_workload.items() if len(found) > 1}
-    for workload, found in shared.items():
-        charts, sentences = _compare_same_workload(found)
+    main_charts: list[Chart] = []
+    other_charts: list[Chart] = []
+    notes = list(_workload_notes(by_workload))
+    shared = {workload: group for workload, group in by_workload.items() if len(group) > 1}
+    for workload, group in shared.items():
+        charts, group_notes = _compare_same_workload(group)
         if len(shared) > 1:
             charts = [_add_workload_to_title(chart, workload) for chart in charts]
-        main += charts[:1]
-        others += charts[1:]
-        said += sentences
-    return FileComparison(files, main, others, tuple(said))
+        main_charts += charts[:1]
+        other_charts += charts[1:]
+        notes += group_notes
+    return FileComparison(files, main_charts, other_charts, tuple(notes))
 
 
 def published_charts(summary: CampaignSummary) -> list[Chart]:
-    """A chart a metric of a published table alone, its own first."""
-    if summary.reference is None:
-        raise ValueError(f"{summary.path} is no published table")
-    files, alike = [(summary.path, summary)], summary.reference.required_factors
-    names = [n for n in measured_metrics(summary.treatments) if n != summary.main_metric]
-    groups = [_group_by_metric(files, name, alike) for name in (summary.main_metric, *names)]
+    """Return a chart for each metric of a published table, its own metric first.
+
+    Raises:
+        ValueError: The summary is not a published table.
+    """
+    if summary.reference_table is None:
+        raise ValueError(f"{summary.path} is not a published table")
+    files, factors = [(summary.path, summary)], summary.reference_table.required_factors
+    other_metrics = [n for n in measured_metrics(summary.treatments) if n != summary.deciding_metric]
+    groups = [_group_by_metric(files, name, factors) for name in (summary.deciding_metric, *other_metrics)]
     return [_comparison_chart(group, _panel_keys(group)) for group in groups]
 
 
 def _display_names(summaries: Sequence[CampaignSummary]) -> list[str]:
-    """The files' names; their paths where two have one name, numbered where it is one file twice."""
-    short_names = [each.path if each.reference else Path(each.path).name for each in summaries]
+    """Return file names; paths if names are equal, and numbered paths if a file appears twice."""
+    file_names = [each.path if each.reference_table else Path(each.path).name for each in summaries]
     names = [
-        name if short_names.count(name) == 1 else each.path
-        for name, each in zip(short_names, summaries, strict=True)
+        name if file_names.count(name) == 1 else each.path
+        for name, each in zip(file_names, summaries, strict=True)
     ]
     return [
-        name if names.count(name) == 1 else f"{name} ({names[: place + 1].count(name)})"
-        for place, name in enumerate(names)
+        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
+        for index, name in enumerate(names)
     ]
 
 
 def _workload_notes(by_workload: Mapping[str, Sequence[tuple[str, CampaignSummary]]]) -> Iterator[str]:
     if len(by_workload) > 1:
-        listed = "; ".join(
+        workloads = "; ".join(
             f"{workload} ({', '.join(name for name, _ in files)})" for workload, files in by_workload.items()
         )
-        yield f"The files have different workloads, which are not on one chart: {listed}."
+        yield f"A chart compares files with the same workload only. The workloads are: {workloads}."
 
 
 def _add_workload_to_title(chart: Chart, workload: str) -> Chart:
-    """One that is told from the chart of the same metric of another workload."""
+    """Distinguish the chart from the chart of the same metric of another workload."""
     return replace(chart, name=f"{workload}-{chart.name}", title=f"{workload}: {chart.title}")
 
 
-def _compare_same_workload(files: Sequence[tuple[str, CampaignSummary]]) -> tuple[list[Chart], list[str]]:
-    """The charts of files with one workload, the deciding metric first, and what they leave out."""
-    names = ", ".join(name for name, _ in files)
+def _compare_same_workload(
+    files: Sequence[tuple[str, CampaignSummary]],
+) -> tuple[list[Chart], list[str]]:
+    """Return the charts of files with one workload, deciding metric first, and notes on omissions."""
     metrics = _common_metrics([summary for _, summary in files])
     groups = [_group_by_metric(files, metric) for metric in metrics]
-    drawn = [(group, places) for group in groups if (places := _panel_keys(group, least=2))]
+    drawn = [(group, keys) for group in groups if (keys := _panel_keys(group, min_files=2))]
     if not drawn:
-        lacks = "share the levels of the factors that all tell" if metrics else "have a metric in common"
-        return [], [f"No two of {names} {lacks}, so there is no chart of them together."]
-    return [_comparison_chart(*each) for each in drawn], list(_omission_notes(*drawn[0]))
+        names = ", ".join(name for name, _ in files)
+        reason = "share levels of the factors that all of them specify" if metrics else "share a metric"
+        return [], [f"There is no comparison chart: no two files of {names} {reason}."]
+    return [_comparison_chart(group, keys) for group, keys in drawn], list(_omission_notes(*drawn[0]))
 
 
 def _common_metrics(summaries: Sequence[CampaignSummary]) -> list[str]:
-    """Metrics that two files have, the one that decides in the first measured campaign before others."""
-    main = next((s.main_metric for s in summaries if s.reference is None), summaries[0].main_metric)
-    having = [set(measured_metrics(summary.treatments)) for summary in summaries]
-    shared = [
-        name
-        for name in measured_metrics([t for summary in summaries for t in summary.treatments])
-        if sum(name in names for names in having) > 1
-    ]
-    return sorted(shared, key=lambda name: name != main)
+    """Return the metrics of at least two files, the first measured campaign's deciding metric first."""
+    measured = (each.deciding_metric for each in summaries if each.reference_table is None)
+    deciding_metric = next(measured, summaries[0].deciding_metric)
+    metrics_by_file = [set(measured_metrics(summary.treatments)) for summary in summaries]
+    all_metrics = measured_metrics([t for summary in summaries for t in summary.treatments])
+    shared = [name for name in all_metrics if sum(name in metrics for metrics in metrics_by_file) > 1]
+    return sorted(shared, key=lambda name: name != deciding_metric)
 
 
-def _group_by_metric(files: Sequence[tuple[str, CampaignSummary]], metric: str, only: Sequence[str] = ()) -> _MetricGroup:
-    """The treatments that have the metric, and what is done with each factor.
+def _group_by_metric(
+    files: Sequence[tuple[str, CampaignSummary]], metric: str, factors: Sequence[str] = ()
+) -> _MetricGroup:
+    """Return the treatments that have the metric, with the role of each factor.
 
-    Those that all of their files tell (`only` these, where any are given) decide where a treatment stands.
+    The factors that all files specify decide the position of a treatment; `factors` restricts them.
     """
-    placed = tuple(
+    treatments = tuple(
         _FileTreatment(name, summary, treatment, _known_levels(summary, treatment))
         for name, summary in files
         for treatment in summary.treatments
         if metric in treatment.metrics
     )
-    having = tuple(dict.fromkeys(each.file for each in placed))
+    file_names = tuple(dict.fromkeys(each.file for each in treatments))
     levels: dict[str, dict[str, dict[Level, None]]] = {}
-    for each in placed:
+    for each in treatments:
         for factor, level in each.levels.items():
             levels.setdefault(factor, {}).setdefault(each.file, {})[level] = None
     shared = [
         name
-        for name, of_files in levels.items()
-        if len(of_files) == len(having) and (not only or name in only)
+        for name, by_file in levels.items()
+        if len(by_file) == len(file_names) and (not factors or name in factors)
     ]
-    apart = tuple(name for name in shared if len(having) > 1 and _has_disjoint_file(levels[name]))
-    varying = [
-        FactorLevels(name, _sort_levels(level for of_file in levels[name].values() for level in of_file))
-        for name in shared
-        if name not in apart
+    disjoint = tuple(name for name in shared if len(file_names) > 1 and _has_disjoint_file(levels[name]))
+    positioning = [name for name in shared if name not in disjoint]
+    candidates = [
+        FactorLevels(name, _sort_levels(level for by_file in levels[name].values() for level in by_file))
+        for name in positioning
     ]
-    varying = [factor for factor in varying if len(factor.levels) > 1]
-    x = choose_x_factor(varying)
+    varying = [factor for factor in candidates if len(factor.levels) > 1]
+    x_factor = choose_x_factor(varying)
     return _MetricGroup(
         metric=metric,
-        files=having,
-        placed=placed,
-        x=x,
-        others=tuple(factor for factor in varying if factor is not x),
-        apart=apart,
-        rest=tuple(
+        files=file_names,
+        treatments=treatments,
+        x_factor=x_factor,
+        panel_factors=tuple(factor for factor in varying if factor is not x_factor),
+        disjoint_factors=disjoint,
+        unplotted_factors=tuple(
             name
-            for name, of_files in levels.items()
-            if (name not in shared or name in apart)
-            and any(len(of_file) > 1 for of_file in of_files.values())
+            for name, by_file in levels.items()
+            if name not in positioning and any(len(file_levels) > 1 for file_levels in by_file.values())
         ),
     )
 
 
 def _known_levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
-    return {name: level for name, level in all_levels(summary, treatment).items() if level != UNSPECIFIED}
+    levels = all_levels(summary, treatment)
+    return {name: level for name, level in levels.items() if level != UNSPECIFIED}
 
 
-def _has_disjoint_file(of_files: Mapping[str, Mapping[Level, None]]) -> bool:
-    """Whether one file has no level in common with any other."""
-    having = Counter(level for of_file in of_files.values() for level in of_file)
-    return any(all(having[level] == 1 for level in of_file) for of_file in of_files.values())
+def _has_disjoint_file(levels_by_file: Mapping[str, Mapping[Level, None]]) -> bool:
+    """Return whether one file has no level in common with any other file."""
+    file_counts = Counter(level for levels in levels_by_file.values() for level in levels)
+    return any(all(file_counts[level] == 1 for level in levels) for levels in levels_by_file.values())
 
 
 def _sort_levels(levels: Iterator[Level]) -> tuple[Level, ...]:
-    """Each once; numbers ascending, then words."""
-    seen = dict.fromkeys(levels)
-    numbers = sorted(level for level in seen if not isinstance(level, str))
-    return (*numbers, *(level for level in seen if isinstance(level, str)))
+    """Return each level once: numbers ascending, then words."""
+    distinct = dict.fromkeys(levels)
+    numbers = sorted(level for level in distinct if not isinstance(level, str))
+    return (*numbers, *(level for level in distinct if isinstance(level, str)))
 
 
-def _panel_keys(group: _MetricGroup, least: int = 1) -> list[tuple[Level | None, ...]]:
-    """Panels (or rows) that so many files have a treatment in, in the order of the levels."""
-    files: dict[tuple[Level | None, ...], set[str]] = {}
-    for each in group.placed:
-        files.setdefault(group.place(each), set()).add(each.file)
-    found = [place for place, having in files.items() if len(having) >= least]
-    levels = [(None, *factor.levels) for factor in group.others]
-    found.sort(key=lambda place: [known.index(each) for known, each in zip(levels, place, strict=True)])
-    return found
+def _panel_keys(group: _MetricGroup, min_files: int = 1) -> list[PanelKey]:
+    """Return the panels or rows that at least `min_files` files share, in the order of the levels."""
+    files_by_key: dict[PanelKey, set[str]] = {}
+    for each in group.treatments:
+        files_by_key.setdefault(group.panel_key(each), set()).add(each.file)
+    keys = [key for key, files in files_by_key.items() if len(files) >= min_files]
+    level_order = [(None, *factor.levels) for factor in group.panel_factors]
+    keys.sort(key=lambda key: [known.index(level) for known, level in zip(level_order, key, strict=True)])
+    return keys
 
 
-def _comparison_chart(group: _MetricGroup, places: Sequence[tuple[Level | None, ...]]) -> Chart:
-    metric = group.metric
-    drawn = places[: group.most_places]
-    placed = [each for each in group.placed if group.place(each) in drawn]
-    scale = metric_scale([each.treatment for each in placed], metric)
-    rows = [row for each in placed for row in _treatment_rows(group, each, scale)]
-    summaries = {each.file: each.summary for each in group.placed}
-    files = tuple(name for name in group.files if any(each.file == name for each in placed))
-    frame = ComparisonLayout(
-        x=group.x,
-        places=tuple(_panel_name(group, place) for place in drawn),
+def _comparison_chart(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Chart:
+    drawn_keys = panel_keys[: group.max_panels]
+    drawn = [each for each in group.treatments if group.panel_key(each) in drawn_keys]
+    scale = metric_scale([each.treatment for each in drawn], group.metric)
+    rows = [row for each in drawn for row in _treatment_rows(group, each, scale)]
+    summaries = {each.file: each.summary for each in drawn}
+    files = tuple(name for name in group.files if name in summaries)
+    layout = ComparisonLayout(
+        x_factor=group.x_factor,
+        panels=tuple(_panel_name(group, key) for key in drawn_keys),
         files=files,
-        published=tuple(summaries[name].reference is not None for name in files),
+        is_published=tuple(summaries[name].reference_table is not None for name in files),
     )
-    title = metric_heading(metric, scale)
+    title = metric_heading(group.metric, scale)
     caption = " ".join(_caption_sentences([summaries[name] for name in files], rows))
-    return Chart(metric, title, caption, file_comparison_spec(frame, title), rows)
+    return Chart(group.metric, title, caption, file_comparison_spec(layout, title), rows)
 
 
 def _caption_sentences(summaries: Sequence[CampaignSummary], rows: Sequence[ChartRow]) -> Iterator[str]:
-    shares = {format_exact_share(each.precision.confidence) for each in summaries if each.reference is None}
+    measured = [each for each in summaries if each.reference_table is None]
+    shares = sorted({format_exact_share(each.precision.confidence) for each in measured})
     if shares:
-        yield f"Circles: medians of the trials with their intervals ({' or '.join(sorted(shares))})."
+        yield f"Circles: medians of the trials with {' or '.join(shares)} confidence intervals."
     if any(row["kind"] == "mode" for row in rows):
-        yield "Two diamonds: the trials fall into two modes, with these shares of them."
+        yield "Two diamonds show two modes, with their shares of the trials."
     for summary in summaries:
-        if summary.reference is not None:
-            yield f"Triangles, {summary.reference.title}: {legend(summary)[:1].lower()}{legend(summary)[1:]}"
+        if summary.reference_table is not None:
+            yield f"Triangles: {summary.reference_table.title}. {legend(summary)}"
     yield from dict.fromkeys(
-        f"{Path(each.path).name}: {said}" for each in summaries for said in emulation_warnings(each)
+        f"{Path(each.path).name}: {warning}" for each in summaries for warning in emulation_warnings(each)
     )
 
 
-def _treatment_rows(group: _MetricGroup, placed: _FileTreatment, scale: Scale) -> Iterator[ChartRow]:
-    metric = group.metric
-    estimate = placed.treatment.metrics[metric]
-    names = [*([group.x.name] if group.x else []), *(factor.name for factor in group.others), *group.rest]
+def _treatment_rows(group: _MetricGroup, item: _FileTreatment, scale: Scale) -> Iterator[ChartRow]:
+    estimate = item.treatment.metrics[group.metric]
+    x_name = [group.x_factor.name] if group.x_factor else []
+    names = [*x_name, *(factor.name for factor in group.panel_factors), *group.unplotted_factors]
     base: ChartRow = {
-        "file": placed.file,
-        "place": _panel_name(group, group.place(placed)),
-        "rest": treatment_phrase(placed.levels, group.rest),
-        "treatment": treatment_phrase(placed.levels, names),
-        "x": _x_position(group, placed),
+        "file": item.file,
+        "panel": _panel_name(group, group.panel_key(item)),
+        "unplotted_levels": treatment_phrase(item.levels, group.unplotted_factors),
+        "treatment": treatment_phrase(item.levels, names),
+        "x": _x_position(group, item),
         "kind": "published" if estimate.is_published else "measured",
-        "figure": f"{format_estimate(estimate, metric, scale)} {scale.unit}".rstrip(),
+        "estimate_text": f"{format_estimate(estimate, group.metric, scale)} {scale.unit}".rstrip(),
     }
     if estimate.modes:
-        for mode, text in zip(estimate.modes, format_modes(estimate, metric, scale), strict=True):
-            value = round_for_chart(mode.value / scale.divisor)
-            yield {**base, "kind": "mode", "value": value, "share": f"{mode.share:.0%}", "figure": text}
+        for mode, text in zip(estimate.modes, format_modes(estimate, group.metric, scale), strict=True):
+            yield {
+                **base,
+                "kind": "mode",
+                "value": round_for_chart(mode.value / scale.divisor),
+                "share": f"{mode.share:.0%}",
+                "estimate_text": text,
+            }
         return
-    ends = {"low": estimate.low, "high": estimate.high}
     yield {
         **base,
         "value": round_for_chart(estimate.value / scale.divisor),
-        **{name: None if end is None else round_for_chart(end / scale.divisor) for name, end in ends.items()},
+        "low": None if estimate.low is None else round_for_chart(estimate.low / scale.divisor),
+        "high": None if estimate.high is None else round_for_chart(estimate.high / scale.divisor),
     }
 
 
-def _x_position(group: _MetricGroup, placed: _FileTreatment) -> float | None:
-    if group.x is None:
+def _x_position(group: _MetricGroup, item: _FileTreatment) -> float | None:
+    """Return the position on the x axis, with a small offset for each file."""
+    if group.x_factor is None:
         return None
-    places = level_positions(group.x)
-    width = max(places.values()) - min(places.values())
-    aside = group.files.index(placed.file) - (len(group.files) - 1) / 2
-    return places[placed.levels[group.x.name]] + aside * _FILE_OFFSET_SHARE * width
+    level_to_position = level_positions(group.x_factor)
+    axis_length = max(level_to_position.values()) - min(level_to_position.values())
+    offset = group.files.index(item.file) - (len(group.files) - 1) / 2
+    position = level_to_position[item.levels[group.x_factor.name]]
+    return position + offset * _FILE_OFFSET_SHARE * axis_length
 
 
-def _panel_name(group: _MetricGroup, place: tuple[Level | None, ...]) -> str:
-    levels = {f.name: level for f, level in zip(group.others, place, strict=True) if level is not None}
-    return treatment_phrase(levels, [factor.name for factor in group.others]) if levels else ""
+def _panel_name(group: _MetricGroup, key: PanelKey) -> str:
+    pairs = zip(group.panel_factors, key, strict=True)
+    levels = {factor.name: level for factor, level in pairs if level is not None}
+    return treatment_phrase(levels, [factor.name for factor in group.panel_factors]) if levels else ""
 
 
-def _omission_notes(group: _MetricGroup, places: Sequence[tuple[Level | None, ...]]) -> Iterator[str]:
-    for name in group.apart:
-        files: dict[str, dict[str, None]] = {}
-        for each in group.placed:
-            if name in each.levels:
-                files.setdefault(level_text(name, each.levels[name]), {})[each.file] = None
-        listed = "; ".join(f"{level} ({', '.join(having)})" for level, having in files.items())
-        yield f"The files differ in {factor_noun(name)}, which the chart does not tell apart: {listed}."
-    drawn = places[: group.most_places]
-    if len(places) > len(drawn):
-        yield f"Drawn are the first {len(drawn)} of {len(places)} combinations that two files have."
-    alone = [place for place in _panel_keys(group) if place not in places]
-    if alone:
-        names = [_panel_name(group, place) for place in alone]
-        more = f"; and {len(names) - 4} more" if len(names) > 4 else ""
-        yield f"Not drawn, since only one file has it: {'; '.join(names[:4])}{more}."
-    if group.rest:
-        rest = ", ".join(map(factor_noun, group.rest))
-        yield f"Several marks of a file at one place differ in {rest}: point at them."
+def _omission_notes(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Iterator[str]:
+    for factor in group.disjoint_factors:
+        files_by_level: dict[str, dict[str, None]] = {}
+        for each in group.treatments:
+            if factor in each.levels:
+                files_by_level.setdefault(level_text(factor, each.levels[factor]), {})[each.file] = None
+        levels = "; ".join(f"{level} ({', '.join(files)})" for level, files in files_by_level.items())
+        yield f"The files differ in {factor_noun(factor)}, which the chart does not show: {levels}."
+    if len(panel_keys) > group.max_panels:
+        yield f"The chart shows the first {group.max_panels} of {len(panel_keys)} shared combinations."
+    unshared = [_panel_name(group, key) for key in _panel_keys(group) if key not in panel_keys]
+    if unshared:
+        more_count = len(unshared) - _MAX_LISTED_PANELS
+        more = f"; and {more_count} more" if more_count > 0 else ""
+        yield f"Not on the chart, because only one file has it: {'; '.join(unshared[:_MAX_LISTED_PANELS])}{more}."
+    if group.unplotted_factors:
+        names = ", ".join(map(factor_noun, group.unplotted_factors))
+        yield f"Marks of one file at the same position differ in {names}. Point at a mark to see its levels."

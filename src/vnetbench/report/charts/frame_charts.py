@@ -1,4 +1,4 @@
-"""Which charts tests by frames have beside those of all workloads, what each is called and says."""
+"""The additional charts of frame workloads: rates by frame size, loss, bursts and published values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from vnetbench.report.charts.frame_rows import (
     MODEL_BAND_SHARE,
     ZOOM_SHARE,
     burst_rows,
+    frame_size_rows,
     loss_curve_rows,
     missing_frames_rows,
-    zoomed_step_rows,
     published_comparison_rows,
-    frame_size_rows,
     search_step_rows,
+    zoomed_step_rows,
 )
 from vnetbench.report.charts.frame_specs import (
+    frame_size_spec,
     loss_curve_spec,
     missing_frames_spec,
     published_comparison_spec,
-    frame_size_spec,
     step_loss_spec,
 )
 from vnetbench.report.tables.published_comparison import compare_with_published
@@ -33,90 +33,89 @@ from vnetbench.wording.estimate_text import metric_heading, metric_scale
 from vnetbench.wording.factor_text import pluralize
 
 _FRAME_RATE_METRICS = (*THROUGHPUT_METRICS, "forwarding_rate_fps", "max_forwarding_rate_fps")
-"""Metrics that a line rate is a limit of."""
+"""Metrics that the line rate limits."""
 
 
 def is_frame_rate_by_size(layout: FactorLayout, metric: str) -> bool:
-    """Whether the metric is a rate of frames and their size is on x."""
-    return metric in _FRAME_RATE_METRICS and layout.x_factor is not None and layout.x_factor.name == "frame_size"
+    """Return whether the metric is a frame rate and the frame size is on the x axis."""
+    x_factor = layout.x_factor
+    return metric in _FRAME_RATE_METRICS and x_factor is not None and x_factor.name == "frame_size"
 
 
 def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -> Chart:
-    """A rate against the size of frames, with what limits it."""
-    rows, top = frame_size_rows(summary, layout, metric)
-    words = [describe_marks(rows, summary.precision.confidence)]
+    """Return a frame rate by frame size, with line rates and packet limits."""
+    rows, y_max = frame_size_rows(summary, layout, metric)
+    sentences = [describe_marks(rows, summary.precision.confidence)]
     kinds = {row["kind"] for row in rows}
     if "packet limit" in kinds:
-        words.append("Dashed: the most frames/s of any size, which is the limit of packets.")
+        sentences.append("Dashed lines: the packet limit, the highest frame rate of any size.")
     if "line rate" in kinds:
-        words.append(
-            "Dotted: what a link of that rate carries (each frame with 20 bytes of preamble and gap)."
-        )
+        sentences.append("Dotted lines: the line rate, with 20 bytes of preamble and gap per frame.")
     if "missing" in kinds:
-        words.append("A cross on the axis: not measured.")
-    title = f"{metric_heading(metric, metric_scale(summary.treatments, metric))} by size of frame"
-    return Chart(metric, title, " ".join(words), frame_size_spec(summary, layout, metric, top), rows)
+        sentences.append("A cross on the axis means not measured.")
+    title = f"{metric_heading(metric, metric_scale(summary.treatments, metric))} by frame size"
+    return Chart(metric, title, " ".join(sentences), frame_size_spec(summary, layout, metric, y_max), rows)
 
 
 def frame_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
-    """Published figures beside, and what the steps of the trials lost."""
-    if (found := compare_with_published(summary)) is not None:
-        rows, title = published_comparison_rows(found)
-        words = (
-            f"Mean of the trials, from the least to the most. {found.source.title}: {found.source.conditions}"
-        )
-        yield Chart("published", f"{title}, here and published", words, published_comparison_spec(rows, title), rows)
+    """Yield the comparison with published values, and the losses of the trials' steps."""
+    yield from _published_comparison_charts(summary)
     if summary.workload == FRAME_LOSS:
         yield from _loss_curve_charts(summary, layout)
     elif summary.workload == BACK_TO_BACK:
         yield from _burst_charts(summary, layout)
     else:
         yield from _search_step_charts(summary, layout)
-    if summary.workload == SOAK and (missing := missing_frames_rows(summary, layout)):
-        words = (
-            "Frames sent less those that had come by then, a line a trial. A line that stays low is what is "
-            "under way; one that rises is loss, and when it happened."
+    if summary.workload == SOAK and (rows := missing_frames_rows(summary, layout)):
+        caption = (
+            "Frames sent minus frames received, with a line per trial. A low constant line shows frames in "
+            "flight; a rising line shows when frames were lost."
         )
-        yield Chart("missing", "Frames missing so far", words, missing_frames_spec(missing), missing)
+        yield Chart("missing", "Outstanding frames", caption, missing_frames_spec(rows), rows)
+
+
+def _published_comparison_charts(summary: CampaignSummary) -> Iterator[Chart]:
+    comparison = compare_with_published(summary)
+    if comparison is None:
+        return
+    rows, heading = published_comparison_rows(comparison)
+    source = comparison.source
+    caption = f"Means of the trials, from minimum to maximum. {source.title}: {source.conditions}"
+    spec = published_comparison_spec(rows, heading)
+    yield Chart("published", f"{heading}, measured and published", caption, spec, rows)
 
 
 def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
-    rows, scale, left_out = search_step_rows(summary, layout)
+    rows, scale, omission_note = search_step_rows(summary, layout)
     if not rows:
         return
-    load = f"Offered load in each direction ({scale.unit})"
-    words = (
-        "Each point is a step of a search, larger the longer it was. The grey band is to hold "
-        f"{format_exact_share(MODEL_BAND_SHARE)} of the full steps at each load, by a model of loss that learned from "
-        "the newest of them. A dashed line is a goal, a diamond on it the throughput of a trial with its "
-        f"interval. {left_out}"
+    load_title = f"Offered load per direction ({scale.unit})"
+    share = format_exact_share(MODEL_BAND_SHARE)
+    caption = (
+        "Each point is a step of a search; a larger point is a longer step. The grey band contains "
+        f"{share} of the full-length steps by a model fitted to the newest steps. A dashed line is a loss "
+        f"goal, a diamond is the throughput of a trial with its interval. {omission_note}"
     )
-    yield Chart("loss-load", "Frame loss ratio against load", words.rstrip(), step_loss_spec(rows, load), rows)
-    if near := zoomed_step_rows(rows):
-        words = f"The same steps, those within {format_exact_share(ZOOM_SHARE)} of a throughput."
-        chart = step_loss_spec(near, load, is_whole=False)
-        yield Chart("loss-load-near", "Frame loss ratio near the throughput", words, chart, near)
+    spec = step_loss_spec(rows, load_title)
+    yield Chart("loss-load", "Frame loss ratio by offered load", caption.rstrip(), spec, rows)
+    if zoomed := zoomed_step_rows(rows):
+        caption = f"The same steps within {format_exact_share(ZOOM_SHARE)} of a throughput."
+        spec = step_loss_spec(zoomed, load_title, has_log_load=False)
+        yield Chart("loss-load-near", "Frame loss ratio near the throughput", caption, spec, zoomed)
 
 
 def _burst_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
     rows = burst_rows(summary, layout)
     if rows:
-        words = (
-            "Each point is a burst, sent as fast as the generator goes, and the share of it that was lost."
-        )
-        yield Chart(
-            "bursts",
-            "Loss against the length of bursts",
-            words,
-            step_loss_spec(rows, "Frames in the burst"),
-            rows,
-        )
+        caption = "Each point is a burst at the generator's maximum rate, with the share of its lost frames."
+        spec = step_loss_spec(rows, "Frames in the burst")
+        yield Chart("bursts", "Frame loss ratio by burst length", caption, spec, rows)
 
 
 def _loss_curve_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
     rows, scale = loss_curve_rows(summary, layout)
     if rows:
-        trials = pluralize(sum(t.trials for t in summary.treatments), "trial")
-        words = f"The share of frames that each load lost (RFC 2544, 26.3); a line for each of {trials}."
-        load = f"Offered load in each direction ({scale.unit})"
-        yield Chart("frame-loss", "Frame loss by load", words, loss_curve_spec(rows, load), rows)
+        trials = pluralize(sum(treatment.trial_count for treatment in summary.treatments), "trial")
+        caption = f"Frame loss ratio at each offered load (RFC 2544, 26.3), with a line for each of {trials}."
+        spec = loss_curve_spec(rows, f"Offered load per direction ({scale.unit})")
+        yield Chart("frame-loss", "Frame loss ratio by offered load", caption, spec, rows)

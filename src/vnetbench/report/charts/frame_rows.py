@@ -1,4 +1,4 @@
-"""The data behind the charts of frames: line rates, steps and the model of loss, losses in time."""
+"""The rows of the frame charts: line rates, search steps, loss curves, bursts and outstanding frames."""
 
 from __future__ import annotations
 
@@ -11,216 +11,258 @@ import numpy as np
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.tables import ValueRange
-from vnetbench.quantity import Scale, format_interval, choose_scale, format_exact_rate, format_exact_share
+from vnetbench.quantity import Scale, choose_scale, format_exact_rate, format_exact_share, format_interval
 from vnetbench.report.charts.chart_rows import ChartRow, metric_rows, round_for_chart
 from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
-from vnetbench.report.tables.published_comparison import PublishedComparison, comparison_scale, direction_label
-from vnetbench.results.records import BURST_STEP, LOSS_CURVE_STEP, GENERATOR_STEP, SEARCH_STEP, StepRecord
+from vnetbench.report.tables.published_comparison import (
+    PublishedComparison,
+    comparison_scale,
+    direction_label,
+)
+from vnetbench.results.records import BURST_STEP, GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
 from vnetbench.search.interface import SearchStep
 from vnetbench.search.loss_curve import LossCurve, fit_loss_curve
 from vnetbench.wording.estimate_text import metric_heading, metric_scale
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
 
 _ETHERNET_LINE_RATES_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
-"""Line rates that are drawn where no `link_rate` was set."""
+"""The line rates that a chart can show if the study sets no `link_rate`."""
 _PREAMBLE_AND_GAP_BYTES = 20
 _MIN_NEARBY_SHARE, _MAX_NEARBY_SHARE = 0.05, 1.1
-"""An Ethernet is near whose line rate for the largest frames is within these shares of the highest figure."""
+"""A chart shows a line rate if its rate of the largest frames is within these shares of the best result."""
 ZOOM_SHARE = 0.1
+"""The zoomed chart shows the steps within this share of a throughput."""
 MODEL_BAND_SHARE = 0.9
-"""Of steps at a load that the band of the model holds."""
+"""Share of the steps at a load that the model's band contains."""
 _MODEL_POINTS = 120
 _MAX_MODEL_STEPS = 60
+"""The model is fitted to about this many steps, to limit the time."""
 _MAX_PANELS = 8
 _LINE_RATE_POINTS = 24
 _MAX_POINTS_PER_TRIAL = 200
+_Y_MARGIN = 1.12
 
 
 def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
-    """Frames/s of this size that fill a link: each has 8 bytes of preamble before it and a gap of 12 behind
-    it (IEEE 802.3, 4A.4.2), and its size includes the frame check sequence."""
+    """Return the frame rate that fills a link.
+
+    Each frame needs 8 bytes of preamble and a gap of 12 bytes (IEEE 802.3, 4A.4.2). `frame_bytes` includes
+    the frame check sequence.
+    """
     return rate_bps / (8 * (frame_bytes + _PREAMBLE_AND_GAP_BYTES))
 
 
-def frame_size_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> tuple[list[ChartRow], float]:
-    """Rows of `metric_rows` and of kinds `line rate` and `packet limit` around them; where the y axis ends.
+def frame_size_rows(
+    summary: CampaignSummary, layout: FactorLayout, metric: str
+) -> tuple[list[ChartRow], float]:
+    """Return the rows of `metric_rows`, rows of kind `line rate` and `packet limit`, and the end of the y axis.
 
-    A line rate is that of `link_rate`, or of each Ethernet that results come near; twice that where all
-    frames of a panel go both ways at once.
+    Line rates are those of `link_rate`, or the Ethernet rates near the results. They are doubled in a panel
+    whose treatments all send in both directions.
     """
     rows = metric_rows(summary, layout, metric)
     scale = metric_scale(summary.treatments, metric)
-    top = 1.12 * max((row.get("high") or row["value"] or 0.0 for row in rows), default=0.0)
+    y_max = _Y_MARGIN * max((row.get("high") or row["value"] or 0.0 for row in rows), default=0.0)
     assert layout.x_factor is not None
-    xs = list(level_positions(layout.x_factor).values())
+    x_positions = list(level_positions(layout.x_factor).values())
     panels: dict[str, list[TreatmentSummary]] = {}
     for row, treatment in _estimates_with_treatments(summary, rows):
-        panels.setdefault(row["combination"], []).append(treatment)
-    for combination, treatments in panels.items():
-        base = {"combination": combination, "series": None}
-        ways = 2 if all(t.factors.get("direction") == "both" for t in treatments) else 1
-        for rate_bps in _line_rates(treatments, metric, ways, max(xs)):
-            label = f"{'2 × ' if ways == 2 else ''}{format_exact_rate(rate_bps)}"
-            rows += [{**base, **row} for row in _line_rate_rows(rate_bps * ways, label, min(xs), max(xs), top, scale)]
-    return [*rows, *_packet_limit_rows(rows, scale)], top
+        panels.setdefault(row["panel"], []).append(treatment)
+    for panel, treatments in panels.items():
+        is_bidirectional = all(each.factors.get("direction") == "both" for each in treatments)
+        direction_count = 2 if is_bidirectional else 1
+        for rate_bps in _line_rates(treatments, metric, direction_count, max(x_positions)):
+            label = f"{'2 × ' if is_bidirectional else ''}{format_exact_rate(rate_bps)}"
+            line_rows = _line_rate_rows(
+                rate_bps * direction_count, label, (min(x_positions), max(x_positions)), y_max, scale
+            )
+            rows += [{"panel": panel, "series": None, **row} for row in line_rows]
+    return [*rows, *_packet_limit_rows(rows, scale)], y_max
 
 
 def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], Scale, str]:
-    """Kinds `step`, `model`, `goal`, `answer` of treatments that searched; the loads' unit; what is left out.
+    """Return rows of kind `step`, `model`, `goal` and `throughput`, the unit of loads, and a note.
 
-    Loads are of each direction of each pair.
+    Loads are per direction of each pair. The note says which treatments are omitted.
     """
-    searched = [t for t in summary.treatments if _select_steps(t, SEARCH_STEP)]
-    chosen = searched[:_MAX_PANELS]
-    # The highest load of all may be far above all that is of interest.
-    loads = [_offered_load_fps(step) for t in chosen for _, step in _select_steps(t, SEARCH_STEP)]
-    scale = choose_scale("frame/s", statistics.median(loads) if loads else 0.0)
+    searched = [each for each in summary.treatments if _select_steps(each, SEARCH_STEP)]
+    selected = searched[:_MAX_PANELS]
+    loads_fps = [_offered_load_fps(step) for each in selected for _, step in _select_steps(each, SEARCH_STEP)]
+    # The median, because the highest load can be far above all other loads.
+    scale = choose_scale("frame/s", statistics.median(loads_fps) if loads_fps else 0.0)
     rows = [
-        {"treatment": treatment_phrase(t.factors, factor_names(layout.varying)), **row}
-        for t in chosen
-        for row in _search_rows(t, scale.divisor)
+        {"treatment": _treatment_label(layout, treatment), **row}
+        for treatment in selected
+        for row in _search_rows(treatment, scale.divisor)
     ]
-    few = len(searched) > len(chosen)
-    return rows, scale, f"Drawn are the first {len(chosen)} of {len(searched)} treatments." if few else ""
+    if len(searched) == len(selected):
+        return rows, scale, ""
+    return rows, scale, f"The chart shows the first {len(selected)} of {len(searched)} treatments."
 
 
 def zoomed_step_rows(rows: Sequence[ChartRow]) -> list[ChartRow]:
-    """Of `step_rows` what lies within NEAR_SHARE of the throughputs of its treatment."""
-    found = []
-    for name in dict.fromkeys(row["treatment"] for row in rows):
-        of_it = [row for row in rows if row["treatment"] == name]
-        loads = [row["load"] for row in of_it if row["kind"] == "answer" and row["load"]]
-        if loads:
-            least, most = min(loads) * (1 - ZOOM_SHARE), max(loads) * (1 + ZOOM_SHARE)
-            found += [
-                _clip_interval(row, least, most) if row["kind"] == "answer" else row
-                for row in of_it
-                if row["kind"] == "goal" or least <= row["load"] <= most
-            ]
-    return found
+    """Return the rows of `search_step_rows` within ZOOM_SHARE of their treatment's throughputs."""
+    zoomed = []
+    for treatment in dict.fromkeys(row["treatment"] for row in rows):
+        treatment_rows = [row for row in rows if row["treatment"] == treatment]
+        loads = [row["load"] for row in treatment_rows if row["kind"] == "throughput" and row["load"]]
+        if not loads:
+            continue
+        low, high = min(loads) * (1 - ZOOM_SHARE), max(loads) * (1 + ZOOM_SHARE)
+        for row in treatment_rows:
+            if row["kind"] == "goal" or low <= row["load"] <= high:
+                zoomed.append(_clip_interval(row, low, high) if row["kind"] == "throughput" else row)
+    return zoomed
 
 
 def loss_curve_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[list[ChartRow], Scale]:
-    """Kind `step` of each load of the course of loss of each trial, and the loads' unit."""
-    loads = [_offered_load_fps(step) for t in summary.treatments for _, step in _select_steps(t, LOSS_CURVE_STEP)]
-    scale = choose_scale("frame/s", max(loads, default=0.0))
+    """Return a row of kind `step` for each load of each trial's loss curve, and the unit of loads."""
+    steps = [
+        (treatment, trial, step)
+        for treatment in summary.treatments
+        for trial, step in _select_steps(treatment, LOSS_CURVE_STEP)
+    ]
+    scale = choose_scale("frame/s", max((_offered_load_fps(step) for _, _, step in steps), default=0.0))
     rows = [
         {
-            "treatment": treatment_phrase(t.factors, factor_names(layout.varying)),
+            "treatment": _treatment_label(layout, treatment),
             **_step_row(trial, step, _offered_load_fps(step) / scale.divisor),
         }
-        for t in summary.treatments
-        for trial, step in _select_steps(t, LOSS_CURVE_STEP)
+        for treatment, trial, step in steps
     ]
     return rows, scale
 
 
 def burst_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
-    """Kind `step` of each burst of each trial; its load is how many frames it had in each direction."""
+    """Return a row of kind `step` for each burst; its load is its number of frames per direction."""
     return [
-        {
-            "treatment": treatment_phrase(t.factors, factor_names(layout.varying)),
-            **_step_row(trial, step, step.burst_frames or 0),
-        }
-        for t in summary.treatments
-        for trial, step in _select_steps(t, BURST_STEP)
+        {"treatment": _treatment_label(layout, treatment), **_step_row(trial, step, step.burst_frames or 0)}
+        for treatment in summary.treatments
+        for trial, step in _select_steps(treatment, BURST_STEP)
     ]
 
 
 def missing_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]:
-    """Of each trial how many frames were sent and had not come by then, in the course of its run."""
-    return [
-        {
-            "treatment": treatment_phrase(t.factors, factor_names(layout.varying)),
-            "trial": point.trial,
-            "t": round_for_chart((at + 1) / len(point.outstanding_frames) * point.duration_s),
-            "missing": point.outstanding_frames[at],
-        }
-        for t in summary.treatments
-        for point in t.points
-        for at in _evenly_spaced_indices(len(point.outstanding_frames))
-    ]
-
-
-def published_comparison_rows(found: PublishedComparison) -> tuple[list[ChartRow], str]:
-    """Means, least and most of each pair, measured here and published; the title of their axis."""
-    scale = comparison_scale(found)
+    """Return the outstanding frames over each trial."""
     rows = []
-    for pair in found.pairs:
-        measured = [("here", "", pair.here)]
-        measured += [("published", name, ways) for name, ways in pair.there.items()]
-        for where, setting, ways in measured:
-            rows += [
-                {
-                    "pair": pair.treatment, "where": where, "setting": setting,
-                    "direction": direction_label(direction), "mean": round_for_chart(spread.mean / scale.divisor),
-                    **_range_ends(spread, scale),
-                }
-                for direction, spread in ways.items()
-            ]  # fmt: skip
-    return rows, metric_heading(found.source.metric, scale)
+    for treatment in summary.treatments:
+        name = _treatment_label(layout, treatment)
+        for point in treatment.points:
+            count = len(point.outstanding_frames)
+            for index in _evenly_spaced_indices(count):
+                time_s = round_for_chart((index + 1) / count * point.duration_s)
+                outstanding = point.outstanding_frames[index]
+                rows.append(
+                    {
+                        "treatment": name,
+                        "trial": point.trial_id,
+                        "time_s": time_s,
+                        "outstanding": outstanding,
+                    }
+                )
+    return rows
 
 
-def _range_ends(spread: ValueRange, scale: Scale) -> ChartRow:
-    """Both None of a figure that was published alone."""
-    ends = {"least": spread.minimum, "most": spread.maximum}
-    return {name: None if end is None else round_for_chart(end / scale.divisor) for name, end in ends.items()}
+def published_comparison_rows(comparison: PublishedComparison) -> tuple[list[ChartRow], str]:
+    """Return mean, minimum and maximum of measured and published values, and the title of their axis."""
+    scale = comparison_scale(comparison)
+    rows = []
+    for treatment in comparison.treatments:
+        sources = [("measured", "", treatment.measured)]
+        sources += [("published", setting, ranges) for setting, ranges in treatment.published.items()]
+        for origin, setting, ranges in sources:
+            for direction, value_range in ranges.items():
+                rows.append(
+                    {
+                        "treatment": treatment.treatment,
+                        "origin": origin,
+                        "setting": setting,
+                        "direction": direction_label(direction),
+                        **_range_fields(value_range, scale),
+                    }
+                )
+    return rows, metric_heading(comparison.source.metric, scale)
 
 
-def _clip_interval(answer: ChartRow, least: float, most: float) -> ChartRow:
-    """Its interval as far as it is between these loads."""
-    return {**answer, "low": max(answer["low"], least), "high": min(answer["high"], most)}
+def _treatment_label(layout: FactorLayout, treatment: TreatmentSummary) -> str:
+    return treatment_phrase(treatment.factors, factor_names(layout.varying))
 
 
-def _estimates_with_treatments(summary: CampaignSummary, rows: Iterable[ChartRow]) -> Iterator[tuple[ChartRow, TreatmentSummary]]:
-    """Each treatment's row of kind `estimate`, of which there is one in the order of the treatments."""
+def _range_fields(value_range: ValueRange, scale: Scale) -> ChartRow:
+    """Return mean, minimum and maximum; the latter two are None for a single published value."""
+    values = {"mean": value_range.mean, "minimum": value_range.minimum, "maximum": value_range.maximum}
+    return {
+        name: None if value is None else round_for_chart(value / scale.divisor)
+        for name, value in values.items()
+    }
+
+
+def _clip_interval(row: ChartRow, low: float, high: float) -> ChartRow:
+    return {**row, "low": max(row["low"], low), "high": min(row["high"], high)}
+
+
+def _estimates_with_treatments(
+    summary: CampaignSummary, rows: Iterable[ChartRow]
+) -> Iterator[tuple[ChartRow, TreatmentSummary]]:
+    """Return pairs of the `estimate` row and its treatment; the rows are in the order of the treatments."""
     estimates = [row for row in rows if row["kind"] == "estimate"]
     return zip(estimates, summary.treatments, strict=True)
 
 
-def _line_rates(treatments: Sequence[TreatmentSummary], metric: str, ways: int, x_high: float) -> list[float]:
-    """Rates in bit/s of the links that the figures of a panel are to be seen beside."""
-    asked = {rate for t in treatments if isinstance(rate := t.factors.get("link_rate"), int | float)}
-    if asked:
-        return sorted(map(float, asked))
-    most_fps = max((t.metrics[metric].value for t in treatments if metric in t.metrics), default=0.0)
+def _line_rates(
+    treatments: Sequence[TreatmentSummary], metric: str, direction_count: int, max_x: float
+) -> list[float]:
+    """Return the line rates in bit/s that a panel shows."""
+    link_rates = {rate for t in treatments if isinstance(rate := t.factors.get("link_rate"), int | float)}
+    if link_rates:
+        return sorted(map(float, link_rates))
+    best_fps = max((each.metrics[metric].value for each in treatments if metric in each.metrics), default=0.0)
+    min_fps, max_fps = _MIN_NEARBY_SHARE * best_fps, _MAX_NEARBY_SHARE * best_fps
     return [
-        rate
-        for rate in _ETHERNET_LINE_RATES_BPS
-        if _MIN_NEARBY_SHARE * most_fps < ways * line_rate_fps(rate, 2**x_high) < _MAX_NEARBY_SHARE * most_fps
+        rate_bps
+        for rate_bps in _ETHERNET_LINE_RATES_BPS
+        if min_fps < direction_count * line_rate_fps(rate_bps, 2**max_x) < max_fps
     ]
 
 
 def _line_rate_rows(
-    rate_bps: float, label: str, x_low: float, x_high: float, top: float, scale: Scale
+    rate_bps: float, label: str, x_range: tuple[float, float], y_max: float, scale: Scale
 ) -> Iterator[ChartRow]:
-    """The line rate over the sizes, from where it comes into view; its label stands in the middle."""
-    enters = math.log2(max(1.0, rate_bps / (8 * top * scale.divisor) - _PREAMBLE_AND_GAP_BYTES))
-    for place, x in enumerate(np.linspace(max(x_low, enters), x_high, _LINE_RATE_POINTS).tolist()):
-        value = round_for_chart(line_rate_fps(rate_bps, 2**x) / scale.divisor)
-        text = label if place == _LINE_RATE_POINTS // 2 else ""
-        yield {"kind": "line rate", "x": round_for_chart(x), "value": value, "rate": label, "text": text}
+    """Yield the line rate over the frame sizes within the y axis, with its label in the middle."""
+    min_x, max_x = x_range
+    visible_x = math.log2(max(1.0, rate_bps / (8 * y_max * scale.divisor) - _PREAMBLE_AND_GAP_BYTES))
+    positions = np.linspace(max(min_x, visible_x), max_x, _LINE_RATE_POINTS).tolist()
+    for index, x in enumerate(positions):
+        yield {
+            "kind": "line rate",
+            "x": round_for_chart(x),
+            "value": round_for_chart(line_rate_fps(rate_bps, 2**x) / scale.divisor),
+            "rate": label,
+            "text": label if index == _LINE_RATE_POINTS // 2 else "",
+        }
 
 
 def _packet_limit_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[ChartRow]:
-    """The highest value of each line, whatever the size of frames."""
-    best: dict[tuple[str, str], list[float]] = {}
+    """Yield the highest value of each line with several frame sizes."""
+    values_by_line: dict[tuple[str, str], list[float]] = {}
     for row in rows:
         if row["kind"] == "estimate" and row["value"] is not None:
-            best.setdefault((row["combination"], row["series"]), []).append(row["value"])
-    for (combination, series), values in best.items():
+            values_by_line.setdefault((row["panel"], row["series"]), []).append(row["value"])
+    for (panel, series), values in values_by_line.items():
         if len(values) > 1 and max(values) > 0:
-            text = f"{format_interval(max(values), None, None, '1').text} {scale.unit}"
             yield {
-                "kind": "packet limit", "combination": combination, "series": series,
-                "value": max(values), "text": text,
-            }  # fmt: skip
+                "kind": "packet limit",
+                "panel": panel,
+                "series": series,
+                "value": max(values),
+                "text": f"{format_interval(max(values), None, None, '1').text} {scale.unit}",
+            }
 
 
 def _select_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
-    """Its trials' steps of these purposes, each with the number of its trial."""
+    """Return the steps with these purposes, each with its trial's number."""
     return [
-        (point.trial, step)
+        (point.trial_id, step)
         for point in treatment.points
         for step in point.steps
         if step.purpose in purposes and step.sent
@@ -228,7 +270,7 @@ def _select_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int
 
 
 def _offered_load_fps(step: StepRecord) -> float:
-    """What was really offered in each direction of each pair: the generator may have fallen behind."""
+    """Return the load per direction of each pair that the generator really offered."""
     return step.sent / step.duration_s / int(str(step.details["ways"]))
 
 
@@ -236,20 +278,23 @@ def _search_rows(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartR
     for trial, step in _select_steps(treatment, SEARCH_STEP, GENERATOR_STEP):
         yield _step_row(trial, step, _offered_load_fps(step) / divisor)
     for point in treatment.points:
-        for answer in point.search_answers:
+        for result in point.goal_results:
             yield {
-                "kind": "answer", "trial": point.trial, "loss": answer.goal,
-                "load": round_for_chart(answer.throughput_fps / divisor),
-                "low": round_for_chart(answer.low_fps / divisor), "high": round_for_chart(answer.high_fps / divisor),
-                "text": f"{format_exact_share(answer.goal)} lost, limited by {answer.limited_by}",
-            }  # fmt: skip
+                "kind": "throughput",
+                "trial": point.trial_id,
+                "loss": result.goal,
+                "load": round_for_chart(result.throughput_fps / divisor),
+                "low": round_for_chart(result.low_fps / divisor),
+                "high": round_for_chart(result.high_fps / divisor),
+                "text": f"{format_exact_share(result.goal)} loss, limited by {result.limited_by}",
+            }
     yield from _model_rows(_newest_search_steps(treatment), divisor)
-    for goal in dict.fromkeys(answer.goal for point in treatment.points for answer in point.search_answers):
+    for goal in dict.fromkeys(result.goal for point in treatment.points for result in point.goal_results):
         yield {"kind": "goal", "loss": goal, "text": format_exact_share(goal)}
 
 
 def _newest_search_steps(treatment: TreatmentSummary) -> tuple[SearchStep, ...]:
-    """The steps of its newest searches, of so many as a model can learn from in little time."""
+    """Return the steps of the newest searches, about _MAX_MODEL_STEPS in total."""
     newest: list[SearchStep] = []
     for point in reversed(treatment.points):
         steps = [
@@ -265,32 +310,39 @@ def _newest_search_steps(treatment: TreatmentSummary) -> tuple[SearchStep, ...]:
 
 @lru_cache(maxsize=64)
 def _fit_cached(steps: tuple[SearchStep, ...]) -> LossCurve:
-    # It takes a second, and the page and the pictures want the same.
+    # A fit takes a second, and the page and the images need the same one.
     return fit_loss_curve(steps)
 
 
 def _model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Iterator[ChartRow]:
-    """What full steps at the loads that were tried are expected to lose, from these steps together."""
+    """Yield the loss that the model expects for full-length steps at the loads of these steps."""
     model = _fit_cached(steps)
-    loads = np.geomspace(model.least_fps, model.most_fps, _MODEL_POINTS)
-    for load, median, low, high in zip(loads, *model.loss_ratios_at(loads, MODEL_BAND_SHARE), strict=True):
-        if math.isnan(median):
-            continue
-        yield {
-            "kind": "model", "load": round_for_chart(load / divisor), "loss": round_for_chart(median),
-            "low": round_for_chart(low), "high": round_for_chart(high),
-        }  # fmt: skip
+    loads_fps = np.geomspace(model.least_fps, model.most_fps, _MODEL_POINTS)
+    losses = model.loss_ratios_at(loads_fps, MODEL_BAND_SHARE)
+    for load_fps, median, low, high in zip(loads_fps, *losses, strict=True):
+        if not math.isnan(median):
+            yield {
+                "kind": "model",
+                "load": round_for_chart(load_fps / divisor),
+                "loss": round_for_chart(median),
+                "low": round_for_chart(low),
+                "high": round_for_chart(high),
+            }
 
 
 def _step_row(trial: int, step: StepRecord, load: float) -> ChartRow:
     return {
-        "kind": "step", "trial": trial, "load": round_for_chart(load), "loss": round_for_chart(step.loss_ratio),
-        "lost": "some" if step.loss_ratio else "none", "duration": round_for_chart(step.duration_s),
+        "kind": "step",
+        "trial": trial,
+        "load": round_for_chart(load),
+        "loss": round_for_chart(step.loss_ratio),
+        "lost": "some" if step.loss_ratio else "none",
+        "duration": round_for_chart(step.duration_s),
         "text": f"{step.sent - step.received} of {step.sent}",
-    }  # fmt: skip
+    }
 
 
 def _evenly_spaced_indices(count: int) -> list[int]:
-    """Places of at most _MOST_POINTS of so many, evenly, with the last."""
-    step = -(-count // _MAX_POINTS_PER_TRIAL) if count else 1
-    return list(range(count - 1, -1, -step))[::-1]
+    """Return at most _MAX_POINTS_PER_TRIAL indices below `count`, including the last."""
+    spacing = -(-count // _MAX_POINTS_PER_TRIAL) if count else 1
+    return list(range(count - 1, -1, -spacing))[::-1]

@@ -1,4 +1,4 @@
-"""How the charts of frames are drawn, as Vega-Lite: over frame sizes, steps of searches, losses in time."""
+"""The Vega-Lite specifications of the frame charts: frame sizes, search steps, loss and bursts."""
 
 from __future__ import annotations
 
@@ -10,46 +10,56 @@ import altair as alt
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.chart_rows import ChartRow
-from vnetbench.report.charts.chart_specs import Y_AXIS_WIDTH_KEY, DATASET, VegaSpec, to_spec, line_chart, facet_by_treatment, series_colour
+from vnetbench.report.charts.chart_specs import (
+    DATASET,
+    Y_AXIS_WIDTH_KEY,
+    VegaSpec,
+    facet_by_treatment,
+    line_chart,
+    series_colour,
+    to_spec,
+)
 from vnetbench.report.charts.factor_layout import FactorLayout
 
 _MIN_LOSS_RATIO = 1e-6
-"""The loss axis is logarithmic down to this share at most, and linear from there to 0."""
+"""The loss axis is logarithmic down to this ratio or a larger one, and linear below."""
 _LABEL_CHAR_WIDTH_PX = 7
-"""Of a character of an axis's label, at most."""
+"""Maximum width of a character of an axis label."""
 _PERCENT_LABEL_EXPR = "datum.value === 0 ? '0' : format(100 * datum.value, '.6~g') + ' %'"
 _LOSS_CATEGORIES = ["none", "some"]
 
 
-def frame_size_spec(summary: CampaignSummary, layout: FactorLayout, metric: str, top: float) -> VegaSpec:
-    """Rates over frame sizes, with the line rates and each line's highest rate, up to `top`."""
+def frame_size_spec(summary: CampaignSummary, layout: FactorLayout, metric: str, y_max: float) -> VegaSpec:
+    """Return rates by frame size with line rates and packet limits, up to `y_max`."""
     rows = alt.Chart(DATASET).encode(x="x:Q", y="value:Q")
-    rates = rows.transform_filter("datum.kind == 'line rate'")
-    limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series_colour(layout))
-    beneath = (
-        rates.mark_line(strokeWidth=1.2, strokeDash=[2, 3], clip=True, style="soft").encode(detail="rate:N"),
-        rates.mark_text(align="left", dx=6, style="soft", fontSize=11).encode(text="text:N"),
-        limits.mark_rule(strokeWidth=1.2, strokeDash=[6, 4], opacity=0.7).encode(
-            x=alt.value(0), x2=alt.value("width"), tooltip=alt.Tooltip("text:N", title="Most of any size")
+    line_rates = rows.transform_filter("datum.kind == 'line rate'")
+    packet_limits = rows.transform_filter("datum.kind == 'packet limit'").encode(**series_colour(layout))
+    background_layers = (
+        line_rates.mark_line(strokeWidth=1.2, strokeDash=[2, 3], clip=True, style="soft").encode(
+            detail="rate:N"
+        ),
+        line_rates.mark_text(align="left", dx=6, style="soft", fontSize=11).encode(text="text:N"),
+        packet_limits.mark_rule(strokeWidth=1.2, strokeDash=[6, 4], opacity=0.7).encode(
+            x=alt.value(0), x2=alt.value("width"), tooltip=alt.Tooltip("text:N", title="Maximum of any size")
         ),
     )
-    return to_spec(line_chart(summary, layout, metric, beneath, top))
+    return to_spec(line_chart(summary, layout, metric, background_layers, y_max))
 
 
-def step_loss_spec(rows_of_steps: Sequence[ChartRow], load: str, *, is_whole: bool = True) -> VegaSpec:
-    """Loss against `load` (the x axis's title), a panel a treatment: steps, model, goals, answers.
+def step_loss_spec(chart_rows: Sequence[ChartRow], load_title: str, *, has_log_load: bool = True) -> VegaSpec:
+    """Return the loss by load with a panel per treatment: steps, model, goals and throughputs.
 
-    The whole of a search spans decades of loads, so its axis is logarithmic.
+    A whole search spans decades of loads and needs a logarithmic load axis.
     """
-    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_steps))
+    names = list(dict.fromkeys(str(row["treatment"]) for row in chart_rows))
     data = alt.Chart(DATASET)
     x = alt.X(
         "load:Q",
-        title=load,
-        scale=alt.Scale(type="log" if is_whole else "linear", nice=False, zero=False, padding=8),
+        title=load_title,
+        scale=alt.Scale(type="log" if has_log_load else "linear", nice=False, zero=False, padding=8),
         axis=alt.Axis(tickCount=5, format=".6~g", grid=False, labelOverlap=True),
     )
-    y = _loss_axis([row["loss"] for row in rows_of_steps if row["kind"] in ("step", "goal")])
+    y = _loss_axis([row["loss"] for row in chart_rows if row["kind"] in ("step", "goal")])
     lost = alt.Color(
         "lost:N",
         sort=_LOSS_CATEGORIES,
@@ -57,21 +67,23 @@ def step_loss_spec(rows_of_steps: Sequence[ChartRow], load: str, *, is_whole: bo
         title="Frames lost",
         legend=alt.Legend(symbolOpacity=1),
     )
-    lengths = sorted({row["duration"] for row in rows_of_steps if row["kind"] == "step"})
-    length = alt.Size(
+    durations = sorted({row["duration"] for row in chart_rows if row["kind"] == "step"})
+    size = alt.Size(
         "duration:Q",
-        scale=alt.Scale(type="log", domain=[lengths[0], lengths[-1]], range=[20, 90]),
+        scale=alt.Scale(type="log", domain=[durations[0], durations[-1]], range=[20, 90]),
         title="Seconds",
-        legend=alt.Legend(values=[lengths[0], lengths[-1]], format=".6~g") if len(lengths) > 1 else None,
+        legend=alt.Legend(values=[durations[0], durations[-1]], format=".6~g")
+        if len(durations) > 1
+        else None,
     )
-    at = data.encode(x=x, y=y)
-    steps = at.transform_filter("datum.kind == 'step'")
-    model = at.transform_filter("datum.kind == 'model'")
+    points = data.encode(x=x, y=y)
+    steps = points.transform_filter("datum.kind == 'step'")
+    model = points.transform_filter("datum.kind == 'model'")
     goals = data.transform_filter("datum.kind == 'goal'").encode(y=y)
-    answers = at.transform_filter("datum.kind == 'answer'")
+    throughputs = points.transform_filter("datum.kind == 'throughput'")
     tooltip = [
         alt.Tooltip("trial:Q", title="Trial"),
-        alt.Tooltip("load:Q", title=load),
+        alt.Tooltip("load:Q", title=load_title),
         alt.Tooltip("text:N", title="Lost"),
         alt.Tooltip("duration:Q", title="Seconds"),
     ]
@@ -82,20 +94,22 @@ def step_loss_spec(rows_of_steps: Sequence[ChartRow], load: str, *, is_whole: bo
         goals.mark_text(align="left", baseline="bottom", dx=3, dy=-2, style="soft", fontSize=11).encode(
             x=alt.value(0), text="text:N"
         ),
-        steps.mark_point(filled=True, opacity=0.6).encode(color=lost, size=length, tooltip=tooltip),
-        answers.mark_rule(strokeWidth=2.4, style="ink").encode(x=alt.X("low:Q"), x2="high:Q"),
-        answers.mark_point(style="ink", shape="diamond", size=90, strokeWidth=2, filled=False).encode(
+        steps.mark_point(filled=True, opacity=0.6).encode(color=lost, size=size, tooltip=tooltip),
+        throughputs.mark_rule(strokeWidth=2.4, style="ink").encode(x=alt.X("low:Q"), x2="high:Q"),
+        throughputs.mark_point(style="ink", shape="diamond", size=90, strokeWidth=2, filled=False).encode(
             tooltip=tooltip[:3]
         ),
     ).properties(width=330, height=190)
     return to_spec(facet_by_treatment(layers, names, columns=2, row_gap_px=92).resolve_scale(x="independent"))
 
 
-def loss_curve_spec(rows_of_curves: Sequence[ChartRow], load: str) -> VegaSpec:
-    """The share lost at each load, a line a trial, a colour a treatment (RFC 2544, section 26.3)."""
-    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_curves))
+def loss_curve_spec(chart_rows: Sequence[ChartRow], load_title: str) -> VegaSpec:
+    """Return the loss at each load, with a line per trial and a colour per treatment (RFC 2544, 26.3)."""
+    names = list(dict.fromkeys(str(row["treatment"]) for row in chart_rows))
     rows = alt.Chart(DATASET).encode(
-        x=alt.X("load:Q", title=load, scale=alt.Scale(zero=True), axis=alt.Axis(format=".6~g", tickCount=8)),
+        x=alt.X(
+            "load:Q", title=load_title, scale=alt.Scale(zero=True), axis=alt.Axis(format=".6~g", tickCount=8)
+        ),
         y=alt.Y(
             "loss:Q",
             title=None,
@@ -109,7 +123,7 @@ def loss_curve_spec(rows_of_curves: Sequence[ChartRow], load: str) -> VegaSpec:
         tooltip=[
             alt.Tooltip("treatment:N", title="Treatment"),
             alt.Tooltip("trial:Q", title="Trial"),
-            alt.Tooltip("load:Q", title=load),
+            alt.Tooltip("load:Q", title=load_title),
             alt.Tooltip("loss:Q", title="Lost", format=".4~p"),
         ],
     )
@@ -117,19 +131,19 @@ def loss_curve_spec(rows_of_curves: Sequence[ChartRow], load: str) -> VegaSpec:
     return to_spec(layers.properties(width=640, height=300))
 
 
-def missing_frames_spec(rows_of_trials: Sequence[ChartRow]) -> VegaSpec:
-    """Frames that were sent and had not come, in the course of each trial; a panel a treatment."""
-    names = list(dict.fromkeys(str(row["treatment"]) for row in rows_of_trials))
+def missing_frames_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
+    """Return the outstanding frames over each trial, with a panel per treatment."""
+    names = list(dict.fromkeys(str(row["treatment"]) for row in chart_rows))
     rows = alt.Chart(DATASET).encode(
-        x=alt.X("t:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
+        x=alt.X("time_s:Q", title="Seconds in the trial", axis=alt.Axis(tickCount=5)),
         y=alt.Y(
-            "missing:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)
+            "outstanding:Q", title=None, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=4, minExtent=34)
         ),
         detail="trial:N",
         tooltip=[
             alt.Tooltip("trial:Q", title="Trial"),
-            alt.Tooltip("t:Q", title="Seconds"),
-            alt.Tooltip("missing:Q", title="Frames"),
+            alt.Tooltip("time_s:Q", title="Seconds"),
+            alt.Tooltip("outstanding:Q", title="Frames"),
         ],
     )
     layers = alt.layer(rows.mark_line(strokeWidth=1.4, opacity=0.7)).properties(width=250, height=120)
@@ -137,40 +151,40 @@ def missing_frames_spec(rows_of_trials: Sequence[ChartRow]) -> VegaSpec:
 
 
 def _loss_axis(losses: Sequence[float]) -> alt.Y:
-    """From 0 to 1, a tick a decade of the losses above 0."""
+    """Return an axis from 0 to 1 with a tick per decade."""
     least = min((loss for loss in losses if loss > 0), default=0.01)
-    first = max(_MIN_LOSS_RATIO, 10.0 ** math.floor(math.log10(least)))
-    decades = [first * 10**step for step in range(round(-math.log10(first)) + 1)]
+    first_decade = max(_MIN_LOSS_RATIO, 10.0 ** math.floor(math.log10(least)))
+    decades = [first_decade * 10**power for power in range(round(-math.log10(first_decade)) + 1)]
     return alt.Y(
         "loss:Q",
         title=None,
-        scale=alt.Scale(type="symlog", constant=first, domain=[0, 1], nice=False),
+        scale=alt.Scale(type="symlog", constant=first_decade, domain=[0, 1], nice=False),
         axis=alt.Axis(values=[0, *decades], labelExpr=_PERCENT_LABEL_EXPR),
     )
 
 
-def published_comparison_spec(rows_beside: Sequence[ChartRow], title: str) -> VegaSpec:
-    """Measured here and published, side by side: a row a treatment, a panel a direction."""
-    names = list(dict.fromkeys(str(row["pair"]) for row in rows_beside))
-    where = ["here", "published"]
-    key: dict[str, Any] = {"sort": where, "scale": alt.Scale(domain=where), "title": None}
+def published_comparison_spec(chart_rows: Sequence[ChartRow], title: str) -> VegaSpec:
+    """Return measured and published values, with a row per treatment and a panel per direction."""
+    names = list(dict.fromkeys(str(row["treatment"]) for row in chart_rows))
+    origins = ["measured", "published"]
+    origin_options: dict[str, Any] = {"sort": origins, "scale": alt.Scale(domain=origins), "title": None}
     rows = alt.Chart(DATASET).encode(
         y=alt.Y(
-            "pair:N",
+            "treatment:N",
             sort=names,
             title=None,
             scale=alt.Scale(paddingInner=0.25),
             axis=alt.Axis(labelLimit=360),
         ),
-        yOffset=alt.YOffset("where:N", sort=where),
-        color=alt.Color("where:N", **key),
+        yOffset=alt.YOffset("origin:N", sort=origins),
+        color=alt.Color("origin:N", **origin_options),
         detail="setting:N",
         tooltip=[
-            alt.Tooltip("pair:N", title="Treatment"),
+            alt.Tooltip("treatment:N", title="Treatment"),
             alt.Tooltip("setting:N", title="Published with"),
             alt.Tooltip("mean:Q", title=title),
-            alt.Tooltip("least:Q", title="Least"),
-            alt.Tooltip("most:Q", title="Most"),
+            alt.Tooltip("minimum:Q", title="Minimum"),
+            alt.Tooltip("maximum:Q", title="Maximum"),
         ],
     )
     x = alt.X(
@@ -180,11 +194,15 @@ def published_comparison_spec(rows_beside: Sequence[ChartRow], title: str) -> Ve
         axis=alt.Axis(grid=True, tickCount=5, format=".6~g"),
     )
     layers = alt.layer(
-        rows.mark_rule(strokeWidth=2).encode(x=alt.X("least:Q", title=title), x2="most:Q"),
-        rows.mark_point(filled=True, size=56, opacity=1).encode(x=x, shape=alt.Shape("where:N", **key)),
+        rows.mark_rule(strokeWidth=2).encode(x=alt.X("minimum:Q", title=title), x2="maximum:Q"),
+        rows.mark_point(filled=True, size=56, opacity=1).encode(
+            x=x, shape=alt.Shape("origin:N", **origin_options)
+        ),
     ).properties(width=300, height=max(60, 44 * len(names)))
     panels = layers.facet(
-        facet=alt.Facet("direction:N", sort=["one way", "both ways"], title=None), columns=2, bounds="flush"
+        facet=alt.Facet("direction:N", sort=["unidirectional", "bidirectional"], title=None),
+        columns=2,
+        bounds="flush",
     )
-    room = _LABEL_CHAR_WIDTH_PX * max(map(len, names))
-    return to_spec(panels.properties(usermeta={Y_AXIS_WIDTH_KEY: room}))
+    y_axis_width_px = _LABEL_CHAR_WIDTH_PX * max(map(len, names))
+    return to_spec(panels.properties(usermeta={Y_AXIS_WIDTH_KEY: y_axis_width_px}))

@@ -1,4 +1,4 @@
-"""The look of the charts: colours that survive colour blindness, on paper and on a dark screen."""
+"""The style of the charts: fonts and colours for light and dark pages, safe for colour blindness."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, 'Liberation Sans', Arial
 
 _CATEGORY_LIGHT = ["#0072B2", "#D55E00", "#009E73", "#A14E86", "#B87A00", "#3A95C9", "#5B5F66"]
 _CATEGORY_DARK = ["#5DB3E8", "#F08A4B", "#3CC79B", "#DD9BC4", "#E9B949", "#A5D4F0", "#B5BAC2"]
-"""Okabe & Ito's hues (Color Universal Design, 2008), darkened or lightened for 3:1 on each background."""
+"""The hues of Okabe and Ito (Color Universal Design, 2008), adjusted to a contrast of 3:1."""
 
 
 def vega_config(dark: bool) -> dict[str, Any]:
-    """A Vega-Lite `config`: fonts, inks and palettes. Charts name no colour, so that one serves both."""
+    """Return a Vega-Lite `config` with fonts and palettes.
+
+    The charts contain no colours, so the same chart works on light and dark pages.
+    """
     ink, soft, faint, paper = (
         ("#E7E9EC", "#A2A9B3", "#2E343C", "#15181C") if dark else ("#1C2024", "#5F6772", "#E6E8EB", "#FFFFFF")
     )

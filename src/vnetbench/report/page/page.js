@@ -3,12 +3,12 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
   const system = matchMedia("(prefers-color-scheme: dark)");
-  const NARROWEST_PANEL = 230, Y_AXIS = 56, NARROW = 560;
+  const MIN_PANEL_WIDTH = 230, Y_AXIS_WIDTH = 56, NARROW_WIDTH = 560;
 
   const isDark = () => (root.dataset.theme ?? (system.matches ? "dark" : "light")) === "dark";
 
-  // Rows come as columns, with each text once.
-  const expanded = ({ count, columns, texts }) =>
+  // The page stores rows as columns and each text once.
+  const expandRows = ({ count, columns, texts }) =>
     Array.from({ length: count }, (_, i) => {
       const row = {};
       for (const [name, column] of Object.entries(columns)) {
@@ -18,17 +18,17 @@
       return row;
     });
 
-  // A specification knows nothing of the window: panels are put side by side as far as they fit.
-  const fitted = (spec, width) => {
+  // A specification has no window size: place as many panels side by side as fit.
+  const fitSpec = (spec, width) => {
     const copy = structuredClone(spec);
     if (copy.facet) {
       const gap = copy.spacing?.column ?? copy.spacing ?? 28;
-      const axis = copy.usermeta?.axisRoom ?? Y_AXIS;
-      const fitting = Math.floor((width - axis + gap) / (NARROWEST_PANEL + gap));
-      copy.columns = Math.max(1, Math.min(copy.columns ?? 3, fitting));
-      copy.spec.width = Math.floor((width - axis - gap * (copy.columns - 1)) / copy.columns) - 4;
+      const axisWidth = copy.usermeta?.yAxisWidth ?? Y_AXIS_WIDTH;
+      const fittingColumns = Math.floor((width - axisWidth + gap) / (MIN_PANEL_WIDTH + gap));
+      copy.columns = Math.max(1, Math.min(copy.columns ?? 3, fittingColumns));
+      copy.spec.width = Math.floor((width - axisWidth - gap * (copy.columns - 1)) / copy.columns) - 4;
     } else if (!copy.layer?.some((layer) => JSON.stringify(layer).includes('"rect"'))) {
-      copy.width = Math.max(NARROWEST_PANEL, width - 12);
+      copy.width = Math.max(MIN_PANEL_WIDTH, width - 12);
       copy.autosize = { type: "fit-x", contains: "padding" };
     } else if (width >= 640) {
       copy.width = width - 12;
@@ -37,17 +37,17 @@
     return copy;
   };
 
-  const draw = async (figure) => {
+  const drawChart = async (figure) => {
     const chart = data.charts[figure.id];
-    chart.values ??= expanded(chart.rows);
-    const box = figure.querySelector(".chart");
-    const width = box.clientWidth;
+    chart.values ??= expandRows(chart.rows);
+    const container = figure.querySelector(".chart");
+    const width = container.clientWidth;
     const config = structuredClone(data.configs[isDark() ? "dark" : "light"]);
     config.background = "transparent";
-    if (width < NARROW) config.legend.columns = 3;
-    const spec = { ...fitted(chart.spec, width), datasets: { [data.dataset]: chart.values } };
-    figure.drawnAs = key();
-    const result = await vegaEmbed(box, spec, {
+    if (width < NARROW_WIDTH) config.legend.columns = 3;
+    const spec = { ...fitSpec(chart.spec, width), datasets: { [data.dataset]: chart.values } };
+    figure.drawnState = displayState();
+    const result = await vegaEmbed(container, spec, {
       config,
       mode: "vega-lite",
       renderer: chart.values.length > 4000 ? "canvas" : "svg",
@@ -59,44 +59,44 @@
     figure.result = result;
   };
 
-  const key = () => `${isDark()} ${document.querySelector("main").clientWidth}`;
+  const displayState = () => `${isDark()} ${document.querySelector("main").clientWidth}`;
 
-  const seen = new IntersectionObserver(
+  const visibilityObserver = new IntersectionObserver(
     (entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => drawIfStale(target)),
     { rootMargin: "600px" },
   );
   const drawIfStale = (figure) => {
-    if (!figure.hidden && figure.drawnAs !== key()) draw(figure);
+    if (!figure.hidden && figure.drawnState !== displayState()) drawChart(figure);
   };
   const figures = [...document.querySelectorAll("figure")];
-  const drawAgain = () => figures.forEach((figure) => { seen.unobserve(figure); seen.observe(figure); });
-  drawAgain();
-  addEventListener("resize", () => { clearTimeout(drawAgain.timer); drawAgain.timer = setTimeout(drawAgain, 150); });
+  const redrawCharts = () => figures.forEach((figure) => { visibilityObserver.unobserve(figure); visibilityObserver.observe(figure); });
+  redrawCharts();
+  addEventListener("resize", () => { clearTimeout(redrawCharts.timer); redrawCharts.timer = setTimeout(redrawCharts, 150); });
   addEventListener("beforeprint", () => figures.forEach(drawIfStale));
 
-  for (const pick of document.querySelectorAll(".pick")) {
-    pick.hidden = false;
-    const select = pick.querySelector("select");
+  for (const selector of document.querySelectorAll(".chart-selector")) {
+    selector.hidden = false;
+    const select = selector.querySelector("select");
     select.addEventListener("change", () => {
-      for (const figure of pick.parentElement.querySelectorAll("figure")) figure.hidden = figure.id !== select.value;
+      for (const figure of selector.parentElement.querySelectorAll("figure")) figure.hidden = figure.id !== select.value;
       drawIfStale(document.getElementById(select.value));
     });
   }
 
-  // Storage is refused to pages from a file in some browsers; the choice then holds for this visit.
-  const stored = (change) => { try { return change(); } catch { return null; } };
+  // Some browsers refuse storage to local files: the theme then lasts for this visit only.
+  const tryStorage = (access) => { try { return access(); } catch { return null; } };
   const button = document.getElementById("theme");
   const showTheme = () => {
     button.textContent = isDark() ? "Light" : "Dark";
     button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`);
-    drawAgain();
+    redrawCharts();
   };
-  const kept = stored(() => localStorage.getItem("vnetbench-theme"));
-  if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  const savedTheme = tryStorage(() => localStorage.getItem("vnetbench-theme"));
+  if (savedTheme === "dark" || savedTheme === "light") root.dataset.theme = savedTheme;
   button.hidden = false;
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    stored(() => localStorage.setItem("vnetbench-theme", root.dataset.theme));
+    tryStorage(() => localStorage.setItem("vnetbench-theme", root.dataset.theme));
     showTheme();
   });
   system.addEventListener("change", showTheme);
@@ -107,14 +107,14 @@
     const headings = [...table.tHead.rows[0].cells];
     headings.forEach((heading, column) => {
       heading.querySelector("button").addEventListener("click", () => {
-        const turned = heading.getAttribute("aria-sort") === "ascending";
+        const isReversed = heading.getAttribute("aria-sort") === "ascending";
         headings.forEach((other) => other.removeAttribute("aria-sort"));
-        heading.setAttribute("aria-sort", turned ? "descending" : "ascending");
-        const rank = (row) => row.cells[column].dataset.rank;
-        // What has no figure stays at the end either way.
+        heading.setAttribute("aria-sort", isReversed ? "descending" : "ascending");
+        const sortKey = (row) => row.cells[column].dataset.sortKey;
+        // Rows without a value stay at the end in both orders.
         const compare = (a, b) => {
-          if (rank(a) === "" || rank(b) === "") return (rank(a) === "") - (rank(b) === "");
-          return (turned ? -1 : 1) * (Number(rank(a)) - Number(rank(b)));
+          if (sortKey(a) === "" || sortKey(b) === "") return (sortKey(a) === "") - (sortKey(b) === "");
+          return (isReversed ? -1 : 1) * (Number(sortKey(a)) - Number(sortKey(b)));
         };
         body.append(...[...body.rows].sort(compare));
       });

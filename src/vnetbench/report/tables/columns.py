@@ -1,4 +1,4 @@
-"""The columns of a table of estimates, the same in a terminal, in Markdown and on the page."""
+"""The columns of a table of estimates, for the terminal, Markdown and the page."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Protocol
 
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import TreatmentSummary
-from vnetbench.quantity import format_share, format_exact_share
+from vnetbench.quantity import format_exact_share, format_share
 from vnetbench.search.interface import GoalResult
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import THROUGHPUT_METRICS
 from vnetbench.wording.estimate_text import (
     MetricOwner,
+    find_metric,
+    format_short_estimate,
     is_always_zero,
     measured_metrics,
-    find_metric,
     metric_scale,
-    format_short_estimate,
 )
 from vnetbench.wording.factor_text import factor_label, level_text
 from vnetbench.wording.treatment_names import varying_factors
@@ -46,9 +46,9 @@ _METRICS_BY_IMPORTANCE = (
     "host_cpu_percent",
 )  # fmt: skip
 _SHORT_LABELS = {
-    "throughput_bps": "In bits",
+    "throughput_bps": "Bit rate",
     "forwarding_rate_fps": "Forwarded",
-    "max_forwarding_rate_fps": "Most forwarded",
+    "max_forwarding_rate_fps": "Max. forwarded",
     "offered_load_fps": "Offered",
     "frame_loss_percent": "Lost",
     "delay_p50_us": "Delay, 50 %",
@@ -65,7 +65,7 @@ _SHORT_LABELS = {
     "cycles_per_datagram": "Cycles/datagr.",
     "datagrams_received_per_s": "Received",
     "datagrams_sent_per_s": "Offered",
-    "socket_drop_percent": "At socket",
+    "socket_drop_percent": "Socket drops",
     "context_switches_per_transaction": "Switches/trans.",
     "interrupts_per_transaction": "Interr./trans.",
     "packets_per_transaction": "Pkts/trans.",
@@ -109,31 +109,31 @@ _SHORT_UNITS = {
 
 
 class TableRow(MetricOwner, Protocol):
-    """What one line of the table needs of a treatment, at its end or while it runs."""
+    """A treatment as a table shows it, finished or still running."""
 
     @property
     def factors(self) -> Mapping[str, Level]: ...
     @property
-    def trials(self) -> int: ...
+    def trial_count(self) -> int: ...
     @property
     def stopped_by(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column. A cell has a line for each mode; every line is complete, none may be cut."""
+    """One column of a table. A cell has one line per mode; a line is never cut off."""
 
     key: str
     title: str
     unit: str
     cells: tuple[tuple[str, ...], ...]
     is_number: bool
-    ranks: tuple[float, ...] = ()
-    """What a table that sorts goes by, a number a cell; empty: it is not sorted by this column."""
+    sort_keys: tuple[float, ...] = ()
+    """A number per cell to sort the table by; empty for a column that does not sort."""
 
 
 def factor_columns(rows: Sequence[TableRow], factors: Sequence[FactorLevels]) -> list[Column]:
-    """A column for each factor that varies."""
+    """Return a column for each varying factor."""
     return [
         Column(
             f.name,
@@ -149,97 +149,94 @@ def factor_columns(rows: Sequence[TableRow], factors: Sequence[FactorLevels]) ->
     ]
 
 
-def metric_columns(rows: Sequence[TableRow], main: str) -> list[Column]:
-    """A column for each metric that any row has: the main one, always, then the most important first.
+def metric_columns(rows: Sequence[TableRow], deciding_metric: str) -> list[Column]:
+    """Return a column for each measured metric: the deciding metric first, then by importance.
 
-    What is zero in every row comes last.
+    Metrics that are zero in every row come last.
     """
-    seen = measured_metrics(rows)
-    ranked = [name for name in _METRICS_BY_IMPORTANCE if name in seen and name != main]
-    names = [*ranked, *(name for name in seen if name not in (main, *ranked))]
-    names.sort(key=lambda name: is_always_zero(rows, name))
-    return [_metric_column(rows, name, main) for name in (main, *names)]
+    measured = measured_metrics(rows)
+    others = [name for name in _METRICS_BY_IMPORTANCE if name in measured and name != deciding_metric]
+    others += [name for name in measured if name not in (deciding_metric, *others)]
+    others.sort(key=lambda name: is_always_zero(rows, name))
+    return [_metric_column(rows, name, deciding_metric) for name in (deciding_metric, *others)]
 
 
 def search_columns(rows: Sequence[TableRow]) -> list[Column]:
-    """What limited the throughput, and how sure a search is of it by itself; none where none was searched."""
-    found = [
-        [point.search_answers[0] for point in row.points if point.search_answers]
+    """Return what limited the throughput and the widest interval of one search; empty without searches."""
+    goal_results = [
+        [point.goal_results[0] for point in row.points if point.goal_results]
         for row in rows
         if isinstance(row, TreatmentSummary)
     ]
-    if not any(found):
+    if not any(goal_results):
         return []
-    limits = [_limit_lines(answers) for answers in found]
-    halves = [_max_half_width_share(answers) for answers in found]
-    words = sorted(set(limits))
+    limits = [_limit_lines(results) for results in goal_results]
+    half_widths = [_max_half_width_share(results) for results in goal_results]
+    distinct_limits = sorted(set(limits))
+    limit_keys = tuple(float(distinct_limits.index(each)) for each in limits)
+    half_width_cells = tuple((f"± {format_share(each)}" if each > 0 else "–",) for each in half_widths)
     return [
-        Column(
-            "limited_by", "Limited by", "", tuple(limits), False,
-            tuple(float(words.index(each)) for each in limits),
-        ),
-        Column(
-            "one_search", "One search", "",
-            tuple((f"± {format_share(half)}" if half > 0 else "–",) for half in halves), True, tuple(halves),
-        ),
-    ]  # fmt: skip
+        Column("limited_by", "Limited by", "", tuple(limits), False, limit_keys),
+        Column("one_search", "One search", "", half_width_cells, True, tuple(half_widths)),
+    ]
 
 
 def trials_column(rows: Sequence[TableRow]) -> Column:
-    """How many trials each estimate rests on."""
-    ranks = tuple(float(row.trials) for row in rows)
-    return Column("trials", "Trials", "", tuple((str(row.trials),) for row in rows), True, ranks)
+    """Return the number of trials of each treatment."""
+    cells = tuple((str(row.trial_count),) for row in rows)
+    return Column("trials", "Trials", "", cells, True, tuple(float(row.trial_count) for row in rows))
 
 
 def stop_reason_column(rows: Sequence[TableRow]) -> Column:
-    """Why the bench stopped repeating, in the words of the results file."""
-    words = sorted({row.stopped_by for row in rows})
-    ranks = tuple(float(words.index(row.stopped_by)) for row in rows)
-    return Column("stopped_by", "Stopped by", "", tuple((row.stopped_by,) for row in rows), False, ranks)
+    """Return why each treatment stopped, in the terms of the results file."""
+    reasons = sorted({row.stopped_by for row in rows})
+    sort_keys = tuple(float(reasons.index(row.stopped_by)) for row in rows)
+    cells = tuple((row.stopped_by,) for row in rows)
+    return Column("stopped_by", "Stopped by", "", cells, False, sort_keys)
 
 
 def _level_sort_key(factor: FactorLevels, level: Level | None) -> float:
-    """Numbers by themselves, words behind them in the study's order, an absent level last."""
+    """Return a key that sorts numbers first, then words in the study's order, then absent levels."""
     if level is None:
         return math.inf
     return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
 
 
-def _limit_lines(answers: Sequence[GoalResult]) -> tuple[str, ...]:
-    """What limited the trials: a line, or where it was not always the same a line each."""
-    counts = Counter(answer.limited_by for answer in answers)
+def _limit_lines(results: Sequence[GoalResult]) -> tuple[str, ...]:
+    """Return a line per limit of the trials, with counts if the limits differ."""
+    counts = Counter(result.limited_by for result in results)
     if len(counts) == 1:
         return tuple(counts)
-    return tuple(f"{reason} ({count})" for reason, count in counts.most_common()) or ("–",)
+    return tuple(f"{limit} ({count})" for limit, count in counts.most_common()) or ("–",)
 
 
-def _max_half_width_share(answers: Sequence[GoalResult]) -> float:
-    """Half of the widest interval, as a share of its throughput; 0 without any."""
-    return max(
-        ((a.high_fps - a.low_fps) / 2 / a.throughput_fps for a in answers if a.throughput_fps), default=0.0
-    )
+def _max_half_width_share(results: Sequence[GoalResult]) -> float:
+    """Return half the width of the widest interval as a share of its throughput; 0 without intervals."""
+    shares = ((r.high_fps - r.low_fps) / 2 / r.throughput_fps for r in results if r.throughput_fps)
+    return max(shares, default=0.0)
 
 
 def _metric_title(rows: Sequence[TableRow], name: str) -> str:
-    """A metric's heading; a throughput's by what share of the frames may be lost."""
-    goals = next(
-        (p.search_answers for row in rows if isinstance(row, TreatmentSummary) for p in row.points if p.search_answers), ()
-    )
-    if name in THROUGHPUT_METRICS[: len(goals)] and len(goals) > 1:
-        lost = f"{format_exact_share(goals[THROUGHPUT_METRICS.index(name)].goal)} lost"
-        return f"{find_metric(name).label}, {lost}" if name == THROUGHPUT_METRICS[0] else lost
+    """Return the heading of a metric; the heading of a throughput contains its loss goal."""
+    points = [point for row in rows if isinstance(row, TreatmentSummary) for point in row.points]
+    results = next((point.goal_results for point in points if point.goal_results), ())
+    if len(results) > 1 and name in THROUGHPUT_METRICS[: len(results)]:
+        goal = f"{format_exact_share(results[THROUGHPUT_METRICS.index(name)].goal)} loss"
+        return f"{find_metric(name).label}, {goal}" if name == THROUGHPUT_METRICS[0] else goal
     return _SHORT_LABELS.get(name, find_metric(name).label)
 
 
-def _metric_column(rows: Sequence[TableRow], name: str, main: str) -> Column:
+def _metric_column(rows: Sequence[TableRow], name: str, deciding_metric: str) -> Column:
     scale = metric_scale(rows, name)
-    cells = tuple(
-        format_short_estimate(row.metrics[name], name, scale)
-        if name in row.metrics
-        else ((row.stopped_by,) if name == main and row.stopped_by in UNMEASURED_STATES else ("–",))
-        for row in rows
-    )
+    cells: list[tuple[str, ...]] = []
+    for row in rows:
+        if name in row.metrics:
+            cells.append(format_short_estimate(row.metrics[name], name, scale))
+        elif name == deciding_metric and row.stopped_by in UNMEASURED_STATES:
+            cells.append((row.stopped_by,))
+        else:
+            cells.append(("–",))
     unit = METRICS[name].unit if name in METRICS else ""
-    shown = _SHORT_UNITS.get(unit, scale.unit)
-    ranks = tuple(row.metrics[name].value if name in row.metrics else -math.inf for row in rows)
-    return Column(name, _metric_title(rows, name), shown, cells, True, ranks)
+    sort_keys = tuple(row.metrics[name].value if name in row.metrics else -math.inf for row in rows)
+    title = _metric_title(rows, name)
+    return Column(name, title, _SHORT_UNITS.get(unit, scale.unit), tuple(cells), True, sort_keys)

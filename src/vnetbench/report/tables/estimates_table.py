@@ -1,4 +1,4 @@
-"""Estimates in a terminal: a table that fits its width and height, live and at the end."""
+"""The table of estimates in a terminal, of a finished campaign or a running one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rich.text import Text
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.printable import make_printable
-from vnetbench.report.one_at_a_time import to_single_factor, gain_column
+from vnetbench.report.one_at_a_time import gain_column, to_single_factor
 from vnetbench.report.tables.columns import (
     UNMEASURED_STATES,
     Column,
@@ -26,10 +26,21 @@ from vnetbench.report.tables.columns import (
     stop_reason_column,
     trials_column,
 )
-from vnetbench.report.tables.published_comparison import PublishedComparison, compare_with_published, comparison_columns
+from vnetbench.report.tables.published_comparison import (
+    PublishedComparison,
+    compare_with_published,
+    comparison_columns,
+)
 from vnetbench.report.tables.text_bars import draw_bar, max_bar_value
-from vnetbench.report.tables.text_table import COLUMN_GAP, draw_table, fold_factors, bullet_list, columns_width, column_width
-from vnetbench.report.text.notes import legend, campaign_notes
+from vnetbench.report.tables.text_table import (
+    COLUMN_GAP,
+    bullet_list,
+    column_width,
+    columns_width,
+    draw_table,
+    fold_factors,
+)
+from vnetbench.report.text.notes import campaign_notes, legend
 from vnetbench.results.records import RUNNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
@@ -37,12 +48,12 @@ from vnetbench.wording.treatment_names import varying_factors
 
 _BAR_KEY = "bar"
 _BAR_WIDTH_RANGE = (18, 40)
-"""Narrowest and widest bar in a column; where the narrowest does not fit the bars stand below the table."""
+"""Minimum and maximum width of the bar column. If the minimum does not fit, the bars follow the table."""
 _COLUMNS_BEFORE_BAR = 3
-"""So many columns beside factors, the main metric and trials are more useful than the bar."""
+"""Number of optional columns that are more useful than the bars."""
 _MIN_NAME_WIDTH = 16
 _RESERVED_LINES = 8
-"""Lines of the terminal that a live table leaves to its own headings and to what is shown below it."""
+"""Lines of the terminal that a live table leaves for its header and for the lines below it."""
 
 
 @dataclass(frozen=True)
@@ -50,176 +61,183 @@ class LiveTreatmentRow:
     """One treatment while its campaign runs."""
 
     factors: Mapping[str, Level]
-    trials: int = 0
+    trial_count: int = 0
     stopped_by: str = RUNNING
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
-    active: bool = False
-    """A trial of it is in progress."""
+    is_running: bool = False
+    """True while a trial of this treatment runs."""
     last_trial: int = 0
-    """Number of its latest trial in the campaign, 0: none yet. A table cut short keeps the latest."""
+    """Number of its latest trial in the campaign; 0 without one. A truncated table shows the latest rows."""
 
 
 @dataclass(frozen=True)
 class EstimatesTable:
-    """A rich renderable; the width that it is given decides which columns it has."""
+    """The final table as a rich renderable; the available width decides which columns it has."""
 
     rows: Sequence[TableRow]
     factors: Sequence[FactorLevels]
-    main: str
-    """The metric that comes first and has the bars."""
+    deciding_metric: str
+    """The metric of the first column and of the bars."""
     legend: str
     notes: tuple[str, ...]
-    gains: Column | None = None
-    """Stands beside the main metric."""
-    beside: PublishedComparison | None = None
-    """Published figures, shown below."""
+    gain_column: Column | None = None
+    """The ratio to the baseline, next to the deciding metric."""
+    published: PublishedComparison | None = None
+    """The published values, shown below the table."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        columns = _fit_columns(self.rows, self.factors, self.main, options.max_width, self.gains)
+        columns = _fit_columns(
+            self.rows, self.factors, self.deciding_metric, options.max_width, self.gain_column
+        )
         yield draw_table(columns, [_row_style(row) for row in self.rows], range(len(self.rows)))
         yield Text("")
         if all(column.key != _BAR_KEY for column in columns):
-            yield from _bar_block(self.rows, self.factors, self.main, options.max_width)
+            yield from _bar_block(self.rows, self.factors, self.deciding_metric, options.max_width)
         yield Text(self.legend)
         yield bullet_list(self.notes)
-        if self.beside is not None:
-            yield from _published_section(self.beside, options.max_width)
+        if self.published is not None:
+            yield from _published_section(self.published, options.max_width)
 
 
 @dataclass(frozen=True)
 class LiveTable:
-    """A rich renderable of a running campaign that fits the terminal's height."""
+    """The table of a running campaign as a rich renderable that fits the terminal's height."""
 
     rows: Sequence[LiveTreatmentRow]
     factors: Sequence[FactorLevels]
-    main: str
+    deciding_metric: str
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        # From all rows, so that neither columns nor units change as rows come and go.
-        mark = Column("active", "", "", tuple(("▶" if row.active else " ",) for row in self.rows), False)
-        columns = _fit_columns(self.rows, self.factors, self.main, options.max_width - column_width(mark) - COLUMN_GAP)
+        # Use all rows, so that columns and units stay the same while the visible rows change.
+        cells = tuple(("▶" if row.is_running else " ",) for row in self.rows)
+        marker = Column("running", "", "", cells, False)
+        width = options.max_width - column_width(marker) - COLUMN_GAP
+        columns = _fit_columns(self.rows, self.factors, self.deciding_metric, width)
         heights = [max(len(column.cells[i]) for column in columns) for i in range(len(self.rows))]
-        shown = _select_rows(self.rows, heights, options.size.height - _RESERVED_LINES)
-        yield draw_table([mark, *columns], [_row_style(row) for row in self.rows], shown)
-        if hidden := [row for i, row in enumerate(self.rows) if i not in shown]:
+        visible = _select_rows(self.rows, heights, options.size.height - _RESERVED_LINES)
+        yield draw_table([marker, *columns], [_row_style(row) for row in self.rows], visible)
+        if hidden := [row for i, row in enumerate(self.rows) if i not in visible]:
             states = Counter(row.stopped_by for row in hidden)
             counts = ", ".join(f"{count} {state}" for state, count in states.items())
             yield Text(f"and {len(hidden)} more: {counts}", no_wrap=True)
 
 
 def estimates_table(summary: CampaignSummary) -> EstimatesTable:
-    """The final table: treatments by what varies, their estimates, why they stopped; bars and notes below."""
-    told = to_single_factor(summary)
+    """Return the final table: one row per treatment, with bars, legend and notes below."""
+    summary = to_single_factor(summary)
     return EstimatesTable(
-        told.treatments,
-        told.factors,
-        told.main_metric,
-        legend(told),
-        campaign_notes(told),
-        gain_column(told),
-        compare_with_published(told),
+        summary.treatments,
+        summary.factors,
+        summary.deciding_metric,
+        legend(summary),
+        campaign_notes(summary),
+        gain_column(summary),
+        compare_with_published(summary),
     )
 
 
-def live_table(rows: Sequence[LiveTreatmentRow], factors: Sequence[FactorLevels], main: str) -> LiveTable:
-    """The same columns while a campaign runs; `▶` marks the trial in progress."""
-    told = [
-        replace(row, stopped_by="waiting")
-        if not row.trials and not row.active and row.stopped_by == RUNNING
-        else row
-        for row in rows
-    ]
-    return LiveTable(told, factors, main)
+def live_table(
+    rows: Sequence[LiveTreatmentRow], factors: Sequence[FactorLevels], deciding_metric: str
+) -> LiveTable:
+    """Return the table of a running campaign; `▶` marks the trial that runs."""
+    labelled = []
+    for row in rows:
+        is_waiting = row.stopped_by == RUNNING and not row.trial_count and not row.is_running
+        labelled.append(replace(row, stopped_by="waiting") if is_waiting else row)
+    return LiveTable(labelled, factors, deciding_metric)
 
 
 def _fit_columns(
     rows: Sequence[TableRow],
     factors: Sequence[FactorLevels],
-    main: str,
+    deciding_metric: str,
     width: int,
     gains: Column | None = None,
 ) -> list[Column]:
-    """The columns that fit, in the order shown.
+    """Return the columns that fit, in display order.
 
-    Factors, the main metric, gains and trials always stay: where they don't fit, the factors fold into one
-    column.
+    Factors, the deciding metric, gains and trials always stay. If they do not fit, the factors fold into
+    one column.
     """
-    first, *metrics = metric_columns(rows, main)
+    first, *metrics = metric_columns(rows, deciding_metric)
     chosen = [first, *([gains] if gains else []), trials_column(rows)]
-    head = factor_columns(rows, factors)
-    if not head or columns_width([*head, *chosen]) > width:
-        head = [fold_factors(rows, factors, width - columns_width(chosen) - COLUMN_GAP)]
-    left = width - columns_width([*head, *chosen])
-    less_needed = [*search_columns(rows), stop_reason_column(rows), *metrics]
-    left -= _append_fitting(chosen, less_needed[:_COLUMNS_BEFORE_BAR], left)
-    has_bar = left >= _BAR_WIDTH_RANGE[0] + COLUMN_GAP
+    factor_part = factor_columns(rows, factors)
+    if not factor_part or columns_width([*factor_part, *chosen]) > width:
+        factor_part = [fold_factors(rows, factors, width - columns_width(chosen) - COLUMN_GAP)]
+    available = width - columns_width([*factor_part, *chosen])
+    optional = [*search_columns(rows), stop_reason_column(rows), *metrics]
+    available -= _append_fitting(chosen, optional[:_COLUMNS_BEFORE_BAR], available)
+    min_bar_width, max_bar_width = _BAR_WIDTH_RANGE
+    has_bar = available >= min_bar_width + COLUMN_GAP
     if has_bar:
-        left -= _BAR_WIDTH_RANGE[0] + COLUMN_GAP
-    left -= _append_fitting(chosen, less_needed[_COLUMNS_BEFORE_BAR:], left)
+        available -= min_bar_width + COLUMN_GAP
+    available -= _append_fitting(chosen, optional[_COLUMNS_BEFORE_BAR:], available)
     if has_bar:
-        bar_width = min(_BAR_WIDTH_RANGE[1], _BAR_WIDTH_RANGE[0] + left)
-        bars = tuple((each.ljust(bar_width),) for each in _bar_cells(rows, main, bar_width))
+        bar_width = min(max_bar_width, min_bar_width + available)
+        bars = tuple((bar.ljust(bar_width),) for bar in _draw_bars(rows, deciding_metric, bar_width))
         chosen.insert(1, Column(_BAR_KEY, "", "", bars, False))
-    return [*head, *chosen]
+    return [*factor_part, *chosen]
 
 
-def _append_fitting(chosen: list[Column], columns: Sequence[Column], left: int) -> int:
-    """Add those of the columns that fit into `left` characters; the characters that they take."""
-    taken = 0
+def _append_fitting(chosen: list[Column], columns: Sequence[Column], available: int) -> int:
+    """Append the columns that fit into `available` characters; return the characters used."""
+    used = 0
     for column in columns:
-        if taken + column_width(column) + COLUMN_GAP <= left:
+        if used + column_width(column) + COLUMN_GAP <= available:
             chosen.append(column)
-            taken += column_width(column) + COLUMN_GAP
-    return taken
+            used += column_width(column) + COLUMN_GAP
+    return used
 
 
-def _bar_block(rows: Sequence[TableRow], factors: Sequence[FactorLevels], main: str, width: int) -> Iterator[Text]:
-    """The bars on lines of their own, each behind its treatment."""
+def _bar_block(
+    rows: Sequence[TableRow], factors: Sequence[FactorLevels], deciding_metric: str, width: int
+) -> Iterator[Text]:
+    """Yield a line per treatment with its name and its bar."""
     names = factor_names(varying_factors(rows, factors))
     labels = [make_printable(treatment_phrase(row.factors, names)) for row in rows]
     label_width = max(map(cell_len, labels), default=0)
     bar_width = width - label_width - COLUMN_GAP
     if bar_width < _BAR_WIDTH_RANGE[0]:
         return
-    bars = [(label, line) for label, line in zip(labels, _bar_cells(rows, main, bar_width), strict=True) if line]
-    for label, line in bars:
-        yield Text(label + " " * (label_width - cell_len(label) + COLUMN_GAP)).append(line, style="cyan")
-    if bars:
+    bars = _draw_bars(rows, deciding_metric, bar_width)
+    for label, bar in zip(labels, bars, strict=True):
+        if bar:
+            padding = " " * (label_width - cell_len(label) + COLUMN_GAP)
+            yield Text(label + padding).append(bar, style="cyan")
+    if any(bars):
         yield Text("")
 
 
-def _published_section(found: PublishedComparison, width: int) -> Iterator[Text | Table]:
-    """The campaign beside the published figures; treatments are folded where they leave no room."""
-    name, *others = comparison_columns(found)
-    lines = [
-        textwrap.wrap(cell[0], max(_MIN_NAME_WIDTH, width - columns_width(others) - COLUMN_GAP)) for cell in name.cells
-    ]
-    folded_name = replace(name, cells=tuple(map(tuple, lines)))
-    yield Text("")
-    yield Text(f"{found.source.title}, beside: {found.source.conditions}")
-    yield Text("")
-    yield draw_table([folded_name, *others], [""] * len(name.cells), range(len(name.cells)))
-    yield Text("Mean [least, most] of the trials.")
-
-
-def _bar_cells(rows: Sequence[TableRow], main: str, width: int) -> list[str]:
-    estimates = [row.metrics.get(main) for row in rows]
+def _draw_bars(rows: Sequence[TableRow], deciding_metric: str, width: int) -> list[str]:
+    estimates = [row.metrics.get(deciding_metric) for row in rows]
     largest = max_bar_value([estimate for estimate in estimates if estimate])
     return [draw_bar(estimate, largest, width) if estimate else "" for estimate in estimates]
 
 
-def _select_rows(rows: Sequence[LiveTreatmentRow], heights: Sequence[int], room: int) -> list[int]:
-    """Which rows to show within `room` lines: those at work, then the latest, then those to come."""
-    chosen: list[int] = []
-    for i in sorted(range(len(rows)), key=lambda i: (not rows[i].active, -rows[i].last_trial, i)):
-        if heights[i] > room and chosen:
+def _published_section(comparison: PublishedComparison, width: int) -> Iterator[Text | Table]:
+    """Yield the comparison with a published table; long treatment names are wrapped."""
+    names, *others = comparison_columns(comparison)
+    name_width = max(_MIN_NAME_WIDTH, width - columns_width(others) - COLUMN_GAP)
+    wrapped = replace(names, cells=tuple(tuple(textwrap.wrap(cell[0], name_width)) for cell in names.cells))
+    yield Text("")
+    yield Text(f"Comparison with {comparison.source.title}: {comparison.source.conditions}")
+    yield Text("")
+    yield draw_table([wrapped, *others], [""] * len(names.cells), range(len(names.cells)))
+    yield Text("Values are means [minimum, maximum] of the trials.")
+
+
+def _select_rows(rows: Sequence[LiveTreatmentRow], heights: Sequence[int], max_lines: int) -> list[int]:
+    """Return the indices of the rows to show: the running one, then the latest, then the next."""
+    selected: list[int] = []
+    for i in sorted(range(len(rows)), key=lambda i: (not rows[i].is_running, -rows[i].last_trial, i)):
+        if heights[i] > max_lines and selected:
             break
-        chosen.append(i)
-        room -= heights[i]
-    return sorted(chosen)
+        selected.append(i)
+        max_lines -= heights[i]
+    return sorted(selected)
 
 
 def _row_style(row: TableRow) -> str:
-    if isinstance(row, LiveTreatmentRow) and row.active:
+    if isinstance(row, LiveTreatmentRow) and row.is_running:
         return "bold"
     return "red" if row.stopped_by in UNMEASURED_STATES else ""

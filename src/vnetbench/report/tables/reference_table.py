@@ -1,4 +1,4 @@
-"""A published table in a terminal: where it comes from, under which conditions, and every figure of it."""
+"""A published table in a terminal: its source, its conditions and all of its values."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from vnetbench.published.catalog import TABLE_NAMES
 from vnetbench.published.tables import PublishedTable, load_table
 from vnetbench.quantity import format_count
 from vnetbench.report.tables.columns import Column, factor_columns, metric_columns
-from vnetbench.report.tables.text_table import COLUMN_GAP, draw_table, columns_width
-from vnetbench.report.text.notes import legend, campaign_notes
+from vnetbench.report.tables.text_table import COLUMN_GAP, columns_width, draw_table
+from vnetbench.report.text.notes import campaign_notes, legend
 from vnetbench.wording.factor_text import treatment_phrase
 
 _MAX_TEXT_WIDTH = 100
@@ -24,7 +24,7 @@ _MAX_TEXT_WIDTH = 100
 
 @dataclass(frozen=True)
 class ReferenceTable:
-    """A rich renderable; where it is narrow the first factors become headings, each over its own table."""
+    """A published table as a rich renderable; on a narrow terminal the first factors become headings."""
 
     summary: CampaignSummary
     source: PublishedTable
@@ -33,52 +33,53 @@ class ReferenceTable:
         width = options.max_width
         yield Text(self.source.title, style="bold")
         for text in (f"{self.source.source}.", self.source.conditions, legend(self.summary)):
-            yield _paragraph(text, width)
+            yield _wrap_paragraph(text, width)
         rows = self.summary.treatments
         factors = factor_columns(rows, self.summary.factors)
-        metrics = metric_columns(rows, self.summary.main_metric)
-        over = 0
-        while over < len(factors) and columns_width([*factors[over:], *metrics]) > width:
-            over += 1
-        above = [column.key for column in factors[:over]]
-        headings = [treatment_phrase(row.factors, above) if above else "" for row in rows]
+        metrics = metric_columns(rows, self.summary.deciding_metric)
+        heading_count = 0
+        while heading_count < len(factors) and columns_width([*factors[heading_count:], *metrics]) > width:
+            heading_count += 1
+        heading_factors = [column.key for column in factors[:heading_count]]
+        headings = [treatment_phrase(row.factors, heading_factors) if heading_factors else "" for row in rows]
         for heading, group in itertools.groupby(range(len(rows)), key=lambda i: headings[i]):
-            shown = list(group)
+            indices = list(group)
             yield Text("")
             if heading:
                 yield Text(heading, style="bold")
-            yield draw_table([*_blank_repeated_cells(factors[over:], shown), *metrics], [""] * len(rows), shown)
+            columns = [*_blank_repeated_cells(factors[heading_count:], indices), *metrics]
+            yield draw_table(columns, [""] * len(rows), indices)
         yield Text("")
         for note in campaign_notes(self.summary):
-            yield _paragraph(note, width)
+            yield _wrap_paragraph(note, width)
 
 
 def reference_table(summary: CampaignSummary) -> ReferenceTable:
-    """Of a published table's summary; raises ValueError for a campaign that was measured."""
-    if summary.reference is None:
-        raise ValueError(f"{summary.path} is no published table")
-    return ReferenceTable(summary, summary.reference)
+    """Return the table of a published summary; raise ValueError for a measured campaign."""
+    if summary.reference_table is None:
+        raise ValueError(f"{summary.path} is not a published table")
+    return ReferenceTable(summary, summary.reference_table)
 
 
 def reference_list() -> Iterator[Text]:
-    """Each published table: what a command calls it, what it is, how much is in it."""
-    wide = max(map(len, TABLE_NAMES)) + COLUMN_GAP
+    """Yield a line per published table: its name, its title and its number of values."""
+    name_width = max(map(len, TABLE_NAMES)) + COLUMN_GAP
     for name in TABLE_NAMES:
         source = load_table(name)
-        what = f"{source.title}: {format_count(len(source.rows))} figures"
-        yield Text(name.ljust(wide), style="bold").append(what, style="not bold")
+        description = f"{source.title}: {format_count(len(source.rows))} values"
+        yield Text(name.ljust(name_width), style="bold").append(description, style="not bold")
 
 
-def _paragraph(text: str, width: int) -> Text:
+def _wrap_paragraph(text: str, width: int) -> Text:
     return Text("\n".join(textwrap.wrap(text, min(width, _MAX_TEXT_WIDTH))))
 
 
-def _blank_repeated_cells(columns: Sequence[Column], shown: Sequence[int]) -> list[Column]:
-    """The columns with a cell left blank where it and all to its left are as in the row shown above."""
+def _blank_repeated_cells(columns: Sequence[Column], row_indices: Sequence[int]) -> list[Column]:
+    """Blank the leading cells of each row that equal those of the row above."""
     cells = [list(column.cells) for column in columns]
-    for above, here in itertools.pairwise(shown):
-        for place, column in enumerate(columns):
-            if column.cells[above] != column.cells[here]:
+    for previous, current in itertools.pairwise(row_indices):
+        for column_index, column in enumerate(columns):
+            if column.cells[previous] != column.cells[current]:
                 break
-            cells[place][here] = ("",)
+            cells[column_index][current] = ("",)
     return [replace(column, cells=tuple(each)) for column, each in zip(columns, cells, strict=True)]

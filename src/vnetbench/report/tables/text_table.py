@@ -1,4 +1,4 @@
-"""Columns drawn in a terminal: how wide each is, what fits, and never a figure cut off."""
+"""Tables in a terminal: column widths, which columns fit, and cells that are never cut off."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MIN_FOLDED_WIDTH = 12
 
 @dataclass(frozen=True)
 class TrimmedLines:
-    """A rich renderable: another one, without the blanks that tables fill their lines up with."""
+    """A rich renderable that removes the trailing spaces of another one."""
 
     body: RenderableType
 
@@ -40,34 +40,34 @@ class TrimmedLines:
 
 
 def to_safe_text(text: str) -> Text:
-    """The text as rich may draw it: its lines, and nothing that a terminal would obey."""
+    """Return the text without control sequences; line breaks stay."""
     return Text(make_printable(text, keep="\n"))
 
 
 def column_width(column: Column) -> int:
-    """Characters that the column needs."""
-    return max(
-        cell_len(line) for line in (*_header_lines(column), *(line for c in column.cells for line in c), " ")
-    )
+    """Return the number of characters that the column needs."""
+    cell_lines = (line for cell in column.cells for line in cell)
+    return max(cell_len(line) for line in (*_header_lines(column), *cell_lines, " "))
 
 
 def columns_width(columns: Sequence[Column]) -> int:
-    """Characters that the columns need side by side."""
+    """Return the number of characters that the columns need side by side."""
     return sum(map(column_width, columns)) + COLUMN_GAP * (len(columns) - 1)
 
 
 def fold_factors(rows: Sequence[TableRow], factors: Sequence[FactorLevels], width: int) -> Column:
-    """One column in place of a column for each factor: treatments as phrases, wrapped at `width`."""
+    """Return one column with the treatments as phrases, wrapped at `width`, instead of a column per factor."""
     names = factor_names(varying_factors(rows, factors))
     phrases = [treatment_phrase(row.factors, names) for row in rows]
     cells = tuple(tuple(textwrap.wrap(phrase, max(_MIN_FOLDED_WIDTH, width))) for phrase in phrases)
     return Column("treatment", "Treatment", "", cells, False)
 
 
-def draw_table(columns: Sequence[Column], styles: Sequence[str], shown: Iterable[int]) -> Table:
-    """The columns with the rows of the places `shown`, each in its style."""
-    # The box itself sets columns one character apart.
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, COLUMN_GAP - 1, 0, 0))
+def draw_table(columns: Sequence[Column], styles: Sequence[str], row_indices: Iterable[int]) -> Table:
+    """Return a table of the rows with these indices, each row in its style."""
+    # The box adds one more character between columns.
+    padding = (0, COLUMN_GAP - 1, 0, 0)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for column in columns:
         table.add_column(
             Text("\n".join(_header_lines(column))),
@@ -75,22 +75,22 @@ def draw_table(columns: Sequence[Column], styles: Sequence[str], shown: Iterable
             no_wrap=True,
             width=column_width(column),
         )
-    for i in shown:
-        table.add_row(*(to_safe_text("\n".join(c.cells[i])) for c in columns), style=styles[i])
+    for i in row_indices:
+        table.add_row(*(to_safe_text("\n".join(column.cells[i])) for column in columns), style=styles[i])
     return table
 
 
-def bullet_list(notes: Iterable[str]) -> Table:
-    """Notes as a list with hanging indents."""
+def bullet_list(items: Iterable[str]) -> Table:
+    """Return a list with hanging indents."""
     table = Table.grid(padding=(0, 1, 0, 0))
-    for note in notes:
-        table.add_row("·", to_safe_text(note))
+    for item in items:
+        table.add_row("·", to_safe_text(item))
     return table
 
 
 def _header_lines(column: Column) -> list[str]:
-    """The title, folded at its words to the width that the cells have anyway, and the unit below it."""
-    cells = max((cell_len(line) for cell in column.cells for line in cell), default=0)
+    """Return the title, wrapped to the width of the cells, and the unit below it."""
+    cells_width = max((cell_len(line) for cell in column.cells for line in cell), default=0)
     longest_word = max(map(cell_len, column.title.split()), default=0)
-    lines = textwrap.wrap(column.title, max(cells, longest_word, 1), break_on_hyphens=False)
+    lines = textwrap.wrap(column.title, max(cells_width, longest_word, 1), break_on_hyphens=False)
     return [*lines, column.unit] if column.unit else lines

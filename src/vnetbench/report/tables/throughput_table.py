@@ -1,8 +1,8 @@
-"""The answer of `vnetbench throughput`: for each frame size and goal one line, and what limited it."""
+"""The table of `vnetbench throughput`: a line per frame size and loss goal, with the limit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -10,69 +10,76 @@ from rich.text import Text
 
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.quantity import format_interval, format_value, format_exact_share
+from vnetbench.quantity import format_exact_share, format_interval, format_value
 from vnetbench.study.workloads import THROUGHPUT_METRICS
-from vnetbench.wording.factor_text import factor_label, level_text, factor_names, treatment_phrase
+from vnetbench.wording.factor_text import factor_label, factor_names, level_text, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
-_INTERVAL_NOTES = {
-    1: "Intervals are what each search says of its own answer: --repeat 6 tells how far searches differ.",
-    2: "Median of the searches, with the median's interval where there are enough of them.",
+_INTERVAL_NOTE = {
+    1: "Each interval is the one that the search reports. Use --repeat 6 to see how much searches differ.",
+    2: "Values are medians of the searches, with an interval if there are enough searches.",
 }
-"""What the figures are after one search, and after two or more."""
+"""The meaning of the values after one search, and after two or more."""
+_LEFT_ALIGNED = ("Interval", "Limited by")
 
 
 def throughput_table(summary: CampaignSummary) -> RenderableType:
-    """A table of the throughputs, and what has to be known of them."""
-    varying = varying_factors(summary.treatments, summary.factors) or summary.factors[:1]
+    """Return the table of the throughputs, with notes below it."""
+    factors = varying_factors(summary.treatments, summary.factors) or summary.factors[:1]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for factor in varying:
+    for factor in factors:
         table.add_column(factor_label(factor.name), justify="right")
-    for title in ("Loss", "Throughput", "Interval", "In bits", "Limited by"):
-        is_left = title in ("Interval", "Limited by")
-        table.add_column(title, justify="left" if is_left else "right", no_wrap=True)
+    for title in ("Loss", "Throughput", "Interval", "Bit rate", "Limited by"):
+        table.add_column(title, justify="left" if title in _LEFT_ALIGNED else "right", no_wrap=True)
     for treatment in summary.treatments:
         levels = [
-            level_text(f.name, treatment.factors[f.name]) for f in varying if f.name in treatment.factors
+            level_text(factor.name, treatment.factors[factor.name])
+            for factor in factors
+            if factor.name in treatment.factors
         ]
         for cells in _goal_rows(treatment):
             table.add_row(*levels, *cells)
-    notes = dict.fromkeys(
-        f"{phrase}: {note}" if len(summary.treatments) > 1 else note
-        for t in summary.treatments
-        for phrase in (treatment_phrase(t.factors, factor_names(varying)),)
-        for note in (*t.failures, *t.notes)
-    )
-    most = max((t.trials for t in summary.treatments), default=0)
-    told = [Text(f"· {text}") for text in (_direction_note(summary), _INTERVAL_NOTES.get(min(most, 2), ""), *notes) if text]
-    return Group(table, Text(""), *told)
+    most_trials = max((treatment.trial_count for treatment in summary.treatments), default=0)
+    notes = [_direction_note(summary), _INTERVAL_NOTE.get(min(most_trials, 2), "")]
+    notes += dict.fromkeys(_treatment_notes(summary, factor_names(factors)))
+    return Group(table, Text(""), *(Text(f"· {note}") for note in notes if note))
+
+
+def _treatment_notes(summary: CampaignSummary, factors: Sequence[str]) -> Iterator[str]:
+    for treatment in summary.treatments:
+        prefix = f"{treatment_phrase(treatment.factors, factors)}: " if len(summary.treatments) > 1 else ""
+        for note in (*treatment.failures, *treatment.notes):
+            yield f"{prefix}{note}"
 
 
 def _goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
-    """Loss, throughput, interval, bits and limit of each goal; a line for a treatment without."""
-    searches = [point.search_answers for point in treatment.points]
+    """Yield loss, throughput, interval, bit rate and limit per goal; one row for an unmeasured treatment."""
+    searches = [point.goal_results for point in treatment.points]
     if not searches:
         yield ("", treatment.stopped_by, "", "", "")
         return
-    bits = 8 * float(treatment.points[-1].search["frame_bytes"])
-    for name, answers in zip(THROUGHPUT_METRICS, zip(*searches, strict=True), strict=False):
-        found = treatment.metrics[name]
-        text = format_interval(found.value, found.low, found.high, "frame/s")
-        limits = {answer.limited_by for answer in answers}
+    frame_bits = 8 * float(treatment.points[-1].search["frame_bytes"])
+    for name, results in zip(THROUGHPUT_METRICS, zip(*searches, strict=True), strict=False):
+        estimate = treatment.metrics[name]
+        text = format_interval(estimate.value, estimate.low, estimate.high, "frame/s")
+        limits = {result.limited_by for result in results}
+        is_lower_bound = limits == {"generator"}
         yield (
-            format_exact_share(answers[0].goal),
-            f"{'≥ ' if limits == {'generator'} else ''}{text.value} {text.unit}",
-            f"{text.interval} {_confidence_text(found)}".strip(),
-            format_value(bits * found.value, "bit/s"),
+            format_exact_share(results[0].goal),
+            f"{'≥ ' if is_lower_bound else ''}{text.value} {text.unit}",
+            f"{text.interval} {_confidence_text(estimate)}".strip(),
+            format_value(frame_bits * estimate.value, "bit/s"),
             ", ".join(sorted(limits)),
         )
 
 
-def _confidence_text(found: Estimate) -> str:
-    """How sure its interval is, `(95 %)`; empty without one, and for a search that does not tell."""
-    return f"({format_exact_share(found.confidence)})" if found.low is not None and found.confidence else ""
+def _confidence_text(estimate: Estimate) -> str:
+    """Return `(95 %)`; empty without an interval or for a search that reports no confidence."""
+    if estimate.low is None or not estimate.confidence:
+        return ""
+    return f"({format_exact_share(estimate.confidence)})"
 
 
 def _direction_note(summary: CampaignSummary) -> str:
-    ways = {int(p.search["ways"]) for t in summary.treatments for p in t.points if p.search}
-    return "Throughputs are sums over all directions and pairs." if max(ways, default=1) > 1 else ""
+    counts = {int(p.search["direction_count"]) for t in summary.treatments for p in t.points if p.search}
+    return "Throughputs are sums over all directions and pairs." if max(counts, default=1) > 1 else ""

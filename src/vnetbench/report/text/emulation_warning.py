@@ -1,4 +1,4 @@
-"""What must stand beside every figure of guests that ran without the CPU's help."""
+"""The warning for results of guests that ran without hardware virtualization."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from vnetbench.estimate.summary import CampaignSummary
 
 _TCG = "tcg"
 EMULATION_WARNING = (
-    "Guests ran under TCG, QEMU's translator, without KVM: figures compare treatments of this campaign, "
-    "and are far below what hardware gives."
+    "The guests ran under TCG (QEMU's translator) without KVM. Compare treatments within this campaign only: "
+    "the values are far below those of hardware."
 )
 
 
 def find_accelerator(summary: CampaignSummary) -> str | None:
-    """What ran the guests, `kvm` or `tcg`; None where there were no guests."""
-    known = [t.effective.get("accelerator") for t in summary.treatments]
-    return next((str(name) for name in (*known, summary.testbed.get("accelerator")) if name), None)
+    """Return what ran the guests, `kvm` or `tcg`; None for a campaign without guests."""
+    names = [treatment.effective.get("accelerator") for treatment in summary.treatments]
+    return next((str(name) for name in (*names, summary.testbed.get("accelerator")) if name), None)
 
 
 def emulation_warnings(summary: CampaignSummary) -> tuple[str, ...]:
-    """The sentence that goes with figures taken under TCG; nothing for others."""
+    """Return the warning for results taken under TCG; empty for all others."""
     return (EMULATION_WARNING,) if find_accelerator(summary) == _TCG else ()

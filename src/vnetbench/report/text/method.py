@@ -1,116 +1,124 @@
-"""How a campaign was measured, in the words of its own settings: load, order, warm-up, stopping, estimate."""
+"""The description of how a campaign was measured: load, order, warm-up, stopping rule and estimate."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from vnetbench.estimate.imported_trials import list_sources
-from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.estimate.summary import CampaignSummary, TrialPoint
 from vnetbench.quantity import format_count, format_duration, format_exact_duration, format_exact_share
 from vnetbench.study.labs import IMPORTED
 from vnetbench.wording.estimate_text import metric_noun
 
 
 def describe_method(summary: CampaignSummary) -> tuple[tuple[str, str], ...]:
-    """Pairs of a heading and what is to be said under it."""
-    return tuple(_imported_method(summary) if summary.kind == IMPORTED else _campaign_method(summary))
+    """Return pairs of a heading and its text."""
+    return tuple(
+        _imported_method(summary) if summary.testbed_backend == IMPORTED else _campaign_method(summary)
+    )
 
 
 def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
-    points = [point for treatment in summary.treatments for point in treatment.points]
+    points = _all_trials(summary)
     yield (
         "Load",
-        f"{summary.workload}, {_trial_length_text([point.duration_s for point in points])}, run by another tool. "
+        f"{summary.workload}, {_trial_length_text(points)}, run by another tool. "
         f"Imported from its logs: {'; '.join(list_sources(points))}.",
     )
     yield (
         "Order",
-        "As the logs tell it. Nothing was drawn at random: a machine that drifts may look like an effect.",
+        "The order of the logs. It was not randomized, so a drift of the machine may look like an effect.",
     )
     yield (
         "Warm-up",
-        "What the tool omitted; where it omitted nothing, what the bench finds in its intervals is cut, and "
-        "figures that the intervals tell are those of the rest. Where nothing was cut they are the tool's.",
+        "The part that the tool omitted. If the tool omitted nothing, vnetbench detects and cuts the warm-up in "
+        "the reported intervals, and recalculates the values that the intervals contain. If nothing was cut, the "
+        "values are the tool's own.",
     )
     yield (
         "Estimate",
-        "The median of the trials, with an interval made of ordered trials. What rounding hid in the figures "
-        "widens it. Outliers are marked and kept. Two modes are looked for from 20 trials on, and shown as "
-        "two.",
+        "The median of the trials with an order-statistic interval. The interval includes the rounding of the "
+        "reported values. Outliers are marked and kept. With 20 trials or more, vnetbench tests for two modes "
+        "and reports both.",
     )
-    yield "Trials", f"{format_count(len(points))}, as the logs have them."
+    yield "Trials", f"{format_count(len(points))} trials in the logs."
 
 
 def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
-    points = [point for treatment in summary.treatments for point in treatment.points]
-    confidence = format_exact_share(summary.precision.confidence)
+    points = _all_trials(summary)
+    precision = summary.precision
     yield (
         "Load",
-        f"{summary.workload}, {_trial_length_text([point.duration_s for point in points])}. "
-        + _duration_sentence(summary)
-        + _idle_sentence(summary),
+        f"{summary.workload}, {_trial_length_text(points)}. {_duration_sentence(summary)}{_idle_sentence(summary)}",
     )
     yield (
         "Order",
-        "Every treatment once in each block, the order within a block drawn at random "
-        f"(seed {summary.seed}), so that a machine that drifts does not look like an effect.",
+        f"Each block runs every treatment once in random order (seed {summary.seed}), so that a drift of the "
+        "machine does not look like an effect.",
     )
     yield "Warm-up", _warmup_text(summary)
-    limit = summary.precision.time_limit_s
+    limit = precision.time_limit_s
+    time_limit = f" The time limit of the campaign is {format_duration(limit)}." if limit else ""
     yield (
         "Stopping",
-        f"A treatment is repeated until the {confidence} interval of its "
-        f"{metric_noun(summary.main_metric)} is as narrow as ± {format_exact_share(summary.precision.half_width)}: "
-        f"at least {summary.precision.fewest_trials} trials, "
-        f"at most {summary.precision.most_trials}"
-        + (f", and no longer than {format_duration(limit)} for the campaign." if limit else "."),
+        f"Each treatment runs until the {format_exact_share(precision.confidence)} interval of its "
+        f"{metric_noun(summary.deciding_metric)} is within ± {format_exact_share(precision.half_width)}: at least "
+        f"{precision.fewest_trials} trials, at most {precision.most_trials}.{time_limit}",
     )
     yield (
         "Estimate",
-        "The median of the trials, with an interval made of ordered trials that allows for having looked "
-        "at them repeatedly. Outliers are marked and kept. Two modes are looked for from 20 trials on, and "
-        "shown as two.",
+        "The median of the trials with an order-statistic interval, corrected for the interim analyses. "
+        "Outliers are marked and kept. With 20 trials or more, vnetbench tests for two modes and reports both.",
     )
     yield "Trials", f"{format_count(len(points))} finished in {format_duration(summary.elapsed_s)}."
 
 
-def _trial_length_text(durations: list[float]) -> str:
-    if not durations:
+def _all_trials(summary: CampaignSummary) -> list[TrialPoint]:
+    return [point for treatment in summary.treatments for point in treatment.points]
+
+
+def _trial_length_text(points: list[TrialPoint]) -> str:
+    durations_s = [point.duration_s for point in points]
+    if not durations_s:
         return "no trial finished"
-    low, high = format_duration(min(durations)), format_duration(max(durations))
+    low, high = format_duration(min(durations_s)), format_duration(max(durations_s))
     return f"trials of {low}" if low == high else f"trials of {low} to {high}"
 
 
 def _duration_sentence(summary: CampaignSummary) -> str:
     interval = format_exact_duration(summary.timing.interval_s)
     if summary.timing.duration_s is None:
-        return f"The bench chose their length from the first ones; sampled every {interval}."
-    return f"Their length was set by the study; sampled every {interval}."
+        return f"vnetbench chose their length from the first trials. The sampling interval is {interval}."
+    return f"The study sets their length. The sampling interval is {interval}."
 
 
 def _idle_sentence(summary: CampaignSummary) -> str:
-    intervals = {len(point.idle_time_series) for treatment in summary.treatments for point in treatment.points}
-    if not any(intervals):
+    """Return the sentence on the idle phase before the load; empty without idle phases."""
+    counts = {len(point.idle_time_series) for point in _all_trials(summary)}
+    if not any(counts):
         return ""
-    low, high = (
-        format_duration(count * summary.timing.interval_s) for count in (min(intervals), max(intervals))
-    )
-    return f" Before each there were only requests, for {low}{'' if low == high else f' to {high}'}."
+    low, high = (format_duration(count * summary.timing.interval_s) for count in (min(counts), max(counts)))
+    duration = low if low == high else f"{low} to {high}"
+    return f" Before the load, each trial sends requests only, for {duration}."
 
 
 def _warmup_text(summary: CampaignSummary) -> str:
     if summary.timing.warmup_s == 0:
-        return "None: all of each trial counts."
+        return "None: the estimates use each trial from its start."
     if summary.timing.warmup_s is not None:
-        return f"The first {format_exact_duration(summary.timing.warmup_s)} of each trial, as set by the study."
-    points = [point for treatment in summary.treatments for point in treatment.points]
-    words = "Found in the samples of each treatment's trials, where the level changes for the last time"
+        return (
+            f"The first {format_exact_duration(summary.timing.warmup_s)} of each trial, as the study sets it."
+        )
+    points = _all_trials(summary)
+    method = "Detected in the samples of each treatment's trials: it ends at the last change of the level."
     if not points:
-        return f"{words}."
-    cut = sorted(point.warmup_s for point in points)
+        return method
+    warmups_s = sorted(point.warmup_s for point in points)
+    median, most = (
+        format_duration(each) if each else "none" for each in (warmups_s[len(warmups_s) // 2], warmups_s[-1])
+    )
+    text = f"{method} Median warm-up: {median}; longest: {most}."
     unsteady = sum(not point.has_steady_state for point in points)
-    middle, most = (format_duration(each) if each else "nothing" for each in (cut[len(cut) // 2], cut[-1]))
-    text = f"{words}: {middle} was cut off a typical trial, {most} where it was most."
     if unsteady:
         text += f" {format_count(unsteady)} of {format_count(len(points))} trials reached no steady state."
     return text

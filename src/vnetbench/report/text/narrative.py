@@ -1,4 +1,4 @@
-"""What a campaign says, in one order and nothing twice: the answer, the findings, the figures, the doubts."""
+"""The sentences about a campaign in reading order: answer, findings, measurements, effects and caveats."""
 
 from __future__ import annotations
 
@@ -13,45 +13,44 @@ from vnetbench.report.text.answer import answer_question
 
 @dataclass(frozen=True)
 class Narrative:
-    """All sentences about a campaign, one sentence or two a string."""
+    """All sentences about a campaign, one or two sentences per string. No sentence appears twice."""
 
     question: str
     lead: tuple[str, ...]
-    """The answer: what is best, what limits it, what would change that."""
+    """The answer: the effect, the best treatment, what limits it, and what would change that."""
     findings: tuple[Finding, ...]
-    figures: tuple[str, ...]
-    """What was measured beyond the lead."""
+    measurements: tuple[str, ...]
+    """Further results of the measurement."""
     effects: tuple[str, ...]
-    """What each factor does, where no finding says it."""
-    doubts: tuple[str, ...]
-    """How sure it is, and what is not known."""
+    """The effects of the factors, unless a finding reports them."""
+    caveats: tuple[str, ...]
+    """The precision reached, and the results that are missing."""
 
     @property
     def explanation(self) -> Explanation:
-        """The same as an explanation: with the lead for its answer."""
+        """The findings as an explanation whose answer is the lead."""
         return Explanation(self.lead, self.findings)
 
 
 def build_narrative(summary: CampaignSummary) -> Narrative:
-    """The story of a campaign that was measured or imported; a published table has none."""
-    if summary.reference is not None:
+    """Return the narrative of a measured or imported campaign; a published table has an empty one."""
+    if summary.reference_table is not None:
         return Narrative(summary.title, (), (), (), (), ())
     return combine_narrative(to_single_factor(summary), explain(summary))
 
 
 def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Narrative:
-    """The answer to the study's question from the estimates, and why from the explanation.
+    """Combine the answer from the estimates with the explanation.
 
-    Where a finding says what is best, or what factors do, the estimates' own sentences are left out.
+    The sentences about the best treatment and about effects are left out if a finding contains them.
     """
-    told = {finding.kind for finding in explanation.findings}
-    measured = answer_question(summary)
-    first, rest = measured.best[:1], measured.best[1:]
+    finding_kinds = {finding.kind for finding in explanation.findings}
+    answer = answer_question(summary)
     return Narrative(
-        question=measured.question,
-        lead=(*first, *explanation.answer),
+        question=answer.question,
+        lead=(*answer.headline, *answer.best[:1], *explanation.answer),
         findings=explanation.findings,
-        figures=() if "best" in told else rest,
-        effects=() if "factors" in told else measured.effects,
-        doubts=measured.doubts,
+        measurements=() if "best" in finding_kinds else answer.best[1:],
+        effects=() if "factors" in finding_kinds else answer.effects,
+        caveats=answer.caveats,
     )

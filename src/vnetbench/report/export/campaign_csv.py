@@ -1,0 +1,56 @@
+"""The CSV of `vnetbench show --csv` (docs/show-json.md)."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from vnetbench.estimate.model import Estimate
+from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.report.tables.columns import search_columns
+from vnetbench.report.text.emulation_warning import find_accelerator
+from vnetbench.wording.estimate_text import measured_metrics
+
+
+def campaign_csv(summary: CampaignSummary) -> str:
+    """Return one row per treatment, in base units and with line ends as in RFC 4180.
+
+    Each metric has four columns: value, low, high and modes (`value*share`, separated by spaces). An empty
+    cell means that there is no number. A search adds the column `limited_by`, guests add `accelerator`.
+    """
+    factors = [factor.name for factor in summary.factors]
+    metrics = measured_metrics(summary.treatments)
+    metric_columns = [f"{metric}{part}" for metric in metrics for part in ("", "_low", "_high", "_modes")]
+    limit_columns = search_columns(summary.treatments)[:1]
+    accelerator = find_accelerator(summary)
+    accelerator_cells = [] if accelerator is None else [accelerator]
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(
+        [
+            "treatment",
+            *factors,
+            "trials",
+            "stopped_by",
+            *metric_columns,
+            "failures",
+            *(column.key for column in limit_columns),
+            *(["accelerator"] if accelerator_cells else []),
+        ]
+    )
+    for row_index, treatment in enumerate(summary.treatments):
+        cells: list[object] = [treatment.index, *(treatment.factors.get(name, "") for name in factors)]
+        cells += [treatment.trial_count, treatment.stopped_by]
+        for metric in metrics:
+            cells += _estimate_cells(treatment.metrics.get(metric))
+        limits = ["; ".join(column.cells[row_index]) for column in limit_columns]
+        writer.writerow([*cells, "; ".join(treatment.failures), *limits, *accelerator_cells])
+    return text.getvalue()
+
+
+def _estimate_cells(estimate: Estimate | None) -> list[object]:
+    if estimate is None:
+        return ["", "", "", ""]
+    modes = " ".join(f"{mode.value}*{mode.share}" for mode in estimate.modes)
+    interval = ["" if end is None else end for end in (estimate.low, estimate.high)]
+    return [estimate.value, *interval, modes]

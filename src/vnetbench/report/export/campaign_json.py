@@ -1,0 +1,171 @@
+"""The JSON of `vnetbench show --json` and `vnetbench explain --json` (docs/show-json.md)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.estimate.model import Estimate
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
+from vnetbench.report.export.explanation_fields import JsonObject, explanation_fields
+from vnetbench.report.tables.published_comparison import (
+    DirectionRanges,
+    PublishedComparison,
+    bidirectional_ratio,
+    compare_with_published,
+)
+from vnetbench.report.text.emulation_warning import find_accelerator
+from vnetbench.report.text.narrative import Narrative, build_narrative
+from vnetbench.study.factors.registry import FACTORS
+
+VERSION = 2
+"""Format version. It increases when a key is removed or changes its meaning."""
+
+
+def campaign_json(summary: CampaignSummary) -> str:
+    """Return the whole summary as JSON, with numbers in base units: bytes, bit/s, seconds."""
+    narrative = build_narrative(summary)
+    fields: JsonObject = {
+        "version": VERSION,
+        "title": summary.title,
+        "question": summary.question,
+        "workload": summary.workload,
+        "deciding_metric": summary.deciding_metric,
+        "status": summary.status,
+        "accelerator": find_accelerator(summary),
+        "started_at": summary.started_at,
+        "elapsed_s": summary.elapsed_s,
+        "seed": summary.seed,
+        "overrides": list(summary.overrides),
+        "precision": {
+            "confidence": summary.precision.confidence,
+            "half_width": summary.precision.half_width,
+            "fewest_trials": summary.precision.fewest_trials,
+            "most_trials": summary.precision.most_trials,
+            "time_limit_s": summary.precision.time_limit_s,
+        },
+        "timing": {
+            "duration_s": summary.timing.duration_s,
+            "warmup_s": summary.timing.warmup_s,
+            "interval_s": summary.timing.interval_s,
+            "idle_s": summary.timing.idle_s,
+        },
+        "factors": [
+            {"name": factor.name, "unit": _factor_unit(factor.name), "levels": list(factor.levels)}
+            for factor in summary.factors
+        ],
+        "treatments": [_treatment_fields(treatment) for treatment in summary.treatments],
+        "testbed": summary.testbed,
+        "facts": summary.facts,
+        "warnings": list(summary.warnings),
+        "findings": [finding.text for finding in narrative.findings],
+        "explanation": explanation_fields(narrative.explanation),
+        "published_comparison": _published_comparison_fields(compare_with_published(summary)),
+        "published_table": _published_table_fields(summary),
+        "study": summary.study_text,
+    }
+    return _to_json(fields)
+
+
+def explanation_json(summary: CampaignSummary, narrative: Narrative) -> str:
+    """Return the explanation alone as JSON, in the form of `explanation` in the campaign's JSON."""
+    head = {"version": VERSION, "title": summary.title, "path": summary.path}
+    return _to_json({**head, **explanation_fields(narrative.explanation)})
+
+
+def _to_json(fields: JsonObject) -> str:
+    return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
+
+
+def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
+    return {
+        "index": treatment.index,
+        "factors": treatment.factors,
+        "effective": treatment.effective,
+        "trial_count": treatment.trial_count,
+        "stopped_by": treatment.stopped_by,
+        "metrics": {
+            name: _estimate_fields(name, estimate, treatment) for name, estimate in treatment.metrics.items()
+        },
+        "failures": list(treatment.failures),
+        "notes": list(treatment.notes),
+        "trials": [_trial_fields(point) for point in treatment.points],
+    }
+
+
+def _estimate_fields(name: str, estimate: Estimate, treatment: TreatmentSummary) -> JsonObject:
+    trial_ids = [point.trial_id for point in treatment.points if name in point.values]
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "unit": METRICS[name].unit if name in METRICS else "",
+        "confidence": estimate.confidence,
+        "modality": estimate.modality,
+        "modes": [asdict(mode) for mode in estimate.modes],
+        "outliers": [trial_ids[index] for index in estimate.outliers],
+    }
+
+
+def _trial_fields(point: TrialPoint) -> JsonObject:
+    fields: JsonObject = {
+        "trial": point.trial_id,
+        "block": point.block,
+        "started_s": point.started_s,
+        "duration_s": point.duration_s,
+        "warmup_s": point.warmup_s,
+        "has_steady_state": point.has_steady_state,
+        "values": point.values,
+        "notes": list(point.notes),
+    }
+    if point.goal_results:
+        fields["goal_results"] = [asdict(result) for result in point.goal_results]
+    if point.steps:
+        fields["steps"] = [asdict(step) for step in point.steps]
+    if point.imported_log:
+        fields["imported"] = point.imported_log
+    return fields
+
+
+def _factor_unit(name: str) -> str:
+    return FACTORS[name].unit if name in FACTORS else ""
+
+
+def _published_comparison_fields(comparison: PublishedComparison | None) -> JsonObject | None:
+    if comparison is None:
+        return None
+    return {
+        "title": comparison.source.title,
+        "conditions": comparison.source.conditions,
+        "metric": comparison.source.metric,
+        "treatments": [
+            {
+                "factors": each.levels,
+                "measured": _direction_fields(each.measured),
+                "published": [
+                    {"setting": setting, **_direction_fields(ranges)}
+                    for setting, ranges in each.published.items()
+                ],
+            }
+            for each in comparison.treatments
+        ],
+    }
+
+
+def _direction_fields(ranges: DirectionRanges) -> JsonObject:
+    by_direction = {direction: asdict(each) for direction, each in ranges.items()}
+    return {**by_direction, "bidirectional_ratio": bidirectional_ratio(ranges)}
+
+
+def _published_table_fields(summary: CampaignSummary) -> JsonObject | None:
+    table = summary.reference_table
+    if table is None:
+        return None
+    return {
+        "name": table.name,
+        "title": table.title,
+        "source": table.source,
+        "conditions": table.conditions,
+        "value_description": table.value_description,
+    }

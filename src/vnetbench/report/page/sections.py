@@ -1,0 +1,277 @@
+"""The contents of the page's sections, ready for the template."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
+from vnetbench.explain.experiment_command import study_placeholder_note
+from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, Finding
+from vnetbench.published.tables import PublishedTable
+from vnetbench.quantity import Scale, format_duration, format_interval
+from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
+from vnetbench.report.charts.chart import Chart
+from vnetbench.report.charts.evidence_charts import evidence_chart
+from vnetbench.report.charts.image_files import render_svg
+from vnetbench.report.environment import Fact, list_facts
+from vnetbench.report.one_at_a_time import gain_column, to_single_factor
+from vnetbench.report.tables.columns import (
+    Column,
+    factor_columns,
+    metric_columns,
+    search_columns,
+    stop_reason_column,
+    trials_column,
+)
+from vnetbench.report.tables.published_comparison import compare_with_published, comparison_columns
+from vnetbench.report.text.emulation_warning import emulation_warnings
+from vnetbench.report.text.evidence_text import (
+    EvidenceText,
+    format_evidence,
+    format_experiment_result,
+    is_named_in_finding,
+    needs_confidence_label,
+    split_headline,
+)
+from vnetbench.report.text.method import describe_method
+from vnetbench.report.text.narrative import Narrative, build_narrative
+from vnetbench.report.text.notes import campaign_notes, legend
+from vnetbench.study.labs import IMPORTED
+from vnetbench.wording.estimate_text import find_metric, format_modes, format_short_estimate, metric_scale
+from vnetbench.wording.factor_text import pluralize
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One cell of the table: lines with a value and its interval."""
+
+    lines: tuple[tuple[str, str], ...]
+    sort_key: float | str
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class CandidateSection:
+    """A candidate cause with its evidence and its experiment as texts."""
+
+    cause: str
+    advice: str
+    confidence: str
+    """The confidence label; empty for a cause that the finding states as measured."""
+    confidence_class: str
+    """CSS class of the label."""
+    is_named_in_finding: bool
+    evidence: list[EvidenceText]
+    experiment_result: str
+    command: str
+    """The command that tests the cause; empty if the result is known or no command can test it."""
+    command_note: str
+    """The note on the study placeholder in the command; empty without a placeholder."""
+
+
+@dataclass(frozen=True)
+class FindingSection:
+    """A finding with its chart and its candidate causes."""
+
+    headline: str
+    details: str
+    chart: Chart | None
+    candidates: list[CandidateSection]
+
+
+@dataclass(frozen=True)
+class CampaignSection:
+    """Everything that the page shows about one campaign."""
+
+    id: str
+    summary: CampaignSummary
+    subtitle: str
+    warnings: tuple[str, ...]
+    narrative: Narrative
+    findings: list[FindingSection]
+    main_charts: list[Chart]
+    other_charts: list[Chart]
+    trial_charts: list[Chart]
+    omitted_charts: list[str]
+    columns: list[Column]
+    rows: list[list[TableCell]]
+    notes: tuple[str, ...]
+    published_caption: str
+    """Title and conditions of the published table; empty without one."""
+    published_columns: list[Column]
+    facts: tuple[Fact, ...]
+    method: tuple[tuple[str, str], ...]
+    fallback_image: str
+    """The first chart as an image for browsers without JavaScript."""
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All charts in page order."""
+        finding_charts = [finding.chart for finding in self.findings if finding.chart is not None]
+        return [*finding_charts, *self.main_charts, *self.other_charts, *self.trial_charts]
+
+
+def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
+    """Return the section of a campaign or of a published table."""
+    merged = to_single_factor(summary)
+    if summary.reference_table is not None:
+        return _published_section(section_id, merged, summary.reference_table)
+    return _measured_section(section_id, merged, build_narrative(summary))
+
+
+def limit_other_charts(section: CampaignSection, count: int) -> CampaignSection:
+    """Return the section with at most `count` charts of other metrics; it lists the omitted ones."""
+    omitted = [chart.title for chart in section.other_charts[count:]]
+    return replace(section, other_charts=section.other_charts[:count], omitted_charts=omitted)
+
+
+def to_image_url(chart: Chart) -> str:
+    """Return the chart as an image URL; a script in an SVG image cannot run."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(render_svg(chart).encode()).decode()}"
+
+
+def _published_section(section_id: str, summary: CampaignSummary, source: PublishedTable) -> CampaignSection:
+    """Return the section of a published table, which has no answer, method and environment."""
+    rows = summary.treatments
+    metrics = metric_columns(rows, summary.deciding_metric)
+    columns = [
+        *factor_columns(rows, summary.factors),
+        *(_with_full_title(summary, column) for column in metrics),
+    ]
+    charts = main_charts(summary)
+    measurements = (source.conditions, legend(summary))
+    return CampaignSection(
+        id=section_id,
+        summary=summary,
+        subtitle=f"Published: {pluralize(len(rows), 'value')}, {summary.path}",
+        warnings=(),
+        narrative=Narrative(summary.title, (f"{source.source}.",), (), measurements, (), ()),
+        findings=[],
+        main_charts=charts,
+        other_charts=other_metric_charts(summary),
+        trial_charts=[],
+        omitted_charts=[],
+        columns=columns,
+        rows=_table_rows(summary, columns),
+        notes=campaign_notes(summary),
+        published_caption="",
+        published_columns=[],
+        facts=(),
+        method=(),
+        fallback_image=to_image_url(charts[0]),
+    )
+
+
+def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narrative) -> CampaignSection:
+    columns = _measured_columns(summary)
+    charts = main_charts(summary)
+    comparison = compare_with_published(summary)
+    caption = f"{comparison.source.title}: {comparison.source.conditions}" if comparison else ""
+    return CampaignSection(
+        id=section_id,
+        summary=summary,
+        subtitle=_subtitle(summary),
+        warnings=emulation_warnings(summary),
+        narrative=narrative,
+        findings=[_finding_section(each, number) for number, each in enumerate(narrative.findings, 1)],
+        main_charts=charts,
+        other_charts=other_metric_charts(summary),
+        trial_charts=trial_charts(summary),
+        omitted_charts=[],
+        columns=columns,
+        rows=_table_rows(summary, columns),
+        notes=campaign_notes(summary),
+        published_caption=caption,
+        published_columns=comparison_columns(comparison) if comparison else [],
+        facts=list_facts(summary),
+        method=describe_method(summary),
+        fallback_image=to_image_url(charts[0]) if charts else "",
+    )
+
+
+def _measured_columns(summary: CampaignSummary) -> list[Column]:
+    rows = summary.treatments
+    metrics = metric_columns(rows, summary.deciding_metric)
+    deciding, *others = (_with_full_title(summary, column) for column in metrics)
+    gains = gain_column(summary)
+    return [
+        *factor_columns(rows, summary.factors),
+        deciding,
+        *([gains] if gains else []),
+        trials_column(rows),
+        *search_columns(rows),
+        stop_reason_column(rows),
+        *others,
+    ]
+
+
+def _finding_section(finding: Finding, number: int) -> FindingSection:
+    headline, details = split_headline(finding)
+    candidates = [_candidate_section(candidate, finding) for candidate in finding.candidates]
+    return FindingSection(headline, details, evidence_chart(finding, number), candidates)
+
+
+def _candidate_section(candidate: CandidateCause, finding: Finding) -> CandidateSection:
+    result = candidate.experiment_result
+    is_decided = candidate.confidence in (CONFIRMED, REFUTED)
+    return CandidateSection(
+        cause=candidate.cause.description,
+        advice=candidate.cause.advice,
+        confidence=candidate.confidence if needs_confidence_label(candidate, finding) else "",
+        confidence_class=candidate.confidence.replace(" ", "-"),
+        is_named_in_finding=is_named_in_finding(candidate, finding),
+        evidence=[format_evidence(item) for item in candidate.evidence],
+        experiment_result="" if result is None else f"{result.verdict}: {format_experiment_result(result)}",
+        command="" if is_decided else candidate.command,
+        command_note=study_placeholder_note(candidate.command),
+    )
+
+
+def _subtitle(summary: CampaignSummary) -> str:
+    """Return the number of treatments and trials, and when they were measured or imported."""
+    trials = sum(treatment.trial_count for treatment in summary.treatments)
+    counts = f"{pluralize(len(summary.treatments), 'treatment')}, {pluralize(trials, 'trial')}"
+    if summary.testbed_backend == IMPORTED:
+        return f"{counts}, imported {summary.started_at}"
+    duration = format_duration(summary.elapsed_s)
+    return f"{counts}, {duration}, {summary.status}, started {summary.started_at}"
+
+
+def _with_full_title(summary: CampaignSummary, column: Column) -> Column:
+    unit = metric_scale(summary.treatments, column.key).unit
+    return replace(column, title=find_metric(column.key).label, unit=unit)
+
+
+def _table_rows(summary: CampaignSummary, columns: Sequence[Column]) -> list[list[TableCell]]:
+    indices = range(len(summary.treatments))
+    return [[_table_cell(summary, column, i) for column in columns] for i in indices]
+
+
+def _table_cell(summary: CampaignSummary, column: Column, row_index: int) -> TableCell:
+    treatment = summary.treatments[row_index]
+    sort_key = column.sort_keys[row_index]
+    lines = tuple((line, "") for line in column.cells[row_index])
+    if column.key in treatment.metrics:
+        scale = metric_scale(summary.treatments, column.key)
+        lines = tuple(_estimate_lines(treatment, column.key, scale))
+    return TableCell(lines, sort_key if math.isfinite(sort_key) else "", column.is_number)
+
+
+def _estimate_lines(treatment: TreatmentSummary, metric: str, scale: Scale) -> Iterator[tuple[str, str]]:
+    """Yield the value and the interval of an estimate, or of each of two modes."""
+    estimate = treatment.metrics[metric]
+    if estimate.modes:
+        for mode in format_modes(estimate, metric, scale):
+            value, _, share = mode.partition(" ")
+            yield value, share
+        return
+    if estimate.is_published:
+        value, _, ends = format_short_estimate(estimate, metric, scale)[0].partition(" ")
+        yield value, ends
+        return
+    unit = find_metric(metric).unit
+    text = format_interval(estimate.value, estimate.low, estimate.high, unit, scale=scale)
+    yield text.value, text.interval or "no interval"
